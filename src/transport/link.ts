@@ -1,0 +1,105 @@
+/**
+ * The transport contract: a link moves whole messages, in order, both ways, and has one close.
+ *
+ * Byte pipes (stdio, subprocess, TCP, Unix sockets) frame with `wire/frame.ts`; WebSocket and HTTP frames carry one or
+ * several newline-separated messages; the in-memory pair hands message objects over by reference. Nothing above this
+ * file knows which one it talks through. `test/contract/transport.test.ts` holds every transport to what is said here.
+ */
+
+/** A decoded message, as JSON.parse gives it. */
+export type Message = Record<string, unknown>;
+
+/** Why a piece of input was no message. The link has already skipped it and goes on reading. */
+export interface Malformed {
+  readonly reason: 'too_large' | 'bad_utf8';
+  /** The limit that was passed, in bytes, when `reason` is `too_large`. */
+  readonly limit?: number;
+}
+
+/** How a link ended. */
+export interface Closed {
+  /** True when both sides finished in good order. */
+  readonly clean: boolean;
+  /** One short line for logs and error messages. */
+  readonly reason: string;
+  /** The process exit code, for a subprocess. */
+  readonly exitCode?: number | null;
+}
+
+/**
+ * Who gets what arrives. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
+ * A receiver must not throw.
+ */
+export interface Receiver {
+  /** One whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. */
+  message(message: string | Message): void;
+  /** Input that could not be a message. */
+  malformed(problem: Malformed): void;
+  /** The peer will send nothing more, but may still read. Not every transport can say this. Called at most once. */
+  ended(): void;
+  /** The link is gone. Called exactly once, last. */
+  closed(cause: Closed): void;
+}
+
+/** Sizes a link must respect. All bytes. */
+export interface LinkLimits {
+  /** Longest message accepted, in bytes of UTF-8. Default 1 MiB, at most 64 MiB. */
+  readonly maxMessageBytes: number;
+}
+
+export const DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024;
+export const HIGHEST_MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+/** Longest line accepted before the handshake. */
+export const GATE_MAX_MESSAGE_BYTES = 64 * 1024;
+
+export type TransportKind = 'memory' | 'stdio' | 'subprocess' | 'tcp' | 'unix' | 'websocket' | 'http';
+
+/** One open link to one peer. */
+export interface Link {
+  readonly transport: TransportKind;
+  /** Who is at the other end, for logs and audit: an address or a command line. Never holds a secret. */
+  readonly peer: string;
+  /** True when `send` takes JSON text; false on the in-memory pair, which takes objects. */
+  readonly text: boolean;
+
+  /**
+   * Starts delivery to `receiver`. Called again, it replaces the receiver (the gate hands an accepted link over to its
+   * session); what arrives later goes to the new one, nothing is delivered twice.
+   */
+  open(receiver: Receiver): void;
+
+  /**
+   * Queues one message; all messages of one turn of the event loop leave in one write. Never throws, never blocks;
+   * does nothing once the link is closing. Text must hold no raw newline (JSON text never does); the link makes it
+   * ASCII on the wire.
+   */
+  send(message: string | Message): void;
+
+  /** Bytes queued here and not yet taken by the operating system (the in-memory pair counts a nominal size a message). */
+  readonly buffered: number;
+
+  /** Resolves when `buffered` is at or below `lowWaterBytes`, or the link is closed. Never rejects. */
+  drained(lowWaterBytes?: number): Promise<void>;
+
+  /** Stops (true) or continues (false) reading from the peer, so that its sender feels the backpressure. */
+  pause(paused: boolean): void;
+
+  /** Changes the longest accepted message; used when the handshake is accepted. */
+  setMaxMessageBytes(bytes: number): void;
+
+  /**
+   * Sends what is queued, then closes; resolves when the link is gone. Bounded: after `graceMs` (default 2,000) it is
+   * dropped. Calling it again returns the same promise.
+   */
+  close(reason?: string, graceMs?: number): Promise<void>;
+
+  /** Drops the link at once, queued output included. */
+  destroy(reason?: string): void;
+}
+
+/** Something that accepts links. `address` is what a client may pass to `connect()`. */
+export interface Listener {
+  readonly address: string;
+  /** Stops accepting; links already accepted go on. Idempotent. */
+  close(): Promise<void>;
+}

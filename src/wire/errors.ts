@@ -1,0 +1,295 @@
+/**
+ * The one error table. Every failure Handfast reports has a row here: its name, how each dialect says it,
+ * the exit code of the command line, and whether trying again can help.
+ *
+ * `docs/errors.md` is generated from this file; a test holds the two together and checks that every row can be
+ * found again from what each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.reason`).
+ *
+ * @see the A2E wire reference, "What a host answers to bad input"
+ */
+
+/** One row: how a failure is named on each edge. */
+export interface ErrorRow {
+  /** A2E `error.code`; rows that share a code are told apart by `reason` in `detail.reason`. */
+  readonly a2e: string;
+  /** JSON-RPC 2.0 error number; rows that share a number are told apart by `data.reason`. */
+  readonly jsonrpc: number;
+  /** HTTP status where the failure is the answer to an HTTP request. */
+  readonly http: number;
+  /** Exit code of the command line. */
+  readonly exit: number;
+  /** True when the same request may succeed later without being changed. */
+  readonly retryable: boolean;
+  /** What happened and what to do, for `docs/errors.md`. */
+  readonly help: string;
+}
+
+const row = (a2e: string, jsonrpc: number, http: number, exit: number, retryable: boolean, help: string): ErrorRow => ({
+  a2e,
+  jsonrpc,
+  http,
+  exit,
+  retryable,
+  help,
+});
+
+const REMOTE = 5;
+
+/** Name → row. The order is the order of `docs/errors.md`. */
+export const errorTable = {
+  // What arrived could not be read.
+  parse_error: row(
+    'parse_error',
+    -32700,
+    400,
+    REMOTE,
+    false,
+    'The line is not JSON, or not valid UTF-8. Nothing was run.',
+  ),
+  invalid_message: row(
+    'invalid_message',
+    -32600,
+    400,
+    REMOTE,
+    false,
+    'JSON, but not a message: no usable type or id, an id already in flight, or a second handshake.',
+  ),
+  too_large: row(
+    'invalid_message',
+    -32600,
+    413,
+    REMOTE,
+    false,
+    'The message is over the size or nesting limit; it was skipped and the link stays open after the handshake.',
+  ),
+  unknown_type: row('invalid_message', -32601, 404, REMOTE, false, 'Nobody here handles this message type.'),
+  schema_violation: row(
+    'schema_violation',
+    -32602,
+    422,
+    REMOTE,
+    false,
+    'A field is missing or has the wrong type; `detail.path` says which.',
+  ),
+  // Who may do what.
+  unauthorized: row(
+    'unauthorized',
+    -32003,
+    401,
+    3,
+    false,
+    'The peer may not do this, or the session belongs to somebody else.',
+  ),
+  auth_failed: row('unauthorized', -32003, 401, 3, false, 'The token is missing or wrong.'),
+  handshake_required: row('unauthorized', -32002, 401, 3, false, 'A request came before the handshake.'),
+  handshake_timeout: row('unauthorized', -32002, 408, 7, true, 'No handshake arrived in time; the link was closed.'),
+  version_mismatch: row(
+    'version_mismatch',
+    -32602,
+    400,
+    6,
+    false,
+    'The two sides speak incompatible protocol versions.',
+  ),
+  capability_missing: row(
+    'capability_missing',
+    -32601,
+    403,
+    6,
+    false,
+    'The capability was not granted in the handshake.',
+  ),
+  no_caps: row('capability_missing', -32601, 403, 6, false, 'None of the requested capabilities is available.'),
+  server_error: row('runtime_error', -32603, 500, 6, true, 'The host could not complete the handshake.'),
+  dialect_not_served: row(
+    'invalid_message',
+    -32601,
+    404,
+    6,
+    false,
+    'This listener does not serve the protocol of the first message.',
+  ),
+  // Time, room, and links.
+  timeout: row(
+    'timeout',
+    -32004,
+    504,
+    7,
+    true,
+    'The deadline passed before the work was done; the work was told to stop.',
+  ),
+  cancelled: row('runtime_error', -32800, 499, 130, false, 'The caller gave the request up.'),
+  over_capacity: row(
+    'runtime_error',
+    -32001,
+    429,
+    REMOTE,
+    true,
+    'Too much is already running or waiting; `detail.retry_after_ms` says when to try again.',
+  ),
+  slow_consumer: row(
+    'runtime_error',
+    -32001,
+    503,
+    REMOTE,
+    true,
+    'The reader did not keep up and its link was detached.',
+  ),
+  interrupted: row('runtime_error', -32000, 503, REMOTE, true, 'The host stopped before the work was done.'),
+  reply_lost: row(
+    'runtime_error',
+    -32000,
+    410,
+    REMOTE,
+    false,
+    'The request ran, but its reply is older than what the journal still holds.',
+  ),
+  session_expired: row(
+    'runtime_error',
+    -32000,
+    410,
+    REMOTE,
+    true,
+    'The session ended because it was idle or its link stayed away too long.',
+  ),
+  session_not_found: row('unauthorized', -32003, 404, 3, false, 'No such session for this principal.'),
+  superseded: row('runtime_error', -32000, 409, REMOTE, false, 'Another link took this session over.'),
+  connection_lost: row('runtime_error', -32000, 502, 4, true, 'The link ended before the answer came.'),
+  unreachable: row('runtime_error', -32000, 502, 4, true, 'Nobody answers at this address.'),
+  // The work itself.
+  runtime_error: row(
+    'runtime_error',
+    -32603,
+    500,
+    REMOTE,
+    false,
+    'The handler failed. The host log has the details under `detail.correlation_id`.',
+  ),
+  out_of_memory: row('out_of_memory', -32603, 500, REMOTE, true, 'The work used more memory than it may.'),
+  sandbox_crash: row('sandbox_crash', -32603, 500, REMOTE, true, 'The sandbox around the work ended unexpectedly.'),
+  unknown_tool: row('unknown_tool', -32602, 404, REMOTE, false, 'No tool of this name.'),
+  tool_denied: row(
+    'tool_denied',
+    -32003,
+    403,
+    REMOTE,
+    false,
+    'The policy of the host does not allow this tool to this principal.',
+  ),
+  tool_error: row('tool_error', -32603, 500, REMOTE, false, 'The tool ran and failed.'),
+  // The host's own disk and configuration.
+  disk_full: row(
+    'runtime_error',
+    -32603,
+    507,
+    REMOTE,
+    true,
+    'The journal could not be written because the disk is full.',
+  ),
+  journal_corrupt: row(
+    'runtime_error',
+    -32603,
+    500,
+    REMOTE,
+    false,
+    'The journal file is damaged; it was set aside or must be.',
+  ),
+  journal_locked: row('runtime_error', -32603, 503, REMOTE, true, 'Another process has this journal open for writing.'),
+  config_invalid: row(
+    'invalid_message',
+    -32602,
+    400,
+    2,
+    false,
+    'The configuration has an error; the message names file, line and column.',
+  ),
+  usage: row('invalid_message', -32602, 400, 2, false, 'The command line was called with wrong arguments.'),
+} as const satisfies Record<string, ErrorRow>;
+
+/** Every name of the table. */
+export type ErrorName = keyof typeof errorTable;
+
+/** Rows whose name is not their A2E code, so `detail.reason` must tell them apart. */
+const byReason = new Map<string, ErrorName>();
+for (const name of Object.keys(errorTable) as ErrorName[]) byReason.set(`${errorTable[name].a2e} ${name}`, name);
+const byNumber = new Map<string, ErrorName>();
+for (const name of Object.keys(errorTable) as ErrorName[]) byNumber.set(`${errorTable[name].jsonrpc} ${name}`, name);
+
+/** The name that stands for a JSON-RPC number when no reason is given. */
+const numberDefaults: Record<number, ErrorName> = {
+  [-32700]: 'parse_error',
+  [-32600]: 'invalid_message',
+  [-32601]: 'unknown_type',
+  [-32602]: 'schema_violation',
+  [-32603]: 'runtime_error',
+  [-32000]: 'connection_lost',
+  [-32001]: 'over_capacity',
+  [-32002]: 'handshake_required',
+  [-32003]: 'unauthorized',
+  [-32004]: 'timeout',
+  [-32800]: 'cancelled',
+};
+
+/** The table row name for an A2E error, or undefined when the code is not ours (codes are open strings on the wire). */
+export function nameOfA2E(code: string, reason?: unknown): ErrorName | undefined {
+  if (typeof reason === 'string') {
+    const named = byReason.get(`${code} ${reason}`);
+    if (named !== undefined) return named;
+  }
+  return byReason.get(`${code} ${code}`);
+}
+
+/** The table row name for a JSON-RPC error. */
+export function nameOfJsonRpc(number: number, reason?: unknown): ErrorName | undefined {
+  if (typeof reason === 'string') {
+    const named = byNumber.get(`${number} ${reason}`);
+    if (named !== undefined) return named;
+  }
+  return numberDefaults[number];
+}
+
+/** What a peer or a caller may be told beside the message. Always plain JSON, never a stack, a path of the host or a secret. */
+export type ErrorDetail = Record<string, unknown>;
+
+/**
+ * The one error class. Callers compare `error.code`, never the class or the message.
+ *
+ * `code` is a name of {@link errorTable} or, for an error a peer sent, whatever string the peer used.
+ */
+export class HandfastError extends Error {
+  readonly code: ErrorName | (string & {});
+  readonly detail: ErrorDetail;
+  readonly retryable: boolean;
+  /** The capability the failure belongs to, or `''`. */
+  readonly capability: string;
+
+  constructor(
+    code: ErrorName | (string & {}),
+    message: string,
+    options: { detail?: ErrorDetail; retryable?: boolean; capability?: string; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'HandfastError';
+    this.code = code;
+    this.detail = options.detail ?? {};
+    this.retryable = options.retryable ?? (errorTable as Record<string, ErrorRow>)[code]?.retryable ?? false;
+    this.capability = options.capability ?? '';
+  }
+}
+
+/** Makes an error of the table: `throw fail('unknown_tool', 'no tool named "x"', { tool: 'x' })`. */
+export function fail(code: ErrorName, message: string, detail?: ErrorDetail, cause?: unknown): HandfastError {
+  return new HandfastError(code, message, { detail, cause });
+}
+
+/** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause kept. */
+export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new HandfastError(fallback, message, { cause: thrown });
+}
+
+/** Exit code of the command line for an error code; unknown codes count as remote errors (5). */
+export function exitCodeOf(code: string): number {
+  return (errorTable as Record<string, ErrorRow>)[code]?.exit ?? REMOTE;
+}
