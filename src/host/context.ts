@@ -1,39 +1,12 @@
 /**
  * What a handler is given besides its parameters: the running request as plugins and tools see it.
  *
- * `session/request.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
+ * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
 
-/** Who a session belongs to and what it may do. Decided at the handshake, fixed for the session. */
-export interface Principal {
-  /** The token's name in the configuration; `local` when no token is configured. */
-  readonly name: string;
-  /** Capabilities this principal may be granted; undefined = all that are loaded. */
-  readonly capabilities?: readonly string[];
-  /** Tool rules of this principal; undefined = all tools. */
-  readonly tools?: ToolRules;
-  /** Overrides of the host's limits for this principal. */
-  readonly limits?: { readonly maxParallel?: number; readonly queueLimit?: number };
-  /** May read every session's journal, not only its own. */
-  readonly admin?: boolean;
-}
+import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
-/** Allow and deny by tool name (`*` as wildcard) and by risk flag. Deny wins; with an allow list, only what it names. */
-export interface ToolRules {
-  readonly allow?: readonly string[];
-  readonly deny?: readonly string[];
-  /** Risk flags whose tools are denied: see `Risk` in `capabilities/tools/tool.ts`. */
-  readonly denyRisks?: readonly string[];
-}
-
-/** The session a request belongs to, as handlers see it. */
-export interface SessionView {
-  readonly id: string;
-  readonly agentId: string;
-  readonly principal: Principal;
-  /** Aborted when the session ends: for work that outlives one request. */
-  readonly signal: AbortSignal;
-}
+export type { Principal, SessionView, ToolRules };
 
 /** Line-oriented log of the host; goes to stderr or a file, never to the peer, never to stdout. */
 export interface Log {
@@ -54,6 +27,10 @@ export interface CallContext {
   readonly log: Log;
   /** Absolute real path of the host's workspace; file tools must stay inside it. */
   readonly workspace: string;
+  /** When it started, monotonic milliseconds (`performance.now()`). */
+  readonly startedAt: number;
+  /** Brings the deadline forward to `ms` from now; a later one than it has is ignored. */
+  limit(ms: number): void;
   /** Milliseconds left until the deadline; `Infinity` without one. */
   remainingMs(): number;
   /**

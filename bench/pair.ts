@@ -1,0 +1,90 @@
+/**
+ * A pair as the orchestrator sees it: starts the client process of one contender on one transport (which starts its
+ * server process), asks it for measurements, ends both. Every wait is bounded; a pair that hangs is ended by its pid.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { processFlags } from './bench.ts';
+import type { PairAnswer, PairRequest } from './client-process.ts';
+import type { TransportName } from './contenders/contender.ts';
+import { bounded } from './control.ts';
+import type { Measurement, RunSettings } from './workloads/workload.ts';
+
+const CLIENT_PROCESS = fileURLToPath(new URL('./client-process.ts', import.meta.url));
+const START_WAIT_MS = 30_000;
+/** On top of the measured time: opening 10,000 sessions, and slow peers that finish a call late. */
+const RUN_WAIT_MS = 90_000;
+const CLOSE_WAIT_MS = 10_000;
+
+export class Pair {
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+  }
+
+  static async start(contender: string, transport: TransportName): Promise<Pair> {
+    const child = fork(CLIENT_PROCESS, [contender, transport], {
+      execArgv: [...processFlags(contender)],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    const pair = new Pair(child);
+    try {
+      await pair.#answer(START_WAIT_MS);
+    } catch (thrown) {
+      await pair.#end();
+      throw thrown;
+    }
+    return pair;
+  }
+
+  async run(workload: string, settings: RunSettings): Promise<Measurement> {
+    const answer = await this.#ask({ run: workload, settings }, settings.durationMs + RUN_WAIT_MS);
+    if (!('measurement' in answer)) throw new Error('the client process answered something else');
+    return answer.measurement;
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#ask({ close: true }, CLOSE_WAIT_MS);
+    } catch {
+      // It is ended below in any case; the server process ends with it, because its control socket closes.
+    }
+    await this.#end();
+  }
+
+  async #ask(request: PairRequest, timeoutMs: number): Promise<PairAnswer> {
+    if (!this.#child.connected) throw new Error('the client process has ended');
+    this.#child.send(request);
+    return this.#answer(timeoutMs);
+  }
+
+  async #answer(timeoutMs: number): Promise<PairAnswer> {
+    const stop = new AbortController();
+    const gone = once(this.#child, 'exit', { signal: stop.signal }).then(([code]) => {
+      throw new Error(`the client process ended with code ${code}`);
+    });
+    const answered = once(this.#child, 'message', { signal: stop.signal });
+    try {
+      const [answer] = (await bounded(
+        Promise.race([answered, gone]),
+        'no answer from the client process',
+        timeoutMs,
+      )) as [PairAnswer];
+      if ('error' in answer) throw new Error(answer.error);
+      return answer;
+    } finally {
+      gone.catch(() => {});
+      answered.catch(() => {});
+      stop.abort();
+    }
+  }
+
+  async #end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exited;
+  }
+}

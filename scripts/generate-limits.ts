@@ -1,0 +1,64 @@
+/**
+ * Writes the limits table of `SECURITY.md`, between its two marks, from the schema of the configuration: every number a
+ * host is bound by, what it is when nothing is configured, and the key that changes it.
+ *
+ * Called by `scripts/generate.ts`.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Fields } from '../src/host/config-fields.ts';
+import { configFields } from '../src/host/config-schema.ts';
+
+const page = 'SECURITY.md';
+const start = /<!-- limits: .* -->\n/;
+const end = '<!-- /limits -->';
+
+const units: readonly (readonly [suffix: string, steps: readonly (readonly [size: number, name: string])[]])[] = [
+  [
+    '_bytes',
+    [
+      [1024 ** 3, 'GiB'],
+      [1024 ** 2, 'MiB'],
+      [1024, 'KiB'],
+      [1, 'bytes'],
+    ],
+  ],
+  [
+    '_ms',
+    [
+      [86_400_000, 'd'],
+      [60_000, 'min'],
+      [1000, 's'],
+      [1, 'ms'],
+    ],
+  ],
+];
+
+/** A number as people say it: in the largest unit of its key's kind that divides it. */
+export function said(key: string, value: number): string {
+  const steps = units.find(([suffix]) => key.endsWith(suffix))?.[1] ?? [];
+  const step = value === 0 ? undefined : steps.find(([size]) => value % size === 0);
+  return step === undefined ? value.toLocaleString('en') : `${(value / step[0]).toLocaleString('en')} ${step[1]}`;
+}
+
+/** One row for each number with a default, in the order of the schema. */
+function rows(fields: Fields, prefix = ''): string[] {
+  return Object.entries(fields).flatMap(([key, field]) => {
+    const path = `${prefix}${key}`;
+    if (field.fields !== undefined) return rows(field.fields, `${path}.`);
+    const { type, minimum, maximum } = field.schema() as { type?: string; minimum: number; maximum: number };
+    if (type !== 'integer' || typeof field.fallback !== 'number') return [];
+    const range = `${said(key, minimum)} to ${said(key, maximum)}`;
+    return [`| \`${path}\` | ${said(key, field.fallback)} | ${range} | ${field.about} |`];
+  });
+}
+
+/** The whole page with its table renewed; everything outside the marks stays as it is. */
+export function securityPage(root: string): string {
+  const text = readFileSync(join(root, page), 'utf8');
+  const mark = start.exec(text);
+  const to = text.indexOf(end);
+  if (mark === null || to === -1) throw new Error(`${page} has lost the marks around its limits table`);
+  const table = ['| Key | Default | Range | What it bounds |', '| --- | --- | --- | --- |', ...rows(configFields)];
+  return `${text.slice(0, mark.index + mark[0].length)}\n${table.join('\n')}\n\n${text.slice(to)}`;
+}

@@ -1,0 +1,29 @@
+/**
+ * The list of everything in the tree that is written by a program: `scripts/generate.ts` walks it.
+ *
+ * A generator returns the files it owns and touches nothing itself, so that writing them and checking that they are
+ * fresh are the same code path. Add a generator by appending it to {@link generators}.
+ */
+import { dirname } from 'node:path';
+import { errorsPage } from './generate-errors.ts';
+import { securityPage } from './generate-limits.ts';
+import { generateValidators } from './generate-validators.ts';
+
+/** The root of the repository. */
+export const root = dirname(import.meta.dirname);
+
+/** Path from the root of the repository → whole text. */
+export type GeneratedFiles = ReadonlyMap<string, string>;
+
+export interface Generator {
+  /** What is generated, as progress lines name it. */
+  readonly name: string;
+  /** The files as they should be. Same sources, same texts: no time, no randomness, no absolute path in them. */
+  generate(): GeneratedFiles | Promise<GeneratedFiles>;
+}
+
+export const generators: readonly Generator[] = [
+  { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
+  { name: 'validators and JSON Schema', generate: generateValidators },
+  { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
+];

@@ -1,0 +1,168 @@
+/**
+ * `npm run pack-test`: is what would be published the right thing? Builds, packs, installs the package into an empty
+ * folder as a stranger would, and uses it there: every subpath, the types, the command.
+ *
+ * Needs the network (or npm's cache) for the run-time dependencies. Run by `.ci/run` and before a release.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly engines: { readonly node: string };
+  readonly exports: Readonly<
+    Record<string, { readonly source: string; readonly types: string; readonly default: string }>
+  >;
+  readonly scripts?: Readonly<Record<string, string>>;
+}
+
+const root = dirname(import.meta.dirname);
+const manifestOf = (folder: string) => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+const manifest = manifestOf(root);
+const subpaths = Object.keys(manifest.exports).map((subpath) => manifest.name + subpath.slice(1));
+
+const folder = mkdtempSync(join(tmpdir(), 'handfast-pack-'));
+const consumer = join(folder, 'consumer');
+const installed = join(consumer, 'node_modules', manifest.name);
+
+/** Longest any one program may run: an install over a slow network takes most of it. */
+const programTimeoutMs = 240_000;
+
+/**
+ * The environment of a stranger: the same Node first in the path, and nothing of the npm that may be running this
+ * script, because a nested npm would take this repository for its own project.
+ */
+const environment: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^npm_(?!config_(?:registry|cache|userconfig)$)/.test(name)),
+  ),
+  PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+};
+
+/** Runs a program to its end and returns what it wrote; fails with that text when the exit code is another. */
+function run(command: string, args: readonly string[], cwd: string, expectedExit = 0) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd,
+    env: environment,
+    encoding: 'utf8',
+    timeout: programTimeoutMs,
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  assert.equal(error, undefined);
+  assert.equal(status, expectedExit, `${command} ${args.join(' ')} exited with ${status}:\n${stdout}${stderr}`);
+  return { stdout, stderr };
+}
+
+interface Packed {
+  readonly filename: string;
+  readonly integrity: string;
+  readonly files: readonly { readonly path: string }[];
+}
+
+function buildAndPack(): Packed {
+  run(process.execPath, [join(root, 'scripts', 'build.ts')], root);
+  const { stdout } = run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], root);
+  const output: unknown = JSON.parse(stdout);
+  // npm printed a list up to version 11, and an object keyed by package name after it.
+  return (Array.isArray(output) ? output[0] : Object.values(output as object)[0]) as Packed;
+}
+
+let packed: Packed;
+
+before(() => {
+  packed = buildAndPack();
+  mkdirSync(consumer);
+  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+  run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', join(folder, packed.filename)], consumer);
+});
+
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+test('the package holds what users need and nothing else', () => {
+  const allowed =
+    /^(?:dist\/.+\.(?:js|d\.ts)|schema\/[\w-]+\.json|docs\/errors\.md|package\.json|README\.md|LICENSE|CHANGELOG\.md|SECURITY\.md)$/;
+  const paths = packed.files.map(({ path }) => path);
+  assert.deepEqual(
+    paths.filter((path) => !allowed.test(path)),
+    [],
+  );
+  for (const path of ['LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs/errors.md', 'dist/cli/main.js']) {
+    assert.ok(paths.includes(path), `${path} is missing`);
+  }
+});
+
+test('nothing in the package looks like a secret or names a path of the machine it was packed on', () => {
+  const secret =
+    /-----BEGIN [A-Z ]*PRIVATE KEY|\b(?:npm|ghp|gho|github_pat)_\w{20,}|\bAKIA[0-9A-Z]{16}\b|\b(?:sk-|hf_)[\w-]{20,}/;
+  for (const { path } of packed.files) {
+    const text = readFileSync(join(installed, path), 'utf8');
+    assert.doesNotMatch(text, secret, path);
+    assert.ok(!text.includes(root), `${path} names ${root}`);
+  }
+});
+
+test('packing the same sources twice gives the same package', () => {
+  assert.equal(buildAndPack().integrity, packed.integrity);
+});
+
+test('no package of the default install runs a script when it is installed', () => {
+  const modules = join(consumer, 'node_modules');
+  const folders = readdirSync(modules)
+    .filter((name) => !name.startsWith('.'))
+    .flatMap((name) =>
+      name.startsWith('@') ? readdirSync(join(modules, name)).map((part) => join(name, part)) : [name],
+    );
+  assert.ok(folders.includes(manifest.name));
+  const scripted = folders.filter((name) =>
+    ['preinstall', 'install', 'postinstall'].some(
+      (script) => script in (manifestOf(join(modules, name)).scripts ?? {}),
+    ),
+  );
+  assert.deepEqual(scripted, []);
+});
+
+test('every subpath of exports can be imported and exports something', () => {
+  const program = `
+    for (const subpath of ${JSON.stringify(subpaths)}) {
+      const names = Object.keys(await import(subpath));
+      if (names.length === 0) throw new Error(subpath + ' exports nothing');
+      console.log(subpath, names.length);
+    }`;
+  const { stdout, stderr } = run(process.execPath, ['--input-type=module', '--eval', program], consumer);
+  assert.equal(stdout.trim().split('\n').length, subpaths.length);
+  assert.equal(stderr, '', 'importing the package prints nothing');
+});
+
+test('every subpath has types that resolve and check, those of its dependencies included', () => {
+  const lines = subpaths.map((subpath, index) => `export type Subpath${index} = keyof typeof import('${subpath}');`);
+  const uses = subpaths.map(
+    (_, index) => `export const name${index}: Subpath${index} extends never ? never : string = 'x';`,
+  );
+  writeFileSync(join(consumer, 'consumer.ts'), [...lines, ...uses, ''].join('\n'));
+  const flags = ['--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext', '--skipLibCheck', 'false'];
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  run(process.execPath, [compiler, ...flags, ...types, 'consumer.ts'], consumer);
+});
+
+test('the installed command runs and tells its version', () => {
+  const { stdout } = run(join(consumer, 'node_modules', '.bin', 'handfast'), ['--version'], consumer);
+  assert.equal(stdout.trim(), manifest.version);
+});
+
+test('an older Node gets one clear line and exit code 2', (context) => {
+  const oldest = Number(/\d+/.exec(manifest.engines.node)![0]);
+  const candidates = ['/usr/bin/node', '/usr/local/bin/node'].filter((path) => existsSync(path));
+  const old = candidates.find(
+    (path) => Number.parseInt(run(path, ['-p', 'process.versions.node'], consumer).stdout, 10) < oldest,
+  );
+  if (old === undefined) return context.skip('this machine has no Node that is too old');
+  const { stdout, stderr } = run(old, [join(installed, 'dist', 'cli', 'main.js'), '--version'], consumer, 2);
+  assert.equal(stdout, '');
+  assert.match(stderr, new RegExp(`^.*Node(?:\\.js)? ${oldest}.*\\n$`));
+});

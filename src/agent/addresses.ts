@@ -1,0 +1,76 @@
+/**
+ * Addresses of hosts, and how each is dialled. Transports are loaded when their address is used, so that an agent that
+ * speaks over stdio never loads a WebSocket library.
+ */
+import type { Link } from '../transport/link.ts';
+import { fail } from '../wire/errors.ts';
+
+export interface DialOptions {
+  /** Time for reaching the host, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly maxMessageBytes: number;
+  /** For `stdio:` addresses: working directory and environment additions of the child. */
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** For `stdio:` addresses: gets the lines the child writes to its stderr. */
+  readonly onStderr?: (line: string) => void;
+}
+
+/** A parsed address: how to open a link, and whether dialling again reaches the same host. */
+export interface Route {
+  readonly reconnects: boolean;
+  dial(signal: AbortSignal | undefined): Promise<Link>;
+}
+
+/** What an address may look like; for messages and help texts. */
+export const ADDRESS_FORMS = 'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
+
+/**
+ * Parses an address. Throws `usage` for a form it does not know.
+ *
+ * `stdio:` starts the command as a child; a new child is a new host, so such links cannot be resumed.
+ */
+export function addressOf(address: string, options: DialOptions): Route {
+  const { timeoutMs, maxMessageBytes } = options;
+  const scheme = /^([a-z]+):/.exec(address)?.[1];
+  switch (scheme) {
+    case 'http':
+    case 'https':
+      return {
+        reconnects: true,
+        dial: async (signal) =>
+          (await import('../transport/http-client.ts')).connectHttp(address, { timeoutMs, maxMessageBytes, signal }),
+      };
+    case 'ws':
+    case 'wss':
+      return {
+        reconnects: true,
+        dial: async (signal) =>
+          (await import('../transport/websocket.ts')).connectWebSocket(address, { timeoutMs, maxMessageBytes, signal }),
+      };
+    case 'tcp':
+      return {
+        reconnects: true,
+        dial: async (signal) =>
+          (await import('../transport/socket.ts')).connectTcp(address, { timeoutMs, maxMessageBytes, signal }),
+      };
+    case 'unix':
+      return {
+        reconnects: true,
+        dial: async (signal) =>
+          (await import('../transport/socket.ts')).connectUnix(address, { timeoutMs, maxMessageBytes, signal }),
+      };
+    case 'stdio':
+      return {
+        reconnects: false,
+        dial: async () => {
+          const { splitCommand, spawnLink } = await import('../transport/subprocess.ts');
+          const [command = '', ...args] = splitCommand(address.slice('stdio:'.length));
+          const { cwd, env, onStderr } = options;
+          return spawnLink({ command, args, cwd, env, onStderr, maxMessageBytes });
+        },
+      };
+    default:
+      throw fail('usage', `expected ${ADDRESS_FORMS}, got ${JSON.stringify(address)}`);
+  }
+}

@@ -1,0 +1,373 @@
+/**
+ * An agent's session with a host: the handshake's terms, calls, and coming back after a lost link.
+ *
+ * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
+ * @see the design, sections 3 and 4
+ */
+import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
+import type { CallLimits, Calls } from '../connection/calls.ts';
+import { Connection, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import type { Route, RunningRequest } from '../connection/running.ts';
+import {
+  EXTENSION_CANCEL,
+  EXTENSION_JOURNAL,
+  EXTENSION_RESUME,
+  type HandshakeResp,
+  journalFollow,
+  ping,
+} from '../protocol/a2e.ts';
+import type { Method } from '../protocol/method.ts';
+import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import { A2EWriter, errorOf, isObject, withoutEnvelope } from '../wire/a2e.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { type Offer, shakeHands } from './handshake.ts';
+
+export interface AgentOptions {
+  /** Free name, shown in the host's log. Default `handfast-agent`. */
+  readonly agentId?: string;
+  /** Shared secret; what the host's configuration calls a token. */
+  readonly token?: string;
+  /** Time limit of calls that bring none, in milliseconds. Default 60,000; 0 = none. */
+  readonly timeoutMs?: number;
+  /** Time for reaching the host and shaking hands. Default 10,000. */
+  readonly connectTimeoutMs?: number;
+  /** Gives connecting up; has no effect afterwards. */
+  readonly signal?: AbortSignal;
+  /** Calls in flight at once; never more than the host grants. */
+  readonly maxParallel?: number;
+  /** Calls waiting for a place at most. Default 10,000. */
+  readonly queueLimit?: number;
+  /** False: a lost link ends the session. Default true where the host agrees. */
+  readonly resume?: boolean;
+  /** Longest message sent or accepted, in bytes. Default 1 MiB. */
+  readonly maxMessageBytes?: number;
+  /** Told when the link is lost, is back, or the session is over. */
+  readonly onState?: (state: AgentState, error?: HandfastError) => void;
+  /** Told of lines that were no messages, e.g. banners on a host's stdout. */
+  readonly onNoise?: (line: string) => void;
+}
+
+/** `open`: has a link. `lost`: looks for a new one. `closed`: over, every call has been settled. */
+export type AgentState = 'open' | 'lost' | 'closed';
+
+/** What was agreed about one capability. */
+export interface GrantedCapability {
+  readonly enabled: boolean;
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+/** Opens a link to the host; called again for each reconnect. */
+export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
+
+const FIRST_RETRY_MS = 50;
+const LONGEST_RETRY_MS = 2_000;
+
+/** Agrees to whatever comes: the answers of messages this library has no schema for. */
+const anyShape = Object.assign(() => true, { errors: null });
+
+export class AgentSession implements ConnectionOwner {
+  readonly #dial: Dial;
+  readonly #options: AgentOptions;
+  readonly #capabilities: readonly string[];
+  readonly #writer = new A2EWriter();
+  readonly #connection: Connection;
+  readonly #callLimits: CallLimits;
+  #granted = new Map<string, GrantedCapability>();
+  #extensions: ReadonlySet<string> = new Set();
+  #resumeWindowMs = 0;
+  #state: AgentState = 'lost';
+  #closed = Promise.withResolvers<HandfastError | undefined>();
+  #closing: Promise<void> | undefined;
+  /** What the host said last about the session as a whole: why it is about to end the link. */
+  #farewell: HandfastError | undefined;
+  readonly #stop = new AbortController();
+  sessionId = '';
+
+  /** @param canReconnect true when dialling again may reach the same host */
+  private constructor(dial: Dial, capabilities: readonly string[], options: AgentOptions) {
+    this.#dial = dial;
+    this.#options = options;
+    this.#capabilities = capabilities;
+    const maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
+    this.#connection = new Connection(this, this.#writer, {
+      maxParallel: 64,
+      queueLimit: 1024,
+      maxDepth: 1024,
+      maxMessageBytes,
+      outboxBytes: 64 * 1024 * 1024,
+      slowConsumerMs: 30_000,
+    });
+    this.#callLimits = {
+      maxParallel: options.maxParallel ?? Number.POSITIVE_INFINITY,
+      queueLimit: options.queueLimit ?? 10_000,
+      timeoutMs: options.timeoutMs ?? 60_000,
+    };
+  }
+
+  /** Dials and shakes hands. Rejects with `unreachable`, `timeout`, the host's reason, or `cancelled`. */
+  static async open(dial: Dial, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
+    const agent = new AgentSession(dial, capabilities, options);
+    const greeting = await agent.#greet(options.signal, undefined);
+    agent.#agree(greeting.response);
+    agent.#state = 'open';
+    greeting.handOver(agent.#connection);
+    return agent;
+  }
+
+  get state(): AgentState {
+    return this.#state;
+  }
+
+  /** Resolves when the session is over: with the error that ended it, or undefined after `close()`. */
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#closed.promise;
+  }
+
+  /** What the host answered for each requested capability. */
+  get capabilities(): ReadonlyMap<string, GrantedCapability> {
+    return this.#granted;
+  }
+
+  /** Extensions agreed. */
+  get extensions(): ReadonlySet<string> {
+    return this.#extensions;
+  }
+
+  /** Requests the host runs at once for this session. */
+  get maxParallel(): number {
+    return this.#callLimits.maxParallel;
+  }
+
+  /** The outgoing calls; capability clients make theirs here. */
+  get calls(): Calls {
+    return this.#connection.calls(this.#callLimits);
+  }
+
+  /** Throws `capability_missing` unless the host granted it. */
+  require(capability: string): void {
+    const granted = this.#granted.get(capability);
+    if (granted?.enabled) return;
+    const reason = granted?.metadata.reason ?? 'the agent did not ask for it';
+    throw new HandfastError('capability_missing', `capability ${capability} was not granted: ${reason}`, {
+      capability,
+    });
+  }
+
+  /** Checks that the host is there. */
+  async ping(options: CallOptions = {}): Promise<{ roundTripMs: number; uptimeSeconds: number }> {
+    const from = performance.now();
+    const pong = await this.calls.call(ping, {}, options);
+    return { roundTripMs: performance.now() - from, uptimeSeconds: pong.uptime_seconds ?? 0 };
+  }
+
+  /**
+   * Sends a message of any type and resolves with its answer, whatever its type: for messages this library has no
+   * client for. Envelope fields in `body` are replaced.
+   */
+  request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
+    const method: Method = {
+      request: type,
+      reply: '',
+      event: '',
+      capability: '',
+      checkRequest: anyShape,
+      checkReply: anyShape,
+    };
+    return this.calls.call(method, withoutEnvelope({ ...body }) as never, options, (reply) => reply as Message);
+  }
+
+  /**
+   * Reads a session's journal (extension handfast/journal): the entries after `after`, and with `follow` what comes then.
+   * Events carry `{cursor, ts, kind, request, body}` or `{kind: 'gap', from, to}` as their data.
+   */
+  journal(
+    session = '',
+    read: { after?: number; follow?: boolean; limit?: number } = {},
+    options: CallOptions = {},
+  ): Call<{ last: number }> {
+    if (!this.#extensions.has(EXTENSION_JOURNAL)) {
+      throw new HandfastError('capability_missing', 'the host keeps no journal for its agents');
+    }
+    const body = {
+      session_id: session,
+      after: read.after ?? 0,
+      follow: read.follow ?? false,
+      limit: read.limit ?? 1000,
+    };
+    return this.calls.call(journalFollow, body, { timeoutMs: 0, ...options }, ({ last }) => ({ last }));
+  }
+
+  /**
+   * Ends the session: open calls are rejected with `connection_lost`, the host is told, the link (and a host started by
+   * this agent) ends. Bounded by the transport's own grace. Idempotent.
+   */
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      const link = this.#connection.link;
+      const error = fail('connection_lost', 'the agent was closed');
+      if (link !== undefined) this.#connection.push('shutdown', { timeout: 0 });
+      this.#end(error, undefined);
+      this.#connection.detach();
+      await link?.close('closed by the agent');
+    })();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // ConnectionOwner.
+
+  route(): Route | HandfastError | undefined {
+    return undefined;
+  }
+
+  incoming(): RunningRequest {
+    throw fail('unknown_type', 'this agent serves no requests');
+  }
+
+  control(type: string, message: Message): boolean {
+    // An error that belongs to no request is about the session: the reason of what happens next.
+    if (type === 'error') this.#farewell = errorOf(message);
+    return true;
+  }
+
+  unreadable(_error: HandfastError, raw: string | undefined): void {
+    this.#options.onNoise?.(raw ?? '');
+  }
+
+  failed(_request: RunningRequest, thrown: unknown): HandfastError {
+    return asError(thrown);
+  }
+
+  answered(): void {}
+
+  ended(): void {
+    // The host will answer nothing more.
+    void this.#connection.link?.close('the host ended the link');
+  }
+
+  linkLost(cause: Closed): void {
+    if (this.#state === 'closed') return;
+    const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
+    const final = error.code === 'superseded' || error.code === 'session_expired' || error.code === 'interrupted';
+    if (!this.#extensions.has(EXTENSION_RESUME) || this.#options.resume === false || final)
+      return this.#end(error, error);
+    this.#state = 'lost';
+    this.#options.onState?.('lost', error);
+    void this.#reconnect(error);
+  }
+
+  async #reconnect(lost: HandfastError): Promise<void> {
+    const until = performance.now() + this.#resumeWindowMs;
+    const { signal } = this.#stop;
+    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, LONGEST_RETRY_MS)) {
+      try {
+        const resume = { session_id: this.sessionId, cursor: this.#connection.cursor };
+        const greeting = await this.#greet(signal, resume);
+        if (this.#state !== 'lost') return;
+        return this.#resumed(greeting);
+      } catch (error) {
+        if (this.#state !== 'lost') return;
+        const { code } = asError(error);
+        if (code !== 'unreachable' && code !== 'connection_lost' && code !== 'timeout' && code !== 'server_error') {
+          return this.#end(asError(error), asError(error));
+        }
+      }
+      if (performance.now() + delay > until) return this.#end(lost, lost);
+      await pause(delay * (0.5 + Math.random() / 2), signal);
+    }
+  }
+
+  #resumed(greeting: { response: HandshakeResp; handOver: (connection: Connection) => void }): void {
+    const { response } = greeting;
+    const before = this.sessionId;
+    this.#agree(response);
+    this.#farewell = undefined;
+    this.#state = 'open';
+    const terms = isObject(response.extensions) ? response.extensions[EXTENSION_RESUME] : undefined;
+    const { calls } = this;
+    if (response.session_id === before && isObject(terms) && terms.resumed === true) {
+      const received = typeof terms.received === 'number' ? terms.received : 0;
+      this.#connection.sent = received; // Both sides count from here again.
+      greeting.handOver(this.#connection);
+      calls.resend(received);
+      if (isObject(terms.gap) && Array.isArray(terms.running)) {
+        // The pong comes behind the replay: what is still open then and not running has lost its reply.
+        const running = new Set(terms.running.map(String));
+        const known = calls.sentIds();
+        this.ping().then(
+          () => calls.failLost(known, running),
+          () => {},
+        );
+      }
+    } else {
+      // Another session: what the host had begun is gone with the old one and must not silently run twice.
+      this.#connection.cursor = 0;
+      this.#connection.sent = 0;
+      calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
+      greeting.handOver(this.#connection);
+      calls.resend(0);
+    }
+    this.#options.onState?.('open');
+  }
+
+  async #greet(signal: AbortSignal | undefined, resume: object | undefined) {
+    const link = await this.#dial(signal);
+    link.setMaxMessageBytes(this.#connection.limits.maxMessageBytes);
+    const extensions: Record<string, unknown> = { [EXTENSION_CANCEL]: {}, [EXTENSION_JOURNAL]: {} };
+    if (this.#options.resume !== false) extensions[EXTENSION_RESUME] = resume ?? {};
+    const offer: Offer = {
+      agentId: this.#options.agentId ?? 'handfast-agent',
+      capabilities: this.#capabilities,
+      token: this.#options.token ?? '',
+      extensions,
+    };
+    const timeoutMs = this.#options.connectTimeoutMs ?? 10_000;
+    return shakeHands(link, this.#writer, offer, { timeoutMs, signal, onNoise: this.#options.onNoise });
+  }
+
+  #agree(response: HandshakeResp): void {
+    this.sessionId = response.session_id ?? '';
+    this.#granted = new Map(
+      // A capability may come twice, once per plugin; the last one counts, as it does for other clients.
+      (response.accepted_caps ?? []).map(({ capability, enabled = true, metadata = {} }) => [
+        capability,
+        { enabled, metadata },
+      ]),
+    );
+    const agreed = isObject(response.extensions) ? response.extensions : {};
+    this.#extensions = new Set(Object.keys(agreed));
+    const resume = agreed[EXTENSION_RESUME];
+    this.#resumeWindowMs = isObject(resume) && typeof resume.window_ms === 'number' ? resume.window_ms : 0;
+    this.#connection.cancels = this.#extensions.has(EXTENSION_CANCEL);
+    const granted = response.max_parallel ?? 4;
+    this.#callLimits.maxParallel = Math.max(1, Math.min(this.#options.maxParallel ?? granted, granted));
+  }
+
+  #end(error: HandfastError, reason: HandfastError | undefined): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#stop.abort(error);
+    this.calls.close(error);
+    this.#connection.settle(error);
+    this.#closed.resolve(reason);
+    this.#options.onState?.('closed', reason);
+  }
+}
+
+/** Waits; ends early and quietly when aborted. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done);
+  });
+}
+
+export type { Call, CallEvent, CallOptions };

@@ -1,0 +1,150 @@
+/**
+ * The agent's side of the A2E handshake over a fresh link: asks, waits for the answer, and hands the link on without losing
+ * what came right behind it.
+ *
+ * @see the A2E wire reference, sections (b) and (c)
+ */
+import { checkHandshakeResp, type HandshakeReason, type HandshakeResp } from '../protocol/a2e.ts';
+import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
+import { type A2EWriter, errorOf, isObject } from '../wire/a2e.ts';
+import { violation } from '../wire/check.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+
+type Message = Record<string, unknown>;
+
+export interface Offer {
+  readonly agentId: string;
+  readonly capabilities: readonly string[];
+  readonly token: string;
+  /** Extensions asked for, by name, with what they need. */
+  readonly extensions: Readonly<Record<string, unknown>>;
+}
+
+/** Messages that may come between the answer and the moment the link is handed on. */
+const MOST_HELD = 10_000;
+
+const reasons: Record<HandshakeReason, string> = {
+  auth_failed: 'the host refused the token',
+  version_mismatch: 'the host speaks another version of the protocol',
+  no_caps: 'the host has none of the requested capabilities',
+  server_error: 'the host could not open a session',
+};
+
+/** An accepted handshake; `handOver` gives the link to its connection. */
+export interface Greeting {
+  readonly response: HandshakeResp;
+  handOver(receiver: { attach(link: Link): void; message(message: string | Message): void }): void;
+}
+
+/**
+ * Shakes hands. Rejects with the host's reason (`auth_failed`, `version_mismatch`, `no_caps`, `server_error`), `timeout`,
+ * `cancelled` or `connection_lost`; the link is then closed.
+ */
+export async function shakeHands(
+  link: Link,
+  writer: A2EWriter,
+  offer: Offer,
+  wait: { timeoutMs: number; signal?: AbortSignal; onNoise?: (line: string) => void },
+): Promise<Greeting> {
+  const answer = Promise.withResolvers<HandshakeResp>();
+  const id = writer.id();
+  const waiting = new Waiting(id, answer, wait.onNoise);
+  link.open(waiting);
+  const body = {
+    agent_id: offer.agentId,
+    agent_caps: offer.capabilities,
+    auth_token: offer.token,
+    ...(Object.keys(offer.extensions).length > 0 && { extensions: offer.extensions }),
+  };
+  link.send(writer.message(link.text, 'handshake/req', id, body));
+  const timer = setTimeout(
+    () => answer.reject(fail('timeout', 'the host did not answer the handshake in time')),
+    wait.timeoutMs,
+  );
+  const onAbort = () => answer.reject(fail('cancelled', 'connecting was given up', undefined, wait.signal?.reason));
+  wait.signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    if (wait.signal?.aborted) onAbort();
+    const response = await answer.promise;
+    if (response.ok === false) {
+      const reason = response.reason || 'server_error';
+      throw new HandfastError(
+        reason,
+        reasons[reason as HandshakeReason] ?? `the host refused the handshake: ${reason}`,
+        {
+          detail: { accepted_caps: response.accepted_caps ?? [] },
+        },
+      );
+    }
+    return {
+      response,
+      handOver(receiver) {
+        receiver.attach(link);
+        for (const message of waiting.held.splice(0)) receiver.message(message);
+        // A link that ended meanwhile has said so to a receiver nobody listens to any more.
+        if (waiting.gone !== undefined) (receiver as unknown as Receiver).closed(waiting.gone);
+        else if (waiting.over) (receiver as unknown as Receiver).ended();
+      },
+    };
+  } catch (error) {
+    void link.close('handshake failed');
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    wait.signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+class Waiting implements Receiver {
+  readonly #id: string;
+  readonly #answer: PromiseWithResolvers<HandshakeResp>;
+  readonly #onNoise: ((line: string) => void) | undefined;
+  #answered = false;
+  readonly held: (string | Message)[] = [];
+  gone: Closed | undefined;
+  over = false;
+
+  constructor(id: string, answer: PromiseWithResolvers<HandshakeResp>, onNoise?: (line: string) => void) {
+    this.#id = id;
+    this.#answer = answer;
+    this.#onNoise = onNoise;
+  }
+
+  message(raw: string | Message): void {
+    if (this.#answered) {
+      if (this.held.length < MOST_HELD) this.held.push(raw);
+      return;
+    }
+    let message: unknown = raw;
+    if (typeof raw === 'string') {
+      try {
+        message = JSON.parse(raw);
+      } catch {
+        this.#onNoise?.(raw); // Hosts in the field print banners on their stdout.
+        return;
+      }
+    }
+    if (!isObject(message) || (message.req_id !== this.#id && message.req_id !== '')) return;
+    if (message.type === 'error') {
+      this.#answered = true;
+      this.#answer.reject(errorOf(message));
+    } else if (message.type === 'handshake/resp' && message.req_id === this.#id) {
+      this.#answered = true;
+      if (checkHandshakeResp(message)) this.#answer.resolve(message as HandshakeResp);
+      else this.#answer.reject(violation('handshake/resp', checkHandshakeResp.errors));
+    }
+  }
+
+  malformed(_problem: Malformed): void {
+    this.#onNoise?.('');
+  }
+
+  ended(): void {
+    this.over = true;
+  }
+
+  closed(cause: Closed): void {
+    this.gone = cause;
+    this.#answer.reject(fail('connection_lost', `the link ended before the handshake was answered: ${cause.reason}`));
+  }
+}

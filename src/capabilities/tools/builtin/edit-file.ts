@@ -1,0 +1,88 @@
+/**
+ * The work of `edit_file`: read, replace, write in one step, and start again when somebody else was faster. Loaded on
+ * the first call by `file-tools.ts`.
+ */
+import { isUtf8 } from 'node:buffer';
+import type { CallContext } from '../../../host/context.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
+import { fileError, fileFailure } from './file-error.ts';
+import { unifiedDiff } from './line-diff.ts';
+import { applyEdits, type Replacement, usesCrlf } from './text-edit.ts';
+import { locate, openFile, type Place } from './workspace-path.ts';
+import { sha256Of } from './write-file.ts';
+
+/** Largest file that is edited in memory. */
+const MAX_BYTES = 8 * 1024 * 1024;
+/** Times the edit starts again because the file changed in between; each time somebody else made progress. */
+const MAX_ATTEMPTS = 64;
+const BYTE_ORDER_MARK = '\ufeff';
+
+export interface EditFileArgs {
+  readonly path: string;
+  readonly edits: readonly Replacement[];
+}
+
+export interface EditedFile {
+  readonly path: string;
+  readonly replacements: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly line_endings: 'lf' | 'crlf';
+  /** Unified diff of what changed, cut when very long. */
+  readonly diff: string;
+}
+
+/**
+ * Edits a text file in the workspace. Edits of the same file at the same time all take effect, one after the other.
+ *
+ * Fails with `tool_error` and a reason: those of `text-edit.ts`, `not_utf8`, `too_large`, `conflict`, or one of
+ * `file-error.ts`. The file is then as it was.
+ */
+export async function editFile(args: EditFileArgs, context: CallContext): Promise<ShapedResult<EditedFile>> {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+    context.signal.throwIfAborted();
+    await using place = await locate(context.workspace, args.path);
+    const { text, state } = await readText(place, context.signal);
+    // The mark is no part of the text that is searched; it stays where it is.
+    const mark = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
+    const before = text.slice(mark.length);
+    const edited = applyEdits(before, args.edits);
+    const content = Buffer.from(mark + edited.text, 'utf8');
+    if (!(await replaceFile(place, content, { expect: state, signal: context.signal }))) continue;
+    const done: EditedFile = {
+      path: place.path,
+      replacements: edited.replacements,
+      bytes: content.length,
+      sha256: sha256Of(content),
+      line_endings: usesCrlf(edited.text) ? 'crlf' : 'lf',
+      diff: unifiedDiff(before.replaceAll('\r\n', '\n'), edited.text.replaceAll('\r\n', '\n')),
+    };
+    const places = edited.replacements === 1 ? '1 replacement' : `${edited.replacements} replacements`;
+    return result(done, { summary: `${places} in ${place.path}` });
+  }
+  throw fileFailure('conflict', args.path, 'is changed by others all the time');
+}
+
+async function readText(place: Place, signal: AbortSignal): Promise<{ text: string; state: FileState }> {
+  const { handle, stats } = await openFile(place);
+  try {
+    if (stats.size > MAX_BYTES) {
+      throw fileFailure('too_large', place.asked, `is larger than ${MAX_BYTES} bytes and cannot be edited`, {
+        size: stats.size,
+      });
+    }
+    const state = await stateOf(handle);
+    const content = await handle.readFile({ signal });
+    // Text that is not UTF-8 would not survive being decoded and written again.
+    if (!isUtf8(content) || content.includes(0)) {
+      throw fileFailure('not_utf8', place.asked, 'is not UTF-8 text and cannot be edited');
+    }
+    return { text: content.toString('utf8'), state };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw fileError(error, place.asked);
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * How a failed file operation is told to the caller: with the path as the caller gave it and a reason to test for.
+ *
+ * Called by every file tool. The message of the operating system is never passed on, because it holds absolute paths
+ * of the host.
+ */
+import { fail, HandfastError } from '../../../wire/errors.ts';
+
+/** Longest piece of a caller's input that an error repeats, in characters. */
+const SHOWN_CHARACTERS = 200;
+
+/** Errno name → [`detail.reason`, what it says after the path]. */
+const reasons: Readonly<Record<string, readonly [reason: string, text: string]>> = {
+  ENOENT: ['not_found', 'does not exist'],
+  ENOTDIR: ['not_a_directory', 'is not a directory, or passes through something that is none'],
+  EISDIR: ['is_a_directory', 'is a directory'],
+  EEXIST: ['exists', 'exists already'],
+  EACCES: ['permission_denied', 'may not be accessed'],
+  EPERM: ['permission_denied', 'may not be accessed'],
+  EROFS: ['read_only', 'is on a read-only file system'],
+  ELOOP: ['too_many_links', 'passes through too many symbolic links'],
+  ENAMETOOLONG: ['name_too_long', 'is too long'],
+  ENOSPC: ['no_space', 'could not be written: the disk is full'],
+  EDQUOT: ['no_space', 'could not be written: the disk quota is used up'],
+  EFBIG: ['too_large', 'would be larger than a file may be'],
+  EMFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
+  ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
+};
+
+/** The caller's own words, cut to a length that fits an error message. */
+export function shown(input: string): string {
+  return input.length <= SHOWN_CHARACTERS ? input : `${input.slice(0, SHOWN_CHARACTERS)}…`;
+}
+
+/** `tool_error` with `detail {reason, path}`; `path` as the caller gave it. */
+export function fileFailure(
+  reason: string,
+  path: string,
+  text: string,
+  detail: Record<string, unknown> = {},
+): HandfastError {
+  return fail('tool_error', `"${shown(path)}" ${text}`, { reason, path: shown(path), ...detail });
+}
+
+/** `tool_denied` for a path that is not, or does not stay, inside the workspace. */
+export function outsideWorkspace(path: string): HandfastError {
+  return fail('tool_denied', `"${shown(path)}" is outside the workspace`, {
+    reason: 'outside_workspace',
+    path: shown(path),
+  });
+}
+
+/** The errno name of a system error, or undefined. */
+export function errnoOf(thrown: unknown): string | undefined {
+  const code = (thrown as { code?: unknown } | null | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/**
+ * Turns what a file operation threw into the error of the tool. Errors that are already ours pass unchanged; what has
+ * no row above becomes `reason: 'io_error'` with the errno name and the original as `cause` for the host's log.
+ */
+export function fileError(thrown: unknown, path: string): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const errno = errnoOf(thrown);
+  const known = errno === undefined ? undefined : reasons[errno];
+  if (known !== undefined) return fileFailure(known[0], path, known[1]);
+  return fail(
+    'tool_error',
+    `"${shown(path)}" could not be processed`,
+    { reason: 'io_error', path: shown(path), errno },
+    thrown,
+  );
+}

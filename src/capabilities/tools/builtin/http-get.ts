@@ -1,0 +1,320 @@
+/**
+ * The work of `http_get`: one GET or HEAD with redirects, kept away from the host's own network. Loaded on the first call
+ * by `outside-tools.ts`.
+ *
+ * A host name is resolved once; every address it has must be allowed, and the connection goes to the addresses that were
+ * checked, so a name that changes its answer (DNS rebinding) gains nothing. Each redirect is checked like a first call.
+ */
+import { isUtf8 } from 'node:buffer';
+import { lookup } from 'node:dns/promises';
+import { type IncomingMessage, request as requestHttp } from 'node:http';
+import { isIP, type LookupFunction } from 'node:net';
+import { pipeline, type Readable } from 'node:stream';
+import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import type { CallContext } from '../../../host/context.ts';
+import { fail, HandfastError } from '../../../wire/errors.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import { errnoOf, shown } from './file-error.ts';
+import { isPublicAddress } from './public-address.ts';
+import { looksBinary, wholeCharacters } from './text-bytes.ts';
+
+const MAX_REDIRECTS = 5;
+/** Bytes between two progress events. */
+const PROGRESS_BYTES = 64 * 1024;
+/** Response headers that are passed on, as far as they are present. */
+const SHOWN_HEADERS = [
+  'cache-control',
+  'content-disposition',
+  'content-language',
+  'content-length',
+  'content-type',
+  'date',
+  'etag',
+  'last-modified',
+  'link',
+  'location',
+  'retry-after',
+  'vary',
+] as const;
+
+export interface HttpGetArgs {
+  readonly url: string;
+  readonly method: 'GET' | 'HEAD';
+  readonly max_bytes: number;
+  readonly timeout_seconds: number;
+}
+
+export interface FetchedPage {
+  /** Where the answer came from, after redirects. */
+  readonly url: string;
+  readonly status: number;
+  readonly content_type: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Redirects followed, in order. */
+  readonly redirects: readonly string[];
+  /** Decoded text; absent when the answer is binary. */
+  readonly text?: string;
+  /** The bytes, when the answer is not text. */
+  readonly base64?: string;
+  /** Bytes of the body that are returned, after decompression. */
+  readonly bytes: number;
+  readonly truncated: boolean;
+}
+
+/** One address of a host name. */
+export interface ResolvedAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
+export interface HttpGetSettings {
+  /** Which addresses may be connected to. Default: {@link isPublicAddress}. */
+  readonly addressAllowed?: (address: string) => boolean;
+  /** Resolves a host name. Default: the system's resolver. */
+  readonly resolve?: (hostname: string) => Promise<readonly ResolvedAddress[]>;
+}
+
+/**
+ * Fetches a URL. Any status is a result, also 404 and 500.
+ *
+ * Fails with `tool_denied` (`private_address`, `url_credentials`, `scheme`), `timeout`, or `tool_error` and a reason:
+ * `bad_url`, `dns_failure`, `connect_failed`, `connection_broken`, `tls_failed`, `bad_response`, `bad_encoding`,
+ * `too_many_redirects`.
+ */
+export async function fetchUrl(
+  args: HttpGetArgs,
+  context: CallContext,
+  settings: HttpGetSettings = {},
+): Promise<ShapedResult<FetchedPage>> {
+  const stop = new AbortController();
+  const limit = () => {
+    stop.abort(fail('timeout', `no whole answer within ${args.timeout_seconds} s`, { reason: 'time_limit' }));
+  };
+  const timer = setTimeout(limit, args.timeout_seconds * 1000);
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  try {
+    signal.throwIfAborted();
+    const page = await follow(args, context, settings, signal);
+    const summary = `${page.status} ${page.content_type || 'no content type'}, ${page.bytes} bytes`;
+    return result(page, { summary, truncated: page.truncated });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw networkError(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function follow(
+  args: HttpGetArgs,
+  context: CallContext,
+  settings: HttpGetSettings,
+  signal: AbortSignal,
+): Promise<FetchedPage> {
+  const redirects: string[] = [];
+  let url = parseUrl(args.url);
+  for (;;) {
+    const addresses = await allowedAddresses(url, settings, signal);
+    const response = await exchange(url, args.method, addresses, signal);
+    try {
+      const next = redirectOf(response, url);
+      if (next === undefined) return await readPage(response, url, redirects, args, context);
+      if (redirects.length === MAX_REDIRECTS) {
+        throw fail('tool_error', `more than ${MAX_REDIRECTS} redirects`, { reason: 'too_many_redirects' });
+      }
+      redirects.push(next.href);
+      url = next;
+      await context.emit('status', { message: `redirected to ${shown(next.host)}` });
+    } finally {
+      response.destroy();
+    }
+  }
+}
+
+/** Reads and checks a URL; refused parts are not repeated, because they may be a secret. */
+function parseUrl(text: string, base?: URL): URL {
+  const url = URL.parse(text, base);
+  if (url === null) throw fail('tool_error', 'this is no URL', { reason: 'bad_url' });
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw fail('tool_denied', 'only http and https URLs are fetched', { reason: 'scheme' });
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw fail('tool_denied', 'a URL may not hold a user name or password', { reason: 'url_credentials' });
+  }
+  url.hash = '';
+  return url;
+}
+
+function redirectOf(response: IncomingMessage, url: URL): URL | undefined {
+  const { statusCode = 0 } = response;
+  const { location } = response.headers;
+  if (location === undefined || ![301, 302, 303, 307, 308].includes(statusCode)) return undefined;
+  return parseUrl(location, url);
+}
+
+/** The addresses of the URL's host. One that is not allowed refuses them all: which is connected to would be chance. */
+async function allowedAddresses(
+  url: URL,
+  settings: HttpGetSettings,
+  signal: AbortSignal,
+): Promise<readonly ResolvedAddress[]> {
+  const { addressAllowed = isPublicAddress, resolve = resolveAll } = settings;
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const family = isIP(hostname);
+  const addresses = family === 0 ? await orAborted(resolve(hostname), signal) : [{ address: hostname, family }];
+  if (addresses.length === 0) {
+    throw fail('tool_error', `"${shown(hostname)}" has no address`, { reason: 'dns_failure', host: shown(hostname) });
+  }
+  if (!addresses.every(({ address }) => addressAllowed(address))) {
+    throw fail('tool_denied', `"${shown(hostname)}" is not on the public internet`, {
+      reason: 'private_address',
+      host: shown(hostname),
+    });
+  }
+  return addresses;
+}
+
+function resolveAll(hostname: string): Promise<readonly ResolvedAddress[]> {
+  return lookup(hostname, { all: true });
+}
+
+/** The system's resolver cannot be stopped, but need not be waited for. */
+function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', abort));
+}
+
+/** Sends the request and waits for the head of the response. */
+async function exchange(
+  url: URL,
+  method: string,
+  addresses: readonly ResolvedAddress[],
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const request = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
+  // Answers with what was checked, whatever the name would resolve to by now.
+  const pinned: LookupFunction = (_hostname, options, callback) => {
+    if (options.all) callback(null, [...addresses]);
+    else callback(null, addresses[0]!.address, addresses[0]!.family);
+  };
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const outgoing = request(url, {
+    method,
+    signal,
+    lookup: pinned,
+    // An agent of its own: no shared connection, and none of the proxies a host may have configured.
+    agent: false,
+    headers: { accept: '*/*', 'accept-encoding': 'gzip, br', 'user-agent': 'handfast' },
+  });
+  outgoing.once('response', resolve);
+  outgoing.on('error', reject);
+  outgoing.end();
+  return promise;
+}
+
+async function readPage(
+  response: IncomingMessage,
+  url: URL,
+  redirects: readonly string[],
+  args: HttpGetArgs,
+  context: CallContext,
+): Promise<FetchedPage> {
+  const contentType = response.headers['content-type'] ?? '';
+  const head = {
+    url: url.href,
+    status: response.statusCode ?? 0,
+    content_type: contentType,
+    headers: shownHeaders(response),
+    redirects,
+  };
+  if (args.method === 'HEAD') return { ...head, bytes: 0, truncated: false };
+  const { bytes, truncated } = await readBody(response, args.max_bytes, context);
+  const body = isText(bytes, contentType)
+    ? { text: decodeText(bytes, contentType, truncated) }
+    : { base64: bytes.toString('base64') };
+  return { ...head, ...body, bytes: bytes.length, truncated };
+}
+
+function shownHeaders(response: IncomingMessage): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const name of SHOWN_HEADERS) {
+    const value = response.headers[name];
+    if (typeof value === 'string') headers[name] = value;
+  }
+  return headers;
+}
+
+/** The decompressed body up to `maxBytes`. Stops reading there, so a small answer cannot unfold into a large one. */
+async function readBody(
+  response: IncomingMessage,
+  maxBytes: number,
+  context: CallContext,
+): Promise<{ bytes: Buffer; truncated: boolean }> {
+  const expected = Math.min(Number(response.headers['content-length'] ?? maxBytes) || maxBytes, maxBytes);
+  const pieces: Buffer[] = [];
+  let size = 0;
+  let reported = 0;
+  let truncated = false;
+  for await (const chunk of decompressed(response) as AsyncIterable<Buffer>) {
+    const room = maxBytes - size;
+    pieces.push(chunk.subarray(0, room));
+    size += Math.min(chunk.length, room);
+    truncated = chunk.length > room;
+    if (truncated) break;
+    if (size - reported >= PROGRESS_BYTES) {
+      reported = size;
+      await context.emit('progress', { pct: Math.min(99, Math.floor((100 * size) / expected)), message: `${size} bytes` });
+    }
+  }
+  return { bytes: Buffer.concat(pieces), truncated };
+}
+
+function decompressed(response: IncomingMessage): Readable {
+  const encoding = (response.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  if (encoding === 'identity' || encoding === '') return response;
+  if (encoding !== 'gzip' && encoding !== 'x-gzip' && encoding !== 'br') {
+    throw fail('tool_error', 'the answer is compressed in a way that was not asked for', { reason: 'bad_encoding' });
+  }
+  // Errors of either side arrive where the result is read.
+  return pipeline(response, encoding === 'br' ? createBrotliDecompress() : createGunzip(), () => {});
+}
+
+function isText(bytes: Buffer, contentType: string): boolean {
+  const type = contentType.split(';', 1)[0]!.trim().toLowerCase();
+  if (type.startsWith('text/') || /[/+](?:json|xml|javascript|ecmascript|yaml|x-ndjson)$/.test(type)) return true;
+  return !looksBinary(bytes) && isUtf8(wholeCharacters(bytes));
+}
+
+function decodeText(bytes: Buffer, contentType: string, truncated: boolean): string {
+  const label = /charset="?([^\s";]+)/i.exec(contentType)?.[1] ?? 'utf-8';
+  let decoder: TextDecoder;
+  try {
+    decoder = new TextDecoder(label);
+  } catch {
+    decoder = new TextDecoder();
+  }
+  // In stream mode a character that the limit cut in two is left out.
+  return decoder.decode(bytes, { stream: truncated });
+}
+
+/** Errno or library code → reason and text. The system's own message may name addresses of the host's network. */
+function networkError(thrown: unknown): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const code = errnoOf(thrown) ?? '';
+  const because = (reason: string, text: string) => fail('tool_error', text, { reason, code }, thrown);
+  if (/^(?:ENOTFOUND|EAI_)/.test(code)) return because('dns_failure', 'the host name could not be resolved');
+  if (/^(?:ECONNREFUSED|EHOST|ENET|ETIMEDOUT|EADDR|EACCES)/.test(code)) {
+    return because('connect_failed', 'nobody answers at this address');
+  }
+  if (/^(?:ECONNRESET|EPIPE|ERR_STREAM_PREMATURE_CLOSE)/.test(code)) {
+    return because('connection_broken', 'the connection ended before the whole answer was there');
+  }
+  if (/^HPE_/.test(code)) return because('bad_response', 'the answer is not valid HTTP');
+  if (/^(?:Z_|ERR__|ERR_BROTLI|ERR_PADDING)/.test(code)) {
+    return because('bad_encoding', 'the compressed answer is damaged');
+  }
+  if (/TLS|SSL|CERT|SIGNATURE|EPROTO/.test(code)) return because('tls_failed', 'the secure connection was not accepted');
+  return because('request_failed', 'the request failed');
+}

@@ -1,0 +1,155 @@
+/**
+ * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call by
+ * `file-tools.ts`. Links are listed, never followed, and where they point is not told.
+ */
+import type { Dirent, Stats } from 'node:fs';
+import { lstat, opendir } from 'node:fs/promises';
+import type { CallContext } from '../../../host/context.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import { errnoOf, fileError, outsideWorkspace } from './file-error.ts';
+import type { HeldDirectory } from './held-directory.ts';
+import { holdDirectory } from './workspace-path.ts';
+
+/** Names read from one directory; a larger one is reported as truncated. Bounds memory. */
+const MAX_NAMES = 100_000;
+/** Entries looked at together. */
+const STAT_BATCH = 32;
+
+export interface ListDirArgs {
+  readonly path: string;
+  readonly depth: number;
+  readonly hidden: boolean;
+  readonly limit: number;
+}
+
+export interface DirectoryEntry {
+  /** Path from the workspace. */
+  readonly path: string;
+  readonly type: 'file' | 'directory' | 'symlink' | 'other';
+  /** Bytes; files only. */
+  readonly size?: number;
+  /** When the content last changed, ISO 8601. */
+  readonly mtime: string;
+}
+
+export interface Listing {
+  readonly path: string;
+  readonly entries: readonly DirectoryEntry[];
+  readonly truncated: boolean;
+}
+
+/**
+ * Lists a directory of the workspace, sorted by path. When there are more entries than `limit`, the deepest levels are
+ * left out first. Fails with `tool_error` (`not_found`, `not_a_directory`, …) or `tool_denied`.
+ */
+export async function listDir(args: ListDirArgs, context: CallContext): Promise<ShapedResult<Listing>> {
+  const { directory, path } = await holdDirectory(context.workspace, args.path);
+  const entries: DirectoryEntry[] = [];
+  let truncated = false;
+  try {
+    truncated = await listInto(entries, directory, path, args, context.signal);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw fileError(error, args.path);
+  } finally {
+    await directory.close();
+  }
+  // Level by level, so that a limit cuts the deepest entries first.
+  let level = entries.filter((entry) => entry.type === 'directory');
+  for (let depth = 1; depth < args.depth && level.length > 0 && !truncated; depth += 1) {
+    const before = entries.length;
+    for (const { path: below } of level) {
+      truncated = (await listBelow(entries, below, args, context)) || truncated;
+      if (truncated) break;
+    }
+    level = entries.slice(before).filter((entry) => entry.type === 'directory');
+  }
+  entries.sort((one, other) => (one.path < other.path ? -1 : 1));
+  const summary = `${entries.length} entries in ${path}${truncated ? ' (there are more)' : ''}`;
+  return result({ path, entries, truncated }, { summary, truncated });
+}
+
+/** A directory further down; one that vanished or may not be read is skipped. */
+async function listBelow(
+  entries: DirectoryEntry[],
+  path: string,
+  args: ListDirArgs,
+  context: CallContext,
+): Promise<boolean> {
+  context.signal.throwIfAborted();
+  try {
+    const { directory } = await holdDirectory(context.workspace, path);
+    await using _ = directory;
+    return await listInto(entries, directory, path, args, context.signal);
+  } catch {
+    context.signal.throwIfAborted();
+    return false;
+  }
+}
+
+/** Appends the entries of one directory; true when some were left out. */
+async function listInto(
+  entries: DirectoryEntry[],
+  directory: HeldDirectory,
+  path: string,
+  args: ListDirArgs,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { names, more } = await namesOf(directory, args.hidden, signal);
+  const room = args.limit - entries.length;
+  const listed = names.slice(0, room);
+  const found: DirectoryEntry[] = [];
+  for (let from = 0; from < listed.length; from += STAT_BATCH) {
+    signal.throwIfAborted();
+    const batch = listed.slice(from, from + STAT_BATCH);
+    const stats = await Promise.all(batch.map((name) => lstatOrGone(directory, name)));
+    for (const [index, name] of batch.entries()) {
+      const stat = stats[index];
+      if (stat !== undefined) found.push(entryOf(path === '.' ? name : `${path}/${name}`, stat));
+    }
+  }
+  if (!(await directory.confirm())) throw outsideWorkspace(path);
+  entries.push(...found);
+  return more || names.length > room;
+}
+
+async function namesOf(
+  directory: HeldDirectory,
+  hidden: boolean,
+  signal: AbortSignal,
+): Promise<{ names: string[]; more: boolean }> {
+  const names: string[] = [];
+  const reader = await opendir(directory.at('.'), { bufferSize: 512 });
+  let entry: Dirent | null;
+  let more = false;
+  try {
+    while ((entry = await reader.read()) !== null) {
+      signal.throwIfAborted();
+      if (!hidden && entry.name.startsWith('.')) continue;
+      if (names.length === MAX_NAMES) {
+        more = true;
+        break;
+      }
+      names.push(entry.name);
+    }
+  } finally {
+    await reader.close();
+  }
+  return { names: names.sort(), more };
+}
+
+async function lstatOrGone(directory: HeldDirectory, name: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(directory.at(name));
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function entryOf(path: string, stats: Stats): DirectoryEntry {
+  const mtime = stats.mtime.toISOString();
+  if (stats.isFile()) return { path, type: 'file', size: stats.size, mtime };
+  if (stats.isDirectory()) return { path, type: 'directory', mtime };
+  return { path, type: stats.isSymbolicLink() ? 'symlink' : 'other', mtime };
+}

@@ -1,0 +1,39 @@
+/**
+ * Where a search is: one small piece of memory that the search thread writes and the host reads, so that a search that
+ * had to be stopped can be told apart: which file it was in and how many came before.
+ *
+ * Written by `search-worker.ts`, read by `search.ts` after the thread has ended.
+ */
+
+/** Bytes before the path: number of files begun, bytes of the path. */
+const HEADER_BYTES = 8;
+const PATH_BYTES = 4096;
+
+export class SearchSpot {
+  /** What both threads share; hand it to the other side and wrap it again there. */
+  readonly memory: SharedArrayBuffer;
+  readonly #counts: Int32Array;
+  readonly #path: Uint8Array;
+
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(HEADER_BYTES + PATH_BYTES)) {
+    this.memory = memory;
+    this.#counts = new Int32Array(memory, 0, 2);
+    this.#path = new Uint8Array(memory, HEADER_BYTES);
+  }
+
+  /** Notes that the search begins with a file. Longer paths are cut. */
+  begin(path: string): void {
+    this.#counts[0]! += 1;
+    this.#counts[1] = new TextEncoder().encodeInto(path, this.#path).written;
+  }
+
+  /** Files begun so far, the current one included. */
+  get files(): number {
+    return this.#counts[0]!;
+  }
+
+  /** The file begun last; `''` before the first. */
+  get path(): string {
+    return Buffer.from(this.#path.subarray(0, this.#counts[1]!)).toString('utf8');
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Runs a search in a thread of its own and stops the thread on abort or time limit, so that neither a huge tree nor a
+ * catastrophic expression holds up the host. Called by `search-tools.ts`; loaded on the first call.
+ */
+import { Worker } from 'node:worker_threads';
+import type { CallContext } from '../../../host/context.ts';
+import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import type { FoundFiles, GlobArgs } from './glob.ts';
+import type { GrepArgs, GrepResult } from './grep.ts';
+import { SearchSpot } from './search-spot.ts';
+
+/** What the thread is given. */
+export interface SearchJob {
+  readonly workspace: string;
+  readonly search: { readonly tool: 'glob'; readonly args: GlobArgs } | { readonly tool: 'grep'; readonly args: GrepArgs };
+  readonly spot: SharedArrayBuffer;
+}
+
+/** The one message the thread sends. */
+export type SearchAnswer =
+  | { readonly value: unknown }
+  | { readonly error: { readonly code: ErrorName; readonly message: string; readonly detail: ErrorDetail } };
+
+/** Memory of the thread's heap in MiB; what passes it fails with `out_of_memory`. */
+const MAX_HEAP_MIB = 512;
+
+/** Files by name. See `glob.ts`. */
+export async function searchNames(args: GlobArgs, context: CallContext): Promise<ShapedResult<FoundFiles>> {
+  const found = (await runSearch({ tool: 'glob', args }, context)) as FoundFiles;
+  const summary = `${found.paths.length} files${found.truncated ? ' (there are more)' : ''}`;
+  return result(found, { summary, truncated: found.truncated });
+}
+
+/** Lines by content. See `grep.ts`. */
+export async function searchContents(args: GrepArgs, context: CallContext): Promise<ShapedResult<GrepResult>> {
+  const found = (await runSearch({ tool: 'grep', args }, context)) as GrepResult;
+  const more = found.truncated ? ' (there are more)' : '';
+  return result(found, {
+    summary: `matches in ${found.files.length} of ${found.files_searched} files${more}`,
+    truncated: found.truncated,
+  });
+}
+
+async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {
+  const { signal, workspace } = context;
+  signal.throwIfAborted();
+  const spot = new SearchSpot();
+  const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+  const workerData: SearchJob = { workspace, search, spot: spot.memory };
+  const worker = new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
+    workerData,
+    // Nothing of the host's start-up or environment belongs into the thread.
+    execArgv: [],
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<SearchAnswer>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  const limitMs = search.args.time_limit_seconds * 1000;
+  const timer = setTimeout(() => reject(new TimeLimit()), limitMs);
+  worker.once('message', resolve);
+  worker.once('error', (error: unknown) => reject(threadError(error)));
+  worker.once('exit', () => reject(fail('tool_error', 'the search ended without an answer', { reason: 'no_answer' })));
+  try {
+    const answer = await promise;
+    if ('value' in answer) return answer.value;
+    throw fail(answer.error.code, answer.error.message, answer.error.detail);
+  } catch (error) {
+    if (!(error instanceof TimeLimit)) throw error;
+    // Only a thread that has ended leaves the spot alone.
+    await worker.terminate();
+    throw timeLimitError(spot, search.args.time_limit_seconds);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+    await worker.terminate();
+  }
+}
+
+class TimeLimit extends Error {}
+
+function timeLimitError(spot: SearchSpot, seconds: number): HandfastError {
+  const where = spot.path === '' ? '' : ` in ${JSON.stringify(spot.path)}`;
+  return fail(
+    'timeout',
+    `the search was stopped after ${seconds} s${where}; use a simpler pattern or a smaller part of the workspace`,
+    { reason: 'time_limit', stopped_at: spot.path, files_begun: spot.files },
+  );
+}
+
+function threadError(error: unknown): HandfastError {
+  if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
+    return fail('out_of_memory', 'the search used more memory than it may; search a smaller part of the workspace');
+  }
+  return fail('tool_error', 'the search failed', { reason: 'thread_failed' }, error);
+}

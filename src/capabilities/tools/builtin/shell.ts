@@ -1,0 +1,264 @@
+/**
+ * The work of `shell`: runs one program to its end in the workspace, with streamed output and a bounded life. Loaded on
+ * the first call by `outside-tools.ts`.
+ *
+ * The program leads a process group of its own; when the call ends, for whatever reason, nobody of the group is left.
+ * This is no sandbox: the program can do what the host's user can do.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { CallContext } from '../../../host/context.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import { errnoOf, shown } from './file-error.ts';
+import { OutputCapture } from './output-capture.ts';
+import { endGroup, signalGroup } from './process-group.ts';
+import { shellEnvironment } from './shell-environment.ts';
+import { holdDirectory } from './workspace-path.ts';
+
+/** Output silent for so long after the program ended is taken as complete, even if somebody still holds the pipe. */
+const SILENT_MS = 250;
+/** Longest time and most bytes that are still read after the program ended. */
+const DRAIN_MS = 2000;
+const DRAIN_BYTES = 2 * 1024 * 1024;
+const DRAIN_LOOK_MS = 25;
+/** How long the end of a killed program is waited for. */
+const EXIT_WAIT_MS = 2000;
+
+export interface ShellArgs {
+  readonly argv?: readonly string[];
+  readonly command?: string;
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  readonly timeout_seconds: number;
+  readonly max_output_bytes: number;
+}
+
+export interface ShellResult {
+  /** As a shell has it: 128 plus the number of the signal when one ended the program. */
+  readonly exit_code: number;
+  readonly signal: string | null;
+  readonly timed_out: boolean;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Bytes written in all. */
+  readonly stdout_bytes: number;
+  readonly stderr_bytes: number;
+  readonly truncated: boolean;
+  /** True when processes left in the background had to be ended. */
+  readonly background_ended: boolean;
+  readonly duration_ms: number;
+}
+
+export interface ShellSettings {
+  /** Time between SIGTERM and SIGKILL. Default 2,000. */
+  readonly killGraceMs?: number;
+  /** Where the passed-on variables come from. Default: the environment of the host. */
+  readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
+}
+
+/** What can happen to a program besides ending by itself. */
+type Stop = { readonly kind: 'timeout' } | { readonly kind: 'failed'; readonly error: unknown };
+
+/** How far the reading of the output has come. */
+interface Reading {
+  bytes: number;
+  /** When bytes came last, on the monotonic clock. */
+  lastMs: number;
+  /** Events that wait for the reader. */
+  waiting: number;
+}
+
+/**
+ * Runs a program and waits for its end. A failing program and one that ran out of time are results, so that their output
+ * is not lost; `exit_code` and `timed_out` tell.
+ *
+ * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
+ * `not_ended`, `bad_env` or one of `file-error.ts` for `cwd`; with `tool_denied` (`env_refused`, `outside_workspace`);
+ * with the reason of the signal when the call is given up.
+ */
+export async function runShell(
+  args: ShellArgs,
+  context: CallContext,
+  settings: ShellSettings = {},
+): Promise<ShapedResult<ShellResult>> {
+  const { killGraceMs = 2000, hostEnvironment = process.env } = settings;
+  const startedMs = performance.now();
+  const child = await start(args, context, shellEnvironment(args.env, hostEnvironment));
+  const leader = child.pid!;
+  const stop = Promise.withResolvers<Stop>();
+  const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
+  const abort = () => failed(context.signal.reason);
+  const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), args.timeout_seconds * 1000);
+  context.signal.addEventListener('abort', abort, { once: true });
+  if (context.signal.aborted) abort();
+  const ended = Promise.withResolvers<{ code: number | null; signal: NodeJS.Signals | null }>();
+  child.once('exit', (code, signal) => ended.resolve({ code, signal }));
+
+  const reading: Reading = { bytes: 0, lastMs: startedMs, waiting: 0 };
+  const stdout = new OutputCapture(args.max_output_bytes);
+  const stderr = new OutputCapture(args.max_output_bytes);
+  const output = Promise.all([
+    pump(child.stdout!, 'stdout', stdout, reading, context),
+    pump(child.stderr!, 'stderr', stderr, reading, context),
+  ]).catch(failed);
+  // A program need not read what it is given.
+  child.stdin?.on('error', () => {});
+  child.stdin?.end(args.stdin);
+
+  try {
+    let stopped = await Promise.race([ended.promise.then(() => undefined), stop.promise]);
+    if (stopped === undefined) stopped = await Promise.race([drain(output, reading), stop.promise]);
+    const background = stopped === undefined && signalGroup(leader, 0);
+    if (stopped !== undefined || background) {
+      await endGroup(leader, killGraceMs);
+      // The pipes are closed with the last of the group, unless somebody left it.
+      await Promise.race([output, delay(SILENT_MS)]);
+    }
+    const end = await Promise.race([ended.promise, delay(EXIT_WAIT_MS, undefined)]);
+    if (stopped?.kind === 'failed') throw stopped.error;
+    if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
+    return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
+  } finally {
+    clearTimeout(timer);
+    context.signal.removeEventListener('abort', abort);
+    child.stdin?.destroy();
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  }
+}
+
+async function start(
+  args: ShellArgs,
+  context: CallContext,
+  env: Record<string, string>,
+): Promise<ChildProcess> {
+  const [program, ...rest] = wordsOf(args);
+  const { directory } = await holdDirectory(context.workspace, args.cwd);
+  try {
+    context.signal.throwIfAborted();
+    const child = spawn(program!, rest, {
+      // The child enters the directory that was checked, before its copy of the descriptor is closed.
+      cwd: directory.at('.'),
+      env,
+      detached: true,
+      stdio: [args.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    });
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    child.once('spawn', resolve);
+    child.on('error', reject);
+    await promise;
+    return child;
+  } catch (error) {
+    context.signal.throwIfAborted();
+    throw spawnError(error, program!);
+  } finally {
+    await directory.close();
+  }
+}
+
+function wordsOf(args: ShellArgs): readonly string[] {
+  const { argv, command } = args;
+  const words = command === undefined ? argv : argv === undefined ? ['/bin/sh', '-c', command] : undefined;
+  if (words === undefined || words[0] === undefined || words[0] === '') {
+    throw fail('tool_error', 'give either argv, with at least the program, or command', { reason: 'bad_arguments' });
+  }
+  if (words.some((word) => word.includes('\0'))) {
+    throw fail('tool_error', 'an argument may not hold a NUL character', { reason: 'bad_arguments' });
+  }
+  return words;
+}
+
+function spawnError(error: unknown, program: string): HandfastError {
+  const errno = errnoOf(error);
+  const because = (reason: string, text: string) =>
+    fail('tool_error', `"${shown(program)}" ${text}`, { reason, command: shown(program) });
+  if (errno === 'ENOENT') return because('command_not_found', 'was not found');
+  if (errno === 'EACCES' || errno === 'ENOEXEC') return because('not_executable', 'is not a program that may be run');
+  return fail('tool_error', `"${shown(program)}" could not be started`, { reason: 'spawn_failed', errno }, error);
+}
+
+/** Reads one stream to its end: keeps it, and passes it on no faster than the caller takes it. */
+async function pump(
+  stream: Readable,
+  level: 'stdout' | 'stderr',
+  capture: OutputCapture,
+  reading: Reading,
+  context: CallContext,
+): Promise<void> {
+  // Characters may be cut between two chunks.
+  const decoder = new StringDecoder('utf8');
+  const pass = async (message: string) => {
+    if (message === '') return;
+    reading.waiting += 1;
+    try {
+      await context.emit('log', { level, message });
+    } finally {
+      reading.waiting -= 1;
+      reading.lastMs = performance.now();
+    }
+  };
+  try {
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      capture.push(chunk);
+      reading.bytes += chunk.length;
+      reading.lastMs = performance.now();
+      await pass(decoder.write(chunk));
+    }
+  } catch (error) {
+    // Destroyed because the call is over while somebody else still holds the pipe.
+    if (!stream.destroyed || stream.readableEnded || errnoOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+  }
+  await pass(decoder.end());
+}
+
+/**
+ * Waits for the output after the program has ended: until the pipes close, or fall silent, or too much comes. A process
+ * in the background may hold them open for ever. Time in which the caller does not take events is not counted.
+ */
+async function drain(output: Promise<unknown>, reading: Reading): Promise<undefined> {
+  const done = output.then(() => true);
+  const most = reading.bytes + DRAIN_BYTES;
+  for (let waitedMs = 0; waitedMs < DRAIN_MS && reading.bytes < most; ) {
+    if (await Promise.race([done, delay(DRAIN_LOOK_MS, false)])) break;
+    if (reading.waiting > 0) continue;
+    waitedMs += DRAIN_LOOK_MS;
+    if (performance.now() - reading.lastMs > SILENT_MS) break;
+  }
+  return undefined;
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly timedOut: boolean;
+  readonly background: boolean;
+  readonly stdout: OutputCapture;
+  readonly stderr: OutputCapture;
+  readonly startedMs: number;
+}
+
+function shellResult(ended: Ended): ShapedResult<ShellResult> {
+  const { code, signal, timedOut, stdout, stderr } = ended;
+  const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+  const truncated = stdout.truncated || stderr.truncated;
+  const data: ShellResult = {
+    exit_code: exitCode,
+    signal,
+    timed_out: timedOut,
+    stdout: stdout.text(),
+    stderr: stderr.text(),
+    stdout_bytes: stdout.bytes,
+    stderr_bytes: stderr.bytes,
+    truncated,
+    background_ended: ended.background,
+    duration_ms: Math.round(performance.now() - ended.startedMs),
+  };
+  const how = signal === null ? `exit code ${exitCode}` : `ended by ${signal}`;
+  return result(data, { summary: timedOut ? `timed out, ${how}` : how, truncated, exitCode });
+}

@@ -1,0 +1,30 @@
+/**
+ * The two directories a search needs: the workspace, whose `.gitignore` files hold, and where the search starts. Opened
+ * by `glob.ts` and `grep.ts` in the search thread.
+ */
+import { bestAddressing, HeldDirectory } from './held-directory.ts';
+import { holdDirectory, type LocateOptions } from './workspace-path.ts';
+
+/** Disposing it closes both directories. */
+export interface WorkspaceTree extends AsyncDisposable {
+  readonly root: HeldDirectory;
+  readonly start: HeldDirectory;
+  /** Of `start`, from the workspace, links resolved; `.` for the workspace. */
+  readonly path: string;
+}
+
+/** Opens a directory of the workspace for a walk. Fails as {@link holdDirectory} does. */
+export async function openTree(workspace: string, path: string, options: LocateOptions = {}): Promise<WorkspaceTree> {
+  const { directory: start, path: resolved } = await holdDirectory(workspace, path, options);
+  try {
+    const root = await HeldDirectory.openTrusted(workspace, options.addressing ?? bestAddressing);
+    const close = async () => {
+      await start.close();
+      await root.close();
+    };
+    return { root, start, path: resolved, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await start.close();
+    throw error;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The work of `write_file`: whole-file writes in one step. Loaded on the first call by `file-tools.ts`.
+ */
+import { createHash } from 'node:crypto';
+import type { CallContext } from '../../../host/context.ts';
+import { fail } from '../../../wire/errors.ts';
+import { result, type ShapedResult } from '../tool.ts';
+import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
+import { fileFailure } from './file-error.ts';
+import { locate, openFile, type Place } from './workspace-path.ts';
+
+export interface WriteFileArgs {
+  readonly path: string;
+  readonly content: string;
+  readonly encoding: 'utf-8' | 'base64';
+  readonly create_dirs: boolean;
+  readonly overwrite: boolean;
+  readonly expected_sha256?: string;
+}
+
+export interface WrittenFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly created: boolean;
+  readonly sha256: string;
+}
+
+/**
+ * Writes `content` to a file in the workspace.
+ *
+ * Fails with `tool_error` and a reason: `exists` (with `overwrite: false`), `conflict` (the file is not the one
+ * `expected_sha256` names), `invalid_base64`, or one of `file-error.ts`.
+ */
+export async function writeFile(args: WriteFileArgs, context: CallContext): Promise<ShapedResult<WrittenFile>> {
+  const content = decodeContent(args);
+  await using place = await locate(context.workspace, args.path, { createDirectories: args.create_dirs });
+  context.signal.throwIfAborted();
+  const before = await checkExpected(args, place, context.signal);
+  if (!args.overwrite && place.kind === 'file') throw fileFailure('exists', args.path, 'exists already');
+  const expect = args.overwrite ? (before ?? 'anything') : 'nothing';
+  if (!(await replaceFile(place, content, { expect, signal: context.signal }))) {
+    if (!args.overwrite) throw fileFailure('exists', args.path, 'exists already');
+    throw fileFailure('conflict', args.path, 'was changed by somebody else while it was being written');
+  }
+  const created = place.kind === 'missing';
+  const written = { path: place.path, bytes: content.length, created, sha256: sha256Of(content) };
+  return result(written, { summary: `${created ? 'created' : 'replaced'} ${place.path} (${content.length} bytes)` });
+}
+
+function decodeContent(args: WriteFileArgs): Buffer {
+  if (args.encoding === 'utf-8') return Buffer.from(args.content, 'utf8');
+  const compact = args.content.replace(/\s+/g, '');
+  // Buffer.from skips what it does not know, which would write something else than was meant.
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) {
+    throw fail('tool_error', 'content is not valid base64', { reason: 'invalid_base64' });
+  }
+  return Buffer.from(compact, 'base64');
+}
+
+export function sha256Of(content: Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
+}
+
+/** Compares the file with `expected_sha256`; the returned state proves at the rename that it is still the same. */
+async function checkExpected(args: WriteFileArgs, place: Place, signal: AbortSignal): Promise<FileState | undefined> {
+  if (args.expected_sha256 === undefined) return undefined;
+  const expected = args.expected_sha256.toLowerCase();
+  if (place.kind === 'missing') {
+    throw fileFailure('conflict', args.path, 'does not exist, but a certain content was expected', {
+      expected_sha256: expected,
+      actual_sha256: null,
+    });
+  }
+  const { handle } = await openFile(place);
+  try {
+    const state = await stateOf(handle);
+    const hash = createHash('sha256');
+    const buffer = Buffer.allocUnsafe(256 * 1024);
+    for (;;) {
+      signal.throwIfAborted();
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+      if (bytesRead === 0) break;
+      hash.update(buffer.subarray(0, bytesRead));
+    }
+    const actual = hash.digest('hex');
+    if (actual !== expected) {
+      throw fileFailure('conflict', args.path, 'has another content than expected; read it again', {
+        expected_sha256: expected,
+        actual_sha256: actual,
+      });
+    }
+    return state;
+  } finally {
+    await handle.close();
+  }
+}

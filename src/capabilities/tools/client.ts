@@ -1,0 +1,96 @@
+/**
+ * The tools capability of an agent: `agent.tools`. Present only when the agent asked for `tools`.
+ */
+import type { Call, CallOptions } from '../../connection/call.ts';
+import type { Calls } from '../../connection/calls.ts';
+import { HandfastError } from '../../wire/errors.ts';
+import { type ToolCallResp, type ToolDescription, type ToolResult, toolCall, toolList } from './messages.ts';
+
+export interface ToolFilterOptions {
+  /** Only tools of this kind. */
+  readonly kind?: string;
+  /** Only tools that have every one of these tags. */
+  readonly tags?: readonly string[];
+  /** Also tools that plain lists leave out. */
+  readonly includeDeferred?: boolean;
+}
+
+export interface ToolCallOptions extends CallOptions {
+  /** Free text kept beside the call, e.g. a turn's id. */
+  readonly correlationId?: string;
+}
+
+/** What the tools client needs of its agent. */
+export interface ToolsAgent {
+  readonly calls: Calls;
+  readonly sessionId: string;
+  /** Throws `capability_missing` when tools were asked for but not granted. */
+  require(capability: 'tools'): void;
+}
+
+export class ToolsClient {
+  readonly #agent: ToolsAgent;
+
+  constructor(agent: ToolsAgent) {
+    this.#agent = agent;
+  }
+
+  /** The tools of the host, deferred ones left out unless asked for. */
+  list(filter: ToolFilterOptions = {}, options: CallOptions = {}): Call<readonly ToolDescription[]> {
+    return this.#list('', filter, options);
+  }
+
+  /** The tools that fit a search, best match first. Deferred tools take part unless `includeDeferred` is false. */
+  search(query: string, filter: ToolFilterOptions = {}, options: CallOptions = {}): Call<readonly ToolDescription[]> {
+    return this.#list(query, { includeDeferred: true, ...filter }, options);
+  }
+
+  /**
+   * Calls a tool. Await it for the result, iterate it for the events before the result.
+   *
+   * Rejects with the host's code: `unknown_tool`, `tool_denied`, `schema_violation` (`detail.path`), `tool_error`,
+   * `timeout`, `cancelled`, `over_capacity`, `connection_lost`, …
+   */
+  call<Data = unknown>(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    options: ToolCallOptions = {},
+  ): Call<ToolResult & { data?: Data }> {
+    this.#agent.require('tools');
+    const { calls } = this.#agent;
+    const timeoutMs = options.timeoutMs ?? calls.limits.timeoutMs;
+    return calls.call(
+      toolCall,
+      {
+        session_id: this.#agent.sessionId,
+        tool_name: name,
+        arguments: args as Record<string, unknown>,
+        correlation_id: options.correlationId ?? '',
+        streaming: false,
+        // Whole seconds, rounded up: our own deadline is the exact one, and other hosts refuse fractions.
+        timeout: Math.ceil(timeoutMs / 1000),
+      },
+      options,
+      resultOf as (reply: ToolCallResp) => ToolResult & { data?: Data },
+    );
+  }
+
+  #list(query: string, filter: ToolFilterOptions, options: CallOptions): Call<readonly ToolDescription[]> {
+    this.#agent.require('tools');
+    const body = {
+      filter_kind: filter.kind ?? '',
+      filter_tags: [...(filter.tags ?? [])],
+      query,
+      include_deferred: filter.includeDeferred ?? false,
+    };
+    return this.#agent.calls.call(toolList, body, options, (reply) => reply.tools ?? []);
+  }
+}
+
+/** The result of a call; one that says it failed becomes the error that other hosts would have sent. */
+function resultOf({ data }: ToolCallResp): ToolResult {
+  if (data.success) return data;
+  throw new HandfastError(data.error_code || 'tool_error', data.error || 'the tool failed', {
+    detail: { result: data },
+  });
+}

@@ -1,0 +1,53 @@
+/**
+ * The methods of the tools capability: what `client.ts` calls and `plugin.ts` serves.
+ *
+ * @see the A2E wire reference, section (e) "tools"
+ */
+import { type Body, method } from '../../protocol/method.ts';
+import * as checks from './tools.generated.ts';
+import type { ToolCallReq, ToolCallResp, ToolListReq, ToolListResp, ToolResult } from './tools.schema.ts';
+
+export type { ToolDescription, ToolParameter, ToolResult } from './tools.schema.ts';
+export type { ToolCallReq, ToolCallResp, ToolListReq, ToolListResp };
+
+export const toolList = method<ToolListReq, ToolListResp>({
+  request: 'tool/list/req',
+  reply: 'tool/list/resp',
+  event: 'tool/event',
+  capability: 'tools',
+  checkRequest: checks.ToolListReq,
+  checkReply: checks.ToolListResp,
+  // The plugin that comes first keeps a name: a call would reach it, so a list must show its description.
+  merge(replies) {
+    const seen = new Set<string>();
+    const tools = replies.flatMap((reply) => reply.tools ?? []).filter(({ name }) => !seen.has(name) && seen.add(name));
+    return { tools };
+  },
+});
+
+export const toolCall = method<ToolCallReq, ToolCallResp>({
+  request: 'tool/call/req',
+  reply: 'tool/call/resp',
+  event: 'tool/event',
+  capability: 'tools',
+  checkRequest: checks.ToolCallReq,
+  checkReply: checks.ToolCallResp,
+  // 0 asks for no limit of the caller's own; the host's default applies either way.
+  limitMs: ({ timeout }) => (timeout === undefined ? 30_000 : timeout === 0 ? undefined : timeout * 1000),
+  streaming: ({ streaming }) => streaming === true,
+  // `created_at` is the time of the message: formatting the number again would cost more than the rest.
+  writeReply: ({ data }, seconds) => `"data":${writeResult(data)},"created_at":${seconds}`,
+});
+
+const json = (value: unknown): string => JSON.stringify(value ?? null) ?? 'null';
+
+/** The hottest answer of the protocol: writing its fixed members by hand halves the cost of encoding it. */
+function writeResult(result: Body<ToolResult>): string {
+  return `{"success":${result.success},"tool_name":${json(result.tool_name)},"data":${json(result.data)},"summary":${
+    result.summary == null ? 'null' : json(result.summary)
+  },"truncated":${result.truncated === true},"exit_code":${result.exit_code ?? 'null'},"error":${
+    result.error == null ? 'null' : json(result.error)
+  },"error_code":${result.error_code == null ? 'null' : json(result.error_code)},"duration_ms":${
+    result.duration_ms
+  },"events":${result.events === undefined || result.events.length === 0 ? '[]' : json(result.events)}}`;
+}

@@ -1,0 +1,217 @@
+/**
+ * The tools capability of a host: lists, searches and calls the tools it is given.
+ *
+ * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
+ * @see the A2E wire reference, section (e) "tools"
+ */
+import type { CallContext, Principal, ToolRules } from '../../host/context.ts';
+import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
+import type { Body } from '../../protocol/method.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
+import { type Checker, Checkers } from './arguments.ts';
+import { describe, score } from './describe.ts';
+import {
+  type ToolCallReq,
+  type ToolCallResp,
+  type ToolDescription,
+  type ToolListReq,
+  toolCall,
+  toolList,
+} from './messages.ts';
+import { type ToolFilter, toolFilter } from './policy.ts';
+import { type AnyTool, isShaped } from './tool.ts';
+
+export interface ToolsPluginOptions {
+  readonly tools: readonly AnyTool[];
+  /** Default `tools`. Needed when a host loads several. */
+  readonly name?: string;
+  readonly priority?: number;
+  readonly exclusive?: boolean;
+  /** Rules for everybody; a principal's own rules come on top. */
+  readonly rules?: ToolRules;
+  /**
+   * When the tools' schemas are compiled: at `start`, so that a broken one is found at once (default), or at the
+   * `first-call` of each tool, for tools that are known to be right and hosts that must start fast.
+   */
+  readonly compile?: 'start' | 'first-call';
+  /** Time limit of a call whose caller set none (`timeout: 0`), in seconds. Default 600. */
+  readonly maxSeconds?: number;
+}
+
+/** A tool with what was made of it. */
+interface Entry {
+  readonly tool: AnyTool;
+  readonly description: ToolDescription;
+  checkInput: Checker | undefined;
+  checkOutput: Checker | undefined;
+  ready: boolean;
+  compiling: Promise<void> | undefined;
+}
+
+type Reply = Body<ToolCallResp>;
+
+/** Longest message of a failed tool that is passed on, in characters. */
+const MOST_MESSAGE = 2000;
+
+export function toolsPlugin(options: ToolsPluginOptions): Plugin {
+  const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600 } = options;
+  const entries = new Map<string, Entry>();
+  for (const tool of options.tools) {
+    if (entries.has(tool.name)) throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}`);
+    entries.set(tool.name, {
+      tool,
+      description: describe(tool),
+      checkInput: undefined,
+      checkOutput: undefined,
+      ready: tool.input === undefined && tool.output === undefined,
+      compiling: undefined,
+    });
+  }
+  const checkers = new Checkers();
+  const everybody = toolFilter(options.rules);
+  const filters = new WeakMap<Principal, ToolFilter>();
+
+  const filterOf = (principal: Principal): ToolFilter => {
+    let filter = filters.get(principal);
+    if (filter === undefined) {
+      const own = toolFilter(principal.tools);
+      filter = (tool) => everybody(tool) && own(tool);
+      filters.set(principal, filter);
+    }
+    return filter;
+  };
+
+  const prepare = (entry: Entry): Promise<void> => {
+    entry.compiling ??= (async () => {
+      const { tool } = entry;
+      if (tool.input !== undefined) entry.checkInput = await checkers.compile(tool.input, `arguments of ${tool.name}`);
+      if (tool.output !== undefined) entry.checkOutput = await checkers.compile(tool.output, `result of ${tool.name}`);
+      entry.ready = true;
+    })();
+    return entry.compiling;
+  };
+
+  const find = (request: Body<ToolCallReq>): Entry | undefined => entries.get(request.tool_name ?? '');
+
+  const list = (request: Body<ToolListReq>, context: CallContext): { tools: ToolDescription[] } => {
+    const { query = '', filter_kind = '', filter_tags = [], include_deferred = false } = request;
+    const may = filterOf(context.session.principal);
+    const tools = [...entries.values()]
+      .filter(({ tool }) => may(tool))
+      .map(({ description }) => description)
+      .filter(
+        (tool) =>
+          (include_deferred || !tool.defer_loading) &&
+          (filter_kind === '' || tool.kind === filter_kind) &&
+          filter_tags.every((tag) => tool.tags?.includes(tag)),
+      );
+    if (query.trim() === '') return { tools };
+    const scored = tools.map((tool) => ({ tool, points: score(tool, query) })).filter(({ points }) => points > 0);
+    return { tools: scored.sort((a, b) => b.points - a.points).map(({ tool }) => tool) };
+  };
+
+  const call = (request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> => {
+    const entry = find(request) as Entry;
+    const { tool } = entry;
+    if (!filterOf(context.session.principal)(tool)) {
+      throw fail('tool_denied', `the tool ${JSON.stringify(tool.name)} is not allowed here`, { tool: tool.name });
+    }
+    context.limit((tool.maxSeconds ?? maxSeconds) * 1000);
+    return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
+  };
+
+  return definePlugin({
+    name,
+    type: 'tools',
+    priority,
+    exclusive,
+    metadata: { tools: entries.size },
+    methods: [
+      handle(toolList, list),
+      handle(toolCall, call, (request) =>
+        find(request) === undefined
+          ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 128))}`)
+          : undefined,
+      ),
+    ],
+    async start(context: PluginContext) {
+      if (compile !== 'start') return;
+      for (const entry of entries.values()) {
+        await prepare(entry).catch((error) => {
+          context.log.error('a tool is left out', { tool: entry.tool.name, error });
+          entries.delete(entry.tool.name);
+        });
+      }
+    },
+  });
+}
+
+function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> {
+  const { tool, checkInput } = entry;
+  const args = checkInput === undefined ? request.arguments : checkInput(request.arguments);
+  if (isPromise(args)) return args.then((checked) => execute(entry, checked, context));
+  return execute(entry, args, context);
+
+  function execute({ checkOutput }: Entry, checked: unknown, context: CallContext): Reply | Promise<Reply> {
+    let value: unknown;
+    try {
+      value = tool.run(checked, context);
+    } catch (error) {
+      throw toolError(tool, error);
+    }
+    if (!isPromise(value)) return finish(tool, value, checkOutput, context);
+    return value.then(
+      (settled) => finish(tool, settled, checkOutput, context),
+      (error) => {
+        throw toolError(tool, error);
+      },
+    );
+  }
+}
+
+function finish(
+  tool: AnyTool,
+  value: unknown,
+  check: Checker | undefined,
+  context: CallContext,
+): Reply | Promise<Reply> {
+  const shaped = isShaped(value) ? value : undefined;
+  const returned = shaped === undefined ? value : shaped.data;
+  const checked = check === undefined ? returned : check(returned);
+  if (isPromise(checked)) return checked.then((settled) => answer(settled));
+  return answer(checked);
+
+  function answer(data: unknown): Reply {
+    const object = typeof data === 'object' && data !== null;
+    const code = shaped?.exitCode ?? (object ? (data as { exit_code?: unknown }).exit_code : undefined);
+    return {
+      data: {
+        success: true,
+        tool_name: tool.name,
+        data: object ? data : { value: data ?? null },
+        summary: shaped?.summary ?? null,
+        truncated: shaped?.truncated ?? false,
+        exit_code: Number.isInteger(code) ? (code as number) : null,
+        error: null,
+        error_code: null,
+        duration_ms: Math.round(performance.now() - context.startedAt),
+        events: [],
+      },
+      created_at: Date.now() / 1000,
+    };
+  }
+}
+
+/** What a tool threw, as the error its caller is told. Tool authors' messages are meant for the caller. */
+function toolError(tool: AnyTool, thrown: unknown): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const message = thrown instanceof Error ? thrown.message : String(thrown);
+  return new HandfastError('tool_error', message.slice(0, MOST_MESSAGE) || 'the tool failed', {
+    detail: { tool: tool.name },
+    retryable: tool.idempotent === true,
+    cause: thrown,
+  });
+}
+
+const isPromise = (value: unknown): value is Promise<unknown> =>
+  typeof (value as { then?: unknown } | null | undefined)?.then === 'function';

@@ -1,0 +1,116 @@
+/**
+ * The messages of the tools capability as schemas. `messages.ts` makes method values of them.
+ *
+ * @see the A2E wire reference, section (e) "tools"
+ */
+import { answer, anyObject, base, eventFields } from '../../protocol/a2e.schema.ts';
+import { type Static, Type } from '../../wire/schema.ts';
+
+const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()]));
+
+export const ToolParameter = Type.Object(
+  {
+    name: Type.String(),
+    type: Type.String({ description: 'string, integer, number, boolean, object or array.' }),
+    description: Type.String(),
+    required: Type.Optional(Type.Boolean()),
+    enum: orNull(Type.Array(Type.String())),
+    properties: Type.Optional(Type.Unknown({ description: 'For objects: ToolParameter by name, or null.' })),
+  },
+  { description: 'One argument or result field of a tool.' },
+);
+
+export const ToolDescription = Type.Object(
+  {
+    name: Type.String(),
+    description: Type.String(),
+    input_parameters: Type.Optional(Type.Array(ToolParameter)),
+    output_parameters: Type.Optional(Type.Array(ToolParameter)),
+    streaming: Type.Optional(Type.Boolean({ description: 'Can send tool/event.' })),
+    idempotent: Type.Optional(Type.Boolean({ description: 'Repeating a call does no more than one call.' })),
+    tags: Type.Optional(Type.Array(Type.String())),
+    version: Type.Optional(Type.String()),
+    toolkit: orNull(Type.String()),
+    defer_loading: Type.Optional(Type.Boolean({ description: 'Hidden from plain lists.' })),
+    input_schema: Type.Optional(anyObject('Full JSON Schema of the arguments.')),
+    output_schema: Type.Optional(anyObject('Full JSON Schema of the result data.')),
+    kind: Type.Optional(Type.String({ description: 'Free label that filter_kind selects.' })),
+    risks: Type.Optional(Type.Array(Type.String(), { description: 'reads, writes, destructive, network, exec.' })),
+  },
+  { description: 'ToolDefinition of the wire: what a caller may know of a tool.' },
+);
+
+export const ToolListReq = Type.Object(
+  {
+    ...base,
+    type: Type.Literal('tool/list/req'),
+    filter_kind: Type.Optional(Type.String({ description: 'Only tools of this kind; empty for all.' })),
+    filter_tags: Type.Optional(
+      Type.Array(Type.String(), { description: 'Only tools that have every one of these tags.' }),
+    ),
+    query: Type.Optional(Type.String({ description: 'Search words; empty lists all.' })),
+    include_deferred: Type.Optional(Type.Boolean({ description: 'Also tools that plain lists leave out.' })),
+  },
+  { description: 'Lists or searches tools.' },
+);
+
+export const ToolListResp = Type.Object(
+  { ...answer, type: Type.Literal('tool/list/resp'), tools: Type.Optional(Type.Array(ToolDescription)) },
+  { description: 'The tools found; with a query, the best match first.' },
+);
+
+export const ToolCallReq = Type.Object(
+  {
+    ...base,
+    type: Type.Literal('tool/call/req'),
+    session_id: Type.Optional(Type.String({ description: 'The handshake session; empty is fine.' })),
+    tool_name: Type.Optional(Type.String()),
+    arguments: anyObject('Checked against the tool’s own schema.'),
+    correlation_id: Type.Optional(Type.String({ description: 'Free text of the caller, kept in the audit.' })),
+    streaming: Type.Optional(Type.Boolean({ description: 'Ask for tool/event messages.' })),
+    timeout: Type.Optional(
+      Type.Number({ minimum: 0, description: 'Seconds; default 30. 0 means the host’s default.' }),
+    ),
+  },
+  { description: 'Calls a tool.' },
+);
+
+export const ToolEvent = Type.Object(
+  { ...eventFields, type: Type.Literal('tool/event') },
+  { description: 'Something that happened while a tool runs.' },
+);
+
+export const ToolResult = Type.Object(
+  {
+    success: Type.Boolean(),
+    tool_name: Type.String(),
+    data: Type.Optional(Type.Unknown({ description: 'What the tool returned.' })),
+    summary: Type.Optional(Type.Unknown({ description: 'One line for people and models, or null.' })),
+    truncated: orNull(Type.Boolean()),
+    exit_code: orNull(Type.Integer()),
+    error: orNull(Type.String()),
+    error_code: orNull(Type.String()),
+    duration_ms: Type.Integer({ description: 'Whole milliseconds.' }),
+    events: Type.Optional(Type.Array(Type.Unknown())),
+  },
+  { description: 'What a call came to.' },
+);
+
+export const ToolCallResp = Type.Object(
+  {
+    ...answer,
+    type: Type.Literal('tool/call/resp'),
+    data: ToolResult,
+    created_at: Type.Optional(Type.Number({ description: 'Epoch seconds.' })),
+  },
+  { description: 'The result of a call.' },
+);
+
+export type ToolParameter = Static<typeof ToolParameter>;
+export type ToolDescription = Static<typeof ToolDescription>;
+export type ToolListReq = Static<typeof ToolListReq>;
+export type ToolListResp = Static<typeof ToolListResp>;
+export type ToolCallReq = Static<typeof ToolCallReq>;
+export type ToolCallResp = Static<typeof ToolCallResp>;
+export type ToolResult = Static<typeof ToolResult>;

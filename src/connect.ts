@@ -1,0 +1,83 @@
+/**
+ * `connect`: the front door for agents. Dials a host, shakes hands, and gives back an agent with the clients of exactly
+ * the capabilities that were asked for.
+ */
+import { ADDRESS_FORMS, addressOf, type DialOptions } from './agent/addresses.ts';
+import { type AgentOptions, AgentSession, type Dial } from './agent/agent.ts';
+import { ToolsClient } from './capabilities/tools/client.ts';
+import type { CapabilityName } from './protocol/a2e.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from './transport/link.ts';
+
+/** The clients of the capabilities, by capability name. */
+export interface CapabilityClients {
+  readonly tools: ToolsClient;
+}
+
+/** How each client is made. */
+const clients: { readonly [Name in keyof CapabilityClients]: (agent: AgentSession) => CapabilityClients[Name] } = {
+  tools: (agent) => new ToolsClient(agent),
+};
+
+/** An agent with the clients of the capabilities `C`; others are not there, for the compiler too. */
+export type Agent<C extends CapabilityName = never> = AgentSession & Pick<CapabilityClients, C & keyof CapabilityClients>;
+
+export interface ConnectOptions<C extends CapabilityName = CapabilityName>
+  extends AgentOptions,
+    Partial<Pick<DialOptions, 'cwd' | 'env' | 'onStderr'>> {
+  /** Capabilities wanted. What the host does not grant stays callable and fails with `capability_missing`. */
+  readonly capabilities?: readonly C[];
+}
+
+/** Anything that takes a link over: a host in this process. */
+export interface InProcessHost {
+  accept(link: Link): void;
+}
+
+/**
+ * Connects to a host.
+ *
+ * @param address `http(s)://`, `ws(s)://`, `tcp://`, `unix://`, `stdio:COMMAND`, or a host of this process
+ * @throws unreachable, timeout, auth_failed, version_mismatch, no_caps, server_error, cancelled, usage
+ *
+ * @example
+ * await using agent = await connect('tcp://127.0.0.1:4701', { capabilities: ['tools'] });
+ * const result = await agent.tools.call('read_file', { path: 'README.md' });
+ */
+export async function connect<const C extends CapabilityName = never>(
+  address: string | InProcessHost,
+  options: ConnectOptions<C> = {},
+): Promise<Agent<C>> {
+  const capabilities = options.capabilities ?? [];
+  const { dial, reconnects } = typeof address === 'string' ? byAddress(address, options) : inProcess(address);
+  const agent = await AgentSession.open(dial, capabilities, reconnects ? options : { ...options, resume: false });
+  for (const name of capabilities) {
+    if (Object.hasOwn(clients, name)) {
+      Object.defineProperty(agent, name, { value: clients[name as keyof CapabilityClients](agent), enumerable: true });
+    }
+  }
+  return agent as Agent<C>;
+}
+
+function byAddress(address: string, options: ConnectOptions<CapabilityName>): { dial: Dial; reconnects: boolean } {
+  return addressOf(address, {
+    timeoutMs: options.connectTimeoutMs ?? 10_000,
+    maxMessageBytes: options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES,
+    cwd: options.cwd,
+    env: options.env,
+    onStderr: options.onStderr,
+  });
+}
+
+function inProcess(host: InProcessHost): { dial: Dial; reconnects: boolean } {
+  return {
+    reconnects: false,
+    dial: async () => {
+      const { memoryPair } = await import('./transport/memory.ts');
+      const [ours, theirs] = memoryPair();
+      host.accept(theirs);
+      return ours;
+    },
+  };
+}
+
+export { ADDRESS_FORMS };

@@ -1,0 +1,201 @@
+/**
+ * The gate in front of every accepted link: it reads the first message, decides the dialect by it, and lets nothing else
+ * through until that dialect's handshake has taken the link over. One deadline for all of it, and a bound on how many
+ * links may stand here at once.
+ *
+ * Called by listeners through `host/host.ts`.
+ * @see the design, "The connection's rules", 1, and trust rows F-16, F-21
+ */
+import { type Closed, GATE_MAX_MESSAGE_BYTES, type Link, type Malformed, type Receiver } from '../transport/link.ts';
+import { isObject } from '../wire/a2e.ts';
+import { tooDeep } from '../wire/depth.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { unreadable } from './connection.ts';
+import { Deadlines } from './deadlines.ts';
+
+type Message = Record<string, unknown>;
+
+/** The protocols a link can speak. */
+export type DialectName = 'a2e' | 'jsonrpc' | 'fleet';
+
+/** Which dialect a first message belongs to. */
+export function dialectOf(message: Message): DialectName {
+  if (Object.hasOwn(message, 'jsonrpc')) return 'jsonrpc';
+  if (message.type === 'SESSION_ANNOUNCE') return 'fleet';
+  return 'a2e';
+}
+
+/** A dialect's own doorkeeper. */
+export interface Dialect {
+  /** A message before the link was taken over. */
+  greet(message: Message, gate: Gate): void;
+  /** Input that is no message. The link closes after the answer when the gate decides so. */
+  unreadable(error: HandfastError, gate: Gate): void;
+}
+
+export interface GateLimits {
+  /** Absolute time a link may take to shake hands, in milliseconds. */
+  readonly handshakeTimeoutMs: number;
+  /** Links before their handshake at once; one more is dropped. */
+  readonly maxPending: number;
+  /** Nesting of a message at most. */
+  readonly maxDepth: number;
+  /** Longest message once the handshake is accepted, in bytes. */
+  readonly maxMessageBytes: number;
+}
+
+/** Messages that came behind the handshake while it was still being decided. */
+const MOST_HELD = 256;
+
+/** One link before its handshake. */
+export class Gate implements Receiver {
+  readonly link: Link;
+  readonly deadlineAt: number;
+  readonly #acceptor: Acceptor;
+  #dialect: Dialect | undefined;
+  /** Messages held back while the handshake is decided; undefined = not deciding. */
+  #held: (string | Message)[] | undefined;
+  #over = false;
+  /** Messages answered so far without a handshake. */
+  strikes = 0;
+
+  constructor(acceptor: Acceptor, link: Link, deadlineAt: number) {
+    this.#acceptor = acceptor;
+    this.link = link;
+    this.deadlineAt = deadlineAt;
+  }
+
+  /** The handshake is being decided: what comes meanwhile waits. */
+  hold(): void {
+    this.#held = [];
+    this.link.pause(true);
+  }
+
+  /** The link is accepted: it may send long messages now, and `receiver` hears what was held and all that follows. */
+  accept(receiver: { attach(link: Link): void; message(message: string | Message): void }): void {
+    if (this.#over) return;
+    this.#leave();
+    this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
+    receiver.attach(this.link);
+    const held = this.#held;
+    if (held === undefined) return;
+    this.#held = undefined;
+    for (const message of held) receiver.message(message);
+    this.link.pause(false);
+  }
+
+  /** True while the peer is still there and not refused. */
+  get waiting(): boolean {
+    return !this.#over;
+  }
+
+  /** Refuses the link: what was sent so far still goes out, then it closes. */
+  refuse(reason: string): void {
+    if (this.#over) return;
+    this.#leave();
+    void this.link.close(reason);
+  }
+
+  message(raw: string | Message): void {
+    if (this.#over) return;
+    if (this.#held !== undefined) {
+      if (this.#held.push(raw) > MOST_HELD) this.refuse('too much before the handshake was answered');
+      return;
+    }
+    let message: unknown = raw;
+    if (typeof raw === 'string') {
+      try {
+        if (tooDeep(raw, this.#acceptor.limits.maxDepth)) throw fail('too_large', 'nested too deeply');
+        message = JSON.parse(raw);
+      } catch (thrown) {
+        return this.#unreadable(
+          thrown instanceof SyntaxError ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError),
+        );
+      }
+      if (!isObject(message)) return this.#unreadable(fail('invalid_message', 'a message is a JSON object'));
+    }
+    this.#dialect ??= this.#acceptor.dialect(dialectOf(message as Message));
+    this.#dialect.greet(message as Message, this);
+  }
+
+  malformed(problem: Malformed): void {
+    if (!this.#over) this.#unreadable(unreadable(problem));
+  }
+
+  ended(): void {
+    // Nothing was agreed, so nothing is owed; while the handshake is being decided its answer is.
+    if (this.#held === undefined) this.refuse('ended before the handshake');
+  }
+
+  closed(_cause: Closed): void {
+    this.#leave();
+  }
+
+  #unreadable(error: HandfastError): void {
+    (this.#dialect ?? this.#acceptor.dialect('a2e')).unreadable(error, this);
+  }
+
+  #leave(): void {
+    this.#over = true;
+    this.#acceptor.left(this);
+  }
+}
+
+/** Stands in front of all listeners of a host. */
+export class Acceptor {
+  readonly limits: GateLimits;
+  readonly #dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect };
+  readonly #pending = new Set<Gate>();
+  readonly #deadlines = new Deadlines<Gate>(
+    () => this.#pending,
+    (gate) => gate.refuse('handshake_timeout'),
+  );
+
+  constructor(dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect }, limits: GateLimits) {
+    this.#dialects = dialects;
+    this.limits = limits;
+  }
+
+  /** Links that have not shaken hands yet. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  accept(link: Link): void {
+    if (this.#pending.size >= this.limits.maxPending) return link.destroy('too many links before their handshake');
+    const gate = new Gate(this, link, performance.now() + this.limits.handshakeTimeoutMs);
+    this.#pending.add(gate);
+    this.#deadlines.watch(gate.deadlineAt);
+    link.setMaxMessageBytes(Math.min(GATE_MAX_MESSAGE_BYTES, this.limits.maxMessageBytes));
+    link.open(gate);
+  }
+
+  /** The doorkeeper for a dialect; a dialect that is not served says so in its own words and closes. */
+  dialect(name: DialectName): Dialect {
+    return this.#dialects[name] ?? (name === 'jsonrpc' ? notServedJsonRpc : this.#dialects.a2e);
+  }
+
+  left(gate: Gate): void {
+    this.#pending.delete(gate);
+    if (this.#pending.size === 0) this.#deadlines.rest();
+  }
+
+  /** Refuses everybody who still stands here. */
+  close(): void {
+    for (const gate of [...this.#pending]) gate.refuse('the host is stopping');
+    this.#deadlines.clear();
+  }
+}
+
+/** Tells a JSON-RPC client that no session RPC is served on this listener. */
+const notServedJsonRpc: Dialect = {
+  greet(message, gate) {
+    const id = typeof message.id === 'string' || typeof message.id === 'number' ? message.id : null;
+    const error = { code: -32601, message: 'session RPC is not served here', data: { reason: 'dialect_not_served' } };
+    if (gate.link.text) gate.link.send(JSON.stringify({ jsonrpc: '2.0', id, error }));
+    gate.refuse('dialect_not_served');
+  },
+  unreadable(_error, gate) {
+    gate.refuse('unreadable');
+  },
+};

@@ -1,0 +1,121 @@
+/**
+ * One outgoing call: a promise of its result that is also an async iterable of its events.
+ *
+ * `connection/calls.ts` makes and settles them; users get them from every client method.
+ */
+import { fail, type HandfastError } from '../wire/errors.ts';
+
+/** An event of a call, in `seq` order. Ends before the result settles. */
+export interface CallEvent {
+  /** `progress`, `artifact`, `log`, `status`; hosts may send others. */
+  readonly kind: string;
+  readonly data: Record<string, unknown>;
+  /** Counts from 0 within the call. */
+  readonly seq: number;
+}
+
+export interface CallOptions {
+  /** Gives the call up when aborted: it rejects with `cancelled`, and the host is told where it understands cancel. */
+  readonly signal?: AbortSignal;
+  /** Time limit in milliseconds, sent to the host where the message has a field for it. Default: the agent's. 0 = none. */
+  readonly timeoutMs?: number;
+  /** Called for each event, before the result settles. Asks the host for events. */
+  readonly onEvent?: (event: CallEvent) => void;
+  /**
+   * Asks for events (true) or not (false). By default events are asked for when `onEvent` is given or the call is
+   * iterated in the turn it was made in, as `for await (const event of agent.tools.call(…))` does.
+   */
+  readonly streaming?: boolean;
+}
+
+/**
+ * The promise of a result that is also the stream of the events before it. Iterating ends when the result is there and
+ * throws what the promise rejects with; the result itself is had by awaiting the call.
+ */
+export interface Call<Result> extends Promise<Result>, AsyncIterable<CallEvent> {
+  /** The request id on the wire. */
+  readonly id: string;
+  /** Gives the call up, as aborting its signal does. */
+  cancel(): void;
+}
+
+/** Events kept for a reader that has not come for them; past it `progress` is replaced by the newest and the call fails. */
+const MOST_UNREAD_EVENTS = 100_000;
+
+/** The events of one call between the link and their reader. */
+export class EventStream implements AsyncIterator<CallEvent, undefined> {
+  #events: CallEvent[] = [];
+  #head = 0;
+  #waiting: { resolve: (result: IteratorResult<CallEvent, undefined>) => void; reject: (error: unknown) => void }[] =
+    [];
+  #ended = false;
+  #error: HandfastError | undefined;
+  readonly #abandon: () => void;
+
+  /** @param abandon called when the reader leaves the loop early */
+  constructor(abandon: () => void) {
+    this.#abandon = abandon;
+  }
+
+  /** Adds an event; false when the reader is too far behind and this one could not be kept. */
+  push(event: CallEvent): boolean {
+    const waiter = this.#waiting.shift();
+    if (waiter !== undefined) {
+      waiter.resolve({ value: event, done: false });
+      return true;
+    }
+    const unread = this.#events.length - this.#head;
+    if (unread >= MOST_UNREAD_EVENTS) {
+      const last = this.#events.at(-1);
+      if (event.kind !== 'progress' || last?.kind !== 'progress') return false;
+      this.#events[this.#events.length - 1] = event;
+      return true;
+    }
+    this.#events.push(event);
+    return true;
+  }
+
+  /** No more events; readers get what is left first. */
+  end(error?: HandfastError): void {
+    this.#ended = true;
+    this.#error = error;
+    for (const waiter of this.#waiting.splice(0)) this.#finish(waiter);
+  }
+
+  next(): Promise<IteratorResult<CallEvent, undefined>> {
+    if (this.#head < this.#events.length) {
+      const value = this.#events[this.#head++] as CallEvent;
+      if (this.#head === this.#events.length) {
+        this.#events = [];
+        this.#head = 0;
+      }
+      return Promise.resolve({ value, done: false });
+    }
+    return new Promise((resolve, reject) => {
+      if (this.#ended) this.#finish({ resolve, reject });
+      else this.#waiting.push({ resolve, reject });
+    });
+  }
+
+  /** The reader left early: what it did not read is not wanted any more. */
+  return(): Promise<IteratorResult<CallEvent, undefined>> {
+    if (!this.#ended) this.#abandon();
+    this.#events = [];
+    this.#head = 0;
+    return Promise.resolve({ value: undefined, done: true });
+  }
+
+  #finish(waiter: {
+    resolve: (result: IteratorResult<CallEvent, undefined>) => void;
+    reject: (error: unknown) => void;
+  }) {
+    const error = this.#error;
+    this.#error = undefined; // The iteration throws once, then is done.
+    if (error === undefined) waiter.resolve({ value: undefined, done: true });
+    else waiter.reject(error);
+  }
+}
+
+/** What the reader of a call that was made without events is told. */
+export const noEvents = (): HandfastError =>
+  fail('usage', 'this call was sent without asking for events: pass { streaming: true } or iterate it at once');

@@ -1,0 +1,420 @@
+/**
+ * One conversation with one peer over whatever link it has at the moment: reads messages, sends them, keeps the two
+ * halves (`calls.ts` out, `requests.ts` in), feels backpressure, and settles everything when it ends.
+ *
+ * The link can be replaced while calls and requests go on: that is what resuming is. Who may talk, what is granted and
+ * where entries are journaled is the owner's business (`session/session.ts` on the host, `agent/session.ts` at the agent).
+ *
+ * @see the design, "The connection's rules"
+ */
+
+import { versionFits } from '../protocol/a2e.ts';
+import type { Method } from '../protocol/method.ts';
+import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
+import { type A2EWriter, errorBody, errorOf, isObject } from '../wire/a2e.ts';
+import { violation } from '../wire/check.ts';
+import { tooDeep } from '../wire/depth.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { type CallLimits, Calls, type CallWire } from './calls.ts';
+import { type RequestLimits, type RequestOwner, Requests } from './requests.ts';
+import type { Route, RunningRequest } from './running.ts';
+
+export type Message = Record<string, unknown>;
+
+export interface ConnectionLimits extends RequestLimits {
+  /** Nesting of a message at most. */
+  readonly maxDepth: number;
+  /** Longest message sent, in characters of its text; a longer answer becomes the error `too_large`. */
+  readonly maxMessageBytes: number;
+  /** Unsent bytes past which a reader counts as too slow. */
+  readonly outboxBytes: number;
+  /** How long a reader may stay that slow before its link is dropped. */
+  readonly slowConsumerMs: number;
+}
+
+/** Unsent bytes from which `emit` asks its caller to wait. */
+const HIGH_WATER_BYTES = 256 * 1024;
+
+/** Who a connection works for. */
+export interface ConnectionOwner {
+  /** Who serves this type, an error to answer with, or undefined for a type nobody knows. */
+  route(type: string, message: Message): Route | HandfastError | undefined;
+  /** Makes the running request (so that owners can extend it). */
+  incoming(message: Message, route: Route, size: number): RunningRequest;
+  /** Session-level messages that are no requests. True = handled. */
+  control(type: string, message: Message): boolean;
+  /** Input that was no message. `raw` is undefined when the link had refused it before it was text. */
+  unreadable(error: HandfastError, raw: string | undefined): void;
+  /** What a handler threw, as the error its caller is told. */
+  failed(request: RunningRequest, thrown: unknown): HandfastError;
+  /** A request has its answer. `size` = characters of the answer, 0 by reference. */
+  answered(request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** The peer sends nothing more but still reads. */
+  ended(): void;
+  /** The link is gone. */
+  linkLost(cause: Closed): void;
+}
+
+/** Writes down what passes; see `session/session.ts`. */
+export type Recorder = (cursor: number, kind: string, request: string, body: string | Message) => void;
+
+export class Connection implements Receiver, RequestOwner, CallWire {
+  readonly writer: A2EWriter;
+  readonly limits: ConnectionLimits;
+  readonly #owner: ConnectionOwner;
+  #link: Link | undefined;
+  #text = true;
+  #calls: Calls | undefined;
+  #requests: Requests | undefined;
+  /** Set while the outbox is over its bound. */
+  #slow: NodeJS.Timeout | undefined;
+  #drained: Promise<void> | undefined;
+
+  /** The last cursor given out. Grows by one for each entry recorded. */
+  cursor = 0;
+  /** True when the peer agreed to resume: answers and events then carry their cursor. */
+  stamped = false;
+  record: Recorder | undefined;
+  /** Messages read from the peer since the handshake, pings left out; tells a resuming peer what was lost. */
+  received = 0;
+  /** Messages sent by us since the handshake, counted the same way. */
+  sent = 0;
+  /** Set by every message; the idle sweep clears it. */
+  active = true;
+  /** Messages dropped because nobody here waits for them: late answers, unknown events. */
+  dropped = 0;
+  /** Handlers that were given up and still run. */
+  zombies = 0;
+
+  constructor(owner: ConnectionOwner, writer: A2EWriter, limits: ConnectionLimits) {
+    this.#owner = owner;
+    this.writer = writer;
+    this.limits = limits;
+  }
+
+  get link(): Link | undefined {
+    return this.#link;
+  }
+
+  get requests(): Requests {
+    this.#requests ??= new Requests(this, this.limits);
+    return this.#requests;
+  }
+
+  /** Requests that run or wait; 0 before the first one. */
+  get busy(): number {
+    return this.#requests === undefined ? 0 : this.#requests.running + this.#requests.waiting;
+  }
+
+  /** The outgoing half. The first use may set its limits. */
+  calls(limits: CallLimits = { maxParallel: 4, queueLimit: 1024, timeoutMs: 60_000 }): Calls {
+    this.#calls ??= new Calls(this, limits);
+    return this.#calls;
+  }
+
+  /** Takes a link over; what arrives on it comes here from now on. */
+  attach(link: Link): void {
+    this.#link = link;
+    this.#text = link.text;
+    link.open(this);
+  }
+
+  /** Lets the link go without touching calls or requests; what it still says is ignored. */
+  detach(): Link | undefined {
+    const link = this.#link;
+    this.#link = undefined;
+    this.#notSlow();
+    link?.open(silent);
+    return link;
+  }
+
+  /** Ends both halves: every call and request is settled with `error`. The link is the owner's to close. */
+  settle(error: HandfastError): void {
+    this.#calls?.close(error);
+    this.#requests?.stopAll(error);
+  }
+
+  // Receiver: what the link delivers.
+
+  message(raw: string | Message): void {
+    this.active = true;
+    let message: unknown = raw;
+    let size = 0;
+    if (typeof raw === 'string') {
+      size = raw.length;
+      if (tooDeep(raw, this.limits.maxDepth)) {
+        return this.#owner.unreadable(
+          fail('too_large', 'nested too deeply', { limit: this.limits.maxDepth, unit: 'levels' }),
+          raw,
+        );
+      }
+      try {
+        message = JSON.parse(raw);
+      } catch {
+        return this.#owner.unreadable(fail('parse_error', 'the line is not JSON'), raw);
+      }
+      if (!isObject(message)) {
+        return this.#owner.unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
+      }
+    }
+    this.#read(message as Message, size, raw);
+  }
+
+  malformed(problem: Malformed): void {
+    this.active = true;
+    this.#owner.unreadable(unreadable(problem), undefined);
+  }
+
+  ended(): void {
+    this.#owner.ended();
+  }
+
+  closed(cause: Closed): void {
+    this.#link = undefined;
+    this.#notSlow();
+    this.#owner.linkLost(cause);
+  }
+
+  #read(message: Message, size: number, raw: string | Message): void {
+    const { type, req_id } = message;
+    if (typeof req_id === 'string' && this.#calls !== undefined && this.#calls.has(req_id)) {
+      if (typeof message.cursor === 'number') this.cursor = message.cursor;
+      if (type === 'error') this.#calls.failure(req_id, errorOf(message));
+      else if (typeof type === 'string' && type.endsWith('/event')) this.#calls.event(req_id, message);
+      else this.#calls.reply(req_id, message);
+      return;
+    }
+    if (type === 'ping') return this.#pong(message);
+    this.received++;
+    if (typeof type !== 'string' || type === '') {
+      return this.refuse(message, fail('invalid_message', 'a message needs a type, a text'));
+    }
+    const route = this.#owner.route(type, message);
+    if (route === undefined || !('run' in route)) {
+      if (route === undefined && (this.#owner.control(type, message) || isAnswer(type))) {
+        if (typeof message.cursor === 'number') this.cursor = message.cursor;
+        this.dropped++;
+        return;
+      }
+      return this.refuse(message, route ?? fail('unknown_type', `nobody here handles ${shown(type)}`));
+    }
+    const { id } = message;
+    if (typeof id !== 'string' || id === '') {
+      return this.refuse(message, fail('invalid_message', 'a request needs an id, a text that is not empty'));
+    }
+    if (!versionFits(message.a2e) || !versionFits(message.version)) {
+      return this.refuse(message, fail('version_mismatch', 'this host speaks A2E 1.x'));
+    }
+    const requests = this.requests;
+    if (requests.has(id)) {
+      return this.refuse(message, fail('invalid_message', 'a request with this id is still running'));
+    }
+    const check = route.method.checkRequest;
+    if (!check(message)) return this.refuse(message, violation(type, check.errors));
+    this.record?.(++this.cursor, 'request', id, raw);
+    requests.admit(this.#owner.incoming(message, route, size));
+  }
+
+  // What is sent.
+
+  /** Answers something that did not become a request: `error` with whatever id it had. */
+  refuse(message: Message, error: HandfastError): void {
+    const id = typeof message.id === 'string' ? message.id : '';
+    const cursor = this.record === undefined ? 0 : ++this.cursor;
+    const out = this.writer.reply(
+      this.#text,
+      'error',
+      JSON.stringify(id),
+      id,
+      errorBody(error),
+      this.stamped ? cursor : 0,
+    );
+    this.#put('error', id, out, cursor);
+  }
+
+  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
+    const cursor = this.record === undefined ? 0 : ++this.cursor;
+    const type = request.route.method.event;
+    const stamp = this.stamped ? cursor : 0;
+    const out = this.writer.event(
+      this.#text,
+      type,
+      this.#text ? request.quotedId : '',
+      request.id,
+      kind,
+      data,
+      seq,
+      stamp,
+    );
+    this.#put('event', request.id, out, cursor);
+  }
+
+  answer(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
+    if (request.done) return;
+    request.flush();
+    request.done = true;
+    const cursor = this.record === undefined ? 0 : ++this.cursor;
+    const stamp = this.stamped ? cursor : 0;
+    const { method } = request.route;
+    let failure = error;
+    let out: string | Message = '';
+    if (failure === undefined) {
+      try {
+        out = this.writer.reply(
+          this.#text,
+          method.reply,
+          this.#text ? request.quotedId : '',
+          request.id,
+          reply ?? {},
+          stamp,
+          method.writeReply,
+        );
+        if (typeof out === 'string' && out.length > this.limits.maxMessageBytes) {
+          failure = fail('too_large', 'the answer is longer than a message may be', {
+            limit: this.limits.maxMessageBytes,
+            size: out.length,
+          });
+        }
+      } catch (thrown) {
+        failure = fail('runtime_error', 'the answer cannot be written as JSON', undefined, thrown);
+      }
+    }
+    if (failure !== undefined) {
+      out = this.writer.reply(
+        this.#text,
+        'error',
+        this.#text ? request.quotedId : '',
+        request.id,
+        errorBody(failure),
+        stamp,
+      );
+    }
+    this.#put(failure === undefined ? 'reply' : 'error', request.id, out, cursor);
+    this.#owner.answered(request, failure, typeof out === 'string' ? out.length : 0);
+  }
+
+  failed(request: RunningRequest, thrown: unknown): HandfastError {
+    return this.#owner.failed(request, thrown);
+  }
+
+  abandoned(change: 1 | -1, _request: RunningRequest): void {
+    this.zombies += change;
+  }
+
+  /** Sends a message that is neither request nor answer; `cursor` 0 = not journaled. */
+  push(type: string, body: object): void {
+    this.#transmit(this.writer.message(this.#text, type, this.writer.id(), body));
+  }
+
+  // CallWire: what our own calls need.
+
+  id(): string {
+    return this.writer.id();
+  }
+
+  request(method: Method, id: string, body: object): boolean {
+    const out = this.writer.message(this.#text, method.request, id, body);
+    if (typeof out === 'string' && out.length > this.limits.maxMessageBytes) {
+      throw fail('too_large', 'the request is longer than a message may be', {
+        limit: this.limits.maxMessageBytes,
+        size: out.length,
+      });
+    }
+    if (this.#link === undefined) return false;
+    if (method.request !== 'ping') this.#calls?.numbered(id, ++this.sent);
+    this.#transmit(out);
+    return true;
+  }
+
+  cancel(id: string): void {
+    if (!this.cancels || this.#link === undefined) return;
+    this.sent++;
+    this.push('cancel', { req_id: id });
+  }
+
+  /** True when the peer agreed to `cancel`. */
+  cancels = false;
+
+  // Backpressure.
+
+  /** True while events should wait for the reader. */
+  get congested(): boolean {
+    return this.#link !== undefined && this.#link.buffered > HIGH_WATER_BYTES;
+  }
+
+  /** True while not even an unawaited event may be queued. */
+  get overflowing(): boolean {
+    return this.#link !== undefined && this.#link.buffered > this.limits.outboxBytes;
+  }
+
+  /** Resolves when the reader has caught up or the link is gone. */
+  drained(): Promise<void> {
+    if (this.#link === undefined) return Promise.resolve();
+    this.#drained ??= this.#link.drained(HIGH_WATER_BYTES / 2).finally(() => {
+      this.#drained = undefined;
+    });
+    return this.#drained;
+  }
+
+  #pong(message: Message): void {
+    const id = typeof message.id === 'string' ? message.id : '';
+    const body = { uptime_seconds: Math.round(performance.now() - this.#openedAt) / 1000 };
+    this.#transmit(this.writer.reply(this.#text, 'pong', JSON.stringify(id), id, body, 0));
+  }
+
+  readonly #openedAt = performance.now();
+
+  #put(kind: string, request: string, out: string | Message, cursor: number): void {
+    if (cursor > 0) this.record?.(cursor, kind, request, out);
+    this.#transmit(out);
+  }
+
+  /** Sends text or an object that was recorded before, in whichever form this link takes. */
+  replay(body: string | object): void {
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    this.#transmit(this.#text ? text : ((typeof body === 'string' ? JSON.parse(body) : body) as Message));
+  }
+
+  #transmit(out: string | Message): void {
+    const link = this.#link;
+    if (link === undefined) return;
+    link.send(out);
+    if (link.buffered > this.limits.outboxBytes && this.#slow === undefined) this.#watchSlow(link);
+  }
+
+  /** Stops reading from a peer that does not read, and drops its link when that lasts. */
+  #watchSlow(link: Link): void {
+    link.pause(true);
+    this.#slow = setTimeout(() => link.destroy('slow_consumer'), this.limits.slowConsumerMs);
+    void link.drained(this.limits.outboxBytes / 2).then(() => {
+      if (this.#link !== link) return;
+      this.#notSlow();
+      link.pause(false);
+    });
+  }
+
+  #notSlow(): void {
+    clearTimeout(this.#slow);
+    this.#slow = undefined;
+  }
+}
+
+/** Listens to nothing: for links that were let go. */
+const silent: Receiver = { message() {}, malformed() {}, ended() {}, closed() {} };
+
+/** Types that answer or announce; a receiver with no use for one ignores it. */
+function isAnswer(type: string): boolean {
+  return type === 'error' || type === 'pong' || /\/(resp|event|push)$/.test(type);
+}
+
+/** The error for input a link could not turn into a message. */
+export function unreadable(problem: Malformed): HandfastError {
+  return problem.reason === 'bad_utf8'
+    ? fail('parse_error', 'the line is not valid UTF-8')
+    : fail('too_large', 'the line is longer than a message may be', { limit: problem.limit, unit: 'bytes' });
+}
+
+/** A type name as it may be told back: short, printable. */
+export function shown(type: string): string {
+  return JSON.stringify(type.length > 64 ? `${type.slice(0, 64)}…` : type);
+}

@@ -1,0 +1,63 @@
+/**
+ * Capability negotiation of A2E: a pure function from what was asked and what is loaded to what is granted.
+ *
+ * Called by `host/handshake.ts` only; a property test holds its rules.
+ * @see the A2E wire reference, section (c)
+ */
+import { type CapabilityGrant, type CapabilityName, capabilityOf } from '../protocol/a2e.ts';
+
+/** What is known of the plugin that leads a capability; sent as its metadata. */
+export interface CapabilityOffer {
+  readonly name: string;
+  readonly type: string;
+  readonly priority: number;
+  readonly exclusive: boolean;
+  /** More facts of the plugin for the agent, e.g. the sandbox tier. */
+  readonly [extra: string]: unknown;
+}
+
+export interface NegotiationPolicy {
+  /** Capabilities with a loaded plugin. */
+  readonly available: ReadonlyMap<string, CapabilityOffer>;
+  /** Capabilities this principal may have; undefined = all. */
+  readonly allowed?: readonly string[];
+}
+
+export interface Negotiated {
+  /** One line per standard capability asked for, in the order asked. */
+  readonly accepted: CapabilityGrant[];
+  readonly granted: ReadonlySet<CapabilityName>;
+  /** `no_caps` when standard capabilities were asked for and none is available. */
+  readonly refused?: 'no_caps';
+}
+
+/**
+ * Decides what of `asked` is granted. Names outside the protocol are ignored (existing clients ask for feature flags such
+ * as `streaming`, and fail on answers that hold unknown names); aliases are answered with the standard name.
+ */
+export function negotiate(asked: readonly string[], policy: NegotiationPolicy): Negotiated {
+  const accepted = new Map<CapabilityName, CapabilityGrant>();
+  const granted = new Set<CapabilityName>();
+  for (const name of asked) {
+    const capability = capabilityOf(name);
+    if (capability === undefined || accepted.has(capability)) continue;
+    const offer = policy.available.get(capability);
+    const reason =
+      offer === undefined
+        ? 'no plugin loaded'
+        : policy.allowed !== undefined && !policy.allowed.some((allowed) => capabilityOf(allowed) === capability)
+          ? 'not allowed for this principal'
+          : undefined;
+    if (reason === undefined) granted.add(capability);
+    accepted.set(capability, {
+      capability,
+      enabled: reason === undefined,
+      metadata: reason === undefined ? { ...offer } : { reason },
+    });
+  }
+  return {
+    accepted: [...accepted.values()],
+    granted,
+    ...(accepted.size > 0 && granted.size === 0 && { refused: 'no_caps' as const }),
+  };
+}

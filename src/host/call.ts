@@ -1,0 +1,37 @@
+/** A running request as plugins see it: the connection's request plus session, log and workspace. */
+import type { Connection, Message } from '../connection/connection.ts';
+import { type Route, RunningRequest } from '../connection/running.ts';
+import type { Session } from '../session/session.ts';
+import type { CallContext, Log } from './context.ts';
+
+/** What every call of a host shares. */
+export interface CallSurroundings {
+  readonly log: Log;
+  readonly workspace: string;
+}
+
+export class HostCall extends RunningRequest implements CallContext {
+  readonly session: Session;
+  readonly #surroundings: CallSurroundings;
+
+  constructor(
+    connection: Connection,
+    message: Message,
+    route: Route,
+    size: number,
+    session: Session,
+    surroundings: CallSurroundings,
+  ) {
+    super(connection, message, route, size);
+    this.session = session;
+    this.#surroundings = surroundings;
+  }
+
+  get log(): Log {
+    return this.#surroundings.log;
+  }
+
+  get workspace(): string {
+    return this.#surroundings.workspace;
+  }
+}

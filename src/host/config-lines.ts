@@ -1,0 +1,129 @@
+/**
+ * YAML text → a tree of values with positions: the only file that imports `yaml`, and only when there is a file to read.
+ *
+ * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `config.ts`.
+ */
+import type { Alias, Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
+import type { ConfigEntry, ConfigMap, ConfigNode, Position, Reading } from './config-fields.ts';
+import { join } from './config-fields.ts';
+
+/** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */
+const MAX_NODES = 10_000;
+/** Most syntax errors told: one slip in the indentation makes many. */
+const MAX_SYNTAX_PROBLEMS = 8;
+
+/**
+ * Reads YAML text. Syntax errors, duplicate keys, unknown tags and unresolvable aliases go to `reading`. The result is
+ * undefined when the text is empty, or so broken that its values mean nothing.
+ */
+export async function parseLines(source: string, reading: Reading): Promise<ConfigNode | undefined> {
+  const { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } = await import('yaml');
+  const lines = new LineCounter();
+  const document: Document = parseDocument(source, {
+    lineCounter: lines,
+    // Positions come from the counter; the pretty form repeats source lines, which may hold a secret.
+    prettyErrors: false,
+    // Reported by `entriesOf` with their path.
+    uniqueKeys: false,
+    logLevel: 'error',
+    version: '1.2',
+  });
+  const position = (offset: number | undefined): Position => {
+    const { line, col } = lines.linePos(offset ?? 0);
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  for (const error of [...document.errors, ...document.warnings].slice(0, MAX_SYNTAX_PROBLEMS)) {
+    reading.problem(position(error.pos[0]), '', `expected valid YAML, got: ${withoutSource(error.message)}`);
+  }
+  // An unknown tag leaves the tree intact; after any other error half of it may be missing.
+  if (document.errors.length > 0) return undefined;
+
+  let budget = MAX_NODES;
+  const open = new Set<Node>();
+
+  const convert = (node: Node | null, path: string, fallback: Position, placedAt?: Position): ConfigNode => {
+    const at = placedAt ?? (node?.range ? position(node.range[0]) : fallback);
+    const nothing: ConfigNode = { kind: 'scalar', value: null, ...at };
+    if (node === null) return nothing;
+    if (--budget < 0) {
+      if (budget === -1)
+        reading.problem(at, path, `expected at most ${MAX_NODES} values, got more (aliases count each time)`);
+      return nothing;
+    }
+    if (isAlias(node)) {
+      const target = (node as Alias).resolve(document) as Node | undefined;
+      if (target === undefined || open.has(target)) {
+        const why = target === undefined ? 'an alias of no anchor above it' : 'an alias of what it is part of';
+        reading.problem(at, path, `expected a value, got ${why}`);
+        return nothing;
+      }
+      // The value's own position is where it was written; the whole is reported where it is used.
+      return convert(target, path, at, at);
+    }
+    if (isScalar(node)) return { kind: 'scalar', value: scalarValue(node as Scalar), ...at };
+    open.add(node);
+    try {
+      if (isSeq(node)) {
+        const items = (node as YAMLSeq<Node | null>).items;
+        return { kind: 'list', items: items.map((item, index) => convert(item, `${path}[${index}]`, at)), ...at };
+      }
+      if (isMap(node)) {
+        return { kind: 'map', entries: entriesOf((node as YAMLMap<Node, Node | null>).items, path, at), ...at };
+      }
+      return nothing;
+    } finally {
+      open.delete(node);
+    }
+  };
+
+  const entriesOf = (pairs: readonly Pair<Node, Node | null>[], path: string, at: Position): ConfigEntry[] => {
+    const own: ConfigEntry[] = [];
+    const merged: ConfigEntry[] = [];
+    const seen = new Set<string>();
+    for (const { key: keyNode, value } of pairs) {
+      const place = keyNode.range ? position(keyNode.range[0]) : at;
+      if (!isScalar(keyNode)) {
+        reading.problem(place, path, 'expected a plain word as the key, got something else');
+        continue;
+      }
+      const key = String(keyNode.value);
+      const repeated = seen.has(key);
+      if (repeated) reading.problem(place, join(path, key), `expected each key once, got ${JSON.stringify(key)} again`);
+      seen.add(key);
+      if (repeated) continue;
+      const converted = convert(value, key === '<<' ? path : join(path, key), place);
+      if (key === '<<') merged.push(...mergedEntries(converted, path));
+      else own.push({ key, value: converted, ...place });
+    }
+    // What the map says itself wins over what it merges, and of several merged maps the first.
+    for (const entry of merged) {
+      if (seen.has(entry.key)) continue;
+      seen.add(entry.key);
+      own.push(entry);
+    }
+    return own;
+  };
+
+  const mergedEntries = (node: ConfigNode, path: string): readonly ConfigEntry[] => {
+    const maps = node.kind === 'list' ? node.items : [node];
+    return maps.flatMap((each): readonly ConfigEntry[] => {
+      if (each.kind === 'map') return (each as ConfigMap).entries;
+      reading.problem(each, path, 'expected a map, or a list of maps, to merge, got something else');
+      return [];
+    });
+  };
+
+  return document.contents === null ? undefined : convert(document.contents as Node, '', { line: 1, column: 1 });
+}
+
+/** Scalars of the core schema; anything more exotic (a big integer, a binary) counts as its text. */
+function scalarValue({ value, source }: Scalar): string | number | boolean | null {
+  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return value;
+  return source ?? String(value);
+}
+
+/** The parser quotes what it stumbled over; that may be a secret. */
+function withoutSource(message: string): string {
+  return message.replace(/: ".*$/s, '');
+}

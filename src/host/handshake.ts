@@ -1,0 +1,252 @@
+/**
+ * The host's side of the A2E handshake: version, token, resume or negotiation, answer. Everything a link may do before it
+ * is a session is decided here.
+ *
+ * @see the A2E wire reference, sections (b) and (c)
+ */
+import type { Dialect, Gate } from '../connection/accept.ts';
+import { shown } from '../connection/connection.ts';
+import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
+import {
+  checkHandshakeReq,
+  EXTENSION_CANCEL,
+  EXTENSION_JOURNAL,
+  EXTENSION_RESUME,
+  type HandshakeReason,
+  type HandshakeReq,
+  versionFits,
+} from '../protocol/a2e.ts';
+import type { Principal } from '../session/principal.ts';
+import type { Session } from '../session/session.ts';
+import { A2EWriter, errorBody, isObject } from '../wire/a2e.ts';
+import { violation } from '../wire/check.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import type { Authenticator } from './auth.ts';
+import type { FailureBackoff } from './backoff.ts';
+import type { Log } from './context.ts';
+
+type Message = Record<string, unknown>;
+
+/** What the doorkeeper needs from its host. */
+export interface Doorway {
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  readonly uptimeMs: () => number;
+  /** Capabilities loaded. */
+  readonly offers: () => ReadonlyMap<string, CapabilityOffer>;
+  /** Extensions this host grants when asked. */
+  readonly extensions: ReadonlySet<string>;
+  find(id: string): Session | undefined;
+  /** Opens a session; throws when the host cannot, which the agent is told as `server_error`. */
+  open(
+    request: HandshakeReq,
+    principal: Principal,
+    granted: ReadonlySet<string>,
+    extensions: ReadonlySet<string>,
+  ): Session;
+  maxParallel(principal: Principal): number;
+  resumeWindowMs: number;
+  /** A handshake was decided; for the audit. */
+  shook(
+    gate: Gate,
+    request: HandshakeReq,
+    principal: Principal | undefined,
+    session: Session | undefined,
+    reason: string,
+  ): void;
+}
+
+/** Answers a peer gets without a handshake before its link is closed. */
+const MOST_STRIKES = 16;
+
+/** The address of a peer without its port, for the failure count; undefined where guessing is no concern. */
+export function remoteHost(gate: Gate): string | undefined {
+  const { transport, peer } = gate.link;
+  if (transport !== 'tcp' && transport !== 'websocket' && transport !== 'http') return undefined;
+  return peer
+    .replace(/^\w+:\/\//, '')
+    .replace(/[/?#].*$/, '')
+    .replace(/:\d+$/, '')
+    .replace(/^\[|\]$/g, '');
+}
+
+export class A2EDoor implements Dialect {
+  readonly #host: Doorway;
+  readonly #writer: A2EWriter;
+
+  constructor(host: Doorway, writer = new A2EWriter()) {
+    this.#host = host;
+    this.#writer = writer;
+  }
+
+  greet(message: Message, gate: Gate): void {
+    switch (message.type) {
+      case 'handshake/req':
+        return this.#shake(message, gate);
+      case 'ping':
+        this.#strike(gate, 'pong', message, { uptime_seconds: Math.round(this.#host.uptimeMs()) / 1000 });
+        return;
+      case 'shutdown':
+        return gate.refuse('shutdown before the handshake');
+    }
+    const { auth } = this.#host;
+    const { type } = message;
+    if (typeof type !== 'string') {
+      this.#refuseMessage(gate, message, fail('invalid_message', 'a message needs a type, a text'));
+    } else if (auth.hasTokens) {
+      this.#refuseMessage(gate, message, fail('handshake_required', 'shake hands first'));
+    } else {
+      this.#refuseMessage(
+        gate,
+        message,
+        fail('capability_missing', `${shown(type)} was not granted: shake hands first`),
+      );
+    }
+  }
+
+  unreadable(error: HandfastError, gate: Gate): void {
+    this.#refuseMessage(gate, {}, error);
+  }
+
+  /** Answers a message that is no handshake. Where a token is required there is no second try. */
+  #refuseMessage(gate: Gate, message: Message, error: HandfastError): void {
+    this.#strike(gate, 'error', message, errorBody(error));
+    if (this.#host.auth.hasTokens) gate.refuse(error.code);
+  }
+
+  #strike(gate: Gate, type: string, message: Message, body: object): void {
+    const id = typeof message.id === 'string' ? message.id : '';
+    gate.link.send(this.#writer.reply(gate.link.text, type, JSON.stringify(id), id, body, 0));
+    if (++gate.strikes >= MOST_STRIKES) gate.refuse('too many messages before the handshake');
+  }
+
+  #shake(message: Message, gate: Gate): void {
+    if (!checkHandshakeReq(message)) {
+      return this.#refuseMessage(gate, message, violation('handshake/req', checkHandshakeReq.errors));
+    }
+    const request = message as HandshakeReq;
+    const host = this.#host;
+    if (!versionFits(request.a2e) || !versionFits(request.version))
+      return this.#reject(gate, request, 'version_mismatch');
+    const principal = host.auth.authenticate(request.auth_token ?? '');
+    if (principal === undefined) return this.#authFailed(gate, request);
+    const extensions = isObject(request.extensions) ? request.extensions : {};
+    const resume = extensions[EXTENSION_RESUME];
+    if (isObject(resume) && typeof resume.session_id === 'string' && host.extensions.has(EXTENSION_RESUME)) {
+      const session = host.find(resume.session_id);
+      // Somebody else's session and no session look the same from outside.
+      if (session?.principal.name === principal.name && session.resumable && session.state !== 'draining') {
+        return this.#resume(gate, request, session, resume);
+      }
+    }
+    this.#open(gate, request, principal, extensions);
+  }
+
+  #open(gate: Gate, request: HandshakeReq, principal: Principal, asked: Message): void {
+    const host = this.#host;
+    const policy = { available: host.offers(), allowed: principal.capabilities };
+    const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
+    if (refused !== undefined) return this.#reject(gate, request, refused, principal, accepted);
+    const extensions = new Set([...host.extensions].filter((name) => Object.hasOwn(asked, name)));
+    let session: Session;
+    try {
+      session = host.open(request, principal, granted, extensions);
+    } catch (error) {
+      host.log.error('a handshake failed', { error });
+      return this.#reject(gate, request, 'server_error', principal);
+    }
+    const agreed: Message = {};
+    for (const name of extensions) agreed[name] = {};
+    if (extensions.has(EXTENSION_RESUME)) agreed[EXTENSION_RESUME] = { window_ms: host.resumeWindowMs };
+    this.#answer(gate, request, {
+      session_id: session.id,
+      accepted_caps: accepted,
+      max_parallel: host.maxParallel(principal),
+      ok: true,
+      reason: '',
+      ...(extensions.size > 0 && { extensions: agreed }),
+    });
+    host.shook(gate, request, principal, session, '');
+    gate.accept(session.connection);
+  }
+
+  #resume(gate: Gate, request: HandshakeReq, session: Session, resume: Message): void {
+    const host = this.#host;
+    const { cursor } = resume;
+    const { connection } = session;
+    if (typeof cursor !== 'number' || !Number.isInteger(cursor) || cursor < 0 || cursor > connection.cursor) {
+      const error = fail('invalid_message', 'the cursor to resume from was never given out', {
+        last: connection.cursor,
+      });
+      return this.#refuseMessage(gate, request as Message, error);
+    }
+    gate.hold();
+    const steps = {
+      alive: () => gate.waiting,
+      greet: (gap: { from: number; to: number } | undefined) => {
+        const { granted, extensions } = session.terms;
+        const agreed: Message = {};
+        for (const name of extensions) agreed[name] = {};
+        agreed[EXTENSION_RESUME] = {
+          window_ms: host.resumeWindowMs,
+          resumed: true,
+          cursor: connection.cursor,
+          received: connection.received,
+          // Only needed, and only long, when entries are gone: then some replies may be among them.
+          ...(gap !== undefined && { gap: { from: gap.from, to: gap.to }, running: connection.requests.ids() }),
+        };
+        const offers = host.offers();
+        this.#answer(gate, request, {
+          session_id: session.id,
+          accepted_caps: [...granted].map((name) => ({
+            capability: name,
+            enabled: true,
+            metadata: { ...offers.get(name) },
+          })),
+          max_parallel: host.maxParallel(session.principal),
+          ok: true,
+          reason: '',
+          extensions: agreed,
+        });
+        host.shook(gate, request, session.principal, session, 'resumed');
+      },
+      take: () => gate.accept(connection),
+    };
+    session.resume(gate.link, cursor, steps).catch((error) => {
+      host.log.error('a resume failed', { error });
+      gate.refuse('server_error');
+    });
+  }
+
+  #authFailed(gate: Gate, request: HandshakeReq): void {
+    const address = remoteHost(gate);
+    if (address === undefined) return this.#reject(gate, request, 'auth_failed');
+    const { delayMs, failures, report } = this.#host.backoff.failed(address);
+    if (report) this.#host.log.warn('wrong token', { address, failures });
+    if (delayMs === 0) return this.#reject(gate, request, 'auth_failed');
+    gate.hold();
+    setTimeout(() => this.#reject(gate, request, 'auth_failed'), delayMs).unref();
+  }
+
+  #reject(
+    gate: Gate,
+    request: HandshakeReq,
+    reason: HandshakeReason,
+    principal?: Principal,
+    accepted: readonly object[] = [],
+  ): void {
+    if (!gate.waiting) return;
+    this.#answer(gate, request, { session_id: '', accepted_caps: accepted, max_parallel: 0, ok: false, reason });
+    this.#host.shook(gate, request, principal, undefined, reason);
+    gate.refuse(reason);
+  }
+
+  #answer(gate: Gate, request: HandshakeReq, body: object): void {
+    const { link } = gate;
+    link.send(this.#writer.reply(link.text, 'handshake/resp', JSON.stringify(request.id), request.id, body, 0));
+  }
+}
+
+/** Every extension this host knows. */
+export const hostExtensions: ReadonlySet<string> = new Set([EXTENSION_CANCEL, EXTENSION_RESUME, EXTENSION_JOURNAL]);

@@ -1,0 +1,442 @@
+/**
+ * The environment host: plugins, sessions, and the door in front of them. Transports hand it links with `accept`; it
+ * knows none of them.
+ *
+ * `server/` and `cli/` build one from a configuration; programs build one with `createHost`.
+ * @see the design, section 5
+ */
+import { Acceptor, type Dialect, type DialectName } from '../connection/accept.ts';
+import type { ConnectionLimits, Message } from '../connection/connection.ts';
+import type { CapabilityOffer } from '../connection/negotiate.ts';
+import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Journal } from '../journal/journal.ts';
+import {
+  EXTENSION_CANCEL,
+  EXTENSION_JOURNAL,
+  EXTENSION_RESUME,
+  type HandshakeReq,
+  journalFollow,
+} from '../protocol/a2e.ts';
+import type { Principal } from '../session/principal.ts';
+import { SessionRegistry } from '../session/registry.ts';
+import { Session, type SessionHost } from '../session/session.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { type Authenticator, createAuthenticator } from './auth.ts';
+import { FailureBackoff } from './backoff.ts';
+import { HostCall } from './call.ts';
+import type { Log } from './context.ts';
+import { A2EDoor, type Doorway, hostExtensions, remoteHost } from './handshake.ts';
+import { journalReader } from './journal-reader.ts';
+import { silentLog } from './log.ts';
+import type { Plugin } from './plugin.ts';
+import { offers, routes, serving } from './routes.ts';
+
+/** Every number a host keeps to. All optional in {@link HostOptions}. */
+export interface HostLimits extends ConnectionLimits {
+  /** Absolute time for a handshake. Default 10,000. */
+  readonly handshakeTimeoutMs: number;
+  /** Links before their handshake at once. Default 128. */
+  readonly maxPendingLinks: number;
+  /** Default 10,000. */
+  readonly maxSessions: number;
+  /** A session without traffic ends. Default 15 minutes; 0 = never. */
+  readonly idleTimeoutMs: number;
+  /** A session without a link waits so long for a new one. Default 60,000. */
+  readonly resumeWindowMs: number;
+  /** Time running work is granted when the host stops. Default 10,000. */
+  readonly shutdownMs: number;
+}
+
+export const defaultHostLimits: HostLimits = {
+  maxParallel: 4,
+  queueLimit: 256,
+  maxDepth: 64,
+  maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
+  outboxBytes: 4 * 1024 * 1024,
+  slowConsumerMs: 30_000,
+  handshakeTimeoutMs: 10_000,
+  maxPendingLinks: 128,
+  maxSessions: 10_000,
+  idleTimeoutMs: 15 * 60_000,
+  resumeWindowMs: 60_000,
+  shutdownMs: 10_000,
+};
+
+/** Gets one line per handled request; see `host/audit.ts`. */
+export interface AuditSink {
+  record(entry: AuditEntry): void;
+}
+
+export interface AuditEntry {
+  /** Epoch milliseconds. */
+  readonly time: number;
+  readonly session: string;
+  readonly principal: string;
+  readonly type: string;
+  readonly request_bytes: number;
+  readonly reply_bytes: number;
+  readonly duration_ms: number;
+  readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
+  readonly error_code?: string;
+  /** The tool, for `tool/call/req`. */
+  readonly tool?: string;
+}
+
+/** Keeps plugin state over restarts; `server/state-file.ts` keeps it in a file. */
+export interface SnapshotStore {
+  load(): Promise<Record<string, unknown>>;
+  save(states: Record<string, unknown>): Promise<void>;
+}
+
+export interface HostOptions {
+  readonly plugins: readonly Plugin[];
+  /** Shown to operators; also in the audit. Default `handfast`. */
+  readonly hostId?: string;
+  readonly limits?: Partial<HostLimits>;
+  /** Whose token is this? Default: no token, everybody is `local`. */
+  readonly auth?: Authenticator;
+  /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
+  readonly journal?: Journal;
+  /** True to drop a session's entries when it ends: for journals in memory. */
+  readonly forgetClosed?: boolean;
+  readonly audit?: AuditSink;
+  readonly log?: Log;
+  /** Absolute path of the workspace. Default: the current directory. */
+  readonly workspace?: string;
+  readonly snapshots?: SnapshotStore;
+  /** Other protocols served on the same listeners. */
+  readonly dialects?: Partial<Record<Exclude<DialectName, 'a2e'>, Dialect>>;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly newId?: () => string;
+}
+
+/** What an operator may know of a running host. */
+export interface HostHealth {
+  readonly host_id: string;
+  readonly uptime_seconds: number;
+  readonly sessions: number;
+  readonly pending_links: number;
+  readonly running: number;
+  /** Handlers that ignored their signal and still run. */
+  readonly abandoned: number;
+  readonly journal_failures: number;
+  readonly capabilities: readonly string[];
+}
+
+export interface Host {
+  readonly id: string;
+  readonly limits: HostLimits;
+  /** Starts the plugins. Links may be accepted from then on. */
+  start(): Promise<void>;
+  /** Takes a link over: the agent at its other end may shake hands. */
+  accept(link: Link): void;
+  /** Ends all sessions in good order and stops the plugins. Idempotent. */
+  stop(): Promise<void>;
+  health(): HostHealth;
+  readonly sessions: Iterable<Session>;
+}
+
+/** Makes a host. Nothing runs until `start`. */
+export function createHost(options: HostOptions): Host {
+  return new EnvironmentHost(options);
+}
+
+class EnvironmentHost implements Host, SessionHost, Doorway {
+  readonly id: string;
+  readonly limits: HostLimits;
+  readonly auth: Authenticator;
+  readonly backoff = new FailureBackoff();
+  readonly log: Log;
+  readonly extensions: ReadonlySet<string>;
+  readonly #options: HostOptions;
+  readonly #registry: SessionRegistry;
+  readonly #acceptor: Acceptor;
+  readonly #now: () => number;
+  readonly #startedAt = performance.now();
+  readonly #surroundings: { log: Log; workspace: string };
+  readonly #journalRoute: Route;
+  #plugins: Plugin[] = [];
+  #routes: ReadonlyMap<string, Route> = new Map();
+  #offers: ReadonlyMap<string, CapabilityOffer> = new Map();
+  #served: ReadonlyMap<string, readonly Plugin[]> = new Map();
+  #state: 'new' | 'running' | 'stopping' = 'new';
+  #stopped: Promise<void> | undefined;
+  #zombies = 0;
+  #journalFailures = 0;
+
+  constructor(options: HostOptions) {
+    this.#options = options;
+    this.id = options.hostId ?? 'handfast';
+    this.limits = { ...defaultHostLimits, ...options.limits };
+    this.auth = options.auth ?? createAuthenticator([]);
+    this.log = options.log ?? silentLog;
+    this.#now = options.now ?? Date.now;
+    this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
+    this.#registry = new SessionRegistry(this.limits);
+    const { maxPendingLinks: maxPending } = this.limits;
+    this.#acceptor = new Acceptor({ ...options.dialects, a2e: new A2EDoor(this) }, { ...this.limits, maxPending });
+    this.extensions = options.journal === undefined ? new Set([EXTENSION_CANCEL]) : hostExtensions;
+    this.#journalRoute = journalReader({
+      journal: options.journal,
+      owner: (id) => this.#registry.get(id)?.principal.name,
+    });
+  }
+
+  async start(): Promise<void> {
+    if (this.#state !== 'new') return;
+    const states = (await this.#options.snapshots?.load()) ?? {};
+    const names = new Set<string>();
+    for (const plugin of this.#options.plugins) {
+      if (names.has(plugin.name)) throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}`);
+      names.add(plugin.name);
+      try {
+        if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
+        await plugin.start?.({ hostId: this.id, ...this.#surroundings });
+        this.#plugins.push(plugin);
+      } catch (error) {
+        // One broken plugin must not take the others away; what it provides is then simply not granted.
+        this.log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
+      }
+    }
+    this.#served = serving(this.#plugins);
+    this.#routes = routes(this.#served, this.log);
+    this.#offers = offers(this.#served);
+    this.#state = 'running';
+  }
+
+  get sessions(): Iterable<Session> {
+    return this.#registry;
+  }
+
+  accept(link: Link): void {
+    if (this.#state !== 'running') return link.destroy('the host is not running');
+    this.#acceptor.accept(link);
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    this.#state = 'stopping';
+    this.#acceptor.close();
+    const error = fail('interrupted', 'the host stopped before the work was done');
+    await Promise.all([...this.#registry].map((session) => session.drain(this.limits.shutdownMs, error)));
+    const states: Record<string, unknown> = {};
+    for (const plugin of this.#plugins.toReversed()) {
+      try {
+        if (plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
+        await plugin.stop?.();
+      } catch (failure) {
+        this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
+      }
+    }
+    if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
+  }
+
+  health(): HostHealth {
+    let running = 0;
+    let abandoned = this.#zombies;
+    for (const { connection } of this.#registry) {
+      running += connection.busy;
+      abandoned += connection.zombies;
+    }
+    return {
+      host_id: this.id,
+      uptime_seconds: Math.round(this.uptimeMs()) / 1000,
+      sessions: this.#registry.size,
+      pending_links: this.#acceptor.pending,
+      running,
+      abandoned,
+      journal_failures: this.#journalFailures,
+      capabilities: [...this.#offers.keys()],
+    };
+  }
+
+  // Doorway: what the handshake asks.
+
+  uptimeMs = (): number => performance.now() - this.#startedAt;
+  offers = (): ReadonlyMap<string, CapabilityOffer> => this.#offers;
+
+  get resumeWindowMs(): number {
+    return this.limits.resumeWindowMs;
+  }
+
+  find(id: string): Session | undefined {
+    return this.#registry.get(id);
+  }
+
+  maxParallel(principal: Principal): number {
+    return Math.min(principal.limits?.maxParallel ?? this.limits.maxParallel, this.limits.maxParallel);
+  }
+
+  open(
+    request: HandshakeReq,
+    principal: Principal,
+    granted: ReadonlySet<string>,
+    extensions: ReadonlySet<string>,
+  ): Session {
+    if (this.#state !== 'running') throw fail('server_error', 'the host is stopping');
+    if (!this.#registry.hasRoom) throw fail('over_capacity', 'too many sessions');
+    const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
+    const session = new Session({
+      id,
+      agentId: request.agent_id ?? '',
+      principal,
+      terms: { granted, extensions },
+      host: this,
+      limits: {
+        ...this.limits,
+        maxParallel: this.maxParallel(principal),
+        queueLimit: Math.min(principal.limits?.queueLimit ?? this.limits.queueLimit, this.limits.queueLimit),
+      },
+      journal: this.#options.journal,
+      resumable: extensions.has(EXTENSION_RESUME),
+      now: this.#now,
+    });
+    for (const plugin of this.#pluginsOf(granted)) plugin.opened?.(session);
+    this.#registry.add(session);
+    return session;
+  }
+
+  shook(
+    gate: { link: Link },
+    _request: HandshakeReq,
+    principal: Principal | undefined,
+    session: Session | undefined,
+    reason: string,
+  ): void {
+    const { transport, peer } = gate.link;
+    this.log.info('handshake', { transport, peer, principal: principal?.name, session: session?.id, reason });
+    this.#options.audit?.record({
+      time: this.#now(),
+      session: session?.id ?? '',
+      principal: principal?.name ?? '',
+      type: 'handshake/req',
+      request_bytes: 0,
+      reply_bytes: 0,
+      duration_ms: 0,
+      outcome: session === undefined ? 'refused' : 'ok',
+      ...(reason !== '' && { error_code: reason }),
+    });
+  }
+
+  // SessionHost: what sessions ask.
+
+  route(type: string, session: Session): Route | HandfastError | undefined {
+    const route = this.#routes.get(type);
+    if (route !== undefined) {
+      const { capability } = route.method;
+      if (session.terms.granted.has(capability)) return route;
+      return new HandfastError('capability_missing', `capability ${capability} was not granted`, {
+        detail: { type },
+        capability,
+      });
+    }
+    if (type === journalFollow.request && session.terms.extensions.has(EXTENSION_JOURNAL)) return this.#journalRoute;
+    const capability = capabilityOfType(type);
+    // A capability nobody loaded was not granted either, and that is what its caller needs to know.
+    if (capability === undefined || session.terms.granted.has(capability)) return undefined;
+    return new HandfastError('capability_missing', `capability ${capability} was not granted`, {
+      detail: { type: type.slice(0, 64) },
+      capability,
+    });
+  }
+
+  incoming(session: Session, message: Message, route: Route, size: number): RunningRequest {
+    return new HostCall(session.connection, message, route, size, session, this.#surroundings);
+  }
+
+  failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError {
+    const { capability } = request.route.method;
+    if (thrown instanceof HandfastError) {
+      if (thrown.capability !== '') return thrown;
+      const { code, message, detail, retryable, cause } = thrown;
+      return new HandfastError(code, message, { detail, retryable, cause, capability });
+    }
+    // A bug: the peer learns where to look, the log has the rest.
+    const correlation = crypto.randomUUID();
+    this.log.error('a handler failed', {
+      correlation_id: correlation,
+      type: request.route.method.request,
+      session: session.id,
+      error: thrown,
+    });
+    return new HandfastError('runtime_error', 'the handler failed', {
+      detail: { correlation_id: correlation },
+      capability,
+      cause: asError(thrown),
+    });
+  }
+
+  answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
+    const { audit } = this.#options;
+    if (audit === undefined) return;
+    const { tool_name } = request.message;
+    audit.record({
+      time: this.#now(),
+      session: session.id,
+      principal: session.principal.name,
+      type: request.route.method.request,
+      request_bytes: request.size,
+      reply_bytes: size,
+      duration_ms: request.startedAt === 0 ? 0 : Math.round(performance.now() - request.startedAt),
+      outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
+      ...(error !== undefined && { error_code: error.code }),
+      ...(typeof tool_name === 'string' && { tool: tool_name.slice(0, 128) }),
+    });
+  }
+
+  closed(session: Session, reason: HandfastError): void {
+    this.#registry.delete(session.id);
+    this.#zombies += session.connection.zombies;
+    for (const plugin of this.#pluginsOf(session.terms.granted)) {
+      try {
+        plugin.closed?.(session);
+      } catch (error) {
+        this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
+      }
+    }
+    this.log.info('session ended', { session: session.id, reason: reason.code });
+    if (this.#options.forgetClosed && session.connection.cursor > 0) {
+      this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
+    }
+  }
+
+  journalFailed(session: Session, error: unknown): void {
+    this.#journalFailures++;
+    // The first says it; a full disk would otherwise fill the log too.
+    if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
+  }
+
+  *#pluginsOf(granted: ReadonlySet<string>): Iterable<Plugin> {
+    for (const capability of granted) yield* this.#served.get(capability) ?? [];
+  }
+}
+
+/** The capability a request type belongs to by its prefix, for types no loaded plugin serves. */
+function capabilityOfType(type: string): string | undefined {
+  if (type.startsWith('SUBAGENT_')) return type.endsWith('_REQ') ? 'multi_agent' : undefined;
+  if (/\/(resp|event|push)$/.test(type)) return undefined;
+  return prefixes.get(type.slice(0, type.indexOf('/') + 1));
+}
+
+const prefixes: ReadonlyMap<string, string> = new Map([
+  ['tool/', 'tools'],
+  ['toolkit/', 'toolkits'],
+  ['skill/', 'skill'],
+  ['env/', 'env'],
+  ['proc/', 'proc'],
+  ['memory/', 'memory'],
+  ['learn/', 'learning'],
+  ['chain/', 'chains'],
+  ['mcp/', 'mcp'],
+  ['multi_agent/', 'multi_agent'],
+  ['planning/', 'planning'],
+]);
+
+/** Re-exported for listeners that count links per address. */
+export { remoteHost };

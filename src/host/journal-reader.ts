@@ -1,0 +1,62 @@
+/**
+ * Serves `journal/follow/req` (extension handfast/journal): a session's journal as events, for `handfast tail` and for
+ * consoles. A principal reads its own sessions; an administrator reads all.
+ */
+import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
+import { type JournalFollowReq, journalFollow } from '../protocol/a2e.ts';
+import type { Method } from '../protocol/method.ts';
+import { fail } from '../wire/errors.ts';
+import type { CallContext, SessionView } from './context.ts';
+
+export interface ReadableSessions {
+  /** Who a session belongs to while it lives; undefined when it is over or unknown. */
+  owner(session: string): string | undefined;
+  readonly journal: Journal | undefined;
+}
+
+export function journalReader(sessions: ReadableSessions): Route {
+  return {
+    method: journalFollow as unknown as Method,
+    run: (message, request) => read(message as JournalFollowReq, request as RunningRequest & CallContext, sessions),
+  };
+}
+
+async function read(request: JournalFollowReq, context: CallContext, sessions: ReadableSessions): Promise<object> {
+  const { journal } = sessions;
+  const id = request.session_id || context.session.id;
+  if (journal === undefined || !mayRead(id, context.session, sessions)) {
+    throw fail('session_not_found', 'no such session for this principal');
+  }
+  let at = request.after ?? 0;
+  if (request.follow === true) {
+    for await (const entry of journal.follow(id, at, context.signal)) {
+      at = entry.kind === 'gap' ? (entry as Gap).to : (entry as JournalEntry).cursor;
+      // A reader of its own session must not read of its own reading, for ever.
+      if ((entry as JournalEntry).request !== (context as unknown as RunningRequest).id)
+        await context.emit('status', shape(entry));
+    }
+    return { last: at };
+  }
+  let left = request.limit ?? 1000;
+  for (;;) {
+    const page = await journal.read(id, at, Math.min(left, 256));
+    if (page.gap !== undefined) await context.emit('status', shape(page.gap));
+    for (const entry of page.entries) {
+      at = entry.cursor;
+      left--;
+      if (entry.request !== (context as unknown as RunningRequest).id) await context.emit('status', shape(entry));
+    }
+    if (left <= 0 || page.entries.length === 0 || at >= page.last) return { last: page.last };
+  }
+}
+
+function mayRead(id: string, reader: SessionView, sessions: ReadableSessions): boolean {
+  return id === reader.id || reader.principal.admin === true || sessions.owner(id) === reader.principal.name;
+}
+
+function shape(entry: JournalEntry | Gap): Record<string, unknown> {
+  if (!('cursor' in entry)) return { kind: 'gap', from: entry.from, to: entry.to };
+  const { cursor, ts, kind, request, body } = entry;
+  return { cursor, ts, kind, request, body: typeof body === 'string' ? JSON.parse(body) : body };
+}

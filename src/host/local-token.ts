@@ -1,0 +1,140 @@
+/**
+ * The token of this user's own machine: made by the first host that needs one, found by the command line, kept in a
+ * file nobody else can read. Also how a client finds the token it should send.
+ *
+ * Called by the commands that start a host and by those that connect to one.
+ */
+import { constants } from 'node:fs';
+import { chmod, link, mkdir, open, readFile, stat, unlink, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fail } from '../wire/errors.ts';
+
+/** Longest token file read, in bytes: a few tokens, with comments. */
+const MAX_TOKEN_FILE_BYTES = 64 * 1024;
+/** Tokens shorter than this are refused: they could be guessed. */
+export const MIN_TOKEN_CHARACTERS = 16;
+/** Windows has no such permissions; its user profile is private already. */
+const HAS_MODES = process.platform !== 'win32';
+
+/** The user's Handfast folder: `HANDFAST_HOME`, else `~/.handfast`. It is not created here. */
+export function handfastHome(env: Readonly<Record<string, string | undefined>>): string {
+  const chosen = env.HANDFAST_HOME;
+  return chosen ? resolve(chosen) : join(homedir(), '.handfast');
+}
+
+/** The tokens in the text of a token file: one a line; blank lines and lines that start with # do not count. */
+export function tokensOf(text: string): string[] {
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+/**
+ * The local token, made on first use: 32 random bytes in `<home>/token`, mode 0600 in a folder of mode 0700. Processes
+ * that race for it all get the same one.
+ *
+ * Fails with `config_invalid` when the file can be read by others or holds no token, and when the folder is another
+ * user's. A token others could read is not repaired in silence: they may have it already.
+ */
+export async function ensureLocalToken(options: {
+  home: string;
+  randomBytes?: (size: number) => Uint8Array;
+}): Promise<{ token: string; file: string; created: boolean }> {
+  const { randomBytes = process.getBuiltinModule('node:crypto').randomBytes } = options;
+  const file = join(options.home, 'token');
+  await ensurePrivateFolder(options.home);
+  const existing = await readLocalToken(file);
+  if (existing !== undefined) return { token: existing, file, created: false };
+
+  const token = `hf_${Buffer.from(randomBytes(32)).toString('base64url')}`;
+  const draft = `${file}.${Buffer.from(randomBytes(8)).toString('hex')}.new`;
+  try {
+    await writeFile(draft, `${token}\n`, { mode: 0o600, flag: 'wx', flush: true });
+    // A hard link appears whole or not at all and never replaces: exactly one of several drafts becomes the token.
+    await link(draft, file);
+    return { token, file, created: true };
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw unusable(file, 'cannot be written', cause);
+    const winner = await readLocalToken(file);
+    if (winner === undefined) throw unusable(file, 'was removed while it was read', cause);
+    return { token: winner, file, created: false };
+  } finally {
+    await unlink(draft).catch(() => undefined);
+  }
+}
+
+/**
+ * The token a client should send, from the first source that has one: the file given on the command line, the variable
+ * `HANDFAST_TOKEN`, the local token under `home`. Undefined when there is none.
+ *
+ * Pass `home` only for addresses of this machine; the local token is nobody else's business. Fails with `usage` when
+ * the given file cannot be read or holds no token, with `config_invalid` as {@link ensureLocalToken} does.
+ */
+export async function tokenFromSources(sources: {
+  flagFile?: string;
+  env: Readonly<Record<string, string | undefined>>;
+  home?: string;
+}): Promise<{ token: string; source: 'file' | 'environment' | 'local' } | undefined> {
+  if (sources.flagFile !== undefined) {
+    const [token] = tokensOf(
+      await readFile(sources.flagFile, 'utf8').catch((cause) => {
+        throw fail(
+          'usage',
+          `cannot read the token file ${sources.flagFile}: ${cause.code ?? cause.message}`,
+          {},
+          cause,
+        );
+      }),
+    );
+    if (token === undefined) throw fail('usage', `the token file ${sources.flagFile} holds no token`);
+    return { token, source: 'file' };
+  }
+  const fromEnvironment = sources.env.HANDFAST_TOKEN?.trim();
+  if (fromEnvironment) return { token: fromEnvironment, source: 'environment' };
+  const local = sources.home === undefined ? undefined : await readLocalToken(join(sources.home, 'token'));
+  return local === undefined ? undefined : { token: local, source: 'local' };
+}
+
+/** Makes a folder only this user can enter, or makes an existing one so. Fails with `config_invalid` for somebody else's. */
+async function ensurePrivateFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    if (!HAS_MODES) return;
+    const { mode, uid } = await stat(folder);
+    const self = process.geteuid!();
+    if (uid !== self && self !== 0) throw unusable(folder, 'belongs to another user');
+    // Nothing secret shows in a folder's listing, so here a repair is enough.
+    if ((mode & 0o077) !== 0) await chmod(folder, 0o700);
+  } catch (cause) {
+    throw 'errno' in (cause as object) ? unusable(folder, 'cannot be used', cause) : cause;
+  }
+}
+
+/** The first token of the file, or undefined when there is no file. Permissions are checked on what was opened. */
+async function readLocalToken(file: string): Promise<string | undefined> {
+  let handle: Awaited<ReturnType<typeof open>>;
+  try {
+    handle = await open(file, constants.O_RDONLY);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw unusable(file, 'cannot be read', cause);
+  }
+  try {
+    const { mode, size } = await handle.stat();
+    if (HAS_MODES && (mode & 0o077) !== 0) {
+      throw unusable(file, 'can be read by other users; delete it to have a new one made, or run: chmod 600 on it');
+    }
+    const [token] = size > MAX_TOKEN_FILE_BYTES ? [] : tokensOf(await handle.readFile('utf8'));
+    if (token === undefined || token.length < MIN_TOKEN_CHARACTERS) {
+      throw unusable(file, `holds no token of at least ${MIN_TOKEN_CHARACTERS} characters; delete it to have one made`);
+    }
+    return token;
+  } finally {
+    await handle.close();
+  }
+}
+
+function unusable(path: string, why: string, cause?: unknown) {
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code;
+  return fail('config_invalid', `${path} ${why}${code ? ` (${code})` : ''}`, { path }, cause);
+}

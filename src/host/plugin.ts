@@ -1,0 +1,79 @@
+/**
+ * Plugins: code that provides a capability. `definePlugin` is what plugin authors write; `host/routes.ts` decides which
+ * plugin a request goes to.
+ *
+ * Plugins run in the host's process and are trusted code. One that throws or hangs harms only its own calls.
+ * @see the A2E wire reference, section (c), "Several plugins on one type"
+ */
+import type { CapabilityName } from '../protocol/a2e.ts';
+import type { Body, Method } from '../protocol/method.ts';
+import type { HandfastError } from '../wire/errors.ts';
+import type { CallContext, Log, SessionView } from './context.ts';
+
+/** Serves one request type. Made by {@link handle}. */
+export interface Handler {
+  readonly method: Method;
+  readonly run: (request: never, context: CallContext) => object | Promise<object>;
+  /** Undefined when this plugin serves the request; else the error to answer with if no other plugin serves it. */
+  readonly declines?: (request: never) => HandfastError | undefined;
+}
+
+/**
+ * Binds a method to its code: `handle(toolCall, (request, context) => …)`.
+ * @param declines for calls by name: undefined when the name is this plugin's, else the error if it is nobody's
+ */
+export function handle<Request extends object, Reply extends object>(
+  method: Method<Request, Reply>,
+  run: (request: Body<Request>, context: CallContext) => Body<Reply> | Promise<Body<Reply>>,
+  declines?: (request: Body<Request>) => HandfastError | undefined,
+): Handler {
+  return { method: method as unknown as Method, run, declines };
+}
+
+/** What a plugin is given when it starts. */
+export interface PluginContext {
+  readonly hostId: string;
+  /** Absolute real path of the workspace. */
+  readonly workspace: string;
+  readonly log: Log;
+}
+
+export interface Plugin {
+  /** Unique in its host; shown in the capability metadata. */
+  readonly name: string;
+  /** The capability it provides. */
+  readonly type: CapabilityName;
+  /** Higher is asked first; equal priorities in load order. Default 0. */
+  readonly priority?: number;
+  /** Serves its capability alone, whatever else is loaded for it. */
+  readonly exclusive?: boolean;
+  /** More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly methods: readonly Handler[];
+  /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
+  start?(context: PluginContext): void | Promise<void>;
+  /** Called when the host has stopped serving. */
+  stop?(): void | Promise<void>;
+  /** A session that was granted this capability opened. Throwing refuses the handshake with `server_error`. */
+  opened?(session: SessionView): void;
+  /** That session ended. */
+  closed?(session: SessionView): void;
+  /** State worth keeping over a restart, as plain JSON; taken when the host stops. */
+  snapshot?(): unknown | Promise<unknown>;
+  /** Gets back what `snapshot` gave, before `start`. */
+  restore?(state: unknown): void | Promise<void>;
+}
+
+/**
+ * Declares a plugin.
+ *
+ * @example
+ * export const plugin = definePlugin({
+ *   name: 'greeter',
+ *   type: 'tools',
+ *   methods: [handle(toolCall, ({ tool_name }) => …)],
+ * });
+ */
+export function definePlugin(plugin: Plugin): Plugin {
+  return plugin;
+}

@@ -1,0 +1,19 @@
+/**
+ * What every journal refuses in the same words: a cursor that does not grow, and calls after `close`.
+ */
+import { fail, type HandfastError } from '../wire/errors.ts';
+
+/** True when an entry with `cursor` may come after one with `last`. Cursors may jump, never stand or go back. */
+export function follows(cursor: number, last: number): boolean {
+  return cursor > last && Number.isSafeInteger(cursor);
+}
+
+/** The `runtime_error` for a cursor that does not grow. */
+export function outOfOrder(cursor: unknown, last: number): HandfastError {
+  return fail('runtime_error', `journal cursors must be integers that grow: ${String(cursor)} after ${last}`);
+}
+
+/** The `runtime_error` of every call after `close`. */
+export function journalClosed(): HandfastError {
+  return fail('runtime_error', 'the journal is closed');
+}

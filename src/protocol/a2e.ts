@@ -1,0 +1,107 @@
+/**
+ * The vocabulary of A2E 1.0: version, capability names, handshake reasons, limits, and the core methods.
+ *
+ * @see the A2E wire reference, sections (a) to (c) and (f)
+ */
+
+import * as checks from './a2e.generated.ts';
+import type {
+  CapabilityGrant,
+  ErrorMessage,
+  HandshakeReq,
+  HandshakeResp,
+  JournalFollowReq,
+  JournalFollowResp,
+  Ping,
+  Pong,
+  Shutdown,
+} from './a2e.schema.ts';
+import { method } from './method.ts';
+
+export type {
+  CapabilityGrant,
+  ErrorMessage,
+  HandshakeReq,
+  HandshakeResp,
+  JournalFollowReq,
+  JournalFollowResp,
+  Shutdown,
+};
+
+/** The version both stamps carry. A peer whose major number differs is refused. */
+export const A2E_VERSION = '1.0';
+
+/**
+ * The capability names of the protocol. Nothing else may enter `accepted_caps`: existing clients decode the list into an
+ * enumeration and fail on the whole answer otherwise.
+ */
+export const capabilityNames = [
+  'skill',
+  'tools',
+  'toolkits',
+  'env',
+  'proc',
+  'memory',
+  'learning',
+  'chains',
+  'mcp',
+  'multi_agent',
+  'planning',
+  'test',
+] as const;
+
+export type CapabilityName = (typeof capabilityNames)[number];
+
+const known: ReadonlySet<string> = new Set(capabilityNames);
+
+/** Other spellings seen in the field, and what they mean. Always answered with the standard name. */
+const aliases: ReadonlyMap<string, CapabilityName> = new Map([
+  ['skills', 'skill'],
+  ['learn', 'learning'],
+  ['procs', 'proc'],
+  ['subagents', 'multi_agent'],
+  ['chain', 'chains'],
+]);
+
+/** The standard name for a requested one, or undefined when it is no capability. */
+export function capabilityOf(name: string): CapabilityName | undefined {
+  return known.has(name) ? (name as CapabilityName) : aliases.get(name);
+}
+
+/** Why a handshake was refused. */
+export type HandshakeReason = 'auth_failed' | 'version_mismatch' | 'no_caps' | 'server_error';
+
+/** Extensions of Handfast; offered only to peers that ask for them by name in the handshake. */
+export const EXTENSION_CANCEL = 'handfast/cancel';
+export const EXTENSION_RESUME = 'handfast/resume';
+export const EXTENSION_JOURNAL = 'handfast/journal';
+
+/** True when a version stamp is absent or of the same major version. */
+export function versionFits(stamp: unknown): boolean {
+  return stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
+}
+
+export const checkHandshakeReq = checks.HandshakeReq;
+export const checkHandshakeResp = checks.HandshakeResp;
+export const checkShutdown = checks.Shutdown;
+export const checkCancel = checks.Cancel;
+
+/** Liveness; answered at any time, also before the handshake. */
+export const ping = method<Ping, Pong>({
+  request: 'ping',
+  reply: 'pong',
+  event: 'invoke/event',
+  capability: '',
+  checkRequest: checks.Ping,
+  checkReply: checks.Pong,
+});
+
+/** Reads a session journal (extension handfast/journal). */
+export const journalFollow = method<JournalFollowReq, JournalFollowResp>({
+  request: 'journal/follow/req',
+  reply: 'journal/follow/resp',
+  event: 'journal/event',
+  capability: '',
+  checkRequest: checks.JournalFollowReq,
+  checkReply: checks.JournalFollowResp,
+});

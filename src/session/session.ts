@@ -1,0 +1,269 @@
+/**
+ * A session of the host: what a handshake opened and what outlives its links. It holds identity, principal and terms,
+ * owns the connection, writes the journal, and decides what a lost link means.
+ *
+ * `host/handshake.ts` opens and resumes sessions, `session/registry.ts` finds and expires them.
+ * @see the design, sections 1, 3 and 4
+ */
+import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Journal, JournalEntry } from '../journal/journal.ts';
+import { checkCancel, checkShutdown } from '../protocol/a2e.ts';
+import type { Closed, Link } from '../transport/link.ts';
+import { A2EWriter, errorBody } from '../wire/a2e.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import type { Principal, SessionView } from './principal.ts';
+
+/** What was agreed in the handshake. */
+export interface Terms {
+  /** Capabilities granted. */
+  readonly granted: ReadonlySet<string>;
+  /** Extensions agreed, by name. */
+  readonly extensions: ReadonlySet<string>;
+}
+
+/** What a session needs from its host. */
+export interface SessionHost {
+  /** Who serves this type in this session; an error to answer; undefined for a type nobody knows. */
+  route(type: string, session: Session): Route | HandfastError | undefined;
+  incoming(session: Session, message: Message, route: Route, size: number): RunningRequest;
+  failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
+  answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** The session is over; called once. */
+  closed(session: Session, reason: HandfastError): void;
+  /** A journal write failed; the calls go on. */
+  journalFailed(session: Session, error: unknown): void;
+}
+
+export interface SessionOptions {
+  readonly id: string;
+  readonly agentId: string;
+  readonly principal: Principal;
+  readonly terms: Terms;
+  readonly host: SessionHost;
+  readonly limits: ConnectionLimits;
+  /** Where entries go; undefined = nothing is kept. */
+  readonly journal: Journal | undefined;
+  /** True when a lost link may be replaced. */
+  readonly resumable: boolean;
+  /** Epoch milliseconds, for entries and messages. */
+  readonly now?: () => number;
+}
+
+export type SessionState = 'open' | 'detached' | 'draining' | 'closed';
+
+/** What a resume asks of the gate, in the order it is called. */
+export interface ResumeSteps {
+  /** False when the new link has gone meanwhile. */
+  alive(): boolean;
+  /** Sends the handshake answer; given the range of entries that is gone, if any. */
+  greet(gap: { from: number; to: number } | undefined): void;
+  /** Hands the link to the session; called in the turn in which the replay has caught up. */
+  take(): void;
+}
+
+/** Entries replayed at a time. */
+const REPLAY_PAGE = 256;
+
+export class Session implements ConnectionOwner, SessionView {
+  readonly id: string;
+  readonly agentId: string;
+  readonly principal: Principal;
+  readonly terms: Terms;
+  readonly connection: Connection;
+  readonly resumable: boolean;
+  readonly #host: SessionHost;
+  readonly #journal: Journal | undefined;
+  readonly #now: () => number;
+  #state: SessionState = 'open';
+  #controller: AbortController | undefined;
+  #ended: HandfastError | undefined;
+  #closing: Promise<void> | undefined;
+  /** Grows with each link; a replay that was overtaken by a newer link stops. */
+  #epoch = 0;
+  /** When it lost its link, monotonic milliseconds; 0 while it has one. */
+  detachedAt = 0;
+  /** Last time the idle sweep saw it active, monotonic milliseconds. */
+  activeAt = 0;
+
+  constructor(options: SessionOptions) {
+    this.id = options.id;
+    this.agentId = options.agentId;
+    this.principal = options.principal;
+    this.terms = options.terms;
+    this.resumable = options.resumable;
+    this.#host = options.host;
+    this.#journal = options.journal;
+    this.#now = options.now ?? Date.now;
+    this.connection = new Connection(this, new A2EWriter(undefined, this.#now), options.limits);
+    this.connection.stamped = options.resumable;
+    if (options.journal !== undefined) this.connection.record = this.#record;
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  /** Aborted when the session ends. Made when first asked for. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#ended !== undefined) this.#controller.abort(this.#ended);
+    }
+    return this.#controller.signal;
+  }
+
+  /** Gives the session its first link. */
+  attach(link: Link): void {
+    this.connection.attach(link);
+  }
+
+  /**
+   * Gives the session a new link: what the old one missed goes out first, then what happens from now on. The old link, if
+   * there still is one, is told `superseded` and closed.
+   *
+   * @param after the last cursor the agent has
+   */
+  async resume(link: Link, after: number, steps: ResumeSteps): Promise<void> {
+    const epoch = ++this.#epoch;
+    this.#state = 'open';
+    this.detachedAt = 0;
+    const { connection } = this;
+    const old = connection.detach();
+    if (old !== undefined) {
+      const error = fail('superseded', 'another link took this session over');
+      old.send(connection.writer.reply(old.text, 'error', '""', '', errorBody(error), 0));
+      void old.close('superseded');
+    }
+    let first = true;
+    let at = after;
+    for (;;) {
+      const page = await this.#journal?.read(this.id, at, REPLAY_PAGE);
+      if (epoch !== this.#epoch || this.#state !== 'open') return;
+      if (!steps.alive()) return this.linkLost({ clean: false, reason: 'the link ended during the replay' });
+      if (first) steps.greet(page?.gap);
+      else if (page?.gap !== undefined) {
+        // Retention overtook the replay itself: the reader must hear of it, and there is no way back in order.
+        void link.close('slow_consumer');
+        return this.linkLost({ clean: false, reason: 'the replay was overtaken by retention' });
+      }
+      first = false;
+      for (const entry of page?.entries ?? []) {
+        at = entry.cursor;
+        if (isOutgoing(entry)) link.send(link.text ? text(entry.body) : (value(entry.body) as Message));
+      }
+      if (page === undefined || page.entries.length === 0 || at >= connection.cursor) break;
+      await link.drained();
+    }
+    steps.take();
+  }
+
+  /** Entries of this session as the journal has them. */
+  get journal(): Journal | undefined {
+    return this.#journal;
+  }
+
+  /**
+   * Ends the session in good order: nothing new is taken, running work may finish within `timeoutMs` and is answered, the
+   * rest is answered with `error`; then the link closes.
+   */
+  drain(timeoutMs: number, error: HandfastError): Promise<void> {
+    if (this.#closing !== undefined || this.#state === 'closed') return this.#closing ?? Promise.resolve();
+    this.#state = 'draining';
+    this.#closing = (async () => {
+      if (this.connection.busy > 0) {
+        let timer: NodeJS.Timeout | undefined;
+        const late = new Promise<void>((resolve) => {
+          timer = setTimeout(resolve, timeoutMs);
+        });
+        await Promise.race([this.connection.requests.drain(error), late]);
+        clearTimeout(timer);
+      }
+      this.close(error);
+    })();
+    return this.#closing;
+  }
+
+  /** Ends the session now: running work is told to stop and answered with `error` where there is still a link. */
+  close(error: HandfastError): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#ended = error;
+    this.#epoch++;
+    this.connection.settle(error);
+    const link = this.connection.detach();
+    if (link !== undefined) void link.close(error.code);
+    this.#controller?.abort(error);
+    this.#host.closed(this, error);
+  }
+
+  // ConnectionOwner.
+
+  route(type: string): Route | HandfastError | undefined {
+    return this.#host.route(type, this);
+  }
+
+  incoming(message: Message, route: Route, size: number): RunningRequest {
+    return this.#host.incoming(this, message, route, size);
+  }
+
+  failed(request: RunningRequest, thrown: unknown): HandfastError {
+    return this.#host.failed(this, request, thrown);
+  }
+
+  answered(request: RunningRequest, error: HandfastError | undefined, size: number): void {
+    this.#host.answered(this, request, error, size);
+  }
+
+  control(type: string, message: Message): boolean {
+    switch (type) {
+      case 'cancel':
+        if (checkCancel(message)) this.connection.requests.cancel(message.req_id as string);
+        return true;
+      case 'shutdown': {
+        const seconds = checkShutdown(message) && typeof message.timeout === 'number' ? message.timeout : 10;
+        void this.drain(seconds * 1000, fail('interrupted', 'the session was shut down before the work was done'));
+        return true;
+      }
+      case 'handshake/req':
+        // What was granted is fixed: a second handshake must not widen it.
+        this.connection.refuse(message, fail('invalid_message', 'this link has shaken hands already'));
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  unreadable(error: HandfastError): void {
+    this.connection.refuse({}, error);
+  }
+
+  ended(): void {
+    // The agent said all it has to say; it still gets its answers.
+    void this.connection.requests.idle().then(() => {
+      if (this.#state === 'open') this.close(fail('connection_lost', 'the agent ended the link'));
+    });
+  }
+
+  linkLost(cause: Closed): void {
+    if (this.#state === 'closed') return;
+    if (this.resumable && this.#state === 'open') {
+      this.#state = 'detached';
+      this.detachedAt = performance.now();
+      return;
+    }
+    this.close(fail('connection_lost', `the link ended: ${cause.reason}`));
+  }
+
+  readonly #record = (cursor: number, kind: string, request: string, body: string | Message): void => {
+    const written = this.#journal?.append(this.id, [{ cursor, ts: this.#now(), kind, request, body }]);
+    written?.catch((error) => this.#host.journalFailed(this, error));
+  };
+}
+
+/** Entries the agent was sent. */
+const isOutgoing = (entry: JournalEntry): boolean =>
+  entry.kind === 'event' || entry.kind === 'reply' || entry.kind === 'error';
+
+const text = (body: string | object): string => (typeof body === 'string' ? body : JSON.stringify(body));
+const value = (body: string | object): object => (typeof body === 'string' ? JSON.parse(body) : body);

@@ -1,0 +1,217 @@
+/**
+ * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event stream
+ * that reconnects, and an ordered queue of `POST /send`.
+ *
+ * Called with an `http:` or `https:` address. Works with any host of the binding; with our own server it also packs the
+ * messages of a turn into one POST, repeats a POST whose answer was lost, and resumes the stream without a hole.
+ *
+ * @see the A2E wire reference, "HTTP + SSE"
+ */
+import { fail } from '../wire/errors.ts';
+import { wireText } from './http-body.ts';
+import { EventStream } from './http-event-stream.ts';
+import { PostQueue } from './http-post-queue.ts';
+import { exchange, type HttpAnswer, type HttpHeaders, type HttpTarget, httpTarget } from './http-request.ts';
+import {
+  type Closed,
+  DEFAULT_MAX_MESSAGE_BYTES,
+  type Link,
+  type LinkLimits,
+  type Malformed,
+  type Message,
+  type Receiver,
+} from './link.ts';
+
+export interface ConnectHttpOptions extends Partial<LinkLimits> {
+  /** Longest wait for one answer while connecting, and for the head of each event stream. Default 10 s. */
+  readonly timeoutMs?: number;
+  /** Gives connecting up. Has no meaning once the link is there. */
+  readonly signal?: AbortSignal;
+  /** Sent with every request. */
+  readonly headers?: HttpHeaders;
+  /** How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 30 s. */
+  readonly reconnectMs?: number;
+  /** How long one POST may stay unanswered: above the time a host holds it as backpressure. Default 30 s. */
+  readonly sendTimeoutMs?: number;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+  readonly random?: () => number;
+}
+
+/**
+ * Opens a link to the host at `url`. Fails with `unreachable`, `timeout`, `cancelled`, `unauthorized` (401, 403),
+ * `over_capacity` (429, 503) or `usage` (not such an address).
+ */
+export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
+  const { timeoutMs = 10_000, signal } = options;
+  const target = await httpTarget(url, options.headers);
+  try {
+    const answer = await exchange(target, 'POST', '/session', { timeoutMs, signal });
+    return new HttpClientLink(target, sessionOf(target, answer), options);
+  } catch (error) {
+    target.close();
+    throw error;
+  }
+}
+
+interface HttpClientSession {
+  readonly id: string;
+  /** Several messages a POST, numbered bodies, and readers that resume: said by `"lines": true`. */
+  readonly extended: boolean;
+}
+
+/** Ids go into a header, so they are held to what a header can carry. */
+const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
+
+function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClientSession {
+  if (status === 401 || status === 403) {
+    throw fail('unauthorized', `${target.origin} answered ${status}`, { http_status: status });
+  }
+  if (status === 429 || status === 503) {
+    throw fail('over_capacity', `${target.origin} answered ${status}`, { http_status: status });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    value = undefined;
+  }
+  const { session_id: id, lines } = (value ?? {}) as Record<string, unknown>;
+  if (status < 200 || status > 299 || typeof id !== 'string' || !SESSION_ID.test(id)) {
+    throw fail('unreachable', `${target.origin} is no host of this binding`, { http_status: status });
+  }
+  return { id, extended: lines === true };
+}
+
+class HttpClientLink implements Link {
+  readonly transport = 'http';
+  readonly text = true;
+  readonly peer: string;
+  readonly #target: HttpTarget;
+  readonly #headers: HttpHeaders;
+  readonly #posts: PostQueue;
+  readonly #stream: EventStream;
+  #receiver: Receiver | undefined;
+  #paused = false;
+  #closing: Promise<void> | undefined;
+  #cause: Closed | undefined;
+  readonly #gone = Promise.withResolvers<void>();
+
+  constructor(target: HttpTarget, session: HttpClientSession, options: ConnectHttpOptions) {
+    const { timeoutMs = 10_000, reconnectMs = 30_000, sendTimeoutMs = 30_000 } = options;
+    const { now = () => performance.now(), random = Math.random } = options;
+    const headers = { 'X-Session-Id': session.id };
+    this.peer = target.origin;
+    this.#target = target;
+    this.#headers = headers;
+    this.#posts = new PostQueue({
+      target,
+      headers,
+      packs: session.extended,
+      answerTimeoutMs: sendTimeoutMs,
+      retryTotalMs: reconnectMs,
+      now,
+      failed: (reason) => this.#finish({ clean: false, reason }),
+    });
+    this.#stream = new EventStream(
+      {
+        target,
+        headers,
+        resumes: session.extended,
+        answerTimeoutMs: timeoutMs,
+        reconnectMs,
+        maxMessageBytes: options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES,
+        now,
+        random,
+      },
+      {
+        message: (text: string) => this.#receiver?.message(text),
+        malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
+        finished: (cause: Closed) => this.#finish(cause),
+      },
+    );
+  }
+
+  open(receiver: Receiver): void {
+    const first = this.#receiver === undefined;
+    this.#receiver = receiver;
+    if (!first) return;
+    if (this.#cause !== undefined) this.#tellClosed(this.#cause);
+    else this.#stream.pause(this.#paused);
+  }
+
+  send(message: string | Message): void {
+    if (this.#closing !== undefined || this.#cause !== undefined) return;
+    this.#posts.push(wireText(typeof message === 'string' ? message : JSON.stringify(message)));
+  }
+
+  get buffered(): number {
+    return this.#posts.buffered;
+  }
+
+  drained(lowWaterBytes = 0): Promise<void> {
+    return this.#posts.drained(lowWaterBytes);
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (this.#receiver !== undefined) this.#stream.pause(paused);
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.#stream.setMaxMessageBytes(bytes);
+  }
+
+  close(reason = 'closed', graceMs = 2_000): Promise<void> {
+    if (this.#cause !== undefined) return this.#gone.promise;
+    this.#closing ??= this.#sayGoodbye(reason, graceMs);
+    return this.#closing;
+  }
+
+  destroy(reason = 'destroyed'): void {
+    if (this.#cause !== undefined) return;
+    this.#finish({ clean: false, reason });
+    // Best effort, so that the host need not wait for a stream that will not come back.
+    const request = this.#target.begin(
+      'DELETE',
+      '/session',
+      { ...this.#headers, 'X-Session-End': 'abrupt' },
+      { timeoutMs: 2_000, apart: true },
+    );
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => {});
+    request.on('response', (response) => response.resume());
+    request.end();
+  }
+
+  /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
+  async #sayGoodbye(reason: string, graceMs: number): Promise<void> {
+    const timer = setTimeout(() => this.destroy(`${reason} (the host did not take everything in time)`), graceMs);
+    await this.#posts.drained(0);
+    if (this.#cause === undefined) {
+      // The host answers the DELETE by ending the stream, which would look like its own decision.
+      this.#stream.stop();
+      await exchange(this.#target, 'DELETE', '/session', { headers: this.#headers, timeoutMs: graceMs }).catch(
+        () => {},
+      );
+    }
+    clearTimeout(timer);
+    this.#finish({ clean: true, reason });
+    await this.#gone.promise;
+  }
+
+  #finish(cause: Closed): void {
+    if (this.#cause !== undefined) return;
+    this.#cause = cause;
+    this.#posts.stop();
+    this.#stream.stop();
+    this.#target.close();
+    this.#gone.resolve();
+    if (this.#receiver !== undefined) this.#tellClosed(cause);
+  }
+
+  /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
+  #tellClosed(cause: Closed): void {
+    queueMicrotask(() => this.#receiver?.closed(cause));
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * The sending half of an HTTP client link: messages leave in order, one `POST /send` at a time, and everything that was
+ * queued meanwhile leaves with the next one when the server takes several lines a body.
+ *
+ * Used by `http-client.ts`. A failed POST is repeated only when that cannot deliver it twice: it was refused, it never
+ * left, or the server counts bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above
+ * resumes, which knows what was answered.
+ */
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { type HttpHeaders, type HttpTarget, retryAfterMs } from './http-request.ts';
+
+export interface PostQueueOptions {
+  readonly target: HttpTarget;
+  readonly headers: HttpHeaders;
+  /** True when the server takes several lines a body and counts bodies. */
+  readonly packs: boolean;
+  /** How long one POST may stay without an answer. */
+  readonly answerTimeoutMs: number;
+  /** How long one body is tried again before the link is given up. */
+  readonly retryTotalMs: number;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** Nothing more can be sent. Called at most once. */
+  readonly failed: (reason: string) => void;
+}
+
+/** Longest body made of several messages: what a server accepts even before the handshake. */
+const PACK_BYTES = 64 * 1024;
+/** Empty cells at the front of the queue before it is moved up. */
+const SLACK = 1_024;
+const FIRST_RETRY_MS = 100;
+const LONGEST_RETRY_MS = 2_000;
+
+/** Failures of a request that never reached the server. */
+const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+export class PostQueue {
+  readonly #options: PostQueueOptions;
+  readonly #texts: string[] = [];
+  #head = 0;
+  #buffered = 0;
+  /** True from the first queued message until the queue is empty again. */
+  #busy = false;
+  #stopped = false;
+  // The body under way.
+  #body = '';
+  #bodyBytes = 0;
+  #sequence = 0;
+  #request: ClientRequest | undefined;
+  #retries = 0;
+  #giveUpAt = 0;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #waiters: { lowWaterBytes: number; resolve: () => void }[] = [];
+
+  constructor(options: PostQueueOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes of messages whose POST is not answered yet. */
+  get buffered(): number {
+    return this.#buffered;
+  }
+
+  /** Queues one ASCII text without line breaks. */
+  push(text: string): void {
+    if (this.#stopped) return;
+    this.#texts.push(text);
+    this.#buffered += text.length;
+    if (this.#busy) return;
+    this.#busy = true;
+    setImmediate(postNext, this);
+  }
+
+  /** Resolves when at most `lowWaterBytes` are unanswered, or after {@link stop}. */
+  drained(lowWaterBytes: number): Promise<void> {
+    if (this.#stopped || this.#buffered <= lowWaterBytes) return Promise.resolve();
+    return new Promise((resolve) => this.#waiters.push({ lowWaterBytes, resolve }));
+  }
+
+  /** Drops everything queued and the POST under way. */
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    clearTimeout(this.#retryTimer);
+    this.#request?.destroy();
+    this.#request = undefined;
+    this.#texts.length = 0;
+    this.#buffered = 0;
+    this.#wake();
+  }
+
+  /** Sends what is queued: called at the end of a turn, when all messages of the turn are there. */
+  next(): void {
+    if (this.#stopped) return;
+    if (this.#head === this.#texts.length) {
+      this.#texts.length = 0;
+      this.#head = 0;
+      this.#busy = false;
+      return;
+    }
+    this.#pack();
+    this.#sequence += 1;
+    this.#retries = 0;
+    this.#giveUpAt = this.#options.now() + this.#options.retryTotalMs;
+    this.#attempt();
+  }
+
+  /** Takes the next message off the queue, and with it as many more as may share a body. */
+  #pack(): void {
+    const texts = this.#texts;
+    const from = this.#head;
+    let to = from + 1;
+    let bytes = texts[from]!.length;
+    while (this.#options.packs && to < texts.length && bytes + texts[to]!.length + (to - from) <= PACK_BYTES) {
+      bytes += texts[to]!.length;
+      to += 1;
+    }
+    this.#body = to === from + 1 ? texts[from]! : texts.slice(from, to).join('\n');
+    this.#bodyBytes = bytes;
+    this.#head = to;
+    texts.fill('', from, to);
+    if (to > SLACK) {
+      texts.splice(0, to);
+      this.#head = 0;
+    }
+  }
+
+  #attempt(): void {
+    const { target, headers, packs, answerTimeoutMs } = this.#options;
+    const own: Record<string, string> = {
+      ...headers,
+      'Content-Type': packs ? 'application/x-ndjson' : 'text/plain',
+      'Content-Length': String(this.#body.length),
+    };
+    if (packs) own['X-Send-Sequence'] = String(this.#sequence);
+    const request = target.begin('POST', '/send', own, { timeoutMs: answerTimeoutMs });
+    this.#request = request;
+    request.on('response', (response: IncomingMessage) => {
+      response.resume();
+      response.on('end', () => this.#answered(request, response));
+      // The status is known, whatever becomes of the rest of the answer.
+      response.on('error', () => this.#answered(request, response));
+    });
+    request.on('timeout', () => request.destroy(new Error(`no answer within ${answerTimeoutMs} ms`)));
+    request.on('error', (error: NodeJS.ErrnoException) => this.#broken(request, error));
+    request.end(this.#body, 'latin1');
+  }
+
+  #answered(request: ClientRequest, response: IncomingMessage): void {
+    if (this.#request !== request) return;
+    this.#request = undefined;
+    const status = response.statusCode ?? 0;
+    const { packs } = this.#options;
+    // Our own server tells its receiver about a message that is too long; the link itself goes on.
+    if ((status >= 200 && status < 300) || (packs && status === 413)) this.#done();
+    else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));
+    else if (status === 404) this.#fail('the host no longer knows this session');
+    else if (packs && (status === 408 || status >= 500)) this.#retry(`the host answers ${status}`);
+    else this.#fail(`the host answered ${status} to a message`);
+  }
+
+  #broken(request: ClientRequest, error: NodeJS.ErrnoException): void {
+    if (this.#request !== request) return;
+    this.#request = undefined;
+    const notSent = error.syscall === 'connect' || NOT_SENT.has(error.code ?? '');
+    if (notSent || this.#options.packs) this.#retry(error.message);
+    else this.#fail(`nobody knows whether the last message arrived: ${error.message}`);
+  }
+
+  #done(): void {
+    this.#body = '';
+    this.#buffered -= this.#bodyBytes;
+    this.#wake();
+    setImmediate(postNext, this);
+  }
+
+  #retry(reason: string, wishedMs?: number): void {
+    const backoffMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
+    const delayMs = wishedMs ?? backoffMs;
+    this.#retries += 1;
+    if (this.#options.now() + delayMs > this.#giveUpAt) {
+      this.#fail(`a message could not be sent: ${reason}`);
+      return;
+    }
+    this.#retryTimer = setTimeout(() => this.#attempt(), delayMs);
+  }
+
+  #fail(reason: string): void {
+    if (!this.#stopped) this.#options.failed(reason);
+  }
+
+  #wake(): void {
+    if (this.#waiters.length === 0) return;
+    this.#waiters = this.#waiters.filter((waiter) => {
+      if (!this.#stopped && this.#buffered > waiter.lowWaterBytes) return true;
+      waiter.resolve();
+      return false;
+    });
+  }
+}
+
+function postNext(queue: PostQueue): void {
+  queue.next();
+}

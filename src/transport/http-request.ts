@@ -1,0 +1,143 @@
+/**
+ * Where an HTTP client sends its requests: the parsed address, one pool of kept-alive connections, the headers that go
+ * with everything. `https:` is loaded only when an address asks for it.
+ *
+ * Used by the client half of the HTTP binding (`http-client.ts` and its parts).
+ */
+import { Buffer } from 'node:buffer';
+import {
+  Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http';
+import { fail } from '../wire/errors.ts';
+
+/** Header names and values. */
+export type HttpHeaders = Readonly<Record<string, string>>;
+
+/** Idle connections are given up before common servers (5 s) do it: a request on a dying connection has no known outcome. */
+const IDLE_CONNECTION_MS = 4_000;
+/** Answers that are read whole are this long at most. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/** One server as a client sees it. Made by {@link httpTarget}. */
+export interface HttpTarget {
+  /** Scheme, host and port, for logs. Never holds a secret. */
+  readonly origin: string;
+  /**
+   * Begins a request; the caller ends it and handles `error`. `timeoutMs` is the longest silence on the connection (it
+   * raises `timeout`), 0 = none. `apart` uses a connection of its own that does not keep the process alive.
+   */
+  begin(
+    method: string,
+    path: string,
+    headers: HttpHeaders,
+    options?: { timeoutMs?: number; apart?: boolean },
+  ): ClientRequest;
+  /** Ends all connections of the pool. */
+  close(): void;
+}
+
+/**
+ * Prepares requests to `url` (`http:` or `https:`; a path is put before every path). `headers` go with each request.
+ * Fails with `usage` when the address is no such URL or carries a user name or password.
+ */
+export async function httpTarget(url: string, headers: HttpHeaders = {}): Promise<HttpTarget> {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:')) {
+    throw fail('usage', 'expected an address like http://host:port');
+  }
+  if (parsed.username !== '' || parsed.password !== '') {
+    throw fail('usage', 'an address must not carry a user name or password; use headers');
+  }
+  const secure = parsed.protocol === 'https:';
+  const { Agent: PoolAgent, request } = secure ? await import('node:https') : { Agent, request: httpRequest };
+  const pool: Agent = new PoolAgent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
+  const hostname = parsed.hostname.replace(/^\[|\]$/g, '');
+  const port = parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port);
+  const base = parsed.pathname.replace(/\/+$/, '');
+  return {
+    origin: parsed.origin,
+    begin(method, path, own, options = {}) {
+      const requestOptions: RequestOptions = {
+        hostname,
+        port,
+        method,
+        path: base + path,
+        headers: { ...headers, ...own },
+        agent: options.apart ? false : pool,
+        // Without an own value a busy connection would inherit the idle one of the pool.
+        timeout: options.timeoutMs ?? 0,
+      };
+      const begun = request(requestOptions);
+      if (options.apart) begun.on('socket', (socket) => socket.unref());
+      return begun;
+    },
+    close() {
+      pool.destroy();
+    },
+  };
+}
+
+/** A whole short answer. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * Sends a request without a body and reads the whole answer. Fails with `timeout` after `timeoutMs`, `cancelled` when
+ * `signal` aborts, `unreachable` otherwise.
+ */
+export function exchange(
+  target: HttpTarget,
+  method: string,
+  path: string,
+  options: { headers?: HttpHeaders; timeoutMs: number; signal?: AbortSignal },
+): Promise<HttpAnswer> {
+  const { timeoutMs, signal } = options;
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(fail('cancelled', 'given up before the request was sent', {}, signal.reason));
+    const request = target.begin(method, path, { ...options.headers, 'Content-Length': '0' });
+    const settle = (act: () => void): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      act();
+    };
+    const stop = (error: Error): void => {
+      settle(() => reject(error));
+      request.destroy();
+    };
+    const timer = setTimeout(
+      () => stop(fail('timeout', `no answer from ${target.origin} within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    const abort = (): void => stop(fail('cancelled', 'the request was given up', {}, signal?.reason));
+    signal?.addEventListener('abort', abort, { once: true });
+    const unreachable = (error: Error): void =>
+      stop(fail('unreachable', `${target.origin}: ${error.message}`, {}, error));
+    request.on('error', unreachable);
+    request.on('response', (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > MAX_ANSWER_BYTES) unreachable(new Error('the answer is too long'));
+        else chunks.push(chunk);
+      });
+      response.on('error', unreachable);
+      response.on('end', () => {
+        settle(() => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('latin1') }));
+      });
+    });
+    request.end();
+  });
+}
+
+/** Milliseconds of a `Retry-After` header in seconds; undefined when there is none or it is a date. */
+export function retryAfterMs(response: IncomingMessage): number | undefined {
+  const value = response.headers['retry-after'];
+  return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) * 1_000 : undefined;
+}

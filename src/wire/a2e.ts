@@ -1,0 +1,174 @@
+/**
+ * Writes and reads A2E messages: envelope, both version stamps, times and ids. Pure: no link, no state beyond counters.
+ *
+ * Text links get JSON text, the in-memory pair gets objects; both hold the same fields. The envelope is written by hand
+ * around one JSON.stringify of the body, and times are formatted once a millisecond: formatting a fractional number costs
+ * more than all of the rest.
+ *
+ * @see the A2E wire reference, sections (a) and (b)
+ */
+import { errorTable, HandfastError, nameOfA2E } from './errors.ts';
+
+/** A decoded message. */
+type Message = Record<string, unknown>;
+
+const VERSION = '1.0';
+const STAMPS = `","a2e":"${VERSION}","version":"${VERSION}","ts":`;
+
+/** Quotes text for JSON; ids of our own making need no look inside. */
+export const quote = (text: string): string => JSON.stringify(text);
+
+/**
+ * Writes the messages of one session. `ids` start with a random prefix and count up, so they are unique without asking
+ * the random generator for each message.
+ */
+export class A2EWriter {
+  readonly #prefix: string;
+  readonly #now: () => number;
+  #count = 0;
+  #ms = -1;
+  #seconds = '';
+
+  /** @param now epoch milliseconds */
+  constructor(prefix: string = randomPrefix(), now: () => number = Date.now) {
+    this.#prefix = prefix;
+    this.#now = now;
+  }
+
+  /** The next message id. */
+  id(): string {
+    return this.#prefix + this.#count++;
+  }
+
+  /** Epoch seconds as JSON text with millisecond digits. */
+  stamp(): string {
+    const ms = this.#now();
+    if (ms !== this.#ms) {
+      this.#ms = ms;
+      const digits = String(ms);
+      this.#seconds = `${digits.slice(0, -3)}.${digits.slice(-3)}`;
+    }
+    return this.#seconds;
+  }
+
+  /** A message that answers nothing: requests, cancels, pushes. */
+  message(text: boolean, type: string, id: string, body: object): string | Message {
+    if (!text) return { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.#now() / 1000 };
+    return `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}${members(body)}`;
+  }
+
+  /**
+   * An answer to `request` (already quoted), with its own members as text or as an object.
+   * `cursor` is written when it is above 0.
+   */
+  reply(
+    text: boolean,
+    type: string,
+    request: string,
+    rawRequest: string,
+    body: object,
+    cursor: number,
+    write?: (body: never, seconds: string) => string,
+  ): string | Message {
+    if (!text) {
+      const message: Message = {
+        ...body,
+        type,
+        id: this.id(),
+        a2e: VERSION,
+        version: VERSION,
+        ts: this.#now() / 1000,
+        req_id: rawRequest,
+      };
+      if (cursor > 0) message.cursor = cursor;
+      return message;
+    }
+    const tail = write === undefined ? members(body) : `,${write(body as never, this.stamp())}}`;
+    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"req_id":${request}`;
+    return cursor > 0 ? `${head},"cursor":${cursor}${tail}` : head + tail;
+  }
+
+  /** An event of `request` (already quoted). */
+  event(
+    text: boolean,
+    type: string,
+    request: string,
+    rawRequest: string,
+    kind: string,
+    data: object,
+    seq: number,
+    cursor: number,
+  ): string | Message {
+    if (!text) {
+      const message: Message = {
+        type,
+        id: this.id(),
+        a2e: VERSION,
+        version: VERSION,
+        ts: this.#now() / 1000,
+        kind,
+        req_id: rawRequest,
+        data,
+        seq,
+      };
+      if (cursor > 0) message.cursor = cursor;
+      return message;
+    }
+    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"kind":${quote(kind)},"req_id":${request}`;
+    return `${cursor > 0 ? `${head},"cursor":${cursor}` : head},"data":${JSON.stringify(data)},"seq":${seq}}`;
+  }
+}
+
+/** The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours. */
+function members(body: object): string {
+  const { type, id, req_id, cursor, ts, a2e, version } = body as Message;
+  const clean =
+    (type ?? id ?? req_id ?? cursor ?? ts ?? a2e ?? version) === undefined ? body : withoutEnvelope(body as Message);
+  const json = JSON.stringify(clean);
+  return json.length === 2 ? '}' : `,${json.slice(1)}`;
+}
+
+/** A copy without the fields the envelope writes. */
+export function withoutEnvelope(message: Message): Message {
+  const { type, id, req_id, cursor, ts, a2e, version, ...body } = message;
+  return body;
+}
+
+/** The fields of an `error` message for `error`; rows whose name is not their wire code carry it as `detail.reason`. */
+export function errorBody(error: HandfastError): Message {
+  const row = Object.hasOwn(errorTable, error.code) ? errorTable[error.code as keyof typeof errorTable] : undefined;
+  const code = row?.a2e ?? error.code;
+  return {
+    code,
+    message: error.message,
+    detail: row !== undefined && code !== error.code ? { reason: error.code, ...error.detail } : error.detail,
+    retryable: error.retryable,
+    capability_name: error.capability,
+  };
+}
+
+/** The error a peer's `error` message stands for; codes that are not ours pass unchanged. */
+export function errorOf(message: Message): HandfastError {
+  const code = typeof message.code === 'string' ? message.code : 'runtime_error';
+  const detail = isObject(message.detail) ? message.detail : {};
+  return new HandfastError(
+    nameOfA2E(code, detail.reason) ?? code,
+    typeof message.message === 'string' && message.message !== '' ? message.message : code,
+    {
+      detail,
+      retryable: message.retryable === true,
+      capability: typeof message.capability_name === 'string' ? message.capability_name : '',
+    },
+  );
+}
+
+/** True for a JSON object: not null, not an array. */
+export function isObject(value: unknown): value is Message {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Ten random base-36 characters and a dash: with a counter behind it, unique for all practical purposes. */
+export function randomPrefix(): string {
+  const bytes = crypto.getRandomValues(new Uint32Array(2));
+  return `${(bytes[0]! * 0x100000 + (bytes[1]! >>> 12)).toString(36).padStart(10, '0').slice(0, 10)}-`;
+}

@@ -1,0 +1,48 @@
+/**
+ * What a validator is, and how its findings are told. Every validator of the project has this shape: the generated ones
+ * for our own messages, and those compiled at run time for users' schemas (`capabilities/tools/arguments.ts`).
+ */
+import { fail, type HandfastError } from './errors.ts';
+
+/** What a validator found wrong: where, and what it expected. */
+export interface Issue {
+  /** JSON Pointer to the offending value, `''` for the value itself. */
+  readonly instancePath: string;
+  readonly keyword: string;
+  readonly params: Record<string, unknown>;
+  readonly message?: string;
+}
+
+/** A validator: true or false; after false, `errors` holds what was found until the next call. */
+export interface Check {
+  (value: unknown): boolean;
+  errors?: readonly Issue[] | null;
+}
+
+/** Issues told to a peer at most; a hostile message must not make a long answer. */
+const MOST_ISSUES = 8;
+
+/** JSON Pointer of an issue, naming the missing field where one is missing. */
+export function issuePath(issue: Issue): string {
+  const missing = issue.params.missingProperty ?? issue.params.additionalProperty;
+  return typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath;
+}
+
+/** One line about an issue, without the offending value: `must be string`. */
+export function issueText(issue: Issue): string {
+  const allowed = issue.params.allowedValues ?? issue.params.allowedValue;
+  const names = allowed === undefined ? '' : `: ${[allowed].flat().slice(0, 12).map(String).join(', ')}`;
+  return `${issue.message ?? issue.keyword}${names}`;
+}
+
+/** The `schema_violation` for what a check just found; `what` says whose shape was broken, e.g. `tool/call/req`. */
+export function violation(what: string, issues: readonly Issue[] | null | undefined): HandfastError {
+  const found = (issues ?? [])
+    .slice(0, MOST_ISSUES)
+    .map((issue) => ({ path: issuePath(issue), message: issueText(issue) }));
+  const first = found[0] ?? { path: '', message: 'does not fit its schema' };
+  return fail('schema_violation', `${what}: ${first.path === '' ? '' : `${first.path} `}${first.message}`, {
+    path: first.path,
+    errors: found,
+  });
+}

@@ -1,0 +1,270 @@
+/**
+ * Cuts a stream of bytes into lines of text: the framing of every byte pipe and of packed WebSocket frames.
+ *
+ * Called by the transports (and by whoever else reads newline-delimited JSON) for each chunk as it arrives. It never
+ * parses JSON. Rules: the A2E wire reference (a), "Framing, base message, version stamp".
+ *
+ * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks at most
+ * three times, and no more than the longest accepted line is held.
+ */
+import { isUtf8 } from 'node:buffer';
+
+/** Why a stretch of input was no line. It has been skipped; reading goes on with the next line. */
+export interface BadLine {
+  readonly reason: 'too_large' | 'bad_utf8';
+  /** The limit that was passed, in bytes, when `reason` is `too_large`. */
+  readonly limit?: number;
+}
+
+/** Who gets the lines. Called in order, from inside `push`, `frame` and `end`; must not throw. */
+export interface LineSink {
+  /** One line without its line break: never empty or blank, and valid UTF-8 on the wire. */
+  line(text: string): void;
+  malformed(problem: BadLine): void;
+}
+
+const NEWLINE = 10;
+const RETURN = 13;
+const OPEN_BRACE = 123;
+const BYTE_ORDER_MARK = 0xfeff;
+const REPLACEMENT = '\ufffd';
+
+/**
+ * How many bytes of short lines are decoded at once. Lines are slices of that text, which saves a call into native code
+ * for each; it is kept small so that somebody who keeps one line keeps no more than this beside it.
+ */
+const RUN_BYTES = 4096;
+
+/** Pieces of an unfinished line below this many bytes are gathered in blocks instead of kept apart. */
+const SMALL_BYTES = 1024;
+const BLOCK_BYTES = 4096;
+
+/** True when the text is only spaces, tabs and carriage returns. */
+function isBlank(text: string, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    const code = text.charCodeAt(at);
+    if (code !== 32 && code !== 9 && code !== RETURN) return false;
+  }
+  return true;
+}
+
+/**
+ * The line cutter.
+ *
+ * - LF and CRLF end a line; a CR elsewhere stays in the text. Blank lines and a byte order mark at the start are skipped.
+ * - UTF-8 is checked strictly: a line with an invalid sequence is `malformed`, never repaired with U+FFFD.
+ * - A line longer than the limit is reported once, as soon as it is known, and skipped up to its newline unbuffered.
+ * - The sink may call `setMaxBytes` and `stop` from inside a call; both count from the next line on.
+ */
+export class LineReader {
+  readonly #sink: LineSink;
+  #maxBytes: number;
+  /** The unfinished line, in pieces; undefined when there is none. */
+  #pieces: Buffer[] | undefined;
+  #heldBytes = 0;
+  /** Where small pieces are gathered: the last of `#pieces` is its filled part. */
+  #block: Buffer | undefined;
+  #blockFilled = 0;
+  /** Inside an over-long line that was already reported. */
+  #skipping = false;
+  /** No line was seen yet, so a byte order mark may come. */
+  #fresh = true;
+  #stopped = false;
+
+  /** @param maxBytes longest accepted line in bytes, its line break not counted */
+  constructor(sink: LineSink, maxBytes: number) {
+    this.#sink = sink;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Changes the longest accepted line, in bytes. */
+  setMaxBytes(maxBytes: number): void {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Nothing is delivered any more, the rest of the current chunk included. */
+  stop(): void {
+    this.#stopped = true;
+    this.#takeHeld();
+  }
+
+  /**
+   * Takes the next bytes.
+   *
+   * @param reused the memory of `chunk` will be overwritten after the call, so that nothing of it may be kept
+   */
+  push(chunk: Buffer, reused = false): void {
+    let at = 0;
+    if (this.#skipping || this.#heldBytes > 0) {
+      const end = chunk.indexOf(NEWLINE);
+      if (end === -1) {
+        if (!this.#skipping) this.#hold(chunk, 0, reused);
+        return;
+      }
+      if (this.#skipping) this.#skipping = false;
+      else this.#heldLine(chunk.subarray(0, end));
+      at = end + 1;
+    }
+    if (at >= chunk.length || this.#stopped) return;
+    const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
+    const next = last < at ? at : this.#lines(chunk, at, last);
+    if (next < chunk.length) this.#hold(chunk, next, reused);
+  }
+
+  /** Takes one whole frame of a transport that has frames: its end also ends a line. Not to be mixed with `push`. */
+  frame(chunk: Buffer): void {
+    if (chunk.length > 0 && !this.#stopped) this.#lines(chunk, 0, chunk.length);
+  }
+
+  /** The input is over: an unterminated last line counts as a line. */
+  end(): void {
+    this.#skipping = false;
+    if (this.#heldBytes > 0) this.#heldLine();
+  }
+
+  /**
+   * Delivers the lines of a chunk from `at` on. The last one ends at `last`, a newline or the end of a frame. Returns
+   * where the next line begins; after `stop`, the end of the chunk.
+   */
+  #lines(chunk: Buffer, at: number, last: number): number {
+    while (at <= last) {
+      const newline = chunk.indexOf(NEWLINE, at);
+      const end = newline === -1 ? last : newline;
+      if (end === last || end - at >= RUN_BYTES) {
+        this.#oneLine(chunk, at, end);
+        at = end + 1;
+      } else {
+        const runEnd = last - at <= RUN_BYTES ? last : chunk.lastIndexOf(NEWLINE, at + RUN_BYTES);
+        this.#shortLines(chunk, at, runEnd);
+        at = runEnd + 1;
+      }
+      if (this.#stopped) return chunk.length;
+    }
+    return at;
+  }
+
+  /** Decodes the lines of `bytes[at, runEnd)`, at most {@link RUN_BYTES}, at once and delivers them one by one. */
+  #shortLines(bytes: Buffer, at: number, runEnd: number): void {
+    const run = bytes.toString('utf8', at, runEnd);
+    if (run.includes(REPLACEMENT) && !isUtf8(bytes.subarray(at, runEnd))) {
+      // One of them is bad: look at each alone.
+      while (at < runEnd && !this.#stopped) {
+        const newline = bytes.indexOf(NEWLINE, at);
+        const end = newline === -1 ? runEnd : newline;
+        this.#oneLine(bytes, at, end);
+        at = end + 1;
+      }
+      return;
+    }
+    let from = 0;
+    for (let to = run.indexOf('\n'); to !== -1; to = run.indexOf('\n', from)) {
+      this.#shortLine(run, from, to);
+      if (this.#stopped) return;
+      from = to + 1;
+    }
+    this.#shortLine(run, from, run.length);
+  }
+
+  /** One line of a run: only a limit below the length of a run can be passed here. */
+  #shortLine(run: string, from: number, to: number): void {
+    if (this.#maxBytes < RUN_BYTES && this.#passesLimit(run, from, to)) this.#tooLarge();
+    else this.#deliver(run, from, to);
+  }
+
+  #passesLimit(run: string, from: number, to: number): boolean {
+    const end = to > from && run.charCodeAt(to - 1) === RETURN ? to - 1 : to;
+    return Buffer.byteLength(run.slice(from, end)) > this.#maxBytes;
+  }
+
+  /** One line as bytes: the limit is checked before it is decoded. */
+  #oneLine(bytes: Buffer, from: number, to: number): void {
+    const end = to > from && bytes[to - 1] === RETURN ? to - 1 : to;
+    if (end - from > this.#maxBytes) {
+      this.#tooLarge();
+      return;
+    }
+    const text = bytes.toString('utf8', from, end);
+    // Decoding puts U+FFFD in the place of what is invalid, so a text without it was valid; one with it may hold a real one.
+    if (text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end))) {
+      this.#fresh = false;
+      this.#sink.malformed({ reason: 'bad_utf8' });
+    } else this.#deliver(text, 0, text.length);
+  }
+
+  /** Hands over the line `text[from, to)`, unless it is blank. */
+  #deliver(text: string, from: number, to: number): void {
+    if (this.#fresh) {
+      this.#fresh = false;
+      if (text.charCodeAt(from) === BYTE_ORDER_MARK) from++;
+    }
+    if (to > from && text.charCodeAt(to - 1) === RETURN) to--;
+    if (text.charCodeAt(from) === OPEN_BRACE || !isBlank(text, from, to)) this.#sink.line(text.slice(from, to));
+  }
+
+  /** Keeps the rest of a chunk, the beginning of a line, or starts skipping when no acceptable line can begin so. */
+  #hold(chunk: Buffer, from: number, reused: boolean): void {
+    const bytes = chunk.length - from;
+    if (this.#heldBytes + bytes > this.#maxBytes + 1) {
+      this.#skipping = true;
+      this.#tooLarge();
+      return;
+    }
+    this.#heldBytes += bytes;
+    this.#pieces ??= [];
+    if (bytes >= SMALL_BYTES) {
+      const piece = from === 0 ? chunk : chunk.subarray(from);
+      this.#pieces.push(reused ? Buffer.from(piece) : piece);
+      this.#block = undefined;
+    } else this.#gather(this.#pieces, chunk, from);
+  }
+
+  /** Copies a small piece behind the small piece before it: input in single bytes must not cost an object for each. */
+  #gather(pieces: Buffer[], chunk: Buffer, from: number): void {
+    const block = this.#block;
+    const filled = this.#blockFilled + chunk.length - from;
+    if (block === undefined) {
+      // The first small piece gets its own size: mostly it is the beginning of a line that the next chunk ends.
+      const first = Buffer.from(from === 0 ? chunk : chunk.subarray(from));
+      pieces.push(first);
+      this.#block = first;
+      this.#blockFilled = first.length;
+    } else if (filled <= block.length) {
+      chunk.copy(block, this.#blockFilled, from);
+      pieces[pieces.length - 1] = block.subarray(0, filled);
+      this.#blockFilled = filled;
+    } else {
+      const next = Buffer.allocUnsafe(BLOCK_BYTES);
+      chunk.copy(next, 0, from);
+      pieces.push(next.subarray(0, chunk.length - from));
+      this.#block = next;
+      this.#blockFilled = chunk.length - from;
+    }
+  }
+
+  /** Delivers what is held, with the end of the line if there is more of it, and lets its memory go. */
+  #heldLine(rest?: Buffer): void {
+    const bytes = this.#heldBytes + (rest === undefined ? 0 : rest.length);
+    const pieces = this.#takeHeld();
+    if (this.#stopped) return;
+    if (bytes > this.#maxBytes + 1) {
+      this.#tooLarge();
+      return;
+    }
+    if (rest !== undefined) pieces.push(rest);
+    this.#oneLine(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces, bytes), 0, bytes);
+  }
+
+  #takeHeld(): Buffer[] {
+    const pieces = this.#pieces ?? [];
+    this.#pieces = undefined;
+    this.#block = undefined;
+    this.#heldBytes = 0;
+    return pieces;
+  }
+
+  #tooLarge(): void {
+    this.#takeHeld();
+    this.#fresh = false;
+    this.#sink.malformed({ reason: 'too_large', limit: this.#maxBytes });
+  }
+}

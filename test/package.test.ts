@@ -1,0 +1,51 @@
+/**
+ * What `package.json` promises, checked on the sources: quick, so that a subpath without a file is noticed long before
+ * `npm run pack-test` builds and installs the package.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { importsOf, root } from './rules/scan.ts';
+
+interface Manifest {
+  readonly bin: Readonly<Record<string, string>>;
+  readonly engines: { readonly node: string };
+  readonly exports: Readonly<
+    Record<string, { readonly source: string; readonly types: string; readonly default: string }>
+  >;
+}
+
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+
+test('every subpath of the package is a source file, and its built files mirror it', () => {
+  for (const [subpath, { source, types, default: built }] of Object.entries(manifest.exports)) {
+    assert.ok(existsSync(join(root, source)), `${subpath}: ${source} does not exist`);
+    const name = source.replace(/^\.\/src\//, '').replace(/\.ts$/, '');
+    assert.deepEqual([types, built], [`./dist/${name}.d.ts`, `./dist/${name}.js`]);
+  }
+});
+
+test('every subpath can be imported by the name of the package and exports something', async () => {
+  for (const subpath of Object.keys(manifest.exports)) {
+    const module = (await import(`handfast${subpath.slice(1)}`)) as object;
+    assert.ok(Object.keys(module).length > 0, `${subpath} exports nothing`);
+  }
+});
+
+test('conditions are tried in the order source, types, default', () => {
+  // Type checkers and Node take the first that fits, so a `default` before the others would hide them.
+  for (const conditions of Object.values(manifest.exports)) {
+    assert.deepEqual(Object.keys(conditions), ['source', 'types', 'default']);
+  }
+});
+
+test('the command checks the Node version the package asks for before it loads anything', () => {
+  const entry = manifest.bin.handfast!.replace(/^dist\/(.*)\.js$/, 'src/$1.ts');
+  const text = readFileSync(join(root, entry), 'utf8');
+  assert.match(text, /^#!\/usr\/bin\/env node\n/);
+  const oldest = /^>=(\d+)$/.exec(manifest.engines.node)![1]!;
+  assert.match(text, new RegExp(`\\b${oldest}\\b`));
+  const atOnce = importsOf(text).filter(({ lazy, typeOnly }) => !lazy && !typeOnly);
+  assert.deepEqual(atOnce, [], 'a static import is loaded, and fails on an older Node, before the check runs');
+});

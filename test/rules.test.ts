@@ -1,0 +1,244 @@
+/**
+ * The house rules that a machine can hold: who imports whom, which package is named where, what a file looks like.
+ *
+ * This file has the tables; `test/rules/` has the functions. Every rule is run twice: on the tree, where it must find
+ * nothing, and on an offender written for it, so that a rule that has stopped seeing anything is noticed.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import {
+  type ConcreteRule,
+  concreteViolations,
+  cycles,
+  type Doorway,
+  doorwayViolations,
+  type Levels,
+  layerViolations,
+} from './rules/imports.ts';
+import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.ts';
+import {
+  defaultExports,
+  filesNamedIn,
+  maxLines,
+  placeViolations,
+  processViolations,
+  shapeViolations,
+} from './rules/texts.ts';
+
+/**
+ * The import table: a folder imports lower levels and itself, never a neighbour of its own level. Every folder below
+ * `capabilities/` is a unit of its own.
+ */
+const levels: Levels = {
+  wire: 0,
+  protocol: 1,
+  transport: 1,
+  journal: 1,
+  connection: 2,
+  session: 3,
+  host: 4,
+  agent: 4,
+  capabilities: 5,
+  server: 6,
+  cli: 7,
+  '(front door)': 7,
+};
+
+/** Files that put parts together and so may name concrete ones: the server, the commands and the tables of contents. */
+const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/, /\/index\.ts$/];
+
+const transports: ConcreteRule = {
+  folder: 'src/transport/',
+  shared: ['link.ts'],
+  mayName: composers,
+  // The agent picks a transport by the address it is given; what it does not use is never loaded.
+  mayNameLazily: [/^src\/agent\/addresses\.ts$/],
+};
+
+const journals: ConcreteRule = {
+  folder: 'src/journal/',
+  shared: ['journal.ts'],
+  mayName: composers,
+  mayNameLazily: [],
+};
+
+/** Where each external package, and each built-in module that reaches out of the process, is imported. */
+const doorways: readonly Doorway[] = [
+  { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
+  { module: 'ajv', files: [/^src\/capabilities\/tools\/arguments\.ts$/] },
+  { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
+  { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
+  { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
+  { module: 'commander', files: [/^src\/cli\//] },
+  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/] },
+  {
+    module: 'node:child_process',
+    files: [/^src\/transport\/subprocess\.ts$/, /^src\/capabilities\/tools\/builtin\/shell\.ts$/],
+  },
+  { module: 'node:http', files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/] },
+  { module: 'node:https', files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/] },
+];
+
+/** Packages that may be imported by several files of a folder, because the folder is their doorway. */
+const inOneFile = doorways.map(({ module }) => module).filter((module) => !module.startsWith('node:'));
+
+const src = sourcesBelow('src');
+/** Everything the project wrote, as text; what is not text (a picture, a database) has a NUL byte and is left out. */
+const texts = filesBelow('')
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+  .filter(({ text }) => !text.includes('\0'));
+
+test('imports are found in every form and never inside comments, strings, templates or regular expressions', () => {
+  const text = `
+    import type { A } from './a.ts';
+    import { type B, b } from './b.ts'; // import './not-1.ts';
+    export { c } from "./c.ts";
+    export * from './d.ts';
+    import './e.ts';
+    /* import './not-2.ts'; */
+    const text = "import './not-3.ts'";
+    const template = \`import './not-4.ts' \${await import('./f.ts')} import('./not-5.ts') \`;
+    const quote = /['"\`/*]/.test(text) ? import('./g.ts') : 1 / 2 / 3;
+    const sqlite = process.getBuiltinModule('node:sqlite');
+  `;
+  const found = importsOf(text).map(
+    ({ specifier, typeOnly, lazy }) => `${specifier}${typeOnly ? ' type' : ''}${lazy ? ' lazy' : ''}`,
+  );
+  assert.deepEqual(found.sort(), [
+    './a.ts type',
+    './b.ts',
+    './c.ts',
+    './d.ts',
+    './e.ts',
+    './f.ts lazy',
+    './g.ts lazy',
+    'node:sqlite lazy',
+  ]);
+});
+
+test('a folder imports only lower levels and itself', () => {
+  assert.deepEqual(layerViolations(src, levels), []);
+});
+
+test('an import that points up, sideways, or out of src is a violation', () => {
+  const offenders = [
+    source('src/wire/a.ts', "import { x } from '../session/x.ts';"),
+    source('src/transport/a.ts', "import type { X } from '../journal/x.ts';"),
+    source('src/capabilities/tools/a.ts', "import { x } from '../env/x.ts';"),
+    source('src/cli/a.ts', "import { x } from '../../test/x.ts';"),
+    source('src/unheard-of/a.ts', ''),
+  ];
+  assert.equal(layerViolations(offenders, levels).length, offenders.length);
+  const fine = source('src/capabilities/tools/a.ts', "import { x } from '../../host/x.ts'; import './b.ts';");
+  assert.deepEqual(layerViolations([fine], levels), []);
+});
+
+test('concrete transports and journals are named only where parts are put together', () => {
+  assert.deepEqual([...concreteViolations(src, transports), ...concreteViolations(src, journals)], []);
+});
+
+test('naming a concrete transport from a file that should know the contract is a violation', () => {
+  const offenders = [
+    source('src/host/a.ts', "import { x } from '../transport/websocket.ts';"),
+    source('src/agent/addresses.ts', "import { x } from '../transport/websocket.ts';"),
+  ];
+  assert.equal(concreteViolations(offenders, transports).length, 2);
+  const fine = [
+    source('src/host/a.ts', "import type { Link } from '../transport/link.ts';"),
+    source('src/agent/addresses.ts', "await import('../transport/websocket.ts');"),
+    source('src/cli/up.ts', "import { x } from '../transport/websocket.ts';"),
+  ];
+  assert.deepEqual(concreteViolations(fine, transports), []);
+});
+
+test('an external package is imported only through its doorway', () => {
+  assert.deepEqual(doorwayViolations(src, doorways), []);
+});
+
+test('each external package has one doorway file', () => {
+  for (const module of inOneFile) {
+    const importers = src.filter(({ imports }) => imports.some(({ specifier }) => specifier.split('/')[0] === module));
+    assert.ok(importers.length <= 1, `"${module}" is imported by ${importers.map(({ path }) => path).join(', ')}`);
+  }
+});
+
+test('a package without a doorway, or outside it, is a violation', () => {
+  const offenders = [
+    source('src/host/a.ts', "import { x } from 'left-pad';"),
+    source('src/host/b.ts', "import { WebSocket } from 'ws';"),
+    source('src/host/c.ts', "import { spawn } from 'child_process';"),
+    source('src/host/d.ts', "await import('ajv/dist/2020.js');"),
+  ];
+  assert.equal(doorwayViolations(offenders, doorways).length, offenders.length);
+  const fine = source('src/host/e.ts', "import type { IncomingMessage } from 'node:http'; import 'node:fs';");
+  assert.deepEqual(doorwayViolations([fine], doorways), []);
+});
+
+test('no file imports itself through others', () => {
+  assert.deepEqual(cycles(src), []);
+});
+
+test('a circle of imports is found, and a lazy or type-only import cuts it', () => {
+  const circle = (back: string) => [
+    source('src/host/a.ts', "import './b.ts';"),
+    source('src/host/b.ts', "import './c.ts';"),
+    source('src/host/c.ts', back),
+  ];
+  assert.deepEqual(cycles(circle("import { type A, a } from './a.ts';")), [
+    'src/host/a.ts → src/host/b.ts → src/host/c.ts → src/host/a.ts',
+  ]);
+  assert.deepEqual(cycles(circle("await import('./a.ts');")), []);
+  assert.deepEqual(cycles(circle("import type { A } from './a.ts';")), []);
+});
+
+test('exports are named', () => {
+  const ours = [src, ...['test', 'bench', 'scripts', 'examples'].map(sourcesBelow)].flat();
+  assert.deepEqual(defaultExports(ours), []);
+  assert.equal(defaultExports([source('src/a.ts', 'export default 1;')]).length, 1);
+  assert.equal(defaultExports([source('src/a.ts', 'export { a as default };')]).length, 1);
+});
+
+test('only the command line talks to the terminal and ends the process', () => {
+  assert.deepEqual(processViolations(src), []);
+  const offender = "console.log('x'); process.exit(1); // console.log";
+  assert.equal(processViolations([source('src/host/a.ts', offender)]).length, 2);
+  assert.deepEqual(processViolations([source('src/cli/a.ts', offender)]), []);
+});
+
+test('a source opens with a header comment and is not too long', () => {
+  assert.deepEqual(shapeViolations(src), []);
+  assert.equal(shapeViolations([source('src/a.ts', "import './b.ts';\n")]).length, 1);
+  assert.equal(shapeViolations([source('src/a.ts', `/** A. */\n${'x();\n'.repeat(maxLines)}`)]).length, 1);
+  assert.deepEqual(shapeViolations([source('src/a.ts', '#!/usr/bin/env node\n/** A. */\n')]), []);
+});
+
+test('every file that docs/journeys.md names exists', () => {
+  const named = filesNamedIn(readFileSync(join(root, 'docs', 'journeys.md'), 'utf8'));
+  assert.ok(named.length >= 10, 'the journeys name the files they pass through');
+  const missing = named.filter((path) => !existsSync(join(root, path)) && !existsSync(join(root, 'src', path)));
+  assert.deepEqual(missing, []);
+});
+
+test('no text names a path of one machine or the host of a package registry', () => {
+  assert.deepEqual(placeViolations(texts), []);
+  const offender = ['see ', 'home', 'me', 'notes.txt and https:/', 'registry.example.org'].join('/');
+  assert.equal(placeViolations([{ path: 'a.md', text: offender }]).length, 2);
+  assert.deepEqual(placeViolations([{ path: 'a.md', text: 'src/root/list and ./work/x and tools/home/me/x' }]), []);
+});
+
+test('the lockfile pins what is installed, not where it is fetched from', () => {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { resolved?: string; integrity?: string }>;
+  };
+  const installed = Object.entries(lock.packages).filter(([path]) => path !== '');
+  assert.deepEqual(
+    installed.filter(([, entry]) => entry.resolved !== undefined).map(([path]) => path),
+    [],
+  );
+  assert.deepEqual(
+    installed.filter(([, entry]) => entry.integrity === undefined).map(([path]) => path),
+    [],
+  );
+});

@@ -1,0 +1,157 @@
+/**
+ * The rules about who imports what, as pure functions from sources to violations; the tables are in `test/rules.test.ts`.
+ *
+ * A violation is one line that names the file, what it does, and why it may not.
+ */
+import { builtinModules } from 'node:module';
+import { posix } from 'node:path';
+import type { Source } from './scan.ts';
+
+/** Which folders of `src/` exist and how high they stand; a folder may import lower levels and itself. */
+export type Levels = Readonly<Record<string, number>>;
+
+/** One external package or built-in module and where it may be imported. */
+export interface Doorway {
+  /** A package or module name; deeper paths of it count as it. */
+  readonly module: string;
+  /** Files, as regular expressions on the path. Nothing else may import it. */
+  readonly files: readonly RegExp[];
+}
+
+const builtins = new Set(builtinModules);
+
+/** The name a specifier belongs to: `@scope/name`, `name` or `node:name`; undefined for a relative path. */
+export function moduleOf(specifier: string): string | undefined {
+  if (specifier.startsWith('.')) return undefined;
+  const parts = specifier.split('/');
+  const name = specifier.startsWith('@') ? parts.slice(0, 2).join('/') : parts[0]!;
+  return builtins.has(name) ? `node:${name}` : name;
+}
+
+/** The path a relative import points at, from the root of the repository. */
+function targetOf(from: string, specifier: string): string {
+  return posix.join(posix.dirname(from), specifier);
+}
+
+/**
+ * The unit a file of `src/` belongs to: its folder, or for capabilities the folder of the capability. Files directly in
+ * `src/` are the front doors: they stand above everything but the command line.
+ */
+export function unitOf(path: string): string {
+  const parts = path.split('/').slice(1, -1);
+  if (parts.length === 0) return '(front door)';
+  return parts[0] === 'capabilities' && parts.length > 1 ? `capabilities/${parts[1]}` : parts[0]!;
+}
+
+/** Imports that point up, or sideways into another folder of the same level. */
+export function layerViolations(sources: readonly Source[], levels: Levels): string[] {
+  const levelOf = (unit: string) =>
+    levels[unit] ?? (unit.startsWith('capabilities/') ? levels.capabilities : undefined);
+  const violations: string[] = [];
+  for (const { path, imports } of sources) {
+    const unit = unitOf(path);
+    const level = levelOf(unit);
+    if (level === undefined) {
+      violations.push(`${path}: folder "${unit}" has no level in the import table`);
+      continue;
+    }
+    for (const { specifier } of imports) {
+      if (!specifier.startsWith('.')) continue;
+      const target = targetOf(path, specifier);
+      if (!target.startsWith('src/')) {
+        violations.push(`${path}: imports ${target}, which is not part of src/`);
+        continue;
+      }
+      const targetUnit = unitOf(target);
+      const targetLevel = levelOf(targetUnit);
+      if (targetUnit === unit || (targetLevel !== undefined && targetLevel < level)) continue;
+      violations.push(
+        `${path}: L${level} imports ${target} (L${targetLevel ?? '?'}); only lower levels and its own folder`,
+      );
+    }
+  }
+  return violations;
+}
+
+/** Who may name concrete implementations of a contract, and how. */
+export interface ConcreteRule {
+  /** The folder whose files are implementations, e.g. `src/transport/`. */
+  readonly folder: string;
+  /** The files of the folder that are contract or shared parts, free for every higher level. */
+  readonly shared: readonly string[];
+  /** Files that may import implementations. */
+  readonly mayName: readonly RegExp[];
+  /** Files that may reach them through a lazy `import()` only. */
+  readonly mayNameLazily: readonly RegExp[];
+}
+
+/** Imports of a concrete transport or journal from a file that should only know the contract. */
+export function concreteViolations(sources: readonly Source[], rule: ConcreteRule): string[] {
+  const violations: string[] = [];
+  for (const { path, imports } of sources) {
+    if (path.startsWith(rule.folder)) continue;
+    for (const { specifier, lazy } of imports) {
+      const target = targetOf(path, specifier);
+      if (!specifier.startsWith('.') || !target.startsWith(rule.folder)) continue;
+      if (rule.shared.includes(target.slice(rule.folder.length))) continue;
+      if (rule.mayName.some((pattern) => pattern.test(path))) continue;
+      if (lazy && rule.mayNameLazily.some((pattern) => pattern.test(path))) continue;
+      violations.push(`${path}: names the concrete ${target}; it may know the contract only`);
+    }
+  }
+  return violations;
+}
+
+/**
+ * External packages outside their doorway file, and packages that have no doorway at all.
+ *
+ * Built-in modules are free unless the table names them; their types are always free, because types do nothing.
+ */
+export function doorwayViolations(sources: readonly Source[], doorways: readonly Doorway[]): string[] {
+  const violations: string[] = [];
+  for (const { path, imports } of sources) {
+    for (const { specifier, typeOnly } of imports) {
+      const module = moduleOf(specifier);
+      if (module === undefined || (module.startsWith('node:') && typeOnly)) continue;
+      const doorway = doorways.find((candidate) => candidate.module === module);
+      if (doorway === undefined) {
+        if (!module.startsWith('node:')) violations.push(`${path}: "${module}" has no doorway file`);
+      } else if (!doorway.files.some((pattern) => pattern.test(path))) {
+        violations.push(`${path}: "${module}" is imported only in ${doorway.files.join(', ')}`);
+      }
+    }
+  }
+  return violations;
+}
+
+/**
+ * Circles of imports that load, each told once as `a → b → a`.
+ *
+ * Lazy imports cut a circle on purpose. Types load nothing; between folders the import table forbids their circles too.
+ */
+export function cycles(sources: readonly Source[]): string[] {
+  const known = new Set(sources.map(({ path }) => path));
+  const targets = new Map(
+    sources.map(({ path, imports }) => [
+      path,
+      imports
+        .filter(({ lazy, typeOnly }) => !lazy && !typeOnly)
+        .map(({ specifier }) => targetOf(path, specifier))
+        .filter((target) => known.has(target)),
+    ]),
+  );
+  const found: string[] = [];
+  const done = new Set<string>();
+  const trail: string[] = [];
+  const visit = (path: string): void => {
+    const start = trail.indexOf(path);
+    if (start !== -1) found.push([...trail.slice(start), path].join(' → '));
+    if (start !== -1 || done.has(path)) return;
+    trail.push(path);
+    for (const target of targets.get(path)!) visit(target);
+    trail.pop();
+    done.add(path);
+  };
+  for (const path of targets.keys()) visit(path);
+  return found;
+}
