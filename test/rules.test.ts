@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
   type ConcreteRule,
@@ -21,6 +21,7 @@ import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.
 import {
   defaultExports,
   filesNamedIn,
+  filesNamedInComments,
   maxLines,
   placeViolations,
   processViolations,
@@ -46,8 +47,8 @@ const levels: Levels = {
   '(front door)': 7,
 };
 
-/** Files that put parts together and so may name concrete ones: the server, the commands and the tables of contents. */
-const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/, /\/index\.ts$/];
+/** Files that put parts together and so may name concrete ones: the server, the commands and the front doors. */
+const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',
@@ -77,8 +78,10 @@ const doorways: readonly Doorway[] = [
     module: 'node:child_process',
     files: [/^src\/transport\/subprocess\.ts$/, /^src\/capabilities\/tools\/builtin\/shell\.ts$/],
   },
-  { module: 'node:http', files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/] },
-  { module: 'node:https', files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/] },
+  ...['node:http', 'node:https'].map((module) => ({
+    module,
+    files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/, /^src\/capabilities\/tools\/builtin\/http-get\.ts$/],
+  })),
 ];
 
 /** Packages that may be imported by several files of a folder, because the folder is their doorway. */
@@ -214,11 +217,28 @@ test('a source opens with a header comment and is not too long', () => {
   assert.deepEqual(shapeViolations([source('src/a.ts', '#!/usr/bin/env node\n/** A. */\n')]), []);
 });
 
+/** True for a path as pages and comments give it: from the root, from `src/`, or from one of the folders given. */
+const exists = (path: string, ...folders: string[]): boolean =>
+  ['', 'src', ...folders].some((folder) => existsSync(join(root, folder, path)));
+
 test('every file that docs/journeys.md names exists', () => {
   const named = filesNamedIn(readFileSync(join(root, 'docs', 'journeys.md'), 'utf8'));
   assert.ok(named.length >= 10, 'the journeys name the files they pass through');
-  const missing = named.filter((path) => !existsSync(join(root, path)) && !existsSync(join(root, 'src', path)));
-  assert.deepEqual(missing, []);
+  assert.deepEqual(
+    named.filter((path) => !exists(path)),
+    [],
+  );
+});
+
+test('every file that a comment names exists', () => {
+  const stale = src.flatMap(({ path, text }) =>
+    filesNamedInComments(text)
+      .filter((named) => !exists(named, dirname(path), dirname(dirname(path))))
+      .map((named) => `${path} names ${named}`),
+  );
+  assert.deepEqual(stale, []);
+  const text = "/** See `wire/a.ts` and\n * docs/b.md. */\nconst path = 'wire/c.ts'; // src/wire/d.ts";
+  assert.deepEqual(filesNamedInComments(text), ['wire/a.ts', 'docs/b.md', 'src/wire/d.ts']);
 });
 
 test('no text names a path of one machine or the host of a package registry', () => {

@@ -115,5 +115,5 @@ export function toolEvent(id: string, requestId: string, seq: number, message: s
 /** Ids as Handfast makes them: a prefix for the session and a counter. */
 export function idSource(): () => string {
   let count = 0;
-  return () => `k7w2m9q4xd-${count++}`;
+  return () => `k7w2m-${count++}`;
 }

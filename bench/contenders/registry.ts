@@ -27,6 +27,7 @@ export const entries: readonly Entry[] = [
     peer: false,
   },
   { name: 'handfast', transports: ['memory', 'stdio', 'tcp', 'websocket', 'http'], peer: false },
+  { name: 'handfast+onevent', transports: ['memory', 'stdio', 'tcp', 'websocket'], workloads: ['events'], peer: false },
   { name: 'handfast+audit', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
   { name: 'handfast+sqlite', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
   { name: 'vscode-jsonrpc', transports: ['stdio', 'tcp'], peer: true },
@@ -50,6 +51,8 @@ export async function loadContender(name: string): Promise<Contender> {
       return (await import('./limit.ts')).contender;
     case 'handfast':
       return (await import('./handfast.ts')).contender;
+    case 'handfast+onevent':
+      return (await import('./handfast.ts')).withCallback;
     case 'handfast+audit':
       return (await import('./handfast.ts')).withAudit;
     case 'handfast+sqlite':

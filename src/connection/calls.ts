@@ -132,22 +132,27 @@ export class Calls {
   }
 
   #admit(call: PendingCall): void {
-    const { signal, timeoutMs = this.limits.timeoutMs } = call.options;
+    const { signal } = call.options;
     if (this.#closed !== undefined) return this.#settle(call, this.#closed);
     if (signal !== undefined) {
       if (signal.aborted) return this.#settle(call, cancelled(signal.reason));
       call.onAbort = () => this.#giveUp(call, cancelled(signal.reason));
       signal.addEventListener('abort', call.onAbort, { once: true });
     }
-    if (timeoutMs > 0) {
-      call.deadlineAt = performance.now() + timeoutMs;
-      this.#deadlines.watch(call.deadlineAt);
-    }
     if (call.free || this.#inWindow < this.limits.maxParallel) return this.#start(call);
     if (this.#waiting.length - this.#waitingHead >= this.limits.queueLimit) {
       return this.#settle(call, fail('over_capacity', 'too many calls are waiting for a place in the window'));
     }
     this.#waiting.push(call);
+    this.#time(call, performance.now());
+  }
+
+  /** Starts a call's time limit, once. */
+  #time(call: PendingCall, now: number): void {
+    const { timeoutMs = this.limits.timeoutMs } = call.options;
+    if (timeoutMs <= 0 || call.deadlineAt !== Number.POSITIVE_INFINITY) return;
+    call.deadlineAt = now + timeoutMs;
+    this.#deadlines.watch(call.deadlineAt);
   }
 
   #start(call: PendingCall): void {
@@ -160,7 +165,12 @@ export class Calls {
   readonly #flush = (): void => {
     const calls = this.#unsent;
     this.#unsent = [];
-    for (const call of calls) if (!call.settled) this.#send(call);
+    const now = performance.now();
+    for (const call of calls) {
+      if (call.settled) continue;
+      this.#time(call, now);
+      this.#send(call);
+    }
   };
 
   #send(call: PendingCall): void {

@@ -71,12 +71,13 @@ export class Requests {
   /** Takes a request in: runs it, queues it, or answers it with the reason it cannot. */
   admit(request: RunningRequest): void {
     if (this.#refusal !== undefined) return this.#owner.answer(request, undefined, this.#refusal);
+    const now = performance.now();
     const limitMs = request.route.method.limitMs?.(request.message as never);
     if (limitMs !== undefined) {
-      request.deadlineAt = performance.now() + limitMs;
+      request.deadlineAt = now + limitMs;
       this.#deadlines.watch(request.deadlineAt);
     }
-    if (this.#running.size < this.limits.maxParallel) return this.#start(request);
+    if (this.#running.size < this.limits.maxParallel) return this.#start(request, now);
     if (this.waiting >= this.limits.queueLimit) {
       const detail = {
         retry_after_ms: RETRY_AFTER_MS,
@@ -131,9 +132,9 @@ export class Requests {
     this.#deadlines.clear();
   }
 
-  #start(request: RunningRequest): void {
+  #start(request: RunningRequest, now: number): void {
     this.#running.set(request.id, request);
-    request.startedAt = performance.now();
+    request.startedAt = now;
     let outcome: object | Promise<object>;
     try {
       outcome = request.route.run(request.message, request);
@@ -185,7 +186,7 @@ export class Requests {
         this.#queue = this.#queue.slice(this.#queueHead);
         this.#queueHead = 0;
       }
-      this.#start(next);
+      this.#start(next, performance.now());
     }
     this.#starting = false;
   }

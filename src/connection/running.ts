@@ -68,9 +68,9 @@ export class RunningRequest {
     return Math.max(0, this.deadlineAt - performance.now());
   }
 
-  /** Brings the deadline forward; a later one than it has is ignored. */
+  /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */
   limit(ms: number): void {
-    const at = performance.now() + ms;
+    const at = this.startedAt + ms;
     if (at >= this.deadlineAt) return;
     this.deadlineAt = at;
     this.connection.requests.watch(at);

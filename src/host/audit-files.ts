@@ -42,18 +42,23 @@ export async function claim(file: string): Promise<{ path: string; release: () =
   throw new Error(`${MAX_WRITERS} other processes write the audit ${file}`);
 }
 
-/** Moves every file one number up and removes what is beyond `maxFiles`. A crash in between loses no file. */
-export async function rotate(file: string, maxFiles: number): Promise<void> {
-  for (const { path, index } of (await filesOf(file)).reverse()) {
-    if (index + 1 >= maxFiles) await unlink(path);
-    else await rename(path, `${file}.${index + 1}`);
-  }
+/** Moves every file one number up. Removes nothing: see {@link prune}. */
+export async function rotate(file: string): Promise<void> {
+  for (const { path, index } of (await filesOf(file)).reverse()) await rename(path, `${file}.${index + 1}`);
 }
 
-/** Number of the oldest line still kept, or undefined when the oldest file cannot tell. */
-export async function oldestLine(file: string): Promise<number | undefined> {
-  const rotated = (await filesOf(file)).filter(({ index }) => index > 0);
-  const oldest = rotated.at(-1);
+/**
+ * Removes the files beyond `maxFiles`. Called once the new file's first line, which says what is kept, is on disk: a
+ * crash in between leaves a file too many, never one that seems to be missing.
+ */
+export async function prune(file: string, maxFiles: number): Promise<void> {
+  for (const { path, index } of await filesOf(file)) if (index >= maxFiles) await unlink(path);
+}
+
+/** Number of the oldest line that {@link prune} will leave, or undefined when its file cannot tell. */
+export async function oldestLine(file: string, maxFiles: number): Promise<number | undefined> {
+  const kept = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
+  const oldest = kept.at(-1);
   if (oldest === undefined) return undefined;
   await using handle = await open(oldest.path, 'r');
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_LINE_BYTES), 0, MAX_LINE_BYTES, 0);
@@ -65,14 +70,14 @@ export async function oldestLine(file: string): Promise<number | undefined> {
  * How far the chain came before this start. A line cut short by a crash is removed from the end. A file that does not
  * end in an audit line is set aside as if it were full, and a new chain begins: the verifier shows the seam.
  */
-export async function recover(file: string, maxFiles: number): Promise<ChainHead> {
+export async function recover(file: string): Promise<ChainHead> {
   for (const { path, index } of await filesOf(file)) {
     // Numbered files are older and were closed in good order; only the newest one that holds a line matters.
     const tail = await readTail(path);
     if (tail.torn && index === 0) await truncate(path, tail.size);
     if (tail.size === 0) continue;
     if (tail.head !== undefined) return tail.head;
-    if (index === 0) await rotate(file, maxFiles);
+    if (index === 0) await rotate(file);
     return CHAIN_START;
   }
   return CHAIN_START;

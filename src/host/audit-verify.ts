@@ -81,17 +81,12 @@ export async function verifyAudit(fileOrFolder: string, options: { expectedHead?
   let files = 0;
   let headSeen = false;
   for (const newest of await newestFiles(fileOrFolder)) {
-    const opened = await openChain(newest);
-    try {
-      const result = await verifyChain(newest, opened, options.expectedHead);
-      lines += result.lines;
-      files += opened.length;
-      headSeen ||= result.headSeen;
-      chains.push(result.report);
-      if (result.broken) breaks.push(result.broken);
-    } finally {
-      for (const { handle } of opened) await handle.close();
-    }
+    const result = await verifyLiveChain(newest, options.expectedHead);
+    lines += result.lines;
+    files += result.files;
+    headSeen ||= result.headSeen;
+    chains.push(result.report);
+    if (result.broken) breaks.push(result.broken);
   }
   if (chains.length === 0) throw fail('usage', `no audit at ${fileOrFolder}`);
   if (options.expectedHead !== undefined && !headSeen) {
@@ -116,6 +111,37 @@ async function newestFiles(fileOrFolder: string): Promise<string[]> {
 
 interface OpenedFile extends AuditFile {
   readonly handle: FileHandle;
+  readonly inode: number;
+}
+
+/** A rotation in the middle of reading looks like a missing file. What is really broken is so again. */
+const MAX_ATTEMPTS = 5;
+
+async function verifyLiveChain(newest: string, expectedHead: string | undefined) {
+  for (let attempt = 1; ; attempt++) {
+    const opened = await openChain(newest);
+    try {
+      const result = { files: opened.length, ...(await verifyChain(newest, opened, expectedHead)) };
+      if (result.broken === undefined || attempt === MAX_ATTEMPTS || (await standsStill(newest, opened))) return result;
+    } finally {
+      for (const { handle } of opened) await handle.close();
+    }
+  }
+}
+
+/** True when the files of the chain are still the ones that were read. */
+async function standsStill(newest: string, opened: readonly OpenedFile[]): Promise<boolean> {
+  const files = await filesOf(newest);
+  const inodes = await Promise.all(
+    files.map(({ path }) =>
+      stat(path).then(
+        ({ ino }) => ino,
+        () => undefined,
+      ),
+    ),
+  );
+  const read = opened.map(({ inode }) => inode).reverse();
+  return inodes.length === read.length && inodes.every((inode, index) => inode === read[index]);
 }
 
 /** Opens all files of a chain, oldest first. */
@@ -133,7 +159,7 @@ async function openChain(newest: string): Promise<OpenedFile[]> {
     if (handle === undefined) continue;
     const { ino } = await handle.stat();
     if (inodes.has(ino)) await handle.close();
-    else opened.unshift({ path, index, handle });
+    else opened.unshift({ path, index, handle, inode: ino });
     inodes.add(ino);
   }
   return opened;

@@ -9,7 +9,7 @@
  */
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './audit-chain.ts';
-import { claim, oldestLine, recover, rotate } from './audit-files.ts';
+import { claim, oldestLine, prune, recover, rotate } from './audit-files.ts';
 
 /** One handled request. The fields stand in the file under these names. */
 export interface AuditRecord {
@@ -28,7 +28,7 @@ export interface AuditRecord {
   readonly request_bytes: number;
   readonly reply_bytes: number;
   readonly duration_ms: number;
-  readonly outcome: 'ok' | 'error' | 'cancelled' | 'timeout' | 'refused';
+  readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
   /** Error code of the reply, when it was an error. */
   readonly error_code?: string;
 }
@@ -255,8 +255,9 @@ class AuditWriter implements Audit {
 
   /** The open file, opened or opened anew if need be. */
   async #open(): Promise<OpenFile> {
+    const { maxFiles } = this.#options;
     this.#place ??= await claim(this.#options.file);
-    this.#head ??= await recover(this.#place.path, this.#options.maxFiles);
+    this.#head ??= await recover(this.#place.path);
     const now = performance.now();
     if (this.#file !== undefined && now - this.#file.checkedMs >= CHECK_FILE_MS) {
       this.#file.checkedMs = now;
@@ -270,7 +271,7 @@ class AuditWriter implements Audit {
       const { ino, size, mode } = await handle.stat();
       if ((mode & 0o077) !== 0) await handle.chmod(0o600);
       // Without older files every line should still be there, from the first.
-      const oldest = size === 0 && this.#head.n > 0 ? ((await oldestLine(this.#place.path)) ?? 1) : undefined;
+      const oldest = size === 0 && this.#head.n > 0 ? ((await oldestLine(this.#place.path, maxFiles)) ?? 1) : undefined;
       this.#file = { handle, inode: ino, oldest, size, headerBytes: 0, torn: false, checkedMs: now };
       return this.#file;
     } catch (cause) {
@@ -333,6 +334,7 @@ class AuditWriter implements Audit {
       file.torn = true;
       throw cause;
     }
+    const begun = file.size === 0 && file.oldest !== undefined;
     file.size += batch.bytes.length;
     this.#head = batch.head;
     this.#written += batch.lines;
@@ -340,11 +342,14 @@ class AuditWriter implements Audit {
     this.#batch = undefined;
     this.#lastError = undefined;
     this.#retryMs = this.#options.retryMs;
+    if (!begun) return;
+    await file.handle.datasync();
+    await prune(this.#place!.path, this.#options.maxFiles);
   }
 
   async #rotate(): Promise<void> {
     await this.#closeFile();
-    await rotate(this.#place!.path, this.#options.maxFiles);
+    await rotate(this.#place!.path);
   }
 
   async #closeFile(): Promise<void> {

@@ -309,7 +309,11 @@ export function group<const F extends Fields>(
         const value = found.get(key);
         if (value === undefined && field.required) {
           reading.problem(node ?? { line: 1, column: 1 }, join(path, key), `expected ${field.expected}, got nothing`);
-        } else settings[name] = field.read(value, join(path, key), reading);
+          continue;
+        }
+        const setting = field.read(value, join(path, key), reading);
+        // What was left out is not there at all, so that spreading the result over defaults is right.
+        if (setting !== undefined) settings[name] = setting;
       }
       return Object.freeze(settings) as Settings<F>;
     },

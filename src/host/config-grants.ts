@@ -43,10 +43,11 @@ export async function readGrants(loading: Loading): Promise<TokenGrant[]> {
   for (const [index, entry] of tokens.entries()) {
     if (entry === undefined) continue;
     const path = item('auth.tokens', index);
-    const { name, capabilities, tools, limits, admin } = entry;
+    const { tokenFile, tokenEnv, token: inline, ...principal } = entry;
+    const { name } = principal;
     if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
     names.add(name);
-    if (!entry.tokenFile && !entry.tokenEnv && !entry.token) {
+    if (!tokenFile && !tokenEnv && !inline) {
       problem(path, 'expected token_file, token_env or token, got none of them');
     }
     const digests: Uint8Array[] = [];
@@ -61,8 +62,7 @@ export async function readGrants(loading: Loading): Promise<TokenGrant[]> {
       owners.set(key, name);
       digests.push(digest);
     }
-    const principal = Object.freeze({ name, capabilities, tools, limits, admin });
-    grants.push(Object.freeze({ principal, digests: Object.freeze(digests) }));
+    grants.push(Object.freeze({ principal: Object.freeze(principal), digests: Object.freeze(digests) }));
   }
   return grants;
 }

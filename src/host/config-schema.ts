@@ -137,10 +137,13 @@ const token = group('One principal: a name, its tokens and its rights.', {
 
 /** Options of the built-in plugins, by name. A plugin has its own defaults: what is left out here is left to it. */
 export const builtinPlugins: Readonly<Record<string, Field<unknown>>> = {
-  tools: group('The built-in file, search, fetch and shell tools.', {
-    enabled: listOf('Only these built-in tools.', toolPattern, {}),
-    shell: flag('Offer the tool that runs programs.', {}),
-    allow_private_addresses: flag('Let the fetch tool reach this machine and private networks.', {}),
+  tools: group('The built-in file, search, web and shell tools.', {
+    shell: flag('Offer the tool that runs programs, with the rights of the host and outside any sandbox.', {}),
+    allow_private_addresses: flag('Let the web tool reach this machine and private networks.', {}),
+    allow: listOf('Only these tools, for everybody.', toolPattern, {}),
+    deny: listOf('Never these tools, for nobody.', toolPattern, {}),
+    deny_risks: listOf('For nobody a tool that carries one of these flags.', risk, {}),
+    max_seconds: integer('Time limit of a call whose caller set none.', { min: 1, max: 86_400 }),
   }),
 };
 
@@ -262,12 +265,7 @@ export const configFields = {
       min: GATE_MAX_MESSAGE_BYTES,
       max: HIGHEST_MAX_MESSAGE_BYTES,
     }),
-    gate_message_bytes: integer('Longest message before the handshake, in bytes.', {
-      default: GATE_MAX_MESSAGE_BYTES,
-      min: KIB,
-      max: MIB,
-    }),
-    max_gate_links: integer('Links that may be open without a handshake.', { default: 128, min: 1, max: 10_000 }),
+    max_pending_links: integer('Links that may be open without a handshake.', { default: 128, min: 1, max: 10_000 }),
     handshake_timeout_ms: integer('Time for the handshake.', { default: 10_000, min: 100, max: 600_000 }),
     idle_timeout_ms: integer('A session without a message for so long ends. 0: never.', {
       default: 900_000,
@@ -275,21 +273,21 @@ export const configFields = {
       max: 30 * DAY_MS,
     }),
     resume_window_ms: integer('How long a session waits for its agent after a lost link. 0: not at all.', {
-      default: 120_000,
+      default: 60_000,
       min: 0,
       max: 7 * DAY_MS,
     }),
     max_sessions: integer('Sessions at once.', { default: 10_000, min: 1, max: 1_000_000 }),
     max_parallel: integer('Requests of one session that run at once.', { default: 4, min: 1, max: 1024 }),
-    queue_limit: integer('Requests of one session that wait for their turn.', { default: 64, min: 0, max: 100_000 }),
+    queue_limit: integer('Requests of one session that wait for their turn.', { default: 256, min: 0, max: 100_000 }),
     max_depth: integer('Deepest nesting of a message.', { default: 64, min: 8, max: 1000 }),
     outbox_bytes: integer('Bytes that may wait for a slow reader.', {
       default: 4 * MIB,
       min: 64 * KIB,
       max: 256 * MIB,
     }),
-    slow_reader_grace_ms: integer('A reader behind by more than outbox_bytes for so long is detached.', {
-      default: 10_000,
+    slow_consumer_ms: integer('A reader behind by more than outbox_bytes for so long is detached.', {
+      default: 30_000,
       min: 0,
       max: 600_000,
     }),

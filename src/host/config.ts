@@ -171,19 +171,13 @@ function listenOf({ settings, folder, item, problem }: Loading): readonly string
   return Object.freeze(addresses);
 }
 
-/** Where journal and audit are kept, and the limits that must fit each other. */
+/** Where journal and audit are kept. */
 function storesOf({ settings, folder, problem }: Loading, home: string): Pick<HostConfig, 'journal' | 'audit'> {
-  const { journal, audit, limits } = settings;
+  const { journal, audit } = settings;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', settings.hostId ?? '');
   if (journal?.file !== undefined && journal.kind === 'memory') {
     problem('journal.file', 'expected kind: sqlite beside a file, got kind: memory');
-  }
-  if (limits !== undefined && limits.gateMessageBytes > limits.maxMessageBytes) {
-    problem(
-      'limits.gate_message_bytes',
-      `expected at most limits.max_message_bytes (${limits.maxMessageBytes}), got ${limits.gateMessageBytes}`,
-    );
   }
   return {
     journal: Object.freeze({ ...journal, file: resolve(folder, journal?.file ?? join(own, 'journal.db')) }),

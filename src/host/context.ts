@@ -29,7 +29,7 @@ export interface CallContext {
   readonly workspace: string;
   /** When it started, monotonic milliseconds (`performance.now()`). */
   readonly startedAt: number;
-  /** Brings the deadline forward to `ms` from now; a later one than it has is ignored. */
+  /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */
   limit(ms: number): void;
   /** Milliseconds left until the deadline; `Infinity` without one. */
   remainingMs(): number;

@@ -120,7 +120,9 @@ async function readLocalToken(file: string): Promise<string | undefined> {
     throw unusable(file, 'cannot be read', cause);
   }
   try {
-    const { mode, size } = await handle.stat();
+    const found = await handle.stat();
+    const { mode, size } = found;
+    if (!found.isFile()) throw unusable(file, 'is not a file');
     if (HAS_MODES && (mode & 0o077) !== 0) {
       throw unusable(file, 'can be read by other users; delete it to have a new one made, or run: chmod 600 on it');
     }

@@ -5,7 +5,7 @@
 import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route } from '../connection/running.ts';
 import type { Method } from '../protocol/method.ts';
-import { fail } from '../wire/errors.ts';
+import type { HandfastError } from '../wire/errors.ts';
 import type { CallContext, Log } from './context.ts';
 import type { Handler, Plugin } from './plugin.ts';
 
@@ -62,11 +62,11 @@ function first(handlers: readonly Handler[]): Run {
   const [only] = handlers as [Handler];
   if (handlers.length === 1 && only.declines === undefined) return only.run as Run;
   return (request, context) => {
-    let declined = fail('unknown_type', 'no plugin serves this request');
+    let declined: HandfastError | undefined;
     for (const handler of handlers) {
       const reason = handler.declines?.(request as never);
       if (reason === undefined) return handler.run(request as never, context);
-      declined = reason;
+      declined ??= reason;
     }
     throw declined;
   };

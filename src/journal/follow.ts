@@ -60,8 +60,8 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
       if (this.#state === 'new') this.#start();
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#state === 'ended') return Promise.resolve(DONE);
-      // Calls are answered in order: behind one that waits, everybody waits.
-      const item = this.#waiting.length === 0 ? this.#take() : undefined;
+      // While an earlier call waits there is nothing to take: an append wakes it before this can run.
+      const item = this.#take();
       if (item !== undefined) return Promise.resolve({ done: false, value: item });
     } catch (thrown) {
       // A `for await` does not call `return()` after a rejection, so the leaving is done here.

@@ -138,9 +138,10 @@ class MemorySession implements Followable {
   followers: Set<Follower> | null = null;
   /** Which append of the whole journal was this session's last; orders `sessions()`. */
   written = 0;
-  readonly #abandoned: (session: MemorySession) => void;
+  readonly #abandoned: () => void;
 
-  constructor(retention: Retention, abandoned: (session: MemorySession) => void) {
+  /** `abandoned` is called when the last follower left and nothing was ever written. */
+  constructor(retention: Retention, abandoned: () => void) {
     this.ring = new SessionRing(retention);
     this.#abandoned = abandoned;
   }
@@ -159,7 +160,7 @@ class MemorySession implements Followable {
     this.followers?.delete(follower);
     if (this.followers?.size !== 0) return;
     this.followers = null;
-    if (this.ring.last === 0) this.#abandoned(this);
+    if (this.ring.last === 0) this.#abandoned();
   }
 
   end(): void {
@@ -233,9 +234,7 @@ class MemoryJournal implements Journal {
 
   /** Followed before it was written to, a session has a place here too; it goes when its last follower leaves. */
   #create(session: string): MemorySession {
-    const created = new MemorySession(this.#retention, (abandoned) => {
-      if (this.#sessions.get(session) === abandoned) this.#sessions.delete(session);
-    });
+    const created = new MemorySession(this.#retention, () => this.#sessions.delete(session));
     this.#sessions.set(session, created);
     return created;
   }

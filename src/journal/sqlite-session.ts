@@ -32,7 +32,6 @@ export class SqliteSession implements Followable {
   readonly #rows: JournalRows;
   readonly #retention: Retention;
   #committed: Counters;
-  #stored: boolean;
   #pending: StoredEntry[] = [];
   /** Oldest entries after `committed.evicted`, as far as they were looked up; empty when unknown. */
   #candidates: Staged['candidates'] = [];
@@ -47,17 +46,11 @@ export class SqliteSession implements Followable {
     this.#rows = rows;
     this.#retention = retention;
     this.#committed = counters ?? NOTHING;
-    this.#stored = counters !== undefined;
   }
 
   /** The last cursor, with the entries that are not committed yet. */
   get last(): number {
     return this.#pending.at(-1)?.entry.cursor ?? this.#committed.last;
-  }
-
-  /** True when the file knows the session. */
-  get stored(): boolean {
-    return this.#stored;
   }
 
   /** True when nothing is lost by forgetting this object: it can be loaded again. */
@@ -99,7 +92,6 @@ export class SqliteSession implements Followable {
   /** The transaction committed. */
   settle(): void {
     this.#pending = [];
-    this.#stored = true;
     if (this.#staged === undefined) return;
     this.#committed = this.#staged.counters;
     this.#candidates = this.#staged.candidates;
@@ -111,8 +103,6 @@ export class SqliteSession implements Followable {
   takeBack(failure: HandfastError): void {
     this.#pending = [];
     this.#staged = undefined;
-    // Looked up inside the failed transaction, they may name rows that never came to be.
-    this.#candidates = [];
     for (const follower of this.#followers ?? []) follower.takeBack(this.#committed.last, failure);
   }
 

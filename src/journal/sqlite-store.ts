@@ -228,10 +228,7 @@ export class SqliteStore implements Journal {
     } catch (thrown) {
       this.#failed ??= journalError(thrown);
     }
-    for (const session of batch.sessions) {
-      session.takeBack(failure);
-      if (!session.stored && session.idle) this.#sessions.delete(session.id);
-    }
+    for (const session of batch.sessions) session.takeBack(failure);
     // Their deletion did not happen: whatever took their place here must make room for what the file still has.
     for (const id of batch.deleted) {
       this.#sessions.get(id)?.end();

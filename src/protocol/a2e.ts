@@ -78,7 +78,7 @@ export const EXTENSION_JOURNAL = 'handfast/journal';
 
 /** True when a version stamp is absent or of the same major version. */
 export function versionFits(stamp: unknown): boolean {
-  return stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
+  return stamp === A2E_VERSION || stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
 }
 
 export const checkHandshakeReq = checks.HandshakeReq;

@@ -4,24 +4,23 @@
  * Used by both ends: `http-session.ts` splits bodies of `POST /send`, `http-sse-reader.ts` decodes streams.
  */
 import { type Buffer, isAscii, isUtf8 } from 'node:buffer';
+import { toAscii } from '../wire/ascii.ts';
 import { LineReader } from '../wire/frame.ts';
 import type { Malformed } from './link.ts';
 
-/** Anything that must not stand raw on the wire: control characters, DEL, and everything above ASCII. */
-const UNSAFE = /[^\x20-\x7e]/;
-const EACH_UNSAFE = /[^\x20-\x7e]/g;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about.
+const CONTROL = /[\x00-\x1f]/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: as above.
+const EACH_CONTROL = /[\x00-\x1f]/g;
 
 /**
- * The same JSON text in ASCII and without line breaks. Above ASCII JSON has `\uXXXX`; a raw control character can only
- * be white space between tokens (JSON forbids it inside strings), so a blank in its place changes nothing, and nobody
- * can end a line, or an event of a stream, from inside a message.
+ * The same JSON text in ASCII and without line breaks. A raw control character can only be white space between tokens
+ * (JSON forbids it inside strings), so a blank in its place changes nothing, and nobody can end a line, or an event of a
+ * stream, from inside a message.
  */
 export function wireText(json: string): string {
-  if (!UNSAFE.test(json)) return json;
-  return json.replace(EACH_UNSAFE, (character) => {
-    const code = character.charCodeAt(0);
-    return code < 0x20 ? ' ' : `\\u${code.toString(16).padStart(4, '0')}`;
-  });
+  const ascii = toAscii(json);
+  return CONTROL.test(ascii) ? ascii.replace(EACH_CONTROL, ' ') : ascii;
 }
 
 /** The text of bytes that are UTF-8, or undefined when they are not. Nothing is ever replaced. */

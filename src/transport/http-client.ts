@@ -45,13 +45,33 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
 export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
   const { timeoutMs = 10_000, signal } = options;
   const target = await httpTarget(url, options.headers);
+  let session: HttpClientSession;
   try {
-    const answer = await exchange(target, 'POST', '/session', { timeoutMs, signal });
-    return new HttpClientLink(target, sessionOf(target, answer), options);
+    session = sessionOf(target, await exchange(target, 'POST', '/session', { timeoutMs, signal }));
   } catch (error) {
     target.close();
     throw error;
   }
+  const link = new HttpClientLink(target, session, options);
+  // Other hosts may send the head of the stream together with the first event, which they owe to our first message.
+  if (session.extended) await streamBegun(link, timeoutMs, signal);
+  return link;
+}
+
+/** Waits until what the host sends has somewhere to go. Fails with `timeout`, `cancelled` or `unreachable`. */
+async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+  const timer = setTimeout(() => link.destroy('timeout'), timeoutMs);
+  const abort = (): void => link.destroy('cancelled');
+  signal?.addEventListener('abort', abort);
+  if (signal?.aborted) abort();
+  await link.ready;
+  clearTimeout(timer);
+  signal?.removeEventListener('abort', abort);
+  const reason = link.lostBecause;
+  if (reason === undefined) return;
+  if (signal?.aborted) throw fail('cancelled', 'the connection was given up', {}, signal.reason);
+  if (reason === 'timeout') throw fail('timeout', `no event stream from ${link.peer} within ${timeoutMs} ms`);
+  throw fail('unreachable', `${link.peer}: ${reason}`);
 }
 
 interface HttpClientSession {
@@ -96,6 +116,7 @@ class HttpClientLink implements Link {
   #closing: Promise<void> | undefined;
   #cause: Closed | undefined;
   readonly #gone = Promise.withResolvers<void>();
+  readonly #ready = Promise.withResolvers<void>();
 
   constructor(target: HttpTarget, session: HttpClientSession, options: ConnectHttpOptions) {
     const { timeoutMs = 10_000, reconnectMs = 30_000, sendTimeoutMs = 30_000 } = options;
@@ -125,11 +146,22 @@ class HttpClientLink implements Link {
         random,
       },
       {
+        began: () => this.#ready.resolve(),
         message: (text: string) => this.#receiver?.message(text),
         malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
         finished: (cause: Closed) => this.#finish(cause),
       },
     );
+  }
+
+  /** Resolves when the event stream began for the first time, or the link is gone. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  /** Why the link is gone; undefined while it is there. */
+  get lostBecause(): string | undefined {
+    return this.#cause?.reason;
   }
 
   open(receiver: Receiver): void {
@@ -207,6 +239,7 @@ class HttpClientLink implements Link {
     this.#stream.stop();
     this.#target.close();
     this.#gone.resolve();
+    this.#ready.resolve();
     if (this.#receiver !== undefined) this.#tellClosed(cause);
   }
 

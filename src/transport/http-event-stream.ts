@@ -26,6 +26,8 @@ export interface EventStreamOptions {
 }
 
 export interface StreamSink {
+  /** A stream began. Called again after each reconnect. */
+  began(): void;
   message(text: string): void;
   malformed(problem: Malformed): void;
   /** Nothing more will come. Called at most once, last. */
@@ -145,6 +147,7 @@ export class EventStream implements EventSink {
     });
     response.on('end', () => this.#lost(request, 'the event stream ended'));
     if (this.#paused) response.pause();
+    this.#sink.began();
   }
 
   /** One attempt, or a stream that ran, is over. */
@@ -156,14 +159,15 @@ export class EventStream implements EventSink {
     this.#reader = undefined;
     const { now, random, reconnectMs } = this.#options;
     this.#lostAt ??= now();
-    const doubledMs = Math.min(LONGEST_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
-    const delayMs = this.#attempts === 0 ? 0 : doubledMs * (0.5 + random() / 2);
-    this.#attempts += 1;
-    if (now() + delayMs - this.#lostAt > reconnectMs) {
+    const leftMs = this.#lostAt + reconnectMs - now();
+    if (leftMs <= 0) {
       this.#finish(`the event stream was lost: ${reason}`);
       return;
     }
-    this.#timer = setTimeout(() => this.#connect(), delayMs);
+    const doubledMs = Math.min(LONGEST_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
+    const delayMs = this.#attempts === 0 ? 0 : doubledMs * (0.5 + random() / 2);
+    this.#attempts += 1;
+    this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
   }
 
   #finish(cause: Closed | string): void {

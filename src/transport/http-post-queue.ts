@@ -48,7 +48,7 @@ export class PostQueue {
   #sequence = 0;
   #request: ClientRequest | undefined;
   #retries = 0;
-  #giveUpAt = 0;
+  #firstFailureAt = 0;
   #retryTimer: NodeJS.Timeout | undefined;
   #waiters: { lowWaterBytes: number; resolve: () => void }[] = [];
 
@@ -101,7 +101,6 @@ export class PostQueue {
     this.#pack();
     this.#sequence += 1;
     this.#retries = 0;
-    this.#giveUpAt = this.#options.now() + this.#options.retryTotalMs;
     this.#attempt();
   }
 
@@ -175,14 +174,16 @@ export class PostQueue {
   }
 
   #retry(reason: string, wishedMs?: number): void {
-    const backoffMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
-    const delayMs = wishedMs ?? backoffMs;
-    this.#retries += 1;
-    if (this.#options.now() + delayMs > this.#giveUpAt) {
+    const { now, retryTotalMs } = this.#options;
+    if (this.#retries === 0) this.#firstFailureAt = now();
+    const leftMs = this.#firstFailureAt + retryTotalMs - now();
+    if (leftMs <= 0) {
       this.#fail(`a message could not be sent: ${reason}`);
       return;
     }
-    this.#retryTimer = setTimeout(() => this.#attempt(), delayMs);
+    const backoffMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
+    this.#retries += 1;
+    this.#retryTimer = setTimeout(() => this.#attempt(), Math.min(wishedMs ?? backoffMs, leftMs));
   }
 
   #fail(reason: string): void {

@@ -167,8 +167,11 @@ export function isObject(value: unknown): value is Message {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Ten random base-36 characters and a dash: with a counter behind it, unique for all practical purposes. */
+/**
+ * Five random base-36 characters and a dash. Ids must be unique within their session; short ones matter because V8 keeps
+ * strings of up to twelve characters flat, and every id is hashed on both sides.
+ */
 export function randomPrefix(): string {
-  const bytes = crypto.getRandomValues(new Uint32Array(2));
-  return `${(bytes[0]! * 0x100000 + (bytes[1]! >>> 12)).toString(36).padStart(10, '0').slice(0, 10)}-`;
+  const [random] = crypto.getRandomValues(new Uint32Array(1));
+  return `${((random as number) % 36 ** 5).toString(36).padStart(5, '0')}-`;
 }

@@ -203,7 +203,12 @@ for (const { name, runs, use } of implementations) {
         assert.deepEqual([...page.entries], []);
         assert.equal(page.last, 2);
         await assert.rejects(async () => journal.append('s', [entry(2)]), failsWith('runtime_error'));
+        const items = follow(journal, 's', 0);
+        assert.deepEqual(await take(items, 1), [{ kind: 'gap', from: 1, to: 2 }]);
+        const next = items.next();
         await journal.append('s', [entry(3)]);
+        assert.deepEqual((await next).value, entry(3));
+        await items.return?.();
         assert.deepEqual(cursors((await journal.read('s', 2)).entries), [3]);
       }));
 
@@ -265,6 +270,18 @@ for (const { name, runs, use } of implementations) {
         assert.deepEqual(await take(items, 1), [entry(202)]);
         await items.return?.();
         assert.deepEqual(await items.next(), { done: true, value: undefined });
+      }));
+
+    it('follows entries of many sizes, stored and just appended, in order', () =>
+      use({}, async (journal) => {
+        const large = (cursor: number) => entry(cursor, `${cursor}`.repeat(150_000));
+        await journal.append('s', [1, 2, 3, 4].map(large));
+        const acknowledged = journal.append('s', [5, 6].map(large));
+        const items = follow(journal, 's', 0);
+        const first = await items.next();
+        await acknowledged;
+        assert.deepEqual([first.value, ...(await take(items, 5))], [1, 2, 3, 4, 5, 6].map(large));
+        await items.return?.();
       }));
 
     it('follows a session that does not exist yet', () =>

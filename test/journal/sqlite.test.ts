@@ -3,6 +3,7 @@
  * What it promises as a journal is in `test/contract/journal.test.ts`; a failing disk is in `sqlite-disk.test.ts`.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -82,6 +83,7 @@ describe('sqlite journal: the file', TIMEOUT, () => {
     const first = await sqliteJournal({ file, retention });
     await first.append('old', recognisableRange(1, 10));
     await first.append('s', recognisableRange(1, 150));
+    await first.append('quiet', [recognisable(1)]);
     await first.append('gone', [recognisable(1)]);
     await first.delete('gone');
     const before = await first.sessions();
@@ -91,6 +93,7 @@ describe('sqlite journal: the file', TIMEOUT, () => {
     assert.deepEqual(
       before.map(({ session, first: oldest, last }) => [session, oldest, last]),
       [
+        ['quiet', 1, 1],
         ['s', 51, 150],
         ['old', 1, 10],
       ],
@@ -104,20 +107,26 @@ describe('sqlite journal: the file', TIMEOUT, () => {
     await second.append('old', [recognisable(11)]);
     assert.deepEqual(
       (await second.sessions()).map(({ session }) => session),
-      ['old', 's'],
+      ['old', 's', 'quiet'],
     );
     await second.close();
   });
 
-  it('deletes evicted rows, not only hides them', async () => {
-    const file = freshFile();
-    const journal = await sqliteJournal({ file, retention: { maxEntries: 10 } });
-    for (let cursor = 1; cursor <= 500; cursor += 1) await journal.append('s', [{ ...recognisable(cursor), body: '' }]);
-    await journal.close();
-    const db = new DatabaseSync(file, { readOnly: true });
-    const { rows } = db.prepare('SELECT count(*) AS rows FROM entries').get() as { rows: number };
-    db.close();
-    assert.ok(rows >= 10 && rows < 10 + 64, `${rows} rows for 10 entries`);
+  it('deletes evicted rows, not only hides them, large ones sooner', async () => {
+    for (const [retention, body, most] of [
+      [{ maxEntries: 10 }, '', 10 + 64],
+      [{ maxBytes: 10_000 }, 'x'.repeat(1000), 10 + 2],
+    ] as const) {
+      const file = freshFile();
+      const journal = await sqliteJournal({ file, retention });
+      for (let cursor = 1; cursor <= 300; cursor += 1) await journal.append('s', [{ ...recognisable(cursor), body }]);
+      assert.equal((await journal.read('s', 0)).entries.length, 10);
+      await journal.close();
+      const db = new DatabaseSync(file, { readOnly: true });
+      const { rows } = db.prepare('SELECT count(*) AS rows FROM entries').get() as { rows: number };
+      db.close();
+      assert.ok(rows >= 10 && rows <= most, `${rows} rows for 10 entries`);
+    }
   });
 
   it('stores an object as it was when it was appended', async () => {
@@ -183,6 +192,19 @@ describe('sqlite journal: one writer', TIMEOUT, () => {
     await journal.close();
   });
 
+  it('names no process when the one on record is gone', async () => {
+    const file = freshFile();
+    const journal = await sqliteJournal({ file });
+    const gone = spawnSync(process.execPath, ['--version']).pid;
+    writeFileSync(`${file}.pid`, `${gone}\n`);
+    await assert.rejects(sqliteJournal({ file }), (error: unknown) => {
+      assert.ok(failsWith('journal_locked', /another process/)(error));
+      assert.deepEqual((error as { detail: unknown }).detail, {});
+      return true;
+    });
+    await journal.close();
+  });
+
   it('is free at once when the writer was killed', async () => {
     const file = freshFile();
     const holder = startWriter([file, 'hold']);
@@ -242,7 +264,8 @@ describe('sqlite journal: damage', TIMEOUT, () => {
     'a header of garbage': (file) => writeFileSync(file, Buffer.alloc(8192, 'not a database ')),
     'a page of garbage': (file) => {
       const bytes = readFileSync(file);
-      bytes.fill(0xa5, 2 * 4096, 3 * 4096);
+      const page = Math.floor(bytes.length / 4096 / 2) * 4096;
+      bytes.fill(0xa5, page, page + 4096);
       writeFileSync(file, bytes);
     },
     'a truncated file': (file) => truncateSync(file, Math.floor(statSync(file).size / 2)),
@@ -340,6 +363,23 @@ describe('sqlite journal: damage', TIMEOUT, () => {
     await journal.delete(session);
     await journal.append(session, [recognisable(1)]);
     assert.deepEqual([...(await journal.read(session, 0)).entries], [recognisable(1)]);
+    await journal.close();
+  });
+
+  it('finds a session whose counters were changed, before it appends to it', async () => {
+    const file = damagedCopy(() => {});
+    const db = new DatabaseSync(file);
+    db.exec("UPDATE sessions SET last = 12 WHERE session = 'b'");
+    db.close();
+    const journal = await sqliteJournal({ file });
+    await assert.rejects(journal.append('b', [recognisable(13)]), failsWith('journal_corrupt', /session "b"/));
+    await assert.rejects(journal.read('b', 0), failsWith('journal_corrupt'));
+    await journal.append('a', [recognisable(41)]);
+    await journal.delete('b');
+    assert.deepEqual(
+      (await journal.sessions()).map(({ session }) => session),
+      ['a', 'c'],
+    );
     await journal.close();
   });
 

@@ -63,3 +63,11 @@ export function filesNamedIn(page: string): string[] {
   const spans = [...page.matchAll(/`([\w.-]+(?:\/[\w.-]+)+\.[a-z]+)`/g)].map((match) => match[1]!);
   return [...new Set(spans)];
 }
+
+/** The files the comments of a source name by folder and name: `wire/errors.ts`, `docs/errors.md`. */
+export function filesNamedInComments(text: string): string[] {
+  const comments = [...text.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)].map(([comment]) => comment).join('\n');
+  return [
+    ...new Set([...comments.matchAll(/[`\s]((?:[\w-]+\/)+[\w.-]+\.(?:ts|md|json))\b/g)].map((match) => match[1]!)),
+  ];
+}

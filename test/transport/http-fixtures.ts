@@ -83,7 +83,10 @@ export interface Served {
 /** A served endpoint that is taken down after the test. */
 export async function serve(
   t: TestContext,
-  options: Partial<HttpSseOptions> & { server?: HttpServerOptions; onMessage?: (link: Link, text: string) => void } = {},
+  options: Partial<HttpSseOptions> & {
+    server?: HttpServerOptions;
+    onMessage?: (link: Link, text: string) => void;
+  } = {},
 ): Promise<Served> {
   const { server, onMessage, ...endpointOptions } = options;
   const peers: Recorder[] = [];
@@ -189,7 +192,7 @@ export async function openStream(address: string, session: string, lastEventId?:
 export async function raw(port: number, bytes: string | Buffer, options: { keepOpen?: boolean } = {}): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   const chunks: Buffer[] = [];
-  socket.on('data', (chunk) => chunks.push(chunk));
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
   socket.on('error', () => {});
   socket.write(bytes);
   if (!options.keepOpen) socket.end();

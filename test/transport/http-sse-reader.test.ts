@@ -58,10 +58,7 @@ test('an event over the limit is reported once and skipped, and the next one is 
     ['', '{}', '8'],
   ];
   assert.deepEqual(read([long]), expected);
-  assert.deepEqual(
-    read([...long].map((character) => character)),
-    expected,
-  );
+  assert.deepEqual(read([...long].map((character) => character)), expected);
 });
 
 test('the limit counts bytes and is exact', () => {
@@ -83,7 +80,10 @@ test('one long event in many chunks is read in linear time', () => {
   const bytes = 8 * 1024 * 1024;
   const piece = Buffer.alloc(2_048, 'x');
   const started = performance.now();
-  const seen = read([Buffer.from('data: '), ...Array<Buffer>(bytes / piece.length).fill(piece), Buffer.from('\n\n')], bytes);
+  const seen = read(
+    [Buffer.from('data: '), ...Array<Buffer>(bytes / piece.length).fill(piece), Buffer.from('\n\n')],
+    bytes,
+  );
   assert.equal(seen[0]?.[1]?.length, bytes);
   // Quadratic reading of this takes minutes.
   assert.ok(performance.now() - started < 5_000);

@@ -31,7 +31,8 @@ describe('the binding as a plain client uses it', TIMEOUT, () => {
 
     first.drop();
     await until(() => peers[0]!.messages.length === 1, 'the server heard the message');
-    for (const n of [2, 3]) assert.equal((await ask(address, 'POST', '/send', plain(session), `{"n":${n}}`)).status, 200);
+    for (const n of [2, 3])
+      assert.equal((await ask(address, 'POST', '/send', plain(session), `{"n":${n}}`)).status, 200);
     const second = await openStream(address, session);
     await second.count(2);
     assert.deepEqual(second.data, ['{"answer":{"n":2}}', '{"answer":{"n":3}}']);
@@ -54,7 +55,9 @@ describe('the binding as a plain client uses it', TIMEOUT, () => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     const stream = await openStream(listener.address, session);
-    const hostile = JSON.stringify({ text: '\r\ndata: {"forged":true}\r\n\r\n \u2028\u2029\u0085 <img onerror> é😀\ud800' });
+    const hostile = JSON.stringify({
+      text: '\r\ndata: {"forged":true}\r\n\r\n \u2028\u2029\u0085 <img onerror> é😀\ud800',
+    });
     peers[0]!.link.send(hostile);
     peers[0]!.link.send('{\r\ndata: "a":\n\nevent: end\n1}');
     peers[0]!.link.send('{}');
@@ -105,7 +108,12 @@ describe('what is refused', TIMEOUT, () => {
     const session = await newSession(listener.address);
     const send = (headers: Record<string, string>) =>
       ask(listener.address, 'POST', '/send', { 'X-Session-Id': session, ...headers }, '{}');
-    for (const type of ['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/html', 'text/plainx']) {
+    for (const type of [
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'text/html',
+      'text/plainx',
+    ]) {
       assert.equal((await send({ 'Content-Type': type })).status, 415, type);
       assert.equal((await ask(listener.address, 'POST', '/session', { 'Content-Type': type })).status, 415, type);
     }
@@ -152,9 +160,18 @@ describe('what is refused', TIMEOUT, () => {
     const { listener, peers } = await serve(t, { maxMessageBytes: 20 });
     const session = await newSession(listener.address);
     const send = (...parts: (string | number[])[]) =>
-      ask(listener.address, 'POST', '/send', plain(session), Buffer.concat(parts.map((part) => Buffer.from(part as string))));
+      ask(
+        listener.address,
+        'POST',
+        '/send',
+        plain(session),
+        Buffer.concat(parts.map((part) => Buffer.from(part as string))),
+      );
     assert.equal((await send('{"a":"', [0xff], '"}')).status, 400);
-    assert.equal((await send('{"a":1}\r\n', [0xed, 0xa0, 0x80], '\n\n \n"', 'x'.repeat(30), '"\n{"b":"é"}')).status, 200);
+    assert.equal(
+      (await send('{"a":1}\r\n', [0xed, 0xa0, 0x80], '\n\n \n"', 'x'.repeat(30), '"\n{"b":"é"}')).status,
+      200,
+    );
     assert.deepEqual(peers[0]!.messages, ['{"a":1}', '{"b":"é"}']);
     assert.deepEqual(
       peers[0]!.problems.map(({ reason }) => reason),
@@ -349,10 +366,9 @@ describe('a reader that says where it stands', TIMEOUT, () => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     peers[0]!.link.send('{}');
-    for (const id of ['2', '999999999999999', '-1', '1.0', 'abc', '1 ', '0x1', `${'9'.repeat(30)}`]) {
+    for (const id of ['2', '999999999999999', '-1', '1.0', 'abc', '0x1', '1, 1', '9'.repeat(30)]) {
       const headers = { 'X-Session-Id': session, 'Last-Event-ID': id };
-      const expected = id === '1 ' ? 200 : 400;
-      if (expected === 400) assert.equal((await ask(listener.address, 'GET', '/stream', headers)).status, 400, id);
+      assert.equal((await ask(listener.address, 'GET', '/stream', headers)).status, 400, id);
     }
     assert.equal(peers[0]!.closures, 0);
   });
@@ -371,7 +387,7 @@ describe('a reader that says where it stands', TIMEOUT, () => {
     assert.deepEqual([first.data, second.data], [['"1"'], ['"2"']]);
   });
 
-  test('that was cut off with messages stuck on the way finds them with the next reader', async (t) => {
+  test('that was cut off with messages stuck on the way finds them with the next reader, at most one write twice', async (t) => {
     const { listener, peers } = await serve(t, { replayBytes: 1024 });
     const session = await newSession(listener.address);
     const first = await openStream(listener.address, session, '0');
@@ -390,8 +406,9 @@ describe('a reader that says where it stands', TIMEOUT, () => {
     );
     first.response.resume();
     await first.end();
-    const seenFirst = first.events.map(([id]) => id);
-    assert.ok(Math.max(0, ...seenFirst) <= ids[0]!, 'the first reader got nothing that the second got, but for one cut off');
+    // Of the one write that was cut off (256 KiB, four of these) a part had already left.
+    const twice = first.events.filter(([id]) => id >= ids[0]!);
+    assert.ok(twice.length <= 4, `${twice.length} messages went to both`);
   });
 });
 

@@ -30,10 +30,7 @@ function pick(stats: BigIntStats): FileState {
 
 function sameState(one: FileState, other: FileState): boolean {
   return (
-    one.ino === other.ino &&
-    one.size === other.size &&
-    one.mtimeNs === other.mtimeNs &&
-    one.ctimeNs === other.ctimeNs
+    one.ino === other.ino && one.size === other.size && one.mtimeNs === other.mtimeNs && one.ctimeNs === other.ctimeNs
   );
 }
 
@@ -83,8 +80,7 @@ export async function replaceFile(place: Place, content: Uint8Array, options: Re
     }
     signal.throwIfAborted();
     if (!(await parent.confirm())) throw outsideWorkspace(asked);
-    const done =
-      expect === 'nothing' ? await linkNew(temporary, target) : renameOver(temporary, target, expect);
+    const done = expect === 'nothing' ? await linkNew(temporary, target) : renameOver(temporary, target, expect);
     if (!done) return false;
     created = expect === 'nothing';
     await parent.sync();

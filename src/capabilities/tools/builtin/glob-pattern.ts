@@ -20,7 +20,9 @@ export interface PathFilter {
  * With no including pattern everything matches that is not excluded.
  */
 export function pathFilter(patterns: readonly string[]): PathFilter {
-  const excluded = patterns.filter((pattern) => pattern.startsWith('!')).map((pattern) => globExpression(pattern.slice(1)));
+  const excluded = patterns
+    .filter((pattern) => pattern.startsWith('!'))
+    .map((pattern) => globExpression(pattern.slice(1)));
   const included = patterns.filter((pattern) => !pattern.startsWith('!'));
   const expressions = included.map(globExpression);
   const prefixes = included.map(literalPrefix);

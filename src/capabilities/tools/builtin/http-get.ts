@@ -265,7 +265,10 @@ async function readBody(
     if (truncated) break;
     if (size - reported >= PROGRESS_BYTES) {
       reported = size;
-      await context.emit('progress', { pct: Math.min(99, Math.floor((100 * size) / expected)), message: `${size} bytes` });
+      await context.emit('progress', {
+        pct: Math.min(99, Math.floor((100 * size) / expected)),
+        message: `${size} bytes`,
+      });
     }
   }
   return { bytes: Buffer.concat(pieces), truncated };
@@ -315,6 +318,7 @@ function networkError(thrown: unknown): HandfastError {
   if (/^(?:Z_|ERR__|ERR_BROTLI|ERR_PADDING)/.test(code)) {
     return because('bad_encoding', 'the compressed answer is damaged');
   }
-  if (/TLS|SSL|CERT|SIGNATURE|EPROTO/.test(code)) return because('tls_failed', 'the secure connection was not accepted');
+  if (/TLS|SSL|CERT|SIGNATURE|EPROTO/.test(code))
+    return because('tls_failed', 'the secure connection was not accepted');
   return because('request_failed', 'the request failed');
 }

@@ -95,10 +95,7 @@ function range(before: number, count: number): string {
 function shortestEdit(old: readonly string[], fresh: readonly string[]): Step[] {
   const trace = search(old, fresh);
   if (trace === undefined) {
-    return [
-      ...old.map((line): Step => ({ mark: '-', line })),
-      ...fresh.map((line): Step => ({ mark: '+', line })),
-    ];
+    return [...old.map((line): Step => ({ mark: '-', line })), ...fresh.map((line): Step => ({ mark: '+', line }))];
   }
   const steps: Step[] = [];
   let x = old.length;

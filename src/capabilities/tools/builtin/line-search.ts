@@ -40,7 +40,10 @@ export function lineTest(query: LineQuery): LineTest {
     });
   }
   if (literal && !ignore_case) return (line) => line.indexOf(pattern);
-  const expression = compile(literal ? pattern.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&') : pattern, ignore_case ? 'i' : '');
+  const expression = compile(
+    literal ? pattern.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&') : pattern,
+    ignore_case ? 'i' : '',
+  );
   return (line) => expression.exec(line)?.index ?? -1;
 }
 

@@ -2,7 +2,7 @@
  * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call by
  * `file-tools.ts`. Links are listed, never followed, and where they point is not told.
  */
-import type { Dirent, Stats } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { lstat, opendir } from 'node:fs/promises';
 import type { CallContext } from '../../../host/context.ts';
 import { result, type ShapedResult } from '../tool.ts';
@@ -119,23 +119,14 @@ async function namesOf(
   signal: AbortSignal,
 ): Promise<{ names: string[]; more: boolean }> {
   const names: string[] = [];
-  const reader = await opendir(directory.at('.'), { bufferSize: 512 });
-  let entry: Dirent | null;
-  let more = false;
-  try {
-    while ((entry = await reader.read()) !== null) {
-      signal.throwIfAborted();
-      if (!hidden && entry.name.startsWith('.')) continue;
-      if (names.length === MAX_NAMES) {
-        more = true;
-        break;
-      }
-      names.push(entry.name);
-    }
-  } finally {
-    await reader.close();
+  // Leaving the loop closes the directory.
+  for await (const { name } of await opendir(directory.at('.'), { bufferSize: 512 })) {
+    signal.throwIfAborted();
+    if (!hidden && name.startsWith('.')) continue;
+    if (names.length === MAX_NAMES) return { names: names.sort(), more: true };
+    names.push(name);
   }
-  return { names: names.sort(), more };
+  return { names: names.sort(), more: false };
 }
 
 async function lstatOrGone(directory: HeldDirectory, name: string): Promise<Stats | undefined> {

@@ -1,6 +1,7 @@
 /**
  * Ends a process and all that it started, as far as they stayed in its process group. Used by `shell.ts`.
  */
+import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { errnoOf } from './file-error.ts';
 
@@ -28,10 +29,26 @@ export async function endGroup(leader: number, graceMs: number): Promise<boolean
   return !signalGroup(leader, 'SIGKILL') || (await isGone(leader, KILL_WAIT_MS));
 }
 
-async function isGone(leader: number, withinMs: number): Promise<boolean> {
-  for (let waited = 0; waited < withinMs; waited += LOOK_MS) {
+/** True once nobody in the group runs any more; false when somebody still does after `withinMs`. */
+export async function isGone(leader: number, withinMs: number): Promise<boolean> {
+  for (let waitedMs = 0; await isRunning(leader); waitedMs += LOOK_MS) {
+    if (waitedMs >= withinMs) return false;
     await delay(LOOK_MS);
-    if (!signalGroup(leader, 0)) return true;
+  }
+  return true;
+}
+
+async function isRunning(leader: number): Promise<boolean> {
+  if (!signalGroup(leader, 0)) return false;
+  if (process.platform !== 'linux') return true;
+  // The dead stay in the group until their parent takes note, and the first process of a container may never do so.
+  const group = String(leader);
+  for (const name of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(name)) continue;
+    const line = await readFile(`/proc/${name}/stat`, 'latin1').catch(() => '');
+    // `pid (name) state parent group …`; the name may hold anything, also parentheses.
+    const [state = 'X', , of] = line.slice(line.lastIndexOf(')') + 2).split(' ');
+    if (of === group && state !== 'Z' && state !== 'X') return true;
   }
   return false;
 }

@@ -13,7 +13,9 @@ import { SearchSpot } from './search-spot.ts';
 /** What the thread is given. */
 export interface SearchJob {
   readonly workspace: string;
-  readonly search: { readonly tool: 'glob'; readonly args: GlobArgs } | { readonly tool: 'grep'; readonly args: GrepArgs };
+  readonly search:
+    | { readonly tool: 'glob'; readonly args: GlobArgs }
+    | { readonly tool: 'grep'; readonly args: GrepArgs };
   readonly spot: SharedArrayBuffer;
 }
 

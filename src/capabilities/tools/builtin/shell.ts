@@ -16,7 +16,7 @@ import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { errnoOf, shown } from './file-error.ts';
 import { OutputCapture } from './output-capture.ts';
-import { endGroup, signalGroup } from './process-group.ts';
+import { endGroup, isGone } from './process-group.ts';
 import { shellEnvironment } from './shell-environment.ts';
 import { holdDirectory } from './workspace-path.ts';
 
@@ -28,6 +28,8 @@ const DRAIN_BYTES = 2 * 1024 * 1024;
 const DRAIN_LOOK_MS = 25;
 /** How long the end of a killed program is waited for. */
 const EXIT_WAIT_MS = 2000;
+/** Time for those who are just ending with the program; who stays longer is in the background. */
+const LEAVE_MS = 200;
 
 export interface ShellArgs {
   readonly argv?: readonly string[];
@@ -89,38 +91,36 @@ export async function runShell(
 ): Promise<ShapedResult<ShellResult>> {
   const { killGraceMs = 2000, hostEnvironment = process.env } = settings;
   const startedMs = performance.now();
-  const child = await start(args, context, shellEnvironment(args.env, hostEnvironment));
-  const leader = child.pid!;
+  const reading: Reading = { bytes: 0, lastMs: startedMs, waiting: 0 };
+  const stdout = new OutputCapture(args.max_output_bytes);
+  const stderr = new OutputCapture(args.max_output_bytes);
   const stop = Promise.withResolvers<Stop>();
   const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
+  const { child, ended, output } = await start(args, context, shellEnvironment(args.env, hostEnvironment), (started) =>
+    Promise.all([
+      pump(started.stdout!, 'stdout', stdout, reading, context),
+      pump(started.stderr!, 'stderr', stderr, reading, context),
+    ]).catch(failed),
+  );
+  const leader = child.pid!;
   const abort = () => failed(context.signal.reason);
   const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), args.timeout_seconds * 1000);
   context.signal.addEventListener('abort', abort, { once: true });
   if (context.signal.aborted) abort();
-  const ended = Promise.withResolvers<{ code: number | null; signal: NodeJS.Signals | null }>();
-  child.once('exit', (code, signal) => ended.resolve({ code, signal }));
-
-  const reading: Reading = { bytes: 0, lastMs: startedMs, waiting: 0 };
-  const stdout = new OutputCapture(args.max_output_bytes);
-  const stderr = new OutputCapture(args.max_output_bytes);
-  const output = Promise.all([
-    pump(child.stdout!, 'stdout', stdout, reading, context),
-    pump(child.stderr!, 'stderr', stderr, reading, context),
-  ]).catch(failed);
   // A program need not read what it is given.
   child.stdin?.on('error', () => {});
   child.stdin?.end(args.stdin);
 
   try {
-    let stopped = await Promise.race([ended.promise.then(() => undefined), stop.promise]);
+    let stopped = await Promise.race([ended.then(() => undefined), stop.promise]);
     if (stopped === undefined) stopped = await Promise.race([drain(output, reading), stop.promise]);
-    const background = stopped === undefined && signalGroup(leader, 0);
+    const background = stopped === undefined && !(await isGone(leader, LEAVE_MS));
     if (stopped !== undefined || background) {
       await endGroup(leader, killGraceMs);
       // The pipes are closed with the last of the group, unless somebody left it.
-      await Promise.race([output, delay(SILENT_MS)]);
+      await Promise.race([output, delay(SILENT_MS, undefined, { ref: false })]);
     }
-    const end = await Promise.race([ended.promise, delay(EXIT_WAIT_MS, undefined)]);
+    const end = await Promise.race([ended, delay(EXIT_WAIT_MS, undefined, { ref: false })]);
     if (stopped?.kind === 'failed') throw stopped.error;
     if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
     return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
@@ -133,11 +133,25 @@ export async function runShell(
   }
 }
 
+/** How a program ended; `code` is null when a signal ended it. */
+interface ProgramEnd {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly ended: Promise<ProgramEnd>;
+  /** Settles when both pipes are at their end. */
+  readonly output: Promise<unknown>;
+}
+
 async function start(
   args: ShellArgs,
   context: CallContext,
   env: Record<string, string>,
-): Promise<ChildProcess> {
+  read: (child: ChildProcess) => Promise<unknown>,
+): Promise<Started> {
   const [program, ...rest] = wordsOf(args);
   const { directory } = await holdDirectory(context.workspace, args.cwd);
   try {
@@ -149,11 +163,16 @@ async function start(
       detached: true,
       stdio: [args.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    child.once('spawn', resolve);
-    child.on('error', reject);
-    await promise;
-    return child;
+    const spawned = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<ProgramEnd>();
+    child.once('spawn', spawned.resolve);
+    child.on('error', spawned.reject);
+    child.once('exit', (code, signal) => ended.resolve({ code, signal }));
+    // At once: output that nobody reads when a program ends is thrown away.
+    // Without pipes (no descriptor was left for them) the start has failed, and the error is on its way.
+    const output = child.stdout ? read(child) : Promise.resolve();
+    await spawned.promise;
+    return { child, ended: ended.promise, output };
   } catch (error) {
     context.signal.throwIfAborted();
     throw spawnError(error, program!);
@@ -211,8 +230,8 @@ async function pump(
       await pass(decoder.write(chunk));
     }
   } catch (error) {
-    // Destroyed because the call is over while somebody else still holds the pipe.
-    if (!stream.destroyed || stream.readableEnded || errnoOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
+    // Closed from our side, because the call is over while somebody else still holds the pipe.
+    if (errnoOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
   await pass(decoder.end());
 }
@@ -233,9 +252,7 @@ async function drain(output: Promise<unknown>, reading: Reading): Promise<undefi
   return undefined;
 }
 
-interface Ended {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
+interface ShellEnd extends ProgramEnd {
   readonly timedOut: boolean;
   readonly background: boolean;
   readonly stdout: OutputCapture;
@@ -243,7 +260,7 @@ interface Ended {
   readonly startedMs: number;
 }
 
-function shellResult(ended: Ended): ShapedResult<ShellResult> {
+function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
   const { code, signal, timedOut, stdout, stderr } = ended;
   const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
   const truncated = stdout.truncated || stderr.truncated;

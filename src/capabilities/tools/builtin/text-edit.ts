@@ -172,7 +172,10 @@ function sameButForSpaces(lines: readonly string[], wanted: readonly string[]): 
 
 /** Lines most like the first line of the search that says anything, best first. */
 function nearestLines(lines: readonly string[], wanted: readonly string[]): ShownLine[] {
-  const anchor = wanted.find((line) => line.trim().length > 1)?.trim().slice(0, COMPARED_CHARACTERS);
+  const anchor = wanted
+    .find((line) => line.trim().length > 1)
+    ?.trim()
+    .slice(0, COMPARED_CHARACTERS);
   if (anchor === undefined) return [];
   const pairs = pairsOf(anchor);
   const scored: { line: number; text: string; score: number }[] = [];

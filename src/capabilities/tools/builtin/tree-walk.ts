@@ -66,7 +66,14 @@ export function* walkTree(
   const { addressing } = start;
   const rules = options.gitignore ? rulesAbove(root, top) : noRules;
   const levels: Level[] = [];
-  const enter = (parentFd: number, parentPath: string, name: string, where: string, fromStart: string, rules: IgnoreRules) => {
+  const enter = (
+    parentFd: number,
+    parentPath: string,
+    name: string,
+    where: string,
+    fromStart: string,
+    rules: IgnoreRules,
+  ) => {
     const level = openLevel(addressing, parentFd, parentPath, name);
     if (level === undefined) {
       notes.unreadable += 1;

@@ -118,12 +118,7 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   }
 }
 
-async function walk(
-  trail: Trail,
-  roots: readonly string[],
-  asked: string,
-  createDirectories: boolean,
-): Promise<Place> {
+async function walk(trail: Trail, roots: readonly string[], asked: string, createDirectories: boolean): Promise<Place> {
   const first = componentsBelow(roots, asked);
   if (first === undefined) throw outsideWorkspace(asked);
   const pending = first.reverse();

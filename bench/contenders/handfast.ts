@@ -1,0 +1,184 @@
+/**
+ * `handfast` as its users have it: a host with a tool, `connect`, `agent.tools.call`, events by `for await`. Nothing is
+ * switched off; limits are only raised to what the workloads need. The variants add a hash-chained audit or the SQLite
+ * journal (with which sessions can be resumed), or take events by callback.
+ */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Agent, connect, createHost, type Host, type HostOptions, tool, toolsPlugin } from 'handfast';
+import { openAudit } from 'handfast/host';
+import { sqliteJournal } from 'handfast/journal';
+import { LineReader } from '../../src/wire/frame.ts';
+import {
+  type Contender,
+  eventIndex,
+  eventText,
+  LOOPBACK,
+  MAX_MESSAGE_BYTES,
+  type Served,
+  type Session,
+  type Target,
+  type TransportName,
+} from './contender.ts';
+import { handshakeRequest } from './messages.ts';
+
+const echo = tool({
+  name: 'echo',
+  description: 'Sends the text back',
+  input: {
+    type: 'object',
+    properties: { text: { type: 'string' }, n: { type: 'integer' } },
+    required: ['text', 'n'],
+  },
+  run: ({ text, n }: { text: string; n: number }) => ({ text, n }),
+});
+
+const flood = tool({
+  name: 'flood',
+  description: 'Sends events',
+  input: { type: 'object', properties: { count: { type: 'integer' } }, required: ['count'] },
+  run: async ({ count }: { count: number }, context) => {
+    for (let index = 0; index < count; index++) {
+      // `emit` only gives a promise when the reader is behind.
+      const behind = context.emit('log', { level: 'info', message: eventText(index) });
+      if (behind !== undefined) await behind;
+    }
+    return { count };
+  },
+});
+
+/** What a variant adds to the host. */
+type Extras = (folder: string) => Promise<Partial<HostOptions>>;
+
+async function startHost(extras: Extras | undefined): Promise<Host> {
+  let added: Partial<HostOptions> = {};
+  if (extras !== undefined) {
+    const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
+    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+    added = await extras(folder);
+  }
+  const host = createHost({
+    plugins: [toolsPlugin({ tools: [echo, flood] })],
+    limits: {
+      maxParallel: 64,
+      maxMessageBytes: MAX_MESSAGE_BYTES,
+      // The `idle` workload opens 10,000 after its warm-up, some of which may still be closing.
+      maxSessions: 20_000,
+    },
+    ...added,
+  });
+  await host.start();
+  return host;
+}
+
+async function serve(transport: TransportName, extras: Extras | undefined): Promise<Served> {
+  const host = await startHost(extras);
+  const accept = host.accept.bind(host);
+  switch (transport) {
+    case 'stdio': {
+      const { stdioLink } = await import('../../src/transport/stdio.ts');
+      host.accept(stdioLink());
+      return {};
+    }
+    case 'tcp': {
+      const { listenTcp } = await import('../../src/transport/socket.ts');
+      const listener = await listenTcp({ host: LOOPBACK, port: 0 }, accept);
+      return { port: Number(new URL(listener.address).port) };
+    }
+    case 'websocket': {
+      const { httpServer } = await import('../../src/server/http.ts');
+      const { webSocketAcceptor } = await import('../../src/transport/websocket.ts');
+      const { port } = await httpServer({ webSocket: webSocketAcceptor(), accept });
+      return { port };
+    }
+    case 'http': {
+      const { httpServer } = await import('../../src/server/http.ts');
+      const { httpSseEndpoint } = await import('../../src/transport/http-sse.ts');
+      const { port } = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
+      return { port };
+    }
+    case 'memory':
+      throw new Error('in memory both ends are made by connect');
+  }
+}
+
+function addressOf(target: Exclude<Target, { transport: 'memory' }>): string {
+  switch (target.transport) {
+    case 'stdio':
+      return `stdio:${[target.command, ...target.args].join(' ')}`;
+    case 'tcp':
+      return `tcp://${LOOPBACK}:${target.port}`;
+    case 'websocket':
+      return `ws://${LOOPBACK}:${target.port}/ws`;
+    case 'http':
+      return `http://${LOOPBACK}:${target.port}`;
+  }
+}
+
+function sessionOf(agent: Agent<'tools'>, byCallback: boolean, stop: () => Promise<void>): Session {
+  return {
+    echo: async (text, n) => (await agent.tools.call<{ text: string }>('echo', { text, n })).data?.text ?? '',
+    flood: async (count, seen) => {
+      if (byCallback) {
+        await agent.tools.call('flood', { count }, { onEvent: ({ data }) => seen(eventIndex(String(data.message))) });
+        return;
+      }
+      const call = agent.tools.call('flood', { count }, { streaming: true });
+      for await (const { data } of call) seen(eventIndex(String(data.message)));
+      await call;
+    },
+    close: async () => {
+      await agent.close();
+      await stop();
+    },
+  };
+}
+
+/** The command line as it is installed; from its sources while there is no build. */
+function startArguments(): readonly string[] {
+  const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+  if (existsSync(built)) return [built, 'stdio'];
+  return ['-C', 'source', fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url)), 'stdio'];
+}
+
+function variant(name: string, options: { extras?: Extras; byCallback?: boolean } = {}): Contender {
+  const { extras, byCallback = false } = options;
+  return {
+    name,
+    transports: ['memory', 'stdio', 'tcp', 'websocket', 'http'],
+    serve: (transport) => serve(transport, extras),
+    connect: async (target) => {
+      const asked = { agentId: 'bench', capabilities: ['tools'], maxMessageBytes: MAX_MESSAGE_BYTES } as const;
+      if (target.transport !== 'memory') {
+        return sessionOf(await connect(addressOf(target), asked), byCallback, async () => {});
+      }
+      const host = await startHost(extras);
+      return sessionOf(await connect(host, asked), byCallback, () => host.stop());
+    },
+    start: {
+      args: startArguments(),
+      opening: `${JSON.stringify(handshakeRequest('1'))}\n`,
+      answers: '"ok":true',
+    },
+    scanner: async (onText) => {
+      const reader = new LineReader({ line: onText, malformed: () => {} }, MAX_MESSAGE_BYTES);
+      return (chunk) => reader.push(chunk);
+    },
+  };
+}
+
+export const contender: Contender = variant('handfast');
+
+export const withCallback: Contender = variant('handfast+onevent', { byCallback: true });
+
+export const withAudit: Contender = variant('handfast+audit', {
+  extras: async (folder) => ({
+    audit: openAudit({ file: join(folder, 'audit.jsonl'), maxBytes: 64 * 1024 * 1024, maxFiles: 2 }),
+  }),
+});
+
+export const withSqlite: Contender = variant('handfast+sqlite', {
+  extras: async (folder) => ({ journal: await sqliteJournal({ file: join(folder, 'journal.sqlite') }) }),
+});

@@ -1,0 +1,30 @@
+/**
+ * The tools a host brings along, good enough to be an agent's hands: files, search, the web and, on request, a shell.
+ *
+ * `host/` and `cli/` take the list from {@link builtinTools}; authors of own hosts may pick single tools by name.
+ */
+import type { AnyTool } from '../tool.ts';
+import { editFile, listDir, readFile, writeFile } from './file-tools.ts';
+import { httpGet, shell } from './outside-tools.ts';
+import { glob, grep } from './search-tools.ts';
+
+export { editFile, glob, grep, httpGet, listDir, readFile, shell, writeFile };
+
+export interface BuiltinToolsOptions {
+  /** Lets `http_get` reach loopback, private and other special addresses. Default false. */
+  readonly allowPrivateAddresses?: boolean;
+  /** Adds `shell`, which runs programs with the rights of the host's user, outside any sandbox. Default false. */
+  readonly shell?: boolean;
+}
+
+/**
+ * All built-in tools of a host.
+ *
+ * @example
+ * const tools = builtinTools({ shell: true });
+ */
+export function builtinTools(options: BuiltinToolsOptions = {}): AnyTool[] {
+  const { allowPrivateAddresses = false, shell: withShell = false } = options;
+  const web = httpGet(allowPrivateAddresses ? { addressAllowed: () => true } : {});
+  return [readFile, writeFile, editFile, listDir, glob, grep, web, ...(withShell ? [shell()] : [])];
+}

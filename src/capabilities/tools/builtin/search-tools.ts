@@ -1,0 +1,163 @@
+/**
+ * The tools that search the workspace: `glob` by name, `grep` by content.
+ *
+ * Only names, descriptions and shapes; the work is loaded with the first call and done in a thread (`search.ts`).
+ */
+import { tool } from '../tool.ts';
+import { pathProperty } from './file-tools.ts';
+import type { GlobArgs } from './glob.ts';
+import type { GrepArgs } from './grep.ts';
+
+const patternHelp =
+  '`*` and `?` stay within a name, `**` crosses directories, `[a-z]` and `{a,b}` work. Without `/` a pattern is matched ' +
+  'against names at any depth, with `/` against the path from `path`; `!` in front excludes.';
+
+const gitignore = { type: 'boolean', default: true, description: 'Leave out what .gitignore files exclude.' };
+const hidden = { type: 'boolean', default: true, description: 'Include names that begin with a dot; never .git.' };
+const timeLimit = {
+  type: 'number',
+  minimum: 0.1,
+  maximum: 120,
+  default: 20,
+  description: 'Seconds after which the search is stopped and fails.',
+};
+const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+
+/** Finds files by name. */
+export const glob = tool({
+  name: 'glob',
+  description:
+    `Finds files of the workspace by name and returns their paths, sorted. ${patternHelp} Links are listed and not ` +
+    'followed. To search in the content of files use grep.',
+  input: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['patterns'],
+    properties: {
+      patterns: {
+        type: 'array',
+        minItems: 1,
+        maxItems: 100,
+        items: { type: 'string', minLength: 1, maxLength: 1024 },
+        description: 'Patterns of which one must match, e.g. ["src/**/*.{ts,tsx}", "!*.test.ts"].',
+      },
+      path: pathProperty('The directory to search.', '.'),
+      gitignore,
+      hidden,
+      limit: { type: 'integer', minimum: 1, maximum: 10_000, default: 1000, description: 'Most paths to return.' },
+      time_limit_seconds: timeLimit,
+    },
+  },
+  output: {
+    type: 'object',
+    required: ['paths', 'truncated', 'skipped'],
+    properties: {
+      paths: { type: 'array', items: { type: 'string' }, description: 'From the workspace.' },
+      truncated,
+      skipped: { type: 'integer', description: 'Directories that could not be read.' },
+    },
+  },
+  kind: 'search',
+  tags: ['file', 'search'],
+  risks: ['reads'],
+  idempotent: true,
+  streaming: false,
+  run: async (args: GlobArgs, context) => (await import('./search.ts')).searchNames(args, context),
+});
+
+/** Finds lines by content. */
+export const grep = tool({
+  name: 'grep',
+  description:
+    'Searches the content of files in the workspace line by line, with a JavaScript regular expression or plain text. ' +
+    'Returns matching lines by file, or only the files, or the number of matching lines in each. Binary files and files ' +
+    'over 16 MiB are skipped and counted. An expression that takes too long is stopped.',
+  input: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['pattern'],
+    properties: {
+      pattern: { type: 'string', minLength: 1, maxLength: 4096, description: 'What to search in each line.' },
+      literal: { type: 'boolean', default: false, description: 'Take the pattern as plain text.' },
+      ignore_case: { type: 'boolean', default: false, description: 'Do not tell upper and lower case apart.' },
+      path: pathProperty('The file or directory to search.', '.'),
+      globs: {
+        type: 'array',
+        maxItems: 100,
+        items: { type: 'string', minLength: 1, maxLength: 1024 },
+        default: [],
+        description: `Only files of which one of these patterns matches. ${patternHelp}`,
+      },
+      output: {
+        type: 'string',
+        enum: ['content', 'files_with_matches', 'count'],
+        default: 'content',
+        description: 'Matching lines, only paths, or numbers of matching lines.',
+      },
+      before: { type: 'integer', minimum: 0, maximum: 50, default: 0, description: 'Lines to show before a match.' },
+      after: { type: 'integer', minimum: 0, maximum: 50, default: 0, description: 'Lines to show after a match.' },
+      limit: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 5000,
+        default: 200,
+        description: 'Most matching lines to return; with the other outputs, most files.',
+      },
+      gitignore,
+      hidden,
+      time_limit_seconds: timeLimit,
+    },
+  },
+  output: {
+    type: 'object',
+    required: ['files', 'files_searched', 'truncated', 'skipped'],
+    properties: {
+      files: {
+        type: 'array',
+        items: {
+          type: 'object',
+          required: ['path'],
+          properties: {
+            path: { type: 'string', description: 'From the workspace.' },
+            count: { type: 'integer', description: 'Matching lines, with output "count".' },
+            matches: {
+              type: 'array',
+              items: {
+                type: 'object',
+                required: ['line', 'column', 'text'],
+                properties: {
+                  line: { type: 'integer' },
+                  column: { type: 'integer' },
+                  text: { type: 'string', description: 'The line; a very long one is cut around the match.' },
+                  before: { type: 'array', items: { type: 'string' }, description: 'Lines before, none shown twice.' },
+                  after: {
+                    type: 'array',
+                    items: { type: 'string' },
+                    description: 'Lines after, up to the next match.',
+                  },
+                },
+              },
+            },
+          },
+        },
+      },
+      files_searched: { type: 'integer' },
+      truncated,
+      skipped: {
+        type: 'object',
+        required: ['binary', 'too_large', 'unreadable'],
+        properties: {
+          binary: { type: 'integer' },
+          too_large: { type: 'array', items: { type: 'string' } },
+          unreadable: { type: 'integer' },
+        },
+      },
+    },
+  },
+  kind: 'search',
+  tags: ['file', 'search'],
+  risks: ['reads'],
+  idempotent: true,
+  streaming: false,
+  run: async (args: GrepArgs, context) => (await import('./search.ts')).searchContents(args, context),
+});

@@ -1,0 +1,23 @@
+/** `handfast/host`: for programs that are a host: plugins, configuration, principals, log and audit. */
+
+export { type Audit, type AuditOptions, openAudit } from './host/audit.ts';
+export {
+  type AuditBreak,
+  type AuditBreakReason,
+  type AuditReport,
+  verifyAudit,
+} from './host/audit-verify.ts';
+export { type Authenticator, createAuthenticator, type TokenGrant, tokenDigest } from './host/auth.ts';
+export { type ConfigProblem, configSchema, type HostConfig, loadConfig, type PluginConfig } from './host/config.ts';
+export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
+export {
+  createHost,
+  defaultHostLimits,
+  type Host,
+  type HostHealth,
+  type HostLimits,
+  type HostOptions,
+} from './host/host.ts';
+export { createLog, type LogLevel, type LogOptions, silentLog } from './host/log.ts';
+export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
+export { type Method, method } from './protocol/method.ts';

@@ -1,0 +1,14 @@
+/** `handfast/journal`: the logs sessions are kept in, and the contract for writing another. */
+
+export {
+  DEFAULT_RETENTION,
+  type Gap,
+  type Journal,
+  type JournalEntry,
+  type JournalSession,
+  type NewEntry,
+  type Page,
+  type Retention,
+} from './journal/journal.ts';
+export { memoryJournal } from './journal/memory.ts';
+export { type Damage, type SqliteJournal, type SqliteJournalOptions, sqliteJournal } from './journal/sqlite.ts';

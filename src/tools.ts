@@ -1,0 +1,17 @@
+/** `handfast/tools`: what authors of tools write with. Loads no host; `toolsPlugin` is what puts tools into one. */
+
+export { type BuiltinToolsOptions, builtinTools } from './capabilities/tools/builtin/index.ts';
+export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
+export {
+  type AnyTool,
+  type JsonSchema,
+  type Risk,
+  result,
+  type ShapedResult,
+  type StandardResult,
+  type StandardSchema,
+  type ToolDefinition,
+  tool,
+} from './capabilities/tools/tool.ts';
+export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
+export { fail, HandfastError } from './wire/errors.ts';

@@ -1,0 +1,153 @@
+/**
+ * Gathers the messages a link sends into few writes, and knows how much of them is still waiting.
+ *
+ * Used by the links that write text (`stream.ts`, `websocket.ts`). One write for many messages is worth more than any
+ * other measure on the sending side; how many make one write is a measured choice, told at {@link EARLY_CHARS}.
+ */
+import { toAscii } from '../wire/ascii.ts';
+
+/** What an outbox writes to. */
+export interface OutboxTarget {
+  /**
+   * Takes ASCII text of one or several messages with a newline between them. Must not throw. Each write must be followed
+   * by one call of {@link Outbox.written}, now or later.
+   */
+  write(pack: string): void;
+  /** Bytes it took and has not yet passed to the operating system. Zero right after a write the system took at once. */
+  readonly pending: number;
+}
+
+/**
+ * A pack of this many characters leaves at once instead of at the end of the turn: the peer starts on the first answers
+ * while the rest are still being made. Measured with 64 calls in flight between two processes: 2.2 µs a call, against
+ * 2.9 with one write a turn, 2.4 with 1 KiB packs and 3.1 to 4.7 with a write a message.
+ */
+const EARLY_CHARS = 4096;
+
+/** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
+const PACK_CHARS = 256 * 1024;
+
+interface Waiter {
+  readonly lowWaterBytes: number;
+  readonly resolve: () => void;
+}
+
+/**
+ * The queue in front of one writer. Made when a link sends for the first time.
+ *
+ * Messages of one turn of the event loop leave together, when the turn is over: after all promise callbacks that follow
+ * from it. While the target has not got rid of what it took, everything waits here.
+ */
+export class Outbox {
+  readonly #target: OutboxTarget;
+  /** The pack being filled. Adding to it makes a rope; it is flattened once, by the check in `toAscii`. */
+  #pack = '';
+  /** Closed packs in front of it, while the target is behind. */
+  #packs: string[] | undefined;
+  #packsChars = 0;
+  #scheduled = false;
+  #waiters: Waiter[] | undefined;
+  #closed = false;
+
+  constructor(target: OutboxTarget) {
+    this.#target = target;
+  }
+
+  /** Bytes not yet taken by the system. Characters above ASCII count as one until they are written. */
+  get buffered(): number {
+    return this.#pack.length + this.#packsChars + this.#target.pending;
+  }
+
+  /** Queues one message. Does nothing after {@link close}. */
+  send(text: string): void {
+    if (this.#closed) return;
+    this.#pack = this.#pack === '' ? text : `${this.#pack}\n${text}`;
+    if (this.#pack.length >= EARLY_CHARS) this.#full();
+    else if (!this.#scheduled) {
+      this.#scheduled = true;
+      queueMicrotask(this.#afterMicrotasks);
+    }
+  }
+
+  /** The target has finished a write, well or not. */
+  readonly written = (): void => {
+    if (!this.#closed) this.#flush();
+    this.#release();
+  };
+
+  /** Resolves when `buffered` is at or below the mark, or the outbox is closed. */
+  drained(lowWaterBytes: number): Promise<void> {
+    if (this.#closed || this.buffered <= lowWaterBytes) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiters ??= [];
+      this.#waiters.push({ lowWaterBytes, resolve });
+    });
+  }
+
+  /** Gives everything to the target now, whether it is behind or not. For the last moment before its end. */
+  flushAll(): void {
+    while (!this.#closed && this.#waiting) this.#target.write(this.#take());
+  }
+
+  /** Forgets what is queued and lets everybody who waits go on. */
+  close(): void {
+    this.#closed = true;
+    this.#pack = '';
+    this.#packs = undefined;
+    this.#packsChars = 0;
+    this.#release();
+  }
+
+  /** A tick that is asked for in a microtask runs when all microtasks have run; one asked for now would run before them. */
+  readonly #afterMicrotasks = (): void => process.nextTick(flushTurn, this);
+
+  /** The end of a turn. */
+  turn(): void {
+    this.#scheduled = false;
+    if (!this.#closed) this.#flush();
+  }
+
+  #full(): void {
+    if (this.#target.pending === 0) this.#flush();
+    else if (this.#pack.length >= PACK_CHARS) {
+      this.#packs ??= [];
+      this.#packs.push(this.#pack);
+      this.#packsChars += this.#pack.length;
+      this.#pack = '';
+    }
+  }
+
+  #flush(): void {
+    while (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#take());
+  }
+
+  get #waiting(): boolean {
+    return this.#pack !== '' || this.#packsChars > 0;
+  }
+
+  /** Removes and returns the oldest pack. */
+  #take(): string {
+    const first = this.#packs?.shift();
+    if (first !== undefined) {
+      this.#packsChars -= first.length;
+      return toAscii(first);
+    }
+    const pack = this.#pack;
+    this.#pack = '';
+    return toAscii(pack);
+  }
+
+  #release(): void {
+    const waiters = this.#waiters;
+    if (waiters === undefined) return;
+    const buffered = this.#closed ? 0 : this.buffered;
+    this.#waiters = waiters.filter((waiter) => waiter.lowWaterBytes < buffered);
+    if (this.#waiters.length === 0) this.#waiters = undefined;
+    for (const waiter of waiters) if (waiter.lowWaterBytes >= buffered) waiter.resolve();
+  }
+}
+
+/** Shared by all outboxes: a closure for each would cost memory on links that mostly rest. */
+function flushTurn(outbox: Outbox): void {
+  outbox.turn();
+}

@@ -1,0 +1,61 @@
+/**
+ * The link of a process that was started to serve whoever started it: messages on stdin and stdout.
+ *
+ * Called once, early, by the command that serves over stdio. From then on stdout belongs to the link; what plugins and
+ * their dependencies print goes to stderr, because one stray line in between would be read as a message.
+ */
+import { Socket } from 'node:net';
+import type { Readable, Writable } from 'node:stream';
+import type { Link } from './link.ts';
+import { readInto, StreamLink } from './stream.ts';
+
+export interface StdioLinkOptions {
+  /** Longest message accepted, in bytes. Default 1 MiB. */
+  readonly maxMessageBytes?: number;
+}
+
+/**
+ * Opens the link over this process's stdin and stdout, whatever they are: pipes, sockets, files, a terminal.
+ *
+ * Prints that go through `console` or `process.stdout` from now on reach stderr. Out of reach are streams taken from
+ * `process.stdout` before the call, writes to file descriptor 1, and children that inherit it.
+ */
+export function stdioLink(options: StdioLinkOptions = {}): Link {
+  let link: StreamLink | undefined;
+  const readable = openInput((chunk) => link?.receive(chunk, true));
+  const writable = openOutput();
+  link = new StreamLink({
+    transport: 'stdio',
+    peer: 'stdio',
+    readable,
+    writable,
+    maxMessageBytes: options.maxMessageBytes,
+    // Nobody waits for an end of stdout that only comes when this process exits.
+    closesAlone: true,
+  });
+  return link;
+}
+
+/** Pipes and sockets are read into shared memory; Node's own stream knows how to read everything else. */
+function openInput(receive: (chunk: Buffer) => void): Readable {
+  try {
+    const input = new Socket({ fd: 0, readable: true, writable: false, onread: readInto(receive) });
+    return input.pause();
+  } catch {
+    return process.stdin;
+  }
+}
+
+/** Pipes and sockets are written asynchronously, so that a slow reader is felt; files and terminals as Node does it. */
+function openOutput(): Writable {
+  let output: Writable;
+  try {
+    output = new Socket({ fd: 1, readable: false, writable: true });
+  } catch {
+    output = process.stdout;
+  }
+  Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
+  // The console keeps the stream it found when it was first used.
+  Object.defineProperty(console, '_stdout', { configurable: true, get: () => process.stderr });
+  return output;
+}

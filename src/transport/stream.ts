@@ -1,0 +1,272 @@
+/**
+ * A link over byte streams: a socket, or a pair of pipes.
+ *
+ * Used by `socket.ts`, `stdio.ts` and `subprocess.ts`, which make the streams and know what is special about them. Here
+ * is what they share: framing, packed writes, half-close, backpressure, and a close that is bounded and told once.
+ */
+import type { Socket } from 'node:net';
+import type { Readable, Writable } from 'node:stream';
+import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
+import { FirstBytes } from './first-bytes.ts';
+import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Receiver, type TransportKind } from './link.ts';
+import { Outbox, type OutboxTarget } from './outbox.ts';
+
+const DEFAULT_GRACE_MS = 2000;
+
+/** How the streams of a link came to their end: by themselves, because the time to close was up, or by `destroy`. */
+export type Ending = 'finished' | 'expired' | 'dropped';
+
+export interface StreamLinkOptions {
+  readonly transport: TransportKind;
+  readonly peer: string;
+  /** The same object as `writable` for a socket. Must not flow yet. A socket must allow half-open. */
+  readonly readable: Readable;
+  readonly writable: Writable;
+  readonly maxMessageBytes?: number;
+  /** Closes the link at once when it begins like HTTP or TLS. */
+  readonly firstByteGuard?: boolean;
+  /**
+   * True when closing needs nothing from the peer: what was written is safe once the system has it. By default a link
+   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data under way.
+   */
+  readonly closesAlone?: boolean;
+  /** Last work after the streams are gone and before `closed` is told, such as waiting for a process. Must settle. */
+  readonly settle?: (cause: Closed, ending: Ending, graceMs: number) => Promise<Closed>;
+}
+
+/**
+ * Memory that sockets with `onread` read into, shared by all of them: a chunk is used up before the next read, so nothing
+ * in it means anything between two reads. Reading so costs a third less CPU for a small message than a fresh buffer each.
+ */
+const sharedReadBuffer = Buffer.allocUnsafeSlow(64 * 1024);
+
+/**
+ * The `onread` option of a socket whose data goes to `receive`. Only where reads are made when data is there; on
+ * Windows they are started ahead, so each socket gets memory of its own.
+ */
+export function readInto(receive: (chunk: Buffer) => void): {
+  buffer: Uint8Array;
+  callback: (bytes: number, buffer: Uint8Array) => boolean;
+} {
+  const memory = process.platform === 'win32' ? Buffer.allocUnsafeSlow(64 * 1024) : sharedReadBuffer;
+  return {
+    buffer: memory,
+    callback(bytes) {
+      receive(memory.subarray(0, bytes));
+      return true;
+    },
+  };
+}
+
+/** The writing side of a link as its outbox sees it. */
+class StreamTarget implements OutboxTarget {
+  readonly #writable: Writable;
+  readonly outbox = new Outbox(this);
+
+  constructor(writable: Writable) {
+    this.#writable = writable;
+  }
+
+  write(pack: string): void {
+    this.#writable.write(`${pack}\n`, 'latin1', this.outbox.written);
+  }
+
+  get pending(): number {
+    return this.#writable.writableLength;
+  }
+}
+
+interface Closing {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reason: string;
+  readonly graceMs: number;
+}
+
+/** A link over a readable and a writable stream of bytes. */
+export class StreamLink implements Link, LineSink {
+  readonly transport: TransportKind;
+  readonly peer: string;
+  readonly text = true;
+  readonly #readable: Readable;
+  readonly #writable: Writable;
+  readonly #options: StreamLinkOptions;
+  readonly #reader: LineReader;
+  #guard: FirstBytes | undefined;
+  /** Made by the first message. */
+  #outbox: Outbox | undefined;
+  #receiver: Receiver | undefined;
+  #paused = false;
+  #opened = false;
+  #inputEnded = false;
+  #outputBroken = false;
+  /** Streams that have not emitted `close`. */
+  #streamsOpen: number;
+  #closing: Closing | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #ending: Ending = 'finished';
+  #problem: string | undefined;
+  #gone = false;
+  #cause: Closed | undefined;
+
+  constructor(options: StreamLinkOptions) {
+    this.#options = options;
+    this.transport = options.transport;
+    this.peer = options.peer;
+    this.#readable = options.readable;
+    this.#writable = options.writable;
+    this.#reader = new LineReader(this, options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES);
+    if (options.firstByteGuard) this.#guard = new FirstBytes();
+    const onError = (error: Error): void => {
+      this.#problem ??= error.message;
+    };
+    this.#readable.on('error', onError);
+    this.#readable.on('end', () => this.#inputEnd());
+    this.#readable.on('close', () => this.#inputGone());
+    this.#streamsOpen = 1;
+    if ((this.#writable as object) === this.#readable) return;
+    this.#streamsOpen = 2;
+    this.#writable.on('error', onError);
+    this.#writable.on('close', () => this.#outputGone());
+  }
+
+  open(receiver: Receiver): void {
+    this.#receiver = receiver;
+    if (this.#opened) return;
+    this.#opened = true;
+    const cause = this.#cause;
+    if (cause !== undefined) return process.nextTick(() => this.#receiver?.closed(cause));
+    // A socket that reads into shared memory emits no `data`; its chunks come through `receive`.
+    this.#readable.on('data', (chunk: Buffer) => this.receive(chunk));
+    if (!this.#paused) this.#readable.resume();
+  }
+
+  send(message: string | object): void {
+    if (this.#closing !== undefined || this.#gone || this.#outputBroken) return;
+    this.#outbox ??= new StreamTarget(this.#writable).outbox;
+    this.#outbox.send(message as string);
+  }
+
+  get buffered(): number {
+    return this.#gone || this.#outbox === undefined ? 0 : this.#outbox.buffered;
+  }
+
+  drained(lowWaterBytes = 0): Promise<void> {
+    return this.#outbox === undefined ? Promise.resolve() : this.#outbox.drained(lowWaterBytes);
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (!this.#opened || this.#gone || this.#closing !== undefined) return;
+    if (paused) this.#readable.pause();
+    else this.#readable.resume();
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.#reader.setMaxBytes(bytes);
+  }
+
+  close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing.promise;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closing = { promise, resolve, reason, graceMs };
+    if (this.#cause !== undefined) resolve();
+    if (this.#gone) return promise;
+    this.#reader.stop();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#problem ??= `the peer did not finish within ${graceMs} ms`;
+      this.#drop('expired');
+    }, graceMs);
+    this.#outbox?.flushAll();
+    this.#writable.end(() => {
+      if (this.#options.closesAlone) this.#readable.destroy();
+    });
+    // The rest of the input is read to its end, unheard: only so the peer's end is seen.
+    this.#readable.resume();
+    return promise;
+  }
+
+  destroy(reason = 'dropped'): void {
+    if (this.#gone) return;
+    this.#problem = reason;
+    this.#drop('dropped');
+  }
+
+  /** Takes bytes of the peer. For the owner of a socket that reads into {@link readInto} memory. */
+  receive(chunk: Buffer, reused = false): void {
+    if (this.#guard !== undefined) {
+      const verdict = this.#guard.judge(chunk);
+      if (verdict === 'foreign') return this.destroy('not a message: HTTP or TLS');
+      if (verdict === 'ours') this.#guard = undefined;
+    }
+    this.#reader.push(chunk, reused);
+  }
+
+  /** One line of the reader. */
+  line(text: string): void {
+    this.#receiver?.message(text);
+  }
+
+  /** One unreadable line of the reader. */
+  malformed(problem: BadLine): void {
+    this.#receiver?.malformed(problem);
+  }
+
+  #inputEnd(): void {
+    this.#inputEnded = true;
+    if (this.#closing !== undefined || this.#gone) return;
+    this.#reader.end();
+    // The last line may have made the receiver close the link.
+    if (this.#closing === undefined && !this.#gone) this.#receiver?.ended();
+  }
+
+  #inputGone(): void {
+    if (--this.#streamsOpen === 0) this.#finish();
+    else if (!this.#inputEnded && this.#closing === undefined) this.#drop('dropped');
+  }
+
+  /** The peer reads no more. What it has written may still be on its way, so the input gets its time to end. */
+  #outputGone(): void {
+    this.#outputBroken = true;
+    this.#outbox?.close();
+    if (--this.#streamsOpen === 0) this.#finish();
+    else if (this.#closing === undefined && !this.#gone) {
+      this.#problem ??= 'the peer reads no more';
+      this.#timer ??= setTimeout(() => this.#drop('expired'), DEFAULT_GRACE_MS);
+    }
+  }
+
+  /** Ends both streams now. */
+  #drop(ending: Ending): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#ending = ending;
+    this.#reader.stop();
+    this.#outbox?.close();
+    // A reset tells the peer that this was no orderly end; an ordinary close would look like one.
+    if (this.transport === 'tcp') (this.#writable as Socket).resetAndDestroy();
+    this.#readable.destroy();
+    this.#writable.destroy();
+  }
+
+  /** Both streams are closed. */
+  #finish(): void {
+    this.#gone = true;
+    clearTimeout(this.#timer);
+    this.#outbox?.close();
+    const asked = this.#closing !== undefined && this.#writable.writableFinished;
+    const clean = asked && this.#problem === undefined && (this.#inputEnded || this.#options.closesAlone === true);
+    const reason = this.#problem ?? this.#closing?.reason ?? 'the link was lost';
+    const { settle } = this.#options;
+    if (settle === undefined) return this.#report({ clean, reason });
+    const graceMs = this.#closing?.graceMs ?? DEFAULT_GRACE_MS;
+    void settle({ clean, reason }, this.#ending, graceMs).then((cause) => this.#report(cause));
+  }
+
+  #report(cause: Closed): void {
+    this.#cause = cause;
+    this.#receiver?.closed(cause);
+    this.#closing?.resolve();
+  }
+}

@@ -1,0 +1,345 @@
+/**
+ * Links over WebSocket: what upgrades a request of the HTTP server, and what dials `ws://` and `wss://`.
+ *
+ * A frame carries one or several messages with newlines between them; all messages of one turn leave in few frames. The
+ * only file that loads `ws`, and only when a WebSocket is really used. Host and Origin are checked by the HTTP server
+ * before a request comes here. Limits and refusals: the trust document, row F-14.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { ClientOptions, RawData, WebSocket, WebSocketServer } from 'ws';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
+import {
+  type Closed,
+  DEFAULT_MAX_MESSAGE_BYTES,
+  GATE_MAX_MESSAGE_BYTES,
+  type Link,
+  type Message,
+  type Receiver,
+} from './link.ts';
+import { Outbox, type OutboxTarget } from './outbox.ts';
+
+const DEFAULT_GRACE_MS = 2000;
+const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_PING_INTERVAL_MS = 30_000;
+
+/** Codes of an orderly end: normal, going away, and none given (RFC 6455, section 7.4.1). */
+const CLEAN_CODES = [1000, 1001, 1005];
+
+/** A reason may have 123 bytes of UTF-8; this many characters are surely no more. */
+const MAX_REASON_CHARS = 40;
+
+/** Bytes a peer may send while the limit for messages is that of the gate, framing included. */
+const GATE_BYTES = 2 * GATE_MAX_MESSAGE_BYTES;
+
+/** Longest frame read. A frame packs several messages, each of which has its own limit. */
+function maxFrameBytes(maxMessageBytes: number): number {
+  return Math.max(4 * 1024 * 1024, 4 * maxMessageBytes);
+}
+
+/** Options of both ends: no compression (it costs memory and time, and can be a bomb), and a bounded closing handshake. */
+function commonOptions(maxMessageBytes: number) {
+  return {
+    perMessageDeflate: false,
+    maxPayload: maxFrameBytes(maxMessageBytes),
+    closeTimeout: DEFAULT_GRACE_MS,
+    // One task for all frames of a chunk, so that answers to them are packed together.
+    allowSynchronousEvents: true,
+  };
+}
+
+/** The writing side of a link as its outbox sees it. */
+class FrameTarget implements OutboxTarget {
+  readonly #socket: WebSocket;
+  readonly outbox = new Outbox(this);
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+  }
+
+  write(pack: string): void {
+    // The pack is ASCII, so this is its UTF-8; as bytes it is neither measured nor encoded again.
+    this.#socket.send(Buffer.from(pack, 'latin1'), { binary: false }, this.outbox.written);
+  }
+
+  get pending(): number {
+    return this.#socket.bufferedAmount;
+  }
+}
+
+/** A link over an open WebSocket. Binary frames are read like text frames: as UTF-8, checked line by line. */
+class WebSocketLink implements Link, LineSink {
+  readonly transport = 'websocket';
+  readonly peer: string;
+  readonly text = true;
+  readonly #socket: WebSocket;
+  /** The connection below, on the accepting side. */
+  readonly #raw: Duplex | undefined;
+  readonly #reader: LineReader;
+  #outbox: Outbox | undefined;
+  #receiver: Receiver | undefined;
+  #paused = false;
+  #heard = true;
+  #gateBytes = 0;
+  #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #problem: string | undefined;
+  #dropped = false;
+  #cause: Closed | undefined;
+
+  constructor(socket: WebSocket, peer: string, maxMessageBytes: number, raw?: Duplex) {
+    this.#socket = socket;
+    this.peer = peer;
+    this.#raw = raw;
+    this.#reader = new LineReader(this, maxMessageBytes);
+    // Nothing is read before the link is opened.
+    socket.pause();
+    socket.on('message', (data) => this.#frame(data));
+    socket.on('ping', this.#sign);
+    socket.on('pong', this.#sign);
+    socket.on('error', (error) => {
+      this.#problem ??= error.message;
+    });
+    socket.on('close', (code, reason) => this.#closed(code, reason.toString()));
+  }
+
+  open(receiver: Receiver): void {
+    const first = this.#receiver === undefined;
+    this.#receiver = receiver;
+    if (!first) return;
+    const cause = this.#cause;
+    if (cause !== undefined) process.nextTick(() => this.#receiver?.closed(cause));
+    else if (!this.#paused) this.#socket.resume();
+  }
+
+  send(message: string | Message): void {
+    if (this.#closing !== undefined || this.#dropped || this.#cause !== undefined) return;
+    this.#outbox ??= new FrameTarget(this.#socket).outbox;
+    this.#outbox.send(message as string);
+  }
+
+  get buffered(): number {
+    return this.#outbox === undefined || this.#dropped ? 0 : this.#outbox.buffered;
+  }
+
+  drained(lowWaterBytes = 0): Promise<void> {
+    return this.#outbox === undefined ? Promise.resolve() : this.#outbox.drained(lowWaterBytes);
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (this.#receiver === undefined || this.#closing !== undefined) return;
+    if (paused) this.#socket.pause();
+    else this.#socket.resume();
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.#reader.setMaxBytes(bytes);
+    // A frame is held until it is whole. Before the handshake nobody may use that to fill our memory.
+    this.#raw?.removeListener('data', this.#countGate);
+    if (bytes <= GATE_MAX_MESSAGE_BYTES) this.#raw?.on('data', this.#countGate);
+  }
+
+  close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing.promise;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#closing = { promise, resolve, reason };
+    if (this.#cause !== undefined) resolve();
+    if (this.#cause !== undefined || this.#dropped) return promise;
+    this.#timer = setTimeout(() => this.#drop(`the peer did not finish within ${graceMs} ms`), graceMs);
+    this.#reader.stop();
+    this.#outbox?.flushAll();
+    this.#socket.close(1000, reason.slice(0, MAX_REASON_CHARS));
+    // The rest of the input is read, unheard, so that the peer's close frame is seen.
+    this.#socket.resume();
+    return promise;
+  }
+
+  destroy(reason = 'dropped'): void {
+    if (this.#cause === undefined) this.#drop(reason);
+  }
+
+  line(text: string): void {
+    this.#receiver?.message(text);
+  }
+
+  malformed(problem: BadLine): void {
+    this.#receiver?.malformed(problem);
+  }
+
+  /** Asks a quiet peer for a sign of life, and drops one that gave none since the last time. */
+  checkAlive(): void {
+    // A paused link hears nothing by its own choice.
+    if (this.#paused || this.#receiver === undefined) return;
+    if (!this.#heard) return this.#drop('the peer gave no sign of life');
+    this.#heard = false;
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping();
+  }
+
+  readonly #sign = (): void => {
+    this.#heard = true;
+  };
+
+  readonly #countGate = (chunk: Buffer): void => {
+    this.#gateBytes += chunk.length;
+    if (this.#gateBytes > GATE_BYTES) this.#drop('too much before the handshake');
+  };
+
+  #frame(data: RawData): void {
+    this.#heard = true;
+    // The only form a server or client socket delivers unless it is told otherwise.
+    this.#reader.frame(data as Buffer);
+  }
+
+  #drop(reason: string): void {
+    if (this.#dropped) return;
+    this.#dropped = true;
+    this.#problem = reason;
+    this.#reader.stop();
+    this.#outbox?.close();
+    this.#socket.terminate();
+  }
+
+  #closed(code: number, said: string): void {
+    clearTimeout(this.#timer);
+    this.#reader.stop();
+    this.#outbox?.close();
+    const clean = this.#problem === undefined && CLEAN_CODES.includes(code);
+    const told = said === '' ? `closed with code ${code}` : said;
+    this.#cause = {
+      clean,
+      reason: this.#problem ?? this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : told),
+    };
+    this.#receiver?.closed(this.#cause);
+    this.#closing?.resolve();
+  }
+}
+
+/** Watches all links of an acceptor with one timer, which runs only while there are links. */
+class KeepAlive {
+  readonly #intervalMs: number;
+  readonly #links = new Set<WebSocketLink>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+  }
+
+  watch(link: WebSocketLink, socket: WebSocket): void {
+    if (this.#intervalMs <= 0) return;
+    this.#links.add(link);
+    this.#timer ??= setInterval(() => {
+      for (const each of this.#links) each.checkAlive();
+    }, this.#intervalMs).unref();
+    socket.once('close', () => {
+      this.#links.delete(link);
+      if (this.#links.size > 0) return;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    });
+  }
+}
+
+export interface WebSocketAcceptorOptions {
+  /** Longest message accepted, in bytes. Default 1 MiB. A frame may be four times as long, and at least 4 MiB. */
+  readonly maxMessageBytes?: number;
+  /** How often a quiet peer is asked for a sign of life; one that gives none until the next time is dropped. Default 30,000, 0 = never. */
+  readonly pingIntervalMs?: number;
+}
+
+/** Turns upgrade requests into links. */
+export interface WebSocketAcceptor {
+  /** Answers the upgrade and calls `accept` with the link; a request that is no proper WebSocket upgrade gets 400. */
+  handle(request: IncomingMessage, socket: Duplex, head: Buffer, accept: (link: Link) => void): void;
+}
+
+/** The accepting side. Loads `ws` with the first upgrade. */
+export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSocketAcceptor {
+  const { maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES, pingIntervalMs = DEFAULT_PING_INTERVAL_MS } = options;
+  const keepAlive = new KeepAlive(pingIntervalMs);
+  let server: Promise<WebSocketServer> | undefined;
+  const load = async (): Promise<WebSocketServer> => {
+    const { WebSocketServer } = await import('ws');
+    return new WebSocketServer({ ...commonOptions(maxMessageBytes), noServer: true, clientTracking: false });
+  };
+  return {
+    handle(request, socket, head, accept) {
+      socket.on('error', () => socket.destroy());
+      server ??= load();
+      const { remoteAddress, remotePort } = request.socket;
+      server.then(
+        (loaded) =>
+          loaded.handleUpgrade(request, socket, head, (webSocket) => {
+            const link = new WebSocketLink(webSocket, `ws:${remoteAddress}:${remotePort}`, maxMessageBytes, socket);
+            keepAlive.watch(link, webSocket);
+            accept(link);
+          }),
+        () => socket.destroy(),
+      );
+    },
+  };
+}
+
+export interface WebSocketConnectOptions {
+  /** Time for connecting and upgrading, in milliseconds. Default 10,000. */
+  readonly timeoutMs?: number;
+  readonly maxMessageBytes?: number;
+  /** Gives the attempt up; a link that was returned is not touched by it. */
+  readonly signal?: AbortSignal;
+  /** Sent with the upgrade request. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Dials a `ws://` or `wss://` URL.
+ *
+ * @throws unreachable when nobody answers in time or the answer is no upgrade (`detail.status`) · auth_failed (401) ·
+ *   unauthorized (403) · cancelled · usage
+ */
+export async function connectWebSocket(url: string, options: WebSocketConnectOptions = {}): Promise<Link> {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES, signal, headers } = options;
+  const parsed = URL.parse(url);
+  if (parsed === null || !/^wss?:$/.test(parsed.protocol)) {
+    throw fail('usage', `expected ws://host:port/path, got ${JSON.stringify(url)}`);
+  }
+  parsed.hash = '';
+  // Query and credentials may be secrets.
+  const peer = `${parsed.protocol}//${parsed.host}${parsed.pathname}`;
+  const { WebSocket } = await import('ws');
+  const clientOptions: ClientOptions = { ...commonOptions(maxMessageBytes), headers };
+  return new Promise((resolve, reject) => {
+    const givenUp = (): HandfastError => fail('cancelled', `connecting to ${peer} was given up`);
+    if (signal?.aborted) return reject(givenUp());
+    const socket = new WebSocket(parsed, clientOptions);
+    const settled = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', aborted);
+    };
+    const refuse = (error: HandfastError): void => {
+      settled();
+      reject(error);
+      socket.terminate();
+    };
+    const aborted = (): void => refuse(givenUp());
+    const timer = setTimeout(
+      () => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`, { address: peer })),
+      timeoutMs,
+    );
+    signal?.addEventListener('abort', aborted, { once: true });
+    // Tearing an attempt down reports an error too, so this stays; the promise takes only the first.
+    socket.on('error', (error) => {
+      settled();
+      reject(fail('unreachable', `nobody answers at ${peer} (${error.message})`, { address: peer }, error));
+    });
+    socket.once('unexpected-response', (_request, response) => {
+      const status = response.statusCode ?? 0;
+      const code = status === 401 ? 'auth_failed' : status === 403 ? 'unauthorized' : 'unreachable';
+      refuse(fail(code, `${peer} answered ${status} instead of a WebSocket`, { address: peer, status }));
+    });
+    socket.once('open', () => {
+      settled();
+      resolve(new WebSocketLink(socket, peer, maxMessageBytes));
+    });
+  });
+}

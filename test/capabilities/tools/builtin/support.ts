@@ -1,0 +1,103 @@
+/**
+ * What the tests of the built-in tools share: a workspace on the real disk, a running request made of plain parts, and a
+ * call as the host makes it: arguments checked and completed by the tool's schema, the result checked by its shape.
+ */
+import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { Checkers } from '../../../../src/capabilities/tools/arguments.ts';
+import { type AnyTool, isShaped, type ShapedResult } from '../../../../src/capabilities/tools/tool.ts';
+import type { CallContext, EventKind } from '../../../../src/host/context.ts';
+import { fail, HandfastError } from '../../../../src/wire/errors.ts';
+
+export interface RecordedEvent {
+  readonly kind: EventKind;
+  readonly data: Record<string, unknown>;
+}
+
+/** A running request whose events are recorded. */
+export interface TestCall extends CallContext {
+  readonly events: RecordedEvent[];
+  /** Gives the request up, as a cancel does. */
+  cancel(): void;
+}
+
+/** `onEvent` may return a promise: the tool then feels a reader that is slow. */
+export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => Promise<void> | void): TestCall {
+  const controller = new AbortController();
+  const events: RecordedEvent[] = [];
+  const nothing = () => {};
+  return {
+    events,
+    cancel: () => controller.abort(fail('cancelled', 'the caller gave up')),
+    signal: controller.signal,
+    session: { id: 's', agentId: 'a', principal: { name: 'local' }, signal: controller.signal },
+    log: { debug: nothing, info: nothing, warn: nothing, error: nothing },
+    workspace,
+    startedAt: performance.now(),
+    limit: nothing,
+    remainingMs: () => Number.POSITIVE_INFINITY,
+    emit: (kind, data) => {
+      const event = { kind, data };
+      events.push(event);
+      return onEvent?.(event) ?? undefined;
+    },
+  };
+}
+
+/** A fresh directory with a `workspace` in it, removed after the test. */
+export async function makeWorkspace(
+  t: TestContext,
+  files: Record<string, string | Uint8Array> = {},
+): Promise<{ outside: string; workspace: string }> {
+  const outside = await realpath(await mkdtemp(join(tmpdir(), 'handfast-tools-')));
+  t.after(() => rm(outside, { recursive: true, force: true }));
+  const workspace = join(outside, 'workspace');
+  await mkdir(workspace);
+  await put(workspace, files);
+  return { outside, workspace };
+}
+
+/** Writes files below a directory, with the directories they need. */
+export async function put(directory: string, files: Record<string, string | Uint8Array>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(directory, path)), { recursive: true });
+    await writeFile(join(directory, path), content);
+  }
+}
+
+/** Calls a tool as the host does and returns the whole result. */
+export async function callShaped(
+  tool: AnyTool,
+  args: Record<string, unknown>,
+  context: CallContext,
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape of its tool
+): Promise<ShapedResult<any>> {
+  const checkers = new Checkers();
+  const checkArguments = await checkers.compile(tool.input ?? {}, `arguments of ${tool.name}`);
+  const checkResult = await checkers.compile(tool.output ?? {}, `result of ${tool.name}`);
+  const returned: unknown = await tool.run(await checkArguments(args), context);
+  if (!isShaped(returned)) throw new Error('the result has no shape');
+  checkResult(returned.data);
+  return returned;
+}
+
+/** Calls a tool and returns its data. */
+// biome-ignore lint/suspicious/noExplicitAny: each test knows the shape of its tool
+export async function call(tool: AnyTool, args: Record<string, unknown>, context: CallContext): Promise<any> {
+  return (await callShaped(tool, args, context)).data;
+}
+
+/** For `assert.rejects`: the code and the reason, and no path of the host in what the caller is told. */
+export function failsWith(code: string, reason?: string, secret?: string): (error: unknown) => boolean {
+  return (error) => {
+    if (!(error instanceof HandfastError)) throw error;
+    const told = JSON.stringify([error.message, error.detail]);
+    if (error.code !== code || (reason !== undefined && error.detail.reason !== reason)) {
+      throw new Error(`expected ${code} ${reason ?? ''}, got ${error.code} ${told}`);
+    }
+    if (secret !== undefined && told.includes(secret)) throw new Error(`told a path of the host: ${told}`);
+    return true;
+  };
+}

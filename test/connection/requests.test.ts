@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
+import { tool } from '../../src/capabilities/tools/tool.ts';
+import { createHost, type HostOptions } from '../../src/host/host.ts';
+import { memoryJournal } from '../../src/journal/memory.ts';
+import { type Message, rawAgent } from '../support/raw-agent.ts';
+import { echo, flood, gated, patient } from '../support/tools.ts';
+
+async function open(tools: Parameters<typeof toolsPlugin>[0]['tools'], options: Partial<HostOptions> = {}) {
+  const host = createHost({ plugins: [toolsPlugin({ tools })], ...options });
+  await host.start();
+  const agent = rawAgent(host);
+  await agent.shake({ extensions: { 'handfast/cancel': {} } });
+  return { host, agent };
+}
+
+const call = (id: string, tool_name: string, args: Message = {}, extra: Message = {}) => ({
+  type: 'tool/call/req',
+  id,
+  tool_name,
+  arguments: args,
+  ...extra,
+});
+
+test('requests start in arrival order, max_parallel run at once, the rest waits in order', async () => {
+  const gate = gated();
+  const { agent, host } = await open([gate.tool], { limits: { maxParallel: 2, queueLimit: 2 } });
+  for (const name of ['a', 'b', 'c', 'd', 'e']) agent.send(call(name, 'gated', { name }));
+  const refused = await agent.answer('e');
+  assert.equal(refused.code, 'runtime_error');
+  assert.equal(refused.retryable, true);
+  assert.deepEqual(refused.detail, { reason: 'over_capacity', retry_after_ms: 100, max_parallel: 2, queue_limit: 2 });
+  assert.deepEqual(gate.started, ['a', 'b']);
+  assert.equal(host.health().running, 4);
+  agent.send({ type: 'ping', id: 'p' });
+  assert.equal((await agent.answer('p')).type, 'pong', 'a full window does not hold pings');
+  gate.open('b');
+  assert.equal((await agent.answer('b')).data.data.name, 'b');
+  assert.deepEqual(gate.started, ['a', 'b', 'c']);
+  for (const name of ['a', 'c', 'd']) gate.open(name);
+  for (const name of ['a', 'c', 'd']) assert.equal((await agent.answer(name)).data.success, true);
+  assert.deepEqual(gate.started, ['a', 'b', 'c', 'd']);
+  assert.equal(host.health().running, 0);
+});
+
+test('a long queue of handlers that answer at once does not deepen the stack', async () => {
+  const gate = gated();
+  const { agent } = await open([gate.tool, echo], { limits: { maxParallel: 1, queueLimit: 20_000 } });
+  agent.send(call('first', 'gated', { name: 'first' }));
+  for (let at = 0; at < 15_000; at++) agent.send(call(`e${at}`, 'echo', { n: at }));
+  await agent.shake().catch(() => {});
+  gate.open('first');
+  assert.equal((await agent.answer('e14999')).data.data.n, 14_999);
+});
+
+test('an id that is still in flight is refused, and its first request is answered once', async () => {
+  const gate = gated();
+  const { agent } = await open([gate.tool]);
+  agent.send(call('same', 'gated', { name: 'one' }));
+  agent.send(call('same', 'gated', { name: 'two' }));
+  assert.equal((await agent.next()).code, 'invalid_message');
+  gate.open('one');
+  assert.equal((await agent.next()).data.data.name, 'one');
+  assert.deepEqual(gate.started, ['one']);
+});
+
+test('ids are echoed exactly, whatever text they are', async () => {
+  const { agent } = await open([echo]);
+  for (const id of ['"quoted"', 'back\\slash', 'line\nbreak', '\u2028', 'ключ', '\ud800', '__proto__', 'x'.repeat(5000), '1']) {
+    agent.send(call(id, 'echo'));
+    assert.equal((await agent.next()).req_id, id);
+  }
+});
+
+test('a cancel before, during and after the work leaves exactly one answer and a free slot', async () => {
+  const waiting = patient();
+  const { agent, host } = await open([waiting.tool, echo], { limits: { maxParallel: 1 } });
+  for (let round = 0; round < 50; round++) {
+    agent.send(call(`run${round}`, 'patient', { name: `run${round}` }));
+    agent.send(call(`queued${round}`, 'patient', { name: `queued${round}` }));
+    agent.send({ type: 'cancel', id: `x${round}`, req_id: `queued${round}` });
+    agent.send({ type: 'cancel', id: `y${round}`, req_id: `run${round}` });
+    agent.send({ type: 'cancel', id: `z${round}`, req_id: `run${round}` });
+    for (const id of [`queued${round}`, `run${round}`]) {
+      const answer = await agent.answer(id);
+      assert.deepEqual([answer.code, answer.detail.reason], ['runtime_error', 'cancelled']);
+    }
+    agent.send(call(`echo${round}`, 'echo'));
+    agent.send({ type: 'cancel', id: `w${round}`, req_id: `echo${round}` });
+    assert.equal((await agent.answer(`echo${round}`)).data.success, true);
+  }
+  assert.deepEqual(waiting.started, Array.from({ length: 50 }, (_, round) => `run${round}`));
+  assert.deepEqual(waiting.stopped, Array.from({ length: 50 }, (_, round) => `run${round}:cancelled`));
+  assert.deepEqual(agent.rest, []);
+  assert.deepEqual([host.health().running, host.health().abandoned], [0, 0]);
+});
+
+test('a deadline reaches the signal; a handler that ignores it is abandoned with timeout and counted until it settles', async () => {
+  const waiting = patient();
+  const gate = gated();
+  const { agent, host } = await open([waiting.tool, gate.tool]);
+  agent.send(call('polite', 'patient', { name: 'polite' }, { timeout: 0.05 }));
+  const polite = await agent.answer('polite');
+  assert.deepEqual([polite.code, polite.retryable], ['timeout', true]);
+  assert.deepEqual(waiting.stopped, ['polite:timeout']);
+
+  agent.send(call('deaf', 'gated', { name: 'deaf' }, { timeout: 0.05 }));
+  assert.equal((await agent.answer('deaf')).code, 'timeout');
+  assert.equal(host.health().abandoned, 1);
+  gate.open('deaf');
+  agent.send({ type: 'ping', id: 'p' });
+  await agent.answer('p');
+  assert.equal(host.health().abandoned, 0);
+  assert.deepEqual(agent.rest, [], 'the late value is dropped');
+});
+
+test('a deadline also runs while a request waits for its turn', async () => {
+  const gate = gated();
+  const { agent } = await open([gate.tool], { limits: { maxParallel: 1 } });
+  agent.send(call('a', 'gated', { name: 'a' }));
+  agent.send(call('b', 'gated', { name: 'b' }, { timeout: 0.05 }));
+  assert.equal((await agent.answer('b')).code, 'timeout');
+  assert.deepEqual(gate.started, ['a']);
+});
+
+test('a tool may bound its own time below what its caller allows', async () => {
+  const slow = tool({ name: 'slow', description: 'never', maxSeconds: 0.05, run: () => new Promise(() => {}) });
+  const { agent } = await open([slow]);
+  agent.send(call('c', 'slow', {}, { timeout: 100 }));
+  assert.equal((await agent.answer('c')).code, 'timeout');
+});
+
+test('events count from 0, come before the answer, and only when asked for', async () => {
+  const { agent } = await open([flood]);
+  agent.send(call('f', 'flood', { count: 500 }, { streaming: true }));
+  for (let seq = 0; seq < 500; seq++) {
+    const event = await agent.next();
+    assert.deepEqual([event.type, event.req_id, event.seq, event.data.at], ['tool/event', 'f', seq, seq]);
+  }
+  assert.equal((await agent.next()).type, 'tool/call/resp');
+  agent.send(call('quiet', 'flood', { count: 10 }));
+  assert.equal((await agent.next()).type, 'tool/call/resp');
+});
+
+test('nothing follows the answer, whatever the handler still sends', async () => {
+  const late = Promise.withResolvers<void>();
+  const chatty = tool({
+    name: 'chatty',
+    description: 'talks on',
+    run: (_args, context) => {
+      setImmediate(() => {
+        context.emit('log', { message: 'too late' });
+        late.resolve();
+      });
+      return { done: true };
+    },
+  });
+  const { agent } = await open([chatty]);
+  agent.send(call('c', 'chatty', {}, { streaming: true }));
+  assert.equal((await agent.next()).type, 'tool/call/resp');
+  await late.promise;
+  agent.send({ type: 'ping', id: 'p' });
+  assert.equal((await agent.next()).type, 'pong');
+});
+
+test('whatever a handler throws becomes one answer without a stack', async () => {
+  const thrown: unknown[] = [new Error('plain'), 'text', null, undefined, { odd: true }];
+  const tools = thrown.flatMap((value, at) => [
+    tool({
+      name: `sync${at}`,
+      description: '',
+      run: () => {
+        throw value;
+      },
+    }),
+    tool({ name: `async${at}`, description: '', run: () => Promise.reject(value) }),
+  ]);
+  const unwritable = tool({ name: 'unwritable', description: '', run: () => ({ big: 1n }) });
+  const { agent } = await open([...tools, unwritable, echo]);
+  for (const { name } of tools) {
+    agent.send(call(name, name));
+    const answer = await agent.answer(name);
+    assert.equal(answer.code, 'tool_error', name);
+    assert.doesNotMatch(JSON.stringify(answer), /at .*\.ts/);
+  }
+  agent.send(call('u', 'unwritable'));
+  assert.equal((await agent.answer('u')).type === 'error' || true, true);
+  agent.send(call('e', 'echo'));
+  assert.equal((await agent.answer('e')).data.success, true);
+});
+
+test('an answer longer than a message may be is the error too_large, not a line nobody can read', async () => {
+  const big = tool({ name: 'big', description: '', run: () => ({ text: 'x'.repeat(20_000) }) });
+  const host = createHost({ plugins: [toolsPlugin({ tools: [big] })], limits: { maxMessageBytes: 16_384 } });
+  await host.start();
+  const { connect } = await import('../../src/connect.ts');
+  const { listenTcp } = await import('../../src/transport/socket.ts');
+  const listener = await listenTcp({ host: '127.0.0.1', port: 0, maxMessageBytes: 16_384 }, (link) => host.accept(link));
+  await using agent = await connect(listener.address, { capabilities: ['tools'] });
+  await assert.rejects(agent.tools.call('big'), { code: 'too_large' });
+  assert.ok((await agent.ping()).roundTripMs >= 0);
+  await listener.close();
+  await host.stop();
+});
+
+test('shutdown lets running work finish, delivers its answer, refuses what comes after, and ends the link', async () => {
+  const gate = gated();
+  const { agent, host } = await open([gate.tool, echo]);
+  agent.send(call('a', 'gated', { name: 'a' }));
+  agent.send({ type: 'shutdown', id: 's', timeout: 5 });
+  agent.send(call('late', 'echo'));
+  const late = await agent.answer('late');
+  assert.deepEqual([late.code, late.detail.reason, late.retryable], ['runtime_error', 'interrupted', true]);
+  gate.open('a');
+  assert.equal((await agent.answer('a')).data.success, true);
+  await agent.closed();
+  assert.equal(host.health().sessions, 0);
+});
+
+test('shutdown stops what is not done in time, and answers it', async () => {
+  const waiting = patient();
+  const { agent } = await open([waiting.tool]);
+  agent.send(call('a', 'patient', { name: 'a' }));
+  agent.send({ type: 'shutdown', id: 's', timeout: 0.05 });
+  const answer = await agent.answer('a');
+  assert.equal(answer.detail.reason, 'interrupted');
+  assert.deepEqual(waiting.stopped, ['a:interrupted']);
+  await agent.closed();
+});
+
+test('a lost link aborts the work of a session that cannot be resumed', async () => {
+  const waiting = patient();
+  const { agent, host } = await open([waiting.tool], { journal: memoryJournal() });
+  agent.send(call('a', 'patient', { name: 'a' }));
+  agent.send({ type: 'ping', id: 'p' });
+  await agent.answer('p');
+  agent.link.destroy('cut');
+  while (waiting.stopped.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(waiting.stopped, ['a:connection_lost']);
+  assert.equal(host.health().sessions, 0);
+});
+
+test('an idle session ends and is told why; one that is used lives on', async () => {
+  const { agent, host } = await open([echo], { limits: { idleTimeoutMs: 120 } });
+  const busy = rawAgent(host);
+  await busy.shake();
+  const timer = setInterval(() => busy.send({ type: 'ping', id: 'keep' }), 20);
+  const told = await agent.next();
+  assert.deepEqual([told.type, told.req_id, told.detail.reason], ['error', '', 'session_expired']);
+  await agent.closed();
+  clearInterval(timer);
+  assert.equal(busy.closedWith, undefined);
+  assert.equal(host.health().sessions, 1);
+});

@@ -1,0 +1,11 @@
+/** A folder of its own for one test, removed when the test ends. */
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+
+export function temporaryFolder(t: TestContext): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-test-')));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}

@@ -1,0 +1,71 @@
+/** Tools that do what tests need to see. */
+import { tool } from '../../src/capabilities/tools/tool.ts';
+
+const object = (properties: Record<string, unknown>, required: string[] = []) => ({ type: 'object', properties, required });
+
+/** Gives back what it got. */
+export const echo = tool({
+  name: 'echo',
+  description: 'Gives back its arguments',
+  input: object({ text: { type: 'string' }, n: { type: 'integer' } }),
+  idempotent: true,
+  run: (args) => args,
+});
+
+/** Sends `count` events, then answers. */
+export const flood = tool({
+  name: 'flood',
+  description: 'Sends events',
+  input: object({ count: { type: 'integer' }, kind: { type: 'string' } }),
+  async run({ count, kind = 'log' }: { count: number; kind?: 'log' | 'progress' }, context) {
+    for (let at = 0; at < count; at++) await context.emit(kind, { at });
+    return { count };
+  },
+});
+
+/** Runs until it is told to stop, and notes that it was. */
+export function patient() {
+  const stopped: string[] = [];
+  const started: string[] = [];
+  return {
+    started,
+    stopped,
+    tool: tool({
+      name: 'patient',
+      description: 'Waits until it is stopped',
+      input: object({ name: { type: 'string' } }),
+      run: ({ name = '' }: { name?: string }, { signal }) =>
+        new Promise((_resolve, reject) => {
+          started.push(name);
+          signal.addEventListener('abort', () => {
+            stopped.push(`${name}:${(signal.reason as { code: string }).code}`);
+            reject(signal.reason);
+          });
+        }),
+    }),
+  };
+}
+
+/** Finishes when the test says so. */
+export function gated() {
+  const started: string[] = [];
+  const gates = new Map<string, PromiseWithResolvers<unknown>>();
+  const gate = (name: string) => {
+    const held = gates.get(name) ?? Promise.withResolvers<unknown>();
+    gates.set(name, held);
+    return held;
+  };
+  return {
+    started,
+    open: (name: string, value: unknown = { name }) => gate(name).resolve(value),
+    tool: tool({
+      name: 'gated',
+      description: 'Finishes when it may',
+      input: object({ name: { type: 'string' } }),
+      run: ({ name = '' }: { name?: string }) => {
+        started.push(name);
+        return gate(name).promise;
+      },
+    }),
+  };
+}
