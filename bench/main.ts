@@ -31,7 +31,8 @@ function settingsOf(quick: boolean, rounds: string | undefined): RoundSettings {
     // Every sitting holds the same number of rounds.
     rounds: Math.ceil(wanted / sittings) * sittings,
     sittings,
-    durationMs: quick ? 150 : 600,
+    freshRounds: quick ? 1 : 3,
+    durationMs: quick ? 120 : 600,
     idleSessions: quick ? 2000 : 10_000,
   };
 }

@@ -84,7 +84,10 @@ export class Pair {
   async #end(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
+    // Cut off from here it exits in good order and takes its temporary files with it; by force only when it does not.
+    if (this.#child.connected) this.#child.disconnect();
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), 2000);
     await exited;
+    clearTimeout(timer);
   }
 }

@@ -15,6 +15,8 @@ export interface RoundSettings extends RunSettings {
   readonly rounds: number;
   /** How often all processes are started anew. */
   readonly sittings: number;
+  /** Rounds of workloads that start processes for every measurement. */
+  readonly freshRounds: number;
 }
 
 /** The samples of one heat: contender → kept round → measurement. A round that failed has none. */
@@ -78,7 +80,7 @@ async function runHeat(
   const thrownAway = workload.fresh ? 0 : 1;
   for (let round = -thrownAway; round < each; round++) {
     const kept = sitting * each + round;
-    if (round >= 0 && workload.maxRounds !== undefined && kept >= workload.maxRounds) return;
+    if (workload.fresh && kept >= settings.freshRounds) return;
     for (let turn = 0; turn < contenders.length; turn++) {
       const entry = contenders[(turn + round + thrownAway) % contenders.length] as Entry;
       if (result.failures.has(entry.name)) continue;

@@ -10,6 +10,7 @@ import { importsOf, root } from './rules/scan.ts';
 
 interface Manifest {
   readonly bin: Readonly<Record<string, string>>;
+  readonly scripts: Readonly<Record<string, string>>;
   readonly engines: { readonly node: string };
   readonly exports: Readonly<
     Record<string, { readonly source: string; readonly types: string; readonly default: string }>
@@ -48,4 +49,11 @@ test('the command checks the Node version the package asks for before it loads a
   assert.match(text, new RegExp(`\\b${oldest}\\b`));
   const atOnce = importsOf(text).filter(({ lazy, typeOnly }) => !lazy && !typeOnly);
   assert.deepEqual(atOnce, [], 'a static import is loaded, and fails on an older Node, before the check runs');
+});
+
+test('every file that an npm script runs exists', () => {
+  for (const [name, command] of Object.entries(manifest.scripts)) {
+    const files = [...command.matchAll(/[\w./-]+\/[\w-]+\.ts\b/g)].map(([file]) => file);
+    for (const file of files) assert.ok(existsSync(join(root, file)), `"${name}" runs ${file}`);
+  }
 });

@@ -29,7 +29,6 @@ export const idle: Workload = {
   lowerIsBetter: true,
   transports: ['tcp'],
   fresh: true,
-  maxRounds: 3,
   async run(bench, { idleSessions }) {
     await Promise.all((await openMany(bench, WARM_UP_SESSIONS)).map((session) => session.close()));
     const before = await bench.residentBytes();

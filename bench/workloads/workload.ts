@@ -31,10 +31,8 @@ export interface Workload {
   readonly transports: readonly TransportName[];
   /** Whom it is for; undefined = every contender of the transport. */
   readonly contenders?: readonly string[];
-  /** True when each measurement needs processes of its own. */
+  /** True when each measurement needs processes of its own; such a workload is measured in fewer rounds. */
   readonly fresh: boolean;
-  /** Measured at most this often, however many rounds there are. */
-  readonly maxRounds?: number;
   run(bench: Bench, settings: RunSettings): Promise<Measurement>;
 }
 

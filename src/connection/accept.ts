@@ -44,6 +44,23 @@ export interface GateLimits {
   readonly maxMessageBytes: number;
 }
 
+/** Counts the links of an address that have not shaken hands; `host/backoff.ts` is one. */
+export interface Origins {
+  /** False: drop this link unread. */
+  enter(origin: string): boolean;
+  leave(origin: string): void;
+}
+
+/** The address of a peer without its port; undefined for links that only this machine, or this process, can open. */
+export function originOf({ transport, peer }: Link): string | undefined {
+  if (transport !== 'tcp' && transport !== 'websocket' && transport !== 'http') return undefined;
+  return peer
+    .replace(/^\w+:\/\//, '')
+    .replace(/[/?#].*$/, '')
+    .replace(/:\d+$/, '')
+    .replace(/^\[|\]$/g, '');
+}
+
 /** Messages that came behind the handshake while it was still being decided. */
 const MOST_HELD = 256;
 
@@ -59,10 +76,14 @@ export class Gate implements Receiver {
   /** Messages answered so far without a handshake. */
   strikes = 0;
 
-  constructor(acceptor: Acceptor, link: Link, deadlineAt: number) {
+  /** Where the link comes from, for counting failures per address; undefined where guessing is no concern. */
+  readonly origin: string | undefined;
+
+  constructor(acceptor: Acceptor, link: Link, deadlineAt: number, origin: string | undefined) {
     this.#acceptor = acceptor;
     this.link = link;
     this.deadlineAt = deadlineAt;
+    this.origin = origin;
   }
 
   /** The handshake is being decided: what comes meanwhile waits. */
@@ -136,6 +157,7 @@ export class Gate implements Receiver {
   }
 
   #leave(): void {
+    if (this.#over) return;
     this.#over = true;
     this.#acceptor.left(this);
   }
@@ -151,9 +173,16 @@ export class Acceptor {
     (gate) => gate.refuse('handshake_timeout'),
   );
 
-  constructor(dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect }, limits: GateLimits) {
+  readonly #origins: Origins;
+
+  constructor(
+    dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect },
+    limits: GateLimits,
+    origins: Origins = { enter: () => true, leave() {} },
+  ) {
     this.#dialects = dialects;
     this.limits = limits;
+    this.#origins = origins;
   }
 
   /** Links that have not shaken hands yet. */
@@ -162,8 +191,14 @@ export class Acceptor {
   }
 
   accept(link: Link): void {
-    if (this.#pending.size >= this.limits.maxPending) return link.destroy('too many links before their handshake');
-    const gate = new Gate(this, link, performance.now() + this.limits.handshakeTimeoutMs);
+    const origin = originOf(link);
+    if (origin !== undefined && !this.#origins.enter(origin))
+      return link.destroy('too many failures from this address');
+    if (this.#pending.size >= this.limits.maxPending) {
+      if (origin !== undefined) this.#origins.leave(origin);
+      return link.destroy('too many links before their handshake');
+    }
+    const gate = new Gate(this, link, performance.now() + this.limits.handshakeTimeoutMs, origin);
     this.#pending.add(gate);
     this.#deadlines.watch(gate.deadlineAt);
     link.setMaxMessageBytes(Math.min(GATE_MAX_MESSAGE_BYTES, this.limits.maxMessageBytes));
@@ -177,6 +212,7 @@ export class Acceptor {
 
   left(gate: Gate): void {
     this.#pending.delete(gate);
+    if (gate.origin !== undefined) this.#origins.leave(gate.origin);
     if (this.#pending.size === 0) this.#deadlines.rest();
   }
 

@@ -31,14 +31,16 @@ const RETRY_AFTER_MS = 100;
 export class Requests {
   readonly #owner: RequestOwner;
   readonly limits: RequestLimits;
-  readonly #running = new Map<string, RunningRequest>();
+  /** Everything admitted and not yet answered, running or waiting, in arrival order. */
+  readonly #open = new Map<string, RunningRequest>();
+  #running = 0;
   #queue: RunningRequest[] = [];
   #queueHead = 0;
   #starting = false;
   #draining: { resolve: () => void; promise: Promise<void> } | undefined;
   #refusal: HandfastError | undefined;
   readonly #deadlines = new Deadlines<RunningRequest>(
-    () => [...this.#running.values(), ...this.#queue.slice(this.#queueHead)],
+    () => this.#open.values(),
     (request) => this.#stop(request, fail('timeout', 'the deadline passed before the work was done')),
   );
 
@@ -48,7 +50,7 @@ export class Requests {
   }
 
   get running(): number {
-    return this.#running.size;
+    return this.#running;
   }
 
   get waiting(): number {
@@ -57,15 +59,12 @@ export class Requests {
 
   /** Ids of everything not yet answered. */
   ids(): string[] {
-    return [...this.#running.keys(), ...this.#queue.slice(this.#queueHead).map((request) => request.id)];
+    return [...this.#open.keys()];
   }
 
   /** True while a request of this id has no answer yet. */
   has(id: string): boolean {
-    return (
-      this.#running.has(id) ||
-      (this.waiting > 0 && this.#queue.some((request, at) => at >= this.#queueHead && request.id === id))
-    );
+    return this.#open.has(id);
   }
 
   /** Takes a request in: runs it, queues it, or answers it with the reason it cannot. */
@@ -77,7 +76,7 @@ export class Requests {
       request.deadlineAt = now + limitMs;
       this.#deadlines.watch(request.deadlineAt);
     }
-    if (this.#running.size < this.limits.maxParallel) return this.#start(request, now);
+    if (this.#running < this.limits.maxParallel) return this.#start(request, now);
     if (this.waiting >= this.limits.queueLimit) {
       const detail = {
         retry_after_ms: RETRY_AFTER_MS,
@@ -90,6 +89,7 @@ export class Requests {
         fail('over_capacity', 'too many requests are running and waiting', detail),
       );
     }
+    this.#open.set(request.id, request);
     this.#queue.push(request);
   }
 
@@ -100,8 +100,7 @@ export class Requests {
 
   /** Gives a request up for its caller. False when it is unknown or answered already. */
   cancel(id: string): boolean {
-    const request =
-      this.#running.get(id) ?? this.#queue.find((queued, at) => at >= this.#queueHead && queued.id === id);
+    const request = this.#open.get(id);
     if (request === undefined) return false;
     this.#stop(request, fail('cancelled', 'the request was cancelled by its caller'));
     return true;
@@ -110,14 +109,14 @@ export class Requests {
   /** Refuses what comes from now on with `refusal` and resolves when everything admitted is answered. */
   drain(refusal: HandfastError): Promise<void> {
     this.#refusal ??= refusal;
-    if (this.#running.size === 0 && this.waiting === 0) return Promise.resolve();
+    if (this.#open.size === 0) return Promise.resolve();
     this.#draining ??= Promise.withResolvers<void>();
     return this.#draining.promise;
   }
 
   /** Resolves when nothing runs or waits; new requests are still taken. */
   idle(): Promise<void> {
-    if (this.#running.size === 0 && this.waiting === 0) return Promise.resolve();
+    if (this.#open.size === 0) return Promise.resolve();
     this.#draining ??= Promise.withResolvers<void>();
     return this.#draining.promise;
   }
@@ -125,15 +124,15 @@ export class Requests {
   /** Stops everything, answering each with `error`. */
   stopAll(error: HandfastError): void {
     this.#refusal ??= error;
-    const queued = this.#queue.slice(this.#queueHead);
     this.#queue = [];
     this.#queueHead = 0;
-    for (const request of [...queued, ...this.#running.values()]) this.#stop(request, error);
+    for (const request of [...this.#open.values()]) this.#stop(request, error);
     this.#deadlines.clear();
   }
 
   #start(request: RunningRequest, now: number): void {
-    this.#running.set(request.id, request);
+    this.#open.set(request.id, request);
+    this.#running++;
     request.startedAt = now;
     let outcome: object | Promise<object>;
     try {
@@ -158,21 +157,23 @@ export class Requests {
   #stop(request: RunningRequest, error: HandfastError): void {
     request.abort(error);
     if (request.done) return;
-    if (this.#running.has(request.id)) this.#owner.abandoned(1, request);
+    if (request.startedAt > 0) this.#owner.abandoned(1, request);
     this.#answer(request, undefined, error);
   }
 
   #answer(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
-    if (!this.#running.delete(request.id)) {
+    this.#open.delete(request.id);
+    if (request.startedAt > 0) this.#running--;
+    else {
       const at = this.#queue.indexOf(request, this.#queueHead);
       if (at >= 0) this.#queue.splice(at, 1);
     }
     this.#owner.answer(request, reply, error);
     // A handler that answers at once comes back here from #start; the outer loop goes on, so the stack stays flat.
     if (!this.#starting) this.#startNext();
-    if (this.#running.size > 0) return;
+    if (this.#open.size > 0) return;
     this.#deadlines.rest();
-    if (this.#draining !== undefined && this.waiting === 0) {
+    if (this.#draining !== undefined) {
       this.#draining.resolve();
       this.#draining = undefined;
     }
@@ -180,7 +181,7 @@ export class Requests {
 
   #startNext(): void {
     this.#starting = true;
-    while (this.#queueHead < this.#queue.length && this.#running.size < this.limits.maxParallel) {
+    while (this.#queueHead < this.#queue.length && this.#running < this.limits.maxParallel) {
       const next = this.#queue[this.#queueHead++] as RunningRequest;
       if (this.#queueHead > 512 && this.#queueHead * 2 > this.#queue.length) {
         this.#queue = this.#queue.slice(this.#queueHead);

@@ -48,28 +48,11 @@ export interface Doorway {
   maxParallel(principal: Principal): number;
   resumeWindowMs: number;
   /** A handshake was decided; for the audit. */
-  shook(
-    gate: Gate,
-    request: HandshakeReq,
-    principal: Principal | undefined,
-    session: Session | undefined,
-    reason: string,
-  ): void;
+  shook(gate: Gate, principal: Principal | undefined, session: Session | undefined, reason: string): void;
 }
 
 /** Answers a peer gets without a handshake before its link is closed. */
 const MOST_STRIKES = 16;
-
-/** The address of a peer without its port, for the failure count; undefined where guessing is no concern. */
-export function remoteHost(gate: Gate): string | undefined {
-  const { transport, peer } = gate.link;
-  if (transport !== 'tcp' && transport !== 'websocket' && transport !== 'http') return undefined;
-  return peer
-    .replace(/^\w+:\/\//, '')
-    .replace(/[/?#].*$/, '')
-    .replace(/:\d+$/, '')
-    .replace(/^\[|\]$/g, '');
-}
 
 export class A2EDoor implements Dialect {
   readonly #host: Doorway;
@@ -147,14 +130,14 @@ export class A2EDoor implements Dialect {
     const host = this.#host;
     const policy = { available: host.offers(), allowed: principal.capabilities };
     const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
-    if (refused !== undefined) return this.#reject(gate, request, refused, principal, accepted);
+    if (refused !== undefined) return this.#reject(gate, request, refused, { principal, accepted });
     const extensions = new Set([...host.extensions].filter((name) => Object.hasOwn(asked, name)));
     let session: Session;
     try {
       session = host.open(request, principal, granted, extensions);
     } catch (error) {
       host.log.error('a handshake failed', { error });
-      return this.#reject(gate, request, 'server_error', principal);
+      return this.#reject(gate, request, 'server_error', { principal });
     }
     const agreed: Message = {};
     for (const name of extensions) agreed[name] = {};
@@ -167,7 +150,7 @@ export class A2EDoor implements Dialect {
       reason: '',
       ...(extensions.size > 0 && { extensions: agreed }),
     });
-    host.shook(gate, request, principal, session, '');
+    host.shook(gate, principal, session, '');
     gate.accept(session.connection);
   }
 
@@ -209,7 +192,7 @@ export class A2EDoor implements Dialect {
           reason: '',
           extensions: agreed,
         });
-        host.shook(gate, request, session.principal, session, 'resumed');
+        host.shook(gate, session.principal, session, 'resumed');
       },
       take: () => gate.accept(connection),
     };
@@ -220,25 +203,25 @@ export class A2EDoor implements Dialect {
   }
 
   #authFailed(gate: Gate, request: HandshakeReq): void {
-    const address = remoteHost(gate);
-    if (address === undefined) return this.#reject(gate, request, 'auth_failed');
-    const { delayMs, failures, report } = this.#host.backoff.failed(address);
-    if (report) this.#host.log.warn('wrong token', { address, failures });
-    if (delayMs === 0) return this.#reject(gate, request, 'auth_failed');
+    const { origin } = gate;
+    if (origin === undefined) return this.#reject(gate, request, 'auth_failed');
+    const { delayMs, failures, report } = this.#host.backoff.failed(origin);
+    if (report) this.#host.log.warn('a peer sent a wrong credential', { origin, failures });
+    if (delayMs === 0) return this.#reject(gate, request, 'auth_failed', { report });
     gate.hold();
-    setTimeout(() => this.#reject(gate, request, 'auth_failed'), delayMs).unref();
+    setTimeout(() => this.#reject(gate, request, 'auth_failed', { report }), delayMs).unref();
   }
 
   #reject(
     gate: Gate,
     request: HandshakeReq,
     reason: HandshakeReason,
-    principal?: Principal,
-    accepted: readonly object[] = [],
+    facts: { principal?: Principal; accepted?: readonly object[]; report?: boolean } = {},
   ): void {
+    const { principal, accepted = [], report = true } = facts;
     if (!gate.waiting) return;
     this.#answer(gate, request, { session_id: '', accepted_caps: accepted, max_parallel: 0, ok: false, reason });
-    this.#host.shook(gate, request, principal, undefined, reason);
+    if (report) this.#host.shook(gate, principal, undefined, reason);
     gate.refuse(reason);
   }
 

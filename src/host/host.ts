@@ -22,11 +22,12 @@ import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost } from '../session/session.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
+import type { AuditRecord } from './audit.ts';
 import { type Authenticator, createAuthenticator } from './auth.ts';
 import { FailureBackoff } from './backoff.ts';
 import { HostCall } from './call.ts';
 import type { Log } from './context.ts';
-import { A2EDoor, type Doorway, hostExtensions, remoteHost } from './handshake.ts';
+import { A2EDoor, type Doorway, hostExtensions } from './handshake.ts';
 import { journalReader } from './journal-reader.ts';
 import { silentLog } from './log.ts';
 import type { Plugin } from './plugin.ts';
@@ -63,24 +64,9 @@ export const defaultHostLimits: HostLimits = {
   shutdownMs: 10_000,
 };
 
-/** Gets one line per handled request; see `host/audit.ts`. */
+/** Gets one record per handled request; `openAudit` of `host/audit.ts` is one. */
 export interface AuditSink {
-  record(entry: AuditEntry): void;
-}
-
-export interface AuditEntry {
-  /** Epoch milliseconds. */
-  readonly time: number;
-  readonly session: string;
-  readonly principal: string;
-  readonly type: string;
-  readonly request_bytes: number;
-  readonly reply_bytes: number;
-  readonly duration_ms: number;
-  readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
-  readonly error_code?: string;
-  /** The tool, for `tool/call/req`. */
-  readonly tool?: string;
+  record(record: AuditRecord): void;
 }
 
 /** Keeps plugin state over restarts; `server/state-file.ts` keeps it in a file. */
@@ -132,8 +118,11 @@ export interface Host {
   start(): Promise<void>;
   /** Takes a link over: the agent at its other end may shake hands. */
   accept(link: Link): void;
-  /** Ends all sessions in good order and stops the plugins. Idempotent. */
-  stop(): Promise<void>;
+  /**
+   * Ends all sessions in good order and stops the plugins. Idempotent.
+   * @param graceMs time running work is granted; default `limits.shutdownMs`
+   */
+  stop(graceMs?: number): Promise<void>;
   health(): HostHealth;
   readonly sessions: Iterable<Session>;
 }
@@ -176,7 +165,11 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingLinks: maxPending } = this.limits;
-    this.#acceptor = new Acceptor({ ...options.dialects, a2e: new A2EDoor(this) }, { ...this.limits, maxPending });
+    this.#acceptor = new Acceptor(
+      { ...options.dialects, a2e: new A2EDoor(this) },
+      { ...this.limits, maxPending },
+      this.backoff,
+    );
     this.extensions = options.journal === undefined ? new Set([EXTENSION_CANCEL]) : hostExtensions;
     this.#journalRoute = journalReader({
       journal: options.journal,
@@ -215,16 +208,16 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     this.#acceptor.accept(link);
   }
 
-  stop(): Promise<void> {
-    this.#stopped ??= this.#stop();
+  stop(graceMs: number = this.limits.shutdownMs): Promise<void> {
+    this.#stopped ??= this.#stop(graceMs);
     return this.#stopped;
   }
 
-  async #stop(): Promise<void> {
+  async #stop(graceMs: number): Promise<void> {
     this.#state = 'stopping';
     this.#acceptor.close();
     const error = fail('interrupted', 'the host stopped before the work was done');
-    await Promise.all([...this.#registry].map((session) => session.drain(this.limits.shutdownMs, error)));
+    await Promise.all([...this.#registry].map((session) => session.drain(graceMs, error)));
     const states: Record<string, unknown> = {};
     for (const plugin of this.#plugins.toReversed()) {
       try {
@@ -302,19 +295,14 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     return session;
   }
 
-  shook(
-    gate: { link: Link },
-    _request: HandshakeReq,
-    principal: Principal | undefined,
-    session: Session | undefined,
-    reason: string,
-  ): void {
+  shook(gate: { link: Link }, principal: Principal | undefined, session: Session | undefined, reason: string): void {
     const { transport, peer } = gate.link;
     this.log.info('handshake', { transport, peer, principal: principal?.name, session: session?.id, reason });
     this.#options.audit?.record({
       time: this.#now(),
       session: session?.id ?? '',
       principal: principal?.name ?? '',
+      peer,
       type: 'handshake/req',
       request_bytes: 0,
       reply_bytes: 0,
@@ -437,6 +425,3 @@ const prefixes: ReadonlyMap<string, string> = new Map([
   ['multi_agent/', 'multi_agent'],
   ['planning/', 'planning'],
 ]);
-
-/** Re-exported for listeners that count links per address. */
-export { remoteHost };

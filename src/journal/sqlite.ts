@@ -61,7 +61,8 @@ export interface SqliteJournal extends Journal {
 
 /**
  * Opens or creates the journal in `file`. `append` resolves when its entries are synced to disk; all appends of one
- * turn of the event loop share one commit, and fail together with `disk_full` when there is no room for it.
+ * turn of the event loop share one commit, and fail together with `disk_full` when there is no room for it. Whoever does
+ * not wait for the promise must still handle its rejection.
  *
  * A commit that would hold over 4,096 entries or 4 MiB happens inside `append`, so memory is bounded and nothing is
  * refused for load. One process writes; others may read the file meanwhile. The lock ends with the process.

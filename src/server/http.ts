@@ -11,14 +11,10 @@ import type { Duplex } from 'node:stream';
 import { errorReply, type HttpReply, type HttpRoute, jsonReply, sendReply } from '../transport/http-exchange.ts';
 import type { HttpSseEndpoint } from '../transport/http-sse.ts';
 import type { Link, Listener } from '../transport/link.ts';
+import type { WebSocketAcceptor } from '../transport/websocket.ts';
 import { fail } from '../wire/errors.ts';
 import { type Guard, requestGuard } from './http-guard.ts';
 import { pathOf, Router } from './router.ts';
-
-/** What turns an upgraded socket into a link. */
-export interface WebSocketUpgrade {
-  handle(request: IncomingMessage, socket: Duplex, head: Buffer, accept: (link: Link) => void): void;
-}
 
 export interface HttpServerOptions {
   /** Address to bind. Default `127.0.0.1`. */
@@ -29,7 +25,7 @@ export interface HttpServerOptions {
   readonly endpoint?: HttpSseEndpoint;
   readonly routes?: readonly HttpRoute[];
   /** Serves upgrades of `/ws`; links go to `accept`. */
-  readonly webSocket?: WebSocketUpgrade;
+  readonly webSocket?: WebSocketAcceptor;
   readonly accept?: (link: Link) => void;
   /** Added to `{"status":"ok"}` of `GET /health`; anybody who reaches the port can read it. */
   readonly health?: () => Record<string, unknown>;
@@ -75,7 +71,7 @@ const UNREADABLE = errorReply(400, 'parse_error', 'this is not HTTP', ['Connecti
 const TOO_SLOW = errorReply(408, 'timeout', 'the request took too long', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
 
-/** Starts listening. Fails with `runtime_error` (`detail.errno`) when the address cannot be bound. */
+/** Starts listening. Fails with `runtime_error` (`detail.reason`: the system's code) when the address cannot be bound. */
 export async function httpServer(options: HttpServerOptions): Promise<HttpListener> {
   const { host = '127.0.0.1', headersTimeoutMs = 10_000, requestTimeoutMs = 30_000 } = options;
   const server = createServer({
@@ -100,19 +96,31 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   const { allowedHosts = [], allowedOrigins = [] } = options;
   port.open(requestGuard({ port: bound.port, host, allowedHosts, allowedOrigins }));
   return {
-    address: `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`,
+    address: `http://${reachable(host)}:${bound.port}`,
     port: bound.port,
     close: () => port.close(),
   };
 }
 
+/** What a client on this machine calls the server that was bound to `host`. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
 function listen(server: Server, port: number, host: string): Promise<{ port: number }> {
   return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      reject(fail('runtime_error', `cannot listen on ${host}:${port}: ${error.code}`, { errno: error.code }, error));
-    });
+    const refused = (error: NodeJS.ErrnoException): void => {
+      const address = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+      const why = error.code === 'EADDRINUSE' ? 'somebody else is listening there' : error.message;
+      reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
+    };
+    server.once('error', refused);
     server.listen(port, host, () => {
-      server.removeAllListeners('error');
+      server.removeListener('error', refused);
+      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      server.on('error', () => {});
       resolve({ port: (server.address() as AddressInfo).port });
     });
   });
@@ -155,7 +163,6 @@ class HttpPort {
 
   async #close(): Promise<void> {
     const { endpoint } = this.#options;
-    this.#server.closeIdleConnections();
     const sessionsGone = endpoint?.close();
     if (endpoint !== undefined && endpoint.size > 0) {
       // Sessions need new connections for what they send, so listening ends with the last of them.

@@ -138,8 +138,9 @@ export class Session implements ConnectionOwner, SessionView {
     let first = true;
     let at = after;
     for (;;) {
+      const written = connection.cursor;
       const page = await this.#journal?.read(this.id, at, REPLAY_PAGE);
-      if (epoch !== this.#epoch || this.#state !== 'open') return;
+      if (epoch !== this.#epoch || this.#state !== 'open') return void link.close('superseded');
       if (!steps.alive()) return this.linkLost({ clean: false, reason: 'the link ended during the replay' });
       if (first) steps.greet(page?.gap);
       else if (page?.gap !== undefined) {
@@ -152,7 +153,8 @@ export class Session implements ConnectionOwner, SessionView {
         at = entry.cursor;
         if (isOutgoing(entry)) link.send(link.text ? text(entry.body) : (value(entry.body) as Message));
       }
-      if (page === undefined || page.entries.length === 0 || at >= connection.cursor) break;
+      // Caught up when nothing was written since what was just read was asked for.
+      if (at >= connection.cursor || ((page?.entries.length ?? 0) === 0 && written === connection.cursor)) break;
       await link.drained();
     }
     steps.take();

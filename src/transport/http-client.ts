@@ -7,7 +7,7 @@
  *
  * @see the A2E wire reference, "HTTP + SSE"
  */
-import { fail } from '../wire/errors.ts';
+import { type ErrorName, fail } from '../wire/errors.ts';
 import { wireText } from './http-body.ts';
 import { EventStream } from './http-event-stream.ts';
 import { PostQueue } from './http-post-queue.ts';
@@ -39,8 +39,8 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
 }
 
 /**
- * Opens a link to the host at `url`. Fails with `unreachable`, `timeout`, `cancelled`, `unauthorized` (401, 403),
- * `over_capacity` (429, 503) or `usage` (not such an address).
+ * Opens a link to the host at `url`. Fails with `unreachable` (also when no answer comes in time), `cancelled`,
+ * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (not such an address).
  */
 export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
   const { timeoutMs = 10_000, signal } = options;
@@ -58,9 +58,9 @@ export async function connectHttp(url: string, options: ConnectHttpOptions = {})
   return link;
 }
 
-/** Waits until what the host sends has somewhere to go. Fails with `timeout`, `cancelled` or `unreachable`. */
+/** Waits until what the host sends has somewhere to go. Fails with `cancelled` or `unreachable`. */
 async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
-  const timer = setTimeout(() => link.destroy('timeout'), timeoutMs);
+  const timer = setTimeout(() => link.destroy(`no event stream in ${timeoutMs} ms`), timeoutMs);
   const abort = (): void => link.destroy('cancelled');
   signal?.addEventListener('abort', abort);
   if (signal?.aborted) abort();
@@ -69,9 +69,8 @@ async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: Abor
   signal?.removeEventListener('abort', abort);
   const reason = link.lostBecause;
   if (reason === undefined) return;
-  if (signal?.aborted) throw fail('cancelled', 'the connection was given up', {}, signal.reason);
-  if (reason === 'timeout') throw fail('timeout', `no event stream from ${link.peer} within ${timeoutMs} ms`);
-  throw fail('unreachable', `${link.peer}: ${reason}`);
+  if (signal?.aborted) throw fail('cancelled', `connecting to ${link.peer} was given up`);
+  throw fail('unreachable', `${link.peer}: ${reason}`, { address: link.peer });
 }
 
 interface HttpClientSession {
@@ -83,13 +82,18 @@ interface HttpClientSession {
 /** Ids go into a header, so they are held to what a header can carry. */
 const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
 
+/** Answers that say more than that this is no host. */
+const REFUSALS: Readonly<Record<number, ErrorName>> = {
+  401: 'auth_failed',
+  403: 'unauthorized',
+  429: 'over_capacity',
+  503: 'over_capacity',
+};
+
 function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClientSession {
-  if (status === 401 || status === 403) {
-    throw fail('unauthorized', `${target.origin} answered ${status}`, { http_status: status });
-  }
-  if (status === 429 || status === 503) {
-    throw fail('over_capacity', `${target.origin} answered ${status}`, { http_status: status });
-  }
+  const detail = { address: target.origin, status };
+  const refusal = REFUSALS[status];
+  if (refusal !== undefined) throw fail(refusal, `${target.origin} answered ${status}`, detail);
   let value: unknown;
   try {
     value = JSON.parse(body);
@@ -98,7 +102,7 @@ function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClient
   }
   const { session_id: id, lines } = (value ?? {}) as Record<string, unknown>;
   if (status < 200 || status > 299 || typeof id !== 'string' || !SESSION_ID.test(id)) {
-    throw fail('unreachable', `${target.origin} is no host of this binding`, { http_status: status });
+    throw fail('unreachable', `${target.origin} is no host of this binding`, detail);
   }
   return { id, extended: lines === true };
 }
@@ -132,7 +136,7 @@ class HttpClientLink implements Link {
       answerTimeoutMs: sendTimeoutMs,
       retryTotalMs: reconnectMs,
       now,
-      failed: (reason) => this.#finish({ clean: false, reason }),
+      failed: (reason) => this.destroy(reason),
     });
     this.#stream = new EventStream(
       {
@@ -149,7 +153,7 @@ class HttpClientLink implements Link {
         began: () => this.#ready.resolve(),
         message: (text: string) => this.#receiver?.message(text),
         malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
-        finished: (cause: Closed) => this.#finish(cause),
+        finished: (cause: Closed, held: boolean) => (held ? this.destroy(cause.reason) : this.#finish(cause)),
       },
     );
   }
@@ -195,8 +199,7 @@ class HttpClientLink implements Link {
   }
 
   close(reason = 'closed', graceMs = 2_000): Promise<void> {
-    if (this.#cause !== undefined) return this.#gone.promise;
-    this.#closing ??= this.#sayGoodbye(reason, graceMs);
+    this.#closing ??= this.#cause === undefined ? this.#sayGoodbye(reason, graceMs) : this.#gone.promise;
     return this.#closing;
   }
 
@@ -218,7 +221,7 @@ class HttpClientLink implements Link {
 
   /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
   async #sayGoodbye(reason: string, graceMs: number): Promise<void> {
-    const timer = setTimeout(() => this.destroy(`${reason} (the host did not take everything in time)`), graceMs);
+    const timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
     await this.#posts.drained(0);
     if (this.#cause === undefined) {
       // The host answers the DELETE by ending the stream, which would look like its own decision.

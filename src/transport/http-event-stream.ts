@@ -30,8 +30,8 @@ export interface StreamSink {
   began(): void;
   message(text: string): void;
   malformed(problem: Malformed): void;
-  /** Nothing more will come. Called at most once, last. */
-  finished(cause: Closed): void;
+  /** Nothing more will come. `held` = the host may still hold the session. Called at most once, last. */
+  finished(cause: Closed, held: boolean): void;
 }
 
 /** Until the server wishes otherwise. */
@@ -87,8 +87,8 @@ export class EventStream implements EventSink {
     if (this.#stopped) return;
     this.#seen(id);
     if (type === '' || type === 'message') this.#sink.message(data);
-    else if (type === 'gap') this.#finish(gapReason(data));
-    else if (type === 'end') this.#finish(endCause(data));
+    else if (type === 'gap') this.#giveUp(gapReason(data));
+    else if (type === 'end') this.#finish(endCause(data), false);
   }
 
   malformed(problem: Malformed, id: string): void {
@@ -129,13 +129,14 @@ export class EventStream implements EventSink {
     response.on('error', (error) => this.#lost(request, error.message));
     if (status !== 200) {
       response.resume();
-      if (status === 404 || status === 410) this.#finish('the host no longer knows this session');
-      else if (status === 408 || status === 429 || status >= 500) this.#lost(request, `the host answers ${status}`);
-      else this.#finish(`the host answered ${status} to the event stream`);
+      if (status === 404 || status === 410) {
+        this.#finish({ clean: false, reason: 'the host no longer knows this session' }, false);
+      } else if (status === 408 || status === 429 || status >= 500) this.#lost(request, `the host answers ${status}`);
+      else this.#giveUp(`the host answered ${status} to the event stream`);
       return;
     }
     if (!/^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')) {
-      this.#finish('what the host sends is no event stream');
+      this.#giveUp('what the host sends is no event stream');
       return;
     }
     this.#lostAt = undefined;
@@ -161,7 +162,7 @@ export class EventStream implements EventSink {
     this.#lostAt ??= now();
     const leftMs = this.#lostAt + reconnectMs - now();
     if (leftMs <= 0) {
-      this.#finish(`the event stream was lost: ${reason}`);
+      this.#giveUp(`the event stream was lost: ${reason}`);
       return;
     }
     const doubledMs = Math.min(LONGEST_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
@@ -170,10 +171,14 @@ export class EventStream implements EventSink {
     this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
   }
 
-  #finish(cause: Closed | string): void {
+  #giveUp(reason: string): void {
+    this.#finish({ clean: false, reason }, true);
+  }
+
+  #finish(cause: Closed, held: boolean): void {
     if (this.#stopped) return;
     this.stop();
-    this.#sink.finished(typeof cause === 'string' ? { clean: false, reason: cause } : cause);
+    this.#sink.finished(cause, held);
   }
 }
 

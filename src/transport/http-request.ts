@@ -88,8 +88,8 @@ export interface HttpAnswer {
 }
 
 /**
- * Sends a request without a body and reads the whole answer. Fails with `timeout` after `timeoutMs`, `cancelled` when
- * `signal` aborts, `unreachable` otherwise.
+ * Sends a request without a body and reads the whole answer. Fails with `cancelled` when `signal` aborts, `unreachable`
+ * otherwise, also after `timeoutMs`.
  */
 export function exchange(
   target: HttpTarget,
@@ -99,7 +99,8 @@ export function exchange(
 ): Promise<HttpAnswer> {
   const { timeoutMs, signal } = options;
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(fail('cancelled', 'given up before the request was sent', {}, signal.reason));
+    const givenUp = (): Error => fail('cancelled', `connecting to ${target.origin} was given up`);
+    if (signal?.aborted) return reject(givenUp());
     const request = target.begin(method, path, { ...options.headers, 'Content-Length': '0' });
     const settle = (act: () => void): void => {
       clearTimeout(timer);
@@ -111,13 +112,15 @@ export function exchange(
       request.destroy();
     };
     const timer = setTimeout(
-      () => stop(fail('timeout', `no answer from ${target.origin} within ${timeoutMs} ms`)),
+      () => stop(fail('unreachable', `no answer from ${target.origin} in ${timeoutMs} ms`, { address: target.origin })),
       timeoutMs,
     );
-    const abort = (): void => stop(fail('cancelled', 'the request was given up', {}, signal?.reason));
+    const abort = (): void => stop(givenUp());
     signal?.addEventListener('abort', abort, { once: true });
-    const unreachable = (error: Error): void =>
-      stop(fail('unreachable', `${target.origin}: ${error.message}`, {}, error));
+    const unreachable = (error: Error): void => {
+      const why = (error as NodeJS.ErrnoException).code ?? error.message;
+      stop(fail('unreachable', `nobody answers at ${target.origin} (${why})`, { address: target.origin }, error));
+    };
     request.on('error', unreachable);
     request.on('response', (response) => {
       const chunks: Buffer[] = [];

@@ -128,7 +128,8 @@ export class HttpSession implements Link {
     if (this.#closing !== undefined) return this.#closing.promise;
     if (this.#cause !== undefined) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(() => this.destroy(`${reason} (the reader did not take everything in time)`), graceMs);
+    const late = `the peer did not finish within ${graceMs} ms`;
+    const timer = setTimeout(() => this.destroy(late), graceMs);
     this.#closing = { reason, promise, resolve, timer };
     this.#endIfDelivered();
     return promise;

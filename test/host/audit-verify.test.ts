@@ -253,7 +253,7 @@ test('whatever single byte is changed, it shows', async (t) => {
         }
       },
     ),
-    { numRuns: 150 },
+    { numRuns: 60 },
   );
 });
 

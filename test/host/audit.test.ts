@@ -302,6 +302,24 @@ test('what no longer fits into the queue is dropped, counted, and told in the lo
   assert.equal((await verifyAudit(file)).ok, true);
 });
 
+test('what is no record is dropped and does not stop those behind it', async (t) => {
+  const file = join(temporaryFolder(t), 'audit.jsonl');
+  const audit = openAudit({ file, maxBytes: 65_536, maxFiles: 2 });
+  audit.record(record({ session: undefined as unknown as string }));
+  audit.record(record({ reply_bytes: 1n as unknown as number }));
+  await audit.flush();
+  audit.record(record());
+  await audit.close();
+  assert.deepEqual([audit.health.dropped, audit.health.failures], [2, 0]);
+  assert.deepEqual(
+    parsed(file).map(({ type, count }) => [type, count]),
+    [
+      ['audit/dropped', 2],
+      ['tool/call/req', undefined],
+    ],
+  );
+});
+
 test('after the close records are counted as dropped, and closing again is fine', async (t) => {
   const audit = openAudit({ file: join(temporaryFolder(t), 'audit.jsonl'), maxBytes: 65_536, maxFiles: 2 });
   await Promise.all([audit.close(), audit.close()]);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
-import { createHost, type HostOptions } from '../../src/host/host.ts';
+import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin } from '../../src/host/plugin.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { rawAgent } from '../support/raw-agent.ts';
@@ -10,9 +10,13 @@ import { echo } from '../support/tools.ts';
 
 const token = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest('s3cret')] }]);
 
+const hosts: Host[] = [];
+after(() => Promise.all(hosts.map((one) => one.stop(0))));
+
 async function host(options: Partial<HostOptions> = {}) {
   const made = createHost({ plugins: [toolsPlugin({ tools: [echo] })], ...options });
   await made.start();
+  hosts.push(made);
   return made;
 }
 
@@ -34,7 +38,11 @@ test('grants what is loaded, says why not for the rest, and leaves unknown names
   assert.equal(answer.version, '1.0');
   assert.match(answer.session_id, /^[0-9a-f]{32}$/);
   assert.deepEqual(answer.accepted_caps, [
-    { capability: 'tools', enabled: true, metadata: { tools: 1, name: 'tools', type: 'tools', priority: 0, exclusive: false } },
+    {
+      capability: 'tools',
+      enabled: true,
+      metadata: { tools: 1, name: 'tools', type: 'tools', priority: 0, exclusive: false },
+    },
     { capability: 'memory', enabled: false, metadata: { reason: 'no plugin loaded' } },
     { capability: 'skill', enabled: false, metadata: { reason: 'no plugin loaded' } },
   ]);
@@ -79,7 +87,14 @@ test('auth_failed: wrong tokens of every kind are refused, the link closes, and 
 });
 
 test('version_mismatch: either stamp of another major version, or no text, is refused', async () => {
-  for (const stamp of [{ a2e: '2.0' }, { version: '2.0' }, { a2e: 1 }, { a2e: '9.9' }, { a2e: '1.0', version: '2.0' }, { a2e: 'one' }]) {
+  for (const stamp of [
+    { a2e: '2.0' },
+    { version: '2.0' },
+    { a2e: 1 },
+    { a2e: '9.9' },
+    { a2e: '1.0', version: '2.0' },
+    { a2e: 'one' },
+  ]) {
     const agent = rawAgent(await host());
     agent.send({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'], ...stamp });
     const answer = await agent.answer('hs');
@@ -182,7 +197,9 @@ test('a second handshake changes nothing', async () => {
 test('extensions are granted only where asked for, and only known ones', async () => {
   const made = await host({ journal: memoryJournal() });
   const asking = rawAgent(made);
-  const answer = await asking.shake({ extensions: { 'handfast/cancel': {}, 'handfast/resume': {}, 'someone/else': {} } });
+  const answer = await asking.shake({
+    extensions: { 'handfast/cancel': {}, 'handfast/resume': {}, 'someone/else': {} },
+  });
   assert.deepEqual(Object.keys(answer.extensions).sort(), ['handfast/cancel', 'handfast/resume']);
   assert.equal(answer.extensions['handfast/resume'].window_ms, 60_000);
   const plain = rawAgent(made);

@@ -146,6 +146,8 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
 class FailingDatabase implements Database {
   readonly #db = new DatabaseSync(':memory:');
   runs = 0;
+  /** Rows taken from iterators. */
+  rowsRead = 0;
   failAt = Number.POSITIVE_INFINITY;
   errcode = 0;
 
@@ -175,8 +177,15 @@ class FailingDatabase implements Database {
       },
       get: (...values) => statement.get(...values),
       all: (...values) => statement.all(...values),
-      iterate: (...values) => statement.iterate(...values),
+      iterate: (...values) => this.#count(statement.iterate(...values)),
     };
+  }
+
+  *#count(rows: Iterable<unknown>): Iterable<unknown> {
+    for (const row of rows) {
+      this.rowsRead += 1;
+      yield row;
+    }
   }
 
   failNext(runs: number, errcode: number): void {
@@ -325,6 +334,17 @@ describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
     store.append('c', [big]);
     assert.ok(db.runs > runs);
     await turn();
+    await store.close();
+  });
+
+  it('reads no more for a follower than it may keep in memory, by count and by size', async () => {
+    const { db, store } = await prepared();
+    const large = (cursor: number) => ({ ...recognisable(cursor), body: 'x'.repeat(150_000) });
+    await store.append('large', [1, 2, 3, 4].map(large));
+    const items = store.follow('large', 0)[Symbol.asyncIterator]();
+    const before = db.rowsRead;
+    await items.next();
+    assert.equal(db.rowsRead - before, 2, 'two of them pass 256 KiB');
     await store.close();
   });
 

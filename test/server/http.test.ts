@@ -7,9 +7,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type HttpListener, type HttpServerOptions, httpServer, type WebSocketUpgrade } from '../../src/server/http.ts';
+import { type HttpListener, type HttpServerOptions, httpServer } from '../../src/server/http.ts';
 import { requestGuard } from '../../src/server/http-guard.ts';
 import { type HttpRoute, jsonReply, readBody, sendReply } from '../../src/transport/http-exchange.ts';
+import type { WebSocketAcceptor } from '../../src/transport/websocket.ts';
+import type { HandfastError } from '../../src/wire/errors.ts';
 import { ask, newSession, openStream, raw, serve, until, within } from '../transport/http-fixtures.ts';
 
 const TIMEOUT = { timeout: 30_000 };
@@ -184,7 +186,7 @@ describe('upgrades', TIMEOUT, () => {
     `GET ${path} HTTP/1.1\r\nHost: localhost:${port}\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n` +
     `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n${headers}\r\n`;
   const handled: string[] = [];
-  const webSocket: WebSocketUpgrade = {
+  const webSocket: WebSocketAcceptor = {
     handle(request, socket, head, accept) {
       handled.push(`${request.url} ${head.toString()}`);
       assert.equal(typeof accept, 'function');
@@ -504,7 +506,7 @@ describe('closing', TIMEOUT, () => {
 
   test('an upgraded connection is not waited for', async (t) => {
     const upgraded = Promise.withResolvers<void>();
-    const webSocket: WebSocketUpgrade = {
+    const webSocket: WebSocketAcceptor = {
       handle(_request, socket) {
         socket.on('data', (chunk) => socket.write(chunk));
         upgraded.resolve();
@@ -526,7 +528,7 @@ describe('closing', TIMEOUT, () => {
     const again: Promise<HttpListener> = httpServer({ port });
     await assert.rejects(
       again,
-      (error: Error & { detail?: { errno?: string } }) => error.detail?.errno === 'EADDRINUSE',
+      (error: HandfastError) => error.code === 'runtime_error' && error.detail.reason === 'EADDRINUSE',
     );
   });
 });

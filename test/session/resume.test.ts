@@ -1,19 +1,27 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
 import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
-import { createHost, type HostOptions } from '../../src/host/host.ts';
+import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
-import { type Message, RawAgent, rawAgent } from '../support/raw-agent.ts';
+import { type Message, type RawAgent, rawAgent } from '../support/raw-agent.ts';
 import { echo, flood, gated } from '../support/tools.ts';
 
 const RESUME = 'handfast/resume';
 
-async function host(options: Partial<HostOptions> = {}, tools: Parameters<typeof toolsPlugin>[0]['tools'] = [echo, flood]) {
+const hosts: Host[] = [];
+after(() => Promise.all(hosts.map((one) => one.stop(0))));
+
+async function host(
+  options: Partial<HostOptions> = {},
+  tools: Parameters<typeof toolsPlugin>[0]['tools'] = [echo, flood],
+) {
   const made = createHost({ plugins: [toolsPlugin({ tools })], journal: memoryJournal(), ...options });
   await made.start();
+  hosts.push(made);
   return made;
 }
 
@@ -117,7 +125,12 @@ test('racing links: one of them ends up with the session, and each answer is del
   const { session_id } = await shake(first);
   for (let round = 0; round < 50; round++) {
     const [left, right] = [rawAgent(made), rawAgent(made)];
-    const greet = { type: 'handshake/req', id: 'hs', agent_caps: ['tools'], extensions: { [RESUME]: { session_id, cursor: 0 } } };
+    const greet = {
+      type: 'handshake/req',
+      id: 'hs',
+      agent_caps: ['tools'],
+      extensions: { [RESUME]: { session_id, cursor: 0 } },
+    };
     left.send(greet);
     right.send(greet);
     await right.answer('hs');
@@ -152,7 +165,12 @@ test('a cursor that was never given out is refused', async () => {
   const { session_id } = await shake(first);
   for (const cursor of [-1, 0.5, 1e9, '0', null]) {
     const agent = rawAgent(made);
-    agent.send({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'], extensions: { [RESUME]: { session_id, cursor } } });
+    agent.send({
+      type: 'handshake/req',
+      id: 'hs',
+      agent_caps: ['tools'],
+      extensions: { [RESUME]: { session_id, cursor } },
+    });
     assert.equal((await agent.answer('hs')).code, 'invalid_message', String(cursor));
   }
 });
@@ -162,7 +180,7 @@ test('a session that no link comes back to expires', async () => {
   const first = rawAgent(made);
   const { session_id } = await shake(first);
   first.link.destroy('cut');
-  while (made.health().sessions > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (made.health().sessions > 0) await setTimeout(10);
   const second = rawAgent(made);
   assert.notEqual((await shake(second, {}, { session_id, cursor: 0 })).session_id, session_id);
 });
@@ -177,7 +195,7 @@ async function cuttable(options: Partial<HostOptions> = {}) {
     async run({ key, ms = 0 }: { key: string; ms?: number }, context) {
       runs.set(key, (runs.get(key) ?? 0) + 1);
       await context.emit('log', { key });
-      await new Promise((resolve) => setTimeout(resolve, ms));
+      await setTimeout(ms, undefined, { signal: context.signal });
       return { key };
     },
   });
@@ -210,7 +228,11 @@ test('our agent comes back by itself: with links cut all the time, every call is
   const cutting = setInterval(rig.cut, 15);
   const events = new Map<string, number>();
   const calls = Array.from({ length: 200 }, (_, at) =>
-    agent.tools.call('counted', { key: `k${at}`, ms: at % 7 }, { onEvent: ({ data }) => events.set(String(data.key), (events.get(String(data.key)) ?? 0) + 1) }),
+    agent.tools.call(
+      'counted',
+      { key: `k${at}`, ms: at % 7 },
+      { onEvent: ({ data }) => events.set(String(data.key), (events.get(String(data.key)) ?? 0) + 1) },
+    ),
   );
   const results = await Promise.all(calls);
   clearInterval(cutting);

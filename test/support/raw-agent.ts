@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import type { Host } from '../../src/host/host.ts';
-import { memoryPair } from '../../src/transport/memory.ts';
 import type { Closed, Link, Malformed } from '../../src/transport/link.ts';
+import { memoryPair } from '../../src/transport/memory.ts';
 
 export type Message = Record<string, any>;
 
@@ -70,7 +70,15 @@ export class RawAgent {
 
   /** Shakes hands and returns the answer. */
   async shake(body: Message = {}): Promise<Message> {
-    this.send({ type: 'handshake/req', id: 'hs', a2e: '1.0', agent_id: 'test', agent_caps: ['tools'], auth_token: '', ...body });
+    this.send({
+      type: 'handshake/req',
+      id: 'hs',
+      a2e: '1.0',
+      agent_id: 'test',
+      agent_caps: ['tools'],
+      auth_token: '',
+      ...body,
+    });
     return this.answer('hs');
   }
 
@@ -79,14 +87,17 @@ export class RawAgent {
   }
 
   async #until(done: () => boolean, what: string): Promise<void> {
-    const deadline = AbortSignal.timeout(PATIENCE_MS);
-    while (!done()) {
-      await new Promise<void>((resolve, reject) => {
-        const fail = () => reject(new Error(`waited too long for ${what}; got ${JSON.stringify(this.received)}`));
-        if (deadline.aborted) return fail();
-        deadline.addEventListener('abort', fail, { once: true });
-        this.#wake.push(resolve);
-      });
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(
+        () => reject(new Error(`waited too long for ${what}; got ${JSON.stringify(this.received)}`)),
+        PATIENCE_MS,
+      );
+    });
+    try {
+      while (!done()) await Promise.race([new Promise<void>((resolve) => this.#wake.push(resolve)), late]);
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -1,7 +1,11 @@
 /** Tools that do what tests need to see. */
 import { tool } from '../../src/capabilities/tools/tool.ts';
 
-const object = (properties: Record<string, unknown>, required: string[] = []) => ({ type: 'object', properties, required });
+const object = (properties: Record<string, unknown>, required: string[] = []) => ({
+  type: 'object',
+  properties,
+  required,
+});
 
 /** Gives back what it got. */
 export const echo = tool({

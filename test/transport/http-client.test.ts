@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { type ConnectHttpOptions, connectHttp } from '../../src/transport/http-client.ts';
 import { Recorder, Relay, serve, until, within } from './http-fixtures.ts';
@@ -156,7 +156,15 @@ describe('with our own server', TIMEOUT, () => {
   });
 
   test('a server that lost messages for good says so, and the link closes instead of going on with a hole', async (t) => {
-    const { plain, address } = await plainHost(t, () => {}, { session_id: 'abc', lines: true });
+    const requests: string[] = [];
+    const { plain, address } = await plainHost(
+      t,
+      ({ method, url, headers }, response) => {
+        requests.push(`${method} ${url} ${headers['x-session-end']}`);
+        response.end();
+      },
+      { session_id: 'abc', lines: true },
+    );
     const client = await open(t, address);
     plain.streams[0]!.end('id: 1\ndata: "1"\n\n');
     await until(() => plain.streams.length === 2, 'the stream was opened again');
@@ -164,6 +172,8 @@ describe('with our own server', TIMEOUT, () => {
     assert.deepEqual(await client.over, { clean: false, reason: 'messages 2 to 7 of this link are lost' });
     assert.deepEqual(client.messages, ['"1"']);
     assert.deepEqual(plain.lastEventIds, ['0', '1']);
+    await until(() => requests.length > 0, 'the host was told that the link is dropped');
+    assert.deepEqual(requests, ['DELETE /session abrupt']);
   });
 
   test('closing sends what is queued, and both sides end in good order', async (t) => {
@@ -358,6 +368,22 @@ describe('with a plain host of the binding', TIMEOUT, () => {
 });
 
 describe('connecting', TIMEOUT, () => {
+  test('an https address is spoken to in TLS', async (t) => {
+    const first = Promise.withResolvers<number>();
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', (chunk: Buffer) => {
+        first.resolve(chunk[0]!);
+        socket.destroy();
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    await assert.rejects(connectHttp(`https://127.0.0.1:${port}`), failsWith('unreachable'));
+    assert.equal(await within(first.promise, 'the first byte'), 0x16);
+  });
+
   test('fails with a code that says why, and leaves nothing open', async (t) => {
     let answer: (response: ServerResponse) => void = () => {};
     const server = createServer((_request, response) => answer(response)).listen(0, '127.0.0.1');
@@ -369,7 +395,7 @@ describe('connecting', TIMEOUT, () => {
       (response: ServerResponse) =>
         response.writeHead(code).end(body);
     const cases: [code: string, behaviour: (response: ServerResponse) => void][] = [
-      ['unauthorized', status(401)],
+      ['auth_failed', status(401)],
       ['unauthorized', status(403)],
       ['over_capacity', status(429)],
       ['over_capacity', status(503)],
@@ -379,7 +405,7 @@ describe('connecting', TIMEOUT, () => {
       ['unreachable', status(200, '{"session_id":"a\\r\\nb"}')],
       ['unreachable', status(200, 'x'.repeat(100_000))],
       ['unreachable', (response) => response.destroy()],
-      ['timeout', () => {}],
+      ['unreachable', () => {}],
     ];
     for (const [code, behaviour] of cases) {
       answer = behaviour;

@@ -3,6 +3,7 @@
  * what is refused, and what becomes of messages when streams come and go.
  */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import type { Link } from '../../src/transport/link.ts';
 import { ask, newSession, openStream, serve, until, within } from './http-fixtures.ts';
@@ -229,6 +230,24 @@ describe('backpressure', TIMEOUT, () => {
     peers[0]!.link.pause(false);
     assert.equal((await ask(listener.address, 'POST', '/send', plain(session), '{"n":2}')).status, 200);
     assert.deepEqual(peers[0]!.messages, ['{"n":2}']);
+  });
+
+  test('a body whose sender left while it was held is not delivered', async (t) => {
+    const { listener, peers } = await serve(t);
+    const session = await newSession(listener.address);
+    peers[0]!.link.pause(true);
+    const head = `POST /send HTTP/1.1\r\nHost: localhost:${listener.port}\r\nX-Session-Id: ${session}\r\n`;
+    const socket = connect(listener.port, '127.0.0.1');
+    socket.write(`${head}Content-Length: 3\r\n\r\n"a"`);
+    await ask(listener.address, 'GET', '/health');
+    socket.destroy();
+    // Another connection that was made later shows that the loss of this one has been noticed.
+    await ask(listener.address, 'GET', '/health');
+    const next = ask(listener.address, 'POST', '/send', plain(session), '"b"');
+    await ask(listener.address, 'GET', '/health');
+    peers[0]!.link.pause(false);
+    assert.equal((await next).status, 200);
+    assert.deepEqual(peers[0]!.messages, ['"b"']);
   });
 
   test('at most eight bodies of a session wait; one more is 429 at once', async (t) => {
