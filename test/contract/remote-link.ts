@@ -50,11 +50,13 @@ export class RemoteLink implements Link {
   #closing: Promise<void> | undefined;
   readonly #waiting = new Map<number, () => void>();
   #ids = 0;
+  #closed = false;
 
   constructor(control: Socket) {
     this.#control = control;
     createInterface({ input: control }).on('line', (line) => this.#heard(JSON.parse(line) as Report));
-    control.on('close', () => this.#settleAll());
+    control.on('end', () => control.end());
+    control.on('close', () => this.#lost());
   }
 
   open(receiver: Receiver): void {
@@ -121,12 +123,20 @@ export class RemoteLink implements Link {
       case 'ended':
         return this.#receiver?.ended();
       case 'closed':
+        this.#closed = true;
         return this.#receiver?.closed(report.cause);
       case 'done':
         this.buffered = report.buffered;
         this.#waiting.get(report.id)?.();
         this.#waiting.delete(report.id);
     }
+  }
+
+  /** The child is gone; when it was killed, it could not say so itself. */
+  #lost(): void {
+    this.#settleAll();
+    if (!this.#closed) this.#receiver?.closed({ clean: false, reason: 'the child is gone' });
+    this.#closed = true;
   }
 
   #settleAll(): void {

@@ -11,19 +11,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type HttpListener, type HttpServerOptions, httpServer } from '../../src/server/http.ts';
 import { type HttpSseEndpoint, type HttpSseOptions, httpSseEndpoint } from '../../src/transport/http-sse.ts';
 import type { Closed, Link, Malformed, Receiver } from '../../src/transport/link.ts';
+import { within } from '../contract/recorder.ts';
+
+export { within };
 
 /** Far above what any wait here takes; only there so that a lost wake-up fails instead of hanging. */
-export const WAIT_MS = 8_000;
-
-/** Fails when `promise` does not settle in time. */
-export async function within<T>(promise: Promise<T>, what: string, waitMs = WAIT_MS): Promise<T> {
-  const bound = new AbortController();
-  const late = delay(waitMs, undefined, { signal: bound.signal }).then(() => {
-    throw new Error(`waited ${waitMs} ms for ${what}`);
-  });
-  late.catch(() => {});
-  return Promise.race([promise, late]).finally(() => bound.abort());
-}
+const WAIT_MS = 8_000;
 
 /** Waits until `condition` holds, looking once a turn or so. */
 export async function until(condition: () => boolean, what: string): Promise<void> {

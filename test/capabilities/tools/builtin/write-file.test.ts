@@ -132,6 +132,7 @@ test('readers in another thread see whole versions only', async (t) => {
      parentPort.postMessage({ reads, torn });`,
     { eval: true, workerData: { path: join(workspace, 'f'), stop } },
   );
+  t.after(() => reader.terminate());
   const counted = new Promise<{ reads: number; torn: number }>((resolve, reject) => {
     reader.once('message', resolve);
     reader.once('error', reject);
