@@ -23,7 +23,8 @@ export interface Route {
 }
 
 /** What an address may look like; for messages and help texts. */
-export const ADDRESS_FORMS = 'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
+export const ADDRESS_FORMS =
+  'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
 
 /**
  * Parses an address. Throws `usage` for a form it does not know.

@@ -76,11 +76,13 @@ export class AgentSession implements ConnectionOwner {
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
   #state: AgentState = 'lost';
-  #closed = Promise.withResolvers<HandfastError | undefined>();
+  #closed: PromiseWithResolvers<HandfastError | undefined> | undefined;
+  #ended: HandfastError | undefined;
   #closing: Promise<void> | undefined;
   /** What the host said last about the session as a whole: why it is about to end the link. */
   #farewell: HandfastError | undefined;
-  readonly #stop = new AbortController();
+  /** Stops reconnecting; made by the first reconnect. */
+  #stop: AbortController | undefined;
   sessionId = '';
 
   /** @param canReconnect true when dialling again may reach the same host */
@@ -120,6 +122,10 @@ export class AgentSession implements ConnectionOwner {
 
   /** Resolves when the session is over: with the error that ended it, or undefined after `close()`. */
   get closed(): Promise<HandfastError | undefined> {
+    if (this.#closed === undefined) {
+      this.#closed = Promise.withResolvers();
+      if (this.#state === 'closed') this.#closed.resolve(this.#ended);
+    }
     return this.#closed.promise;
   }
 
@@ -204,9 +210,8 @@ export class AgentSession implements ConnectionOwner {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       const link = this.#connection.link;
-      const error = fail('connection_lost', 'the agent was closed');
       if (link !== undefined) this.#connection.push('shutdown', { timeout: 0 });
-      this.#end(error, undefined);
+      this.#end(undefined);
       this.#connection.detach();
       await link?.close('closed by the agent');
     })();
@@ -252,8 +257,7 @@ export class AgentSession implements ConnectionOwner {
     if (this.#state === 'closed') return;
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
     const final = error.code === 'superseded' || error.code === 'session_expired' || error.code === 'interrupted';
-    if (!this.#extensions.has(EXTENSION_RESUME) || this.#options.resume === false || final)
-      return this.#end(error, error);
+    if (!this.#extensions.has(EXTENSION_RESUME) || this.#options.resume === false || final) return this.#end(error);
     this.#state = 'lost';
     this.#options.onState?.('lost', error);
     void this.#reconnect(error);
@@ -261,6 +265,7 @@ export class AgentSession implements ConnectionOwner {
 
   async #reconnect(lost: HandfastError): Promise<void> {
     const until = performance.now() + this.#resumeWindowMs;
+    this.#stop ??= new AbortController();
     const { signal } = this.#stop;
     for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, LONGEST_RETRY_MS)) {
       try {
@@ -272,10 +277,10 @@ export class AgentSession implements ConnectionOwner {
         if (this.#state !== 'lost') return;
         const { code } = asError(error);
         if (code !== 'unreachable' && code !== 'connection_lost' && code !== 'timeout' && code !== 'server_error') {
-          return this.#end(asError(error), asError(error));
+          return this.#end(asError(error));
         }
       }
-      if (performance.now() + delay > until) return this.#end(lost, lost);
+      if (performance.now() + delay > until) return this.#end(lost);
       await pause(delay * (0.5 + Math.random() / 2), signal);
     }
   }
@@ -346,13 +351,14 @@ export class AgentSession implements ConnectionOwner {
     this.#callLimits.maxParallel = Math.max(1, Math.min(this.#options.maxParallel ?? granted, granted));
   }
 
-  #end(error: HandfastError, reason: HandfastError | undefined): void {
+  /** Settles everything. `reason` is undefined when this side wanted it. */
+  #end(reason: HandfastError | undefined): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#stop.abort(error);
-    this.calls.close(error);
-    this.#connection.settle(error);
-    this.#closed.resolve(reason);
+    this.#ended = reason;
+    this.#stop?.abort();
+    this.#connection.calls(this.#callLimits).close(() => reason ?? fail('connection_lost', 'the agent was closed'));
+    this.#closed?.resolve(reason);
     this.#options.onState?.('closed', reason);
   }
 }

@@ -78,7 +78,7 @@ export class Calls {
   #waitingHead = 0;
   #inWindow = 0;
   #unsent: PendingCall[] = [];
-  #closed: HandfastError | undefined;
+  #closed: (() => HandfastError) | undefined;
   readonly #deadlines = new Deadlines<PendingCall>(
     () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
     (call) => this.#giveUp(call, fail('timeout', `${call.method.request} got no answer in time`)),
@@ -133,7 +133,7 @@ export class Calls {
 
   #admit(call: PendingCall): void {
     const { signal } = call.options;
-    if (this.#closed !== undefined) return this.#settle(call, this.#closed);
+    if (this.#closed !== undefined) return this.#settle(call, this.#closed());
     if (signal !== undefined) {
       if (signal.aborted) return this.#settle(call, cancelled(signal.reason));
       call.onAbort = () => this.#giveUp(call, cancelled(signal.reason));
@@ -259,12 +259,12 @@ export class Calls {
   }
 
   /** Settles everything; later calls fail at once with the same error. */
-  close(error: HandfastError): void {
+  close(error: () => HandfastError): void {
     this.#closed = error;
     const open = [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)];
     this.#waiting = [];
     this.#waitingHead = 0;
-    for (const call of open) this.#settle(call, error);
+    for (const call of open) this.#settle(call, error());
     this.#deadlines.clear();
   }
 

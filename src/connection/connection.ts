@@ -128,10 +128,10 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     return link;
   }
 
-  /** Ends both halves: every call and request is settled with `error`. The link is the owner's to close. */
-  settle(error: HandfastError): void {
+  /** Ends both halves: every call and request is settled with the error. The link is the owner's to close. */
+  settle(error: () => HandfastError): void {
     this.#calls?.close(error);
-    this.#requests?.stopAll(error);
+    if (this.busy > 0) this.#requests?.stopAll(error());
   }
 
   // Receiver: what the link delivers.

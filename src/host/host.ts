@@ -21,7 +21,7 @@ import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost } from '../session/session.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
-import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit.ts';
 import { type Authenticator, createAuthenticator } from './auth.ts';
 import { FailureBackoff } from './backoff.ts';
@@ -216,8 +216,11 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
   async #stop(graceMs: number): Promise<void> {
     this.#state = 'stopping';
     this.#acceptor.close();
-    const error = fail('interrupted', 'the host stopped before the work was done');
-    await Promise.all([...this.#registry].map((session) => session.drain(graceMs, error)));
+    await Promise.all(
+      [...this.#registry].map((session) =>
+        session.drain(graceMs, 'interrupted', 'the host stopped before the work was done'),
+      ),
+    );
     const states: Record<string, unknown> = {};
     for (const plugin of this.#plugins.toReversed()) {
       try {
@@ -378,7 +381,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     });
   }
 
-  closed(session: Session, reason: HandfastError): void {
+  closed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#zombies += session.connection.zombies;
     for (const plugin of this.#pluginsOf(session.terms.granted)) {
@@ -388,7 +391,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
         this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
-    this.log.info('session ended', { session: session.id, reason: reason.code });
+    this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
     }

@@ -70,8 +70,7 @@ export class SessionRegistry {
     const { idleTimeoutMs, resumeWindowMs } = this.#limits;
     for (const session of this.#sessions.values()) {
       if (session.state === 'detached') {
-        if (now - session.detachedAt >= resumeWindowMs)
-          session.close(fail('session_expired', 'no link came back in time'));
+        if (now - session.detachedAt >= resumeWindowMs) session.close('session_expired', 'no link came back in time');
         continue;
       }
       const { connection } = session;
@@ -81,7 +80,7 @@ export class SessionRegistry {
       } else if (idleTimeoutMs > 0 && now - session.activeAt >= idleTimeoutMs) {
         const error = fail('session_expired', 'the session was idle for too long');
         connection.refuse({}, error);
-        session.close(error);
+        session.close(error.code as 'session_expired', error.message);
       }
     }
   }

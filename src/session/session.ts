@@ -11,7 +11,7 @@ import type { Journal, JournalEntry } from '../journal/journal.ts';
 import { checkCancel, checkShutdown } from '../protocol/a2e.ts';
 import type { Closed, Link } from '../transport/link.ts';
 import { A2EWriter, errorBody } from '../wire/a2e.ts';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal, SessionView } from './principal.ts';
 
 /** What was agreed in the handshake. */
@@ -30,7 +30,7 @@ export interface SessionHost {
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
   answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
   /** The session is over; called once. */
-  closed(session: Session, reason: HandfastError): void;
+  closed(session: Session, reason: ErrorName): void;
   /** A journal write failed; the calls go on. */
   journalFailed(session: Session, error: unknown): void;
 }
@@ -77,6 +77,7 @@ export class Session implements ConnectionOwner, SessionView {
   readonly #now: () => number;
   #state: SessionState = 'open';
   #controller: AbortController | undefined;
+  #ending: { readonly code: ErrorName; readonly message: string } | undefined;
   #ended: HandfastError | undefined;
   #closing: Promise<void> | undefined;
   /** Grows with each link; a replay that was overtaken by a newer link stops. */
@@ -95,7 +96,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#host = options.host;
     this.#journal = options.journal;
     this.#now = options.now ?? Date.now;
-    this.connection = new Connection(this, new A2EWriter(undefined, this.#now), options.limits);
+    this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, this.#now), options.limits);
     this.connection.stamped = options.resumable;
     if (options.journal !== undefined) this.connection.record = this.#record;
   }
@@ -108,7 +109,7 @@ export class Session implements ConnectionOwner, SessionView {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#ended !== undefined) this.#controller.abort(this.#ended);
+      if (this.#ending !== undefined) this.#controller.abort(this.#error());
     }
     return this.#controller.signal;
   }
@@ -167,9 +168,9 @@ export class Session implements ConnectionOwner, SessionView {
 
   /**
    * Ends the session in good order: nothing new is taken, running work may finish within `timeoutMs` and is answered, the
-   * rest is answered with `error`; then the link closes.
+   * rest is answered with the error; then the link closes.
    */
-  drain(timeoutMs: number, error: HandfastError): Promise<void> {
+  drain(timeoutMs: number, code: ErrorName, message: string): Promise<void> {
     if (this.#closing !== undefined || this.#state === 'closed') return this.#closing ?? Promise.resolve();
     this.#state = 'draining';
     this.#closing = (async () => {
@@ -178,26 +179,32 @@ export class Session implements ConnectionOwner, SessionView {
         const late = new Promise<void>((resolve) => {
           timer = setTimeout(resolve, timeoutMs);
         });
-        await Promise.race([this.connection.requests.drain(error), late]);
+        await Promise.race([this.connection.requests.drain(fail(code, message)), late]);
         clearTimeout(timer);
       }
-      this.close(error);
+      this.close(code, message);
     })();
     return this.#closing;
   }
 
-  /** Ends the session now: running work is told to stop and answered with `error` where there is still a link. */
-  close(error: HandfastError): void {
+  /** Ends the session now: running work is told to stop and answered with the error where there is still a link. */
+  close(code: ErrorName, message: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#ended = error;
+    this.#ending = { code, message };
     this.#epoch++;
-    this.connection.settle(error);
+    this.connection.settle(this.#error);
     const link = this.connection.detach();
-    if (link !== undefined) void link.close(error.code);
-    this.#controller?.abort(error);
-    this.#host.closed(this, error);
+    if (link !== undefined) void link.close(code);
+    this.#controller?.abort(this.#error());
+    this.#host.closed(this, code);
   }
+
+  /** Why it ended, made when somebody has to be told: most sessions end with nobody waiting. */
+  readonly #error = (): HandfastError => {
+    this.#ended ??= fail(this.#ending?.code ?? 'connection_lost', this.#ending?.message ?? 'the session is open');
+    return this.#ended;
+  };
 
   // ConnectionOwner.
 
@@ -224,7 +231,7 @@ export class Session implements ConnectionOwner, SessionView {
         return true;
       case 'shutdown': {
         const seconds = checkShutdown(message) && typeof message.timeout === 'number' ? message.timeout : 10;
-        void this.drain(seconds * 1000, fail('interrupted', 'the session was shut down before the work was done'));
+        void this.drain(seconds * 1000, 'interrupted', 'the session was shut down before the work was done');
         return true;
       }
       case 'handshake/req':
@@ -243,7 +250,7 @@ export class Session implements ConnectionOwner, SessionView {
   ended(): void {
     // The agent said all it has to say; it still gets its answers.
     void this.connection.requests.idle().then(() => {
-      if (this.#state === 'open') this.close(fail('connection_lost', 'the agent ended the link'));
+      if (this.#state === 'open') this.close('connection_lost', 'the agent ended the link');
     });
   }
 
@@ -254,7 +261,7 @@ export class Session implements ConnectionOwner, SessionView {
       this.detachedAt = performance.now();
       return;
     }
-    this.close(fail('connection_lost', `the link ended: ${cause.reason}`));
+    this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
   readonly #record = (cursor: number, kind: string, request: string, body: string | Message): void => {

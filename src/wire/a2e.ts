@@ -168,10 +168,11 @@ export function isObject(value: unknown): value is Message {
 }
 
 /**
- * Five random base-36 characters and a dash. Ids must be unique within their session; short ones matter because V8 keeps
- * strings of up to twelve characters flat, and every id is hashed on both sides.
+ * Five base-36 characters and a dash. Ids must be unique within their session, not secret; short ones matter because V8
+ * keeps strings of up to twelve characters flat, and every id is hashed on both sides.
  */
-export function randomPrefix(): string {
-  const [random] = crypto.getRandomValues(new Uint32Array(1));
-  return `${((random as number) % 36 ** 5).toString(36).padStart(5, '0')}-`;
+export function randomPrefix(random: () => number = Math.random): string {
+  return `${Math.floor(random() * 36 ** 5)
+    .toString(36)
+    .padStart(5, '0')}-`;
 }

@@ -255,9 +255,8 @@ test('when the session is gone at the host, calls it had begun fail and new ones
   await agent.ping();
   for (const session of rig.made.sessions) {
     // The host forgets without a word, as one that was restarted would.
-    const { fail } = await import('../../src/wire/errors.ts');
     session.connection.detach()?.destroy();
-    session.close(fail('interrupted', 'restarted'));
+    session.close('interrupted', 'restarted');
   }
   await assert.rejects(pending, { code: 'session_expired', retryable: true });
   assert.equal((await agent.tools.call('counted', { key: 'new' })).success, true);

@@ -1,0 +1,127 @@
+/**
+ * A running host out of a configuration: journal, audit, plugins and their state put together and started. Listeners are
+ * not its business: `start-server.ts` adds them for `handfast up`, `handfast stdio` has its one link.
+ *
+ * Whatever a configuration does not ask for is not loaded: a host on pipes must answer before its parent loses patience.
+ */
+import type { Authenticator } from '../host/auth.ts';
+import type { HostConfig } from '../host/config.ts';
+import type { Log } from '../host/context.ts';
+import { createHost, type Host, type SnapshotStore } from '../host/host.ts';
+import type { Plugin } from '../host/plugin.ts';
+import type { Journal } from '../journal/journal.ts';
+import { memoryJournal } from '../journal/memory.ts';
+import { builtinPlugin } from './builtin-plugins.ts';
+import { LateAudit } from './late-audit.ts';
+
+export interface AssembleOptions {
+  readonly auth: Authenticator;
+  readonly log: Log;
+  /** Makes session ids; default 128 random bits. They must not be guessable where anybody may open links. */
+  readonly newId?: () => string;
+}
+
+/** A started host with what it stands on. */
+export interface AssembledHost {
+  readonly host: Host;
+  readonly journal: Journal;
+  readonly audit: LateAudit | undefined;
+  /**
+   * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
+   * @param graceMs time running work is granted; default `limits.shutdown_ms`
+   */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/**
+ * Makes and starts the host of a configuration.
+ *
+ * Fails with `config_invalid` for a plugin that cannot be loaded, and as `sqliteJournal` does where a journal on disk is
+ * asked for. Then nothing is left open.
+ */
+export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
+  const { log, auth, newId } = options;
+  const { hostId, home, workspace, limits } = config;
+  const closing: (() => unknown)[] = [];
+  try {
+    const plugins = await loadPlugins(config, closing);
+    const journal = await openJournal(config, log);
+    closing.push(() => journal.close());
+    const audit = config.audit.enabled ? new LateAudit(config.audit, log) : undefined;
+    closing.push(() => audit?.close());
+    const host = createHost({
+      hostId,
+      plugins,
+      limits,
+      auth,
+      log,
+      workspace,
+      journal,
+      forgetClosed: config.journal.kind === 'memory',
+      audit,
+      snapshots: await snapshotsOf(plugins, { home, hostId, log }),
+      newId,
+    });
+    await host.start();
+    let stopped: Promise<void> | undefined;
+    const stop = async (graceMs?: number): Promise<void> => {
+      await host.stop(graceMs).catch((error) => log.error('the host did not stop cleanly', { error }));
+      await closeAll(closing, log);
+    };
+    return {
+      host,
+      journal,
+      audit,
+      stop: (graceMs) => {
+        stopped ??= stop(graceMs);
+        return stopped;
+      },
+    };
+  } catch (error) {
+    await closeAll(closing, log);
+    throw error;
+  }
+}
+
+/** Closes in the order opposite to opening; one that fails keeps none of the others open. */
+async function closeAll(closing: readonly (() => unknown)[], log: Log): Promise<void> {
+  for (const close of closing.toReversed()) {
+    try {
+      await close();
+    } catch (error) {
+      log.error('a part of the host did not close cleanly', { error });
+    }
+  }
+}
+
+async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]): Promise<Plugin[]> {
+  const modules = plugins.some(({ builtin }) => !builtin) ? await import('./plugin-modules.ts') : undefined;
+  if (modules !== undefined) closing.push(modules.shareOwnPackage());
+  const loaded: Plugin[] = [];
+  for (const plugin of plugins) {
+    if (plugin.builtin) loaded.push(builtinPlugin(plugin));
+    else loaded.push(...(await modules!.loadPluginModule(plugin)));
+  }
+  return loaded;
+}
+
+async function openJournal({ journal: { kind, file, maxEntries, maxBytes } }: HostConfig, log: Log): Promise<Journal> {
+  const retention = { maxEntries, maxBytes };
+  if (kind === 'memory') return memoryJournal(retention);
+  const { sqliteJournal } = await import('../journal/sqlite.ts');
+  return sqliteJournal({
+    file,
+    retention,
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('the journal was damaged; a new one was begun', { file, reason, movedTo }),
+  });
+}
+
+/** Where plugins keep their state; undefined when none of them has any. */
+async function snapshotsOf(
+  plugins: readonly Plugin[],
+  options: { home: string; hostId: string; log: Log },
+): Promise<SnapshotStore | undefined> {
+  if (!plugins.some(({ snapshot, restore }) => snapshot !== undefined || restore !== undefined)) return undefined;
+  return (await import('./state-file.ts')).stateFile(options);
+}

@@ -1,0 +1,45 @@
+/**
+ * The configuration of a host that has no file, written out: what `loadConfig(undefined)` of `host/config.ts` gives,
+ * without loading the language the file is described in.
+ *
+ * Used by `handfast stdio`, whose parent waits for its handshake. A test holds the two together.
+ */
+import { realpathSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { HostConfig } from '../host/config.ts';
+import { defaultHostLimits } from '../host/host.ts';
+import { DEFAULT_RETENTION } from '../journal/journal.ts';
+
+/** What the defaults depend on. */
+export interface Surroundings {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+}
+
+/** The defaults. Equal to `loadConfig(undefined, surroundings)`. */
+export function defaultConfig({ env = process.env, cwd = process.cwd() }: Surroundings = {}): HostConfig {
+  const home = env.HANDFAST_HOME ? resolve(env.HANDFAST_HOME) : join(homedir(), '.handfast');
+  const own = join(home, 'hosts', 'handfast');
+  return {
+    hostId: 'handfast',
+    listen: ['http://127.0.0.1:4700'],
+    insecureBind: false,
+    http: { allowedHosts: [], allowedOrigins: [] },
+    auth: { required: true, grants: [] },
+    limits: defaultHostLimits,
+    journal: { kind: 'memory', ...DEFAULT_RETENTION, file: join(own, 'journal.db') },
+    audit: {
+      enabled: true,
+      maxBytes: 16 * 1024 * 1024,
+      maxFiles: 8,
+      fsync: false,
+      file: join(own, 'audit.jsonl'),
+    },
+    plugins: [{ use: 'tools', builtin: true, priority: 0, exclusive: false, options: {} }],
+    file: undefined,
+    home,
+    workspace: realpathSync(cwd),
+    warnings: [],
+  };
+}

@@ -1,0 +1,79 @@
+/**
+ * What plugins keep over a restart of their host: one JSON file per host, replaced as a whole.
+ *
+ * Given to hosts whose plugins have something to keep. A file that cannot be read is set aside, never overwritten, and
+ * the host starts without it: a restart must not need an operator.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Log } from '../host/context.ts';
+import type { SnapshotStore } from '../host/host.ts';
+import { isObject } from '../wire/a2e.ts';
+
+export interface StateFileOptions {
+  /** The user's Handfast folder; the file is `state/<host>.json` in it, 0600 in a folder of 0700. */
+  readonly home: string;
+  readonly hostId: string;
+  readonly log: Log;
+  /** Epoch milliseconds; names a file that is set aside. */
+  readonly now?: () => number;
+}
+
+/** The path of a host's state. */
+export function stateFileOf(home: string, hostId: string): string {
+  return join(home, 'state', `${hostId}.json`);
+}
+
+/** Keeps the states of a host's plugins, by plugin name. Neither call rejects: what fails is logged. */
+export function stateFile({ home, hostId, log, now = Date.now }: StateFileOptions): SnapshotStore {
+  const file = stateFileOf(home, hostId);
+  return {
+    async load() {
+      try {
+        const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+          if (cause.code === 'ENOENT') return '{}';
+          throw cause;
+        });
+        const states: unknown = JSON.parse(text);
+        if (!isObject(states)) throw new Error('not a JSON object');
+        return states;
+      } catch (error) {
+        const aside = `${file}.unreadable-${now()}`;
+        await rename(file, aside).catch(() => {});
+        log.error('the state of the plugins cannot be read and was set aside', { file, aside, error });
+        return {};
+      }
+    },
+
+    async save(states) {
+      try {
+        await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+        await replaceFile(file, `${JSON.stringify(states)}\n`);
+      } catch (error) {
+        log.error('the state of the plugins was not kept', { file, error });
+      }
+    },
+  };
+}
+
+/**
+ * Puts `text` in place of a file: whoever reads it finds the old text or the new one, also after a power cut. The file is
+ * readable for its owner only. Rejects as the file system does; then the old text stands.
+ */
+export async function replaceFile(file: string, text: string): Promise<void> {
+  const draft = `${file}.${randomBytes(6).toString('hex')}.new`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (error) {
+    await unlink(draft).catch(() => {});
+    throw error;
+  }
+}
