@@ -22,6 +22,23 @@ export interface Route {
   dial(signal: AbortSignal | undefined): Promise<Link>;
 }
 
+/**
+ * A module that is loaded when it is first needed. Asking the loader again costs as much as a small round trip, which
+ * agents that connect often would pay each time.
+ */
+function lazily<T>(load: () => Promise<T>): () => Promise<T> {
+  let loaded: Promise<T> | undefined;
+  return () => {
+    loaded ??= load();
+    return loaded;
+  };
+}
+
+const http = lazily(() => import('../transport/http-client.ts'));
+const webSocket = lazily(() => import('../transport/websocket.ts'));
+const socket = lazily(() => import('../transport/socket.ts'));
+const subprocess = lazily(() => import('../transport/subprocess.ts'));
+
 /** What an address may look like; for messages and help texts. */
 export const ADDRESS_FORMS =
   'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
@@ -39,33 +56,29 @@ export function addressOf(address: string, options: DialOptions): Route {
     case 'https':
       return {
         reconnects: true,
-        dial: async (signal) =>
-          (await import('../transport/http-client.ts')).connectHttp(address, { timeoutMs, maxMessageBytes, signal }),
+        dial: async (signal) => (await http()).connectHttp(address, { timeoutMs, maxMessageBytes, signal }),
       };
     case 'ws':
     case 'wss':
       return {
         reconnects: true,
-        dial: async (signal) =>
-          (await import('../transport/websocket.ts')).connectWebSocket(address, { timeoutMs, maxMessageBytes, signal }),
+        dial: async (signal) => (await webSocket()).connectWebSocket(address, { timeoutMs, maxMessageBytes, signal }),
       };
     case 'tcp':
       return {
         reconnects: true,
-        dial: async (signal) =>
-          (await import('../transport/socket.ts')).connectTcp(address, { timeoutMs, maxMessageBytes, signal }),
+        dial: async (signal) => (await socket()).connectTcp(address, { timeoutMs, maxMessageBytes, signal }),
       };
     case 'unix':
       return {
         reconnects: true,
-        dial: async (signal) =>
-          (await import('../transport/socket.ts')).connectUnix(address, { timeoutMs, maxMessageBytes, signal }),
+        dial: async (signal) => (await socket()).connectUnix(address, { timeoutMs, maxMessageBytes, signal }),
       };
     case 'stdio':
       return {
         reconnects: false,
         dial: async () => {
-          const { splitCommand, spawnLink } = await import('../transport/subprocess.ts');
+          const { splitCommand, spawnLink } = await subprocess();
           const [command = '', ...args] = splitCommand(address.slice('stdio:'.length));
           const { cwd, env, onStderr } = options;
           return spawnLink({ command, args, cwd, env, onStderr, maxMessageBytes });

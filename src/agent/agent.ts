@@ -6,7 +6,7 @@
  */
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';
-import { Connection, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
 import {
   EXTENSION_CANCEL,
@@ -62,6 +62,16 @@ export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2_000;
 
+/** What an agent keeps to towards its host, which it trusts more than a host trusts its agents. */
+const connectionLimits: ConnectionLimits = {
+  maxParallel: 64,
+  queueLimit: 1024,
+  maxDepth: 1024,
+  maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
+  outboxBytes: 64 * 1024 * 1024,
+  slowConsumerMs: 30_000,
+};
+
 /** Agrees to whatever comes: the answers of messages this library has no schema for. */
 const anyShape = Object.assign(() => true, { errors: null });
 
@@ -90,15 +100,12 @@ export class AgentSession implements ConnectionOwner {
     this.#dial = dial;
     this.#options = options;
     this.#capabilities = capabilities;
-    const maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
-    this.#connection = new Connection(this, this.#writer, {
-      maxParallel: 64,
-      queueLimit: 1024,
-      maxDepth: 1024,
-      maxMessageBytes,
-      outboxBytes: 64 * 1024 * 1024,
-      slowConsumerMs: 30_000,
-    });
+    const { maxMessageBytes } = options;
+    this.#connection = new Connection(
+      this,
+      this.#writer,
+      maxMessageBytes === undefined ? connectionLimits : { ...connectionLimits, maxMessageBytes },
+    );
     this.#callLimits = {
       maxParallel: options.maxParallel ?? Number.POSITIVE_INFINITY,
       queueLimit: options.queueLimit ?? 10_000,

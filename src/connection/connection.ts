@@ -56,7 +56,9 @@ export interface ConnectionOwner {
 }
 
 /** Writes down what passes; see `session/session.ts`. */
-export type Recorder = (cursor: number, kind: string, request: string, body: string | Message) => void;
+export interface Recorder {
+  record(cursor: number, kind: string, request: string, body: string | Message): void;
+}
 
 export class Connection implements Receiver, RequestOwner, CallWire {
   readonly writer: A2EWriter;
@@ -211,7 +213,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     }
     const check = route.method.checkRequest;
     if (!check(message)) return this.refuse(message, violation(type, check.errors));
-    this.record?.(++this.cursor, 'request', id, raw);
+    this.record?.record(++this.cursor, 'request', id, raw);
     requests.admit(this.#owner.incoming(message, route, size));
   }
 
@@ -365,7 +367,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   readonly #openedAt = performance.now();
 
   #put(kind: string, request: string, out: string | Message, cursor: number): void {
-    if (cursor > 0) this.record?.(cursor, kind, request, out);
+    if (cursor > 0) this.record?.record(cursor, kind, request, out);
     this.#transmit(out);
   }
 

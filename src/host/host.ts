@@ -19,7 +19,7 @@ import {
 } from '../protocol/a2e.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
-import { Session, type SessionHost } from '../session/session.ts';
+import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit.ts';
@@ -150,6 +150,8 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
   #routes: ReadonlyMap<string, Route> = new Map();
   #offers: ReadonlyMap<string, CapabilityOffer> = new Map();
   #served: ReadonlyMap<string, readonly Plugin[]> = new Map();
+  readonly #termsByKey = new Map<string, Terms>();
+  readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
   #state: 'new' | 'running' | 'stopping' = 'new';
   #stopped: Promise<void> | undefined;
   #zombies = 0;
@@ -282,13 +284,9 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
       id,
       agentId: request.agent_id ?? '',
       principal,
-      terms: { granted, extensions },
+      terms: this.#terms(granted, extensions),
       host: this,
-      limits: {
-        ...this.limits,
-        maxParallel: this.maxParallel(principal),
-        queueLimit: Math.min(principal.limits?.queueLimit ?? this.limits.queueLimit, this.limits.queueLimit),
-      },
+      limits: this.#limitsOf(principal),
       journal: this.#options.journal,
       resumable: extensions.has(EXTENSION_RESUME),
       now: this.#now,
@@ -296,6 +294,27 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     for (const plugin of this.#pluginsOf(granted)) plugin.opened?.(session);
     this.#registry.add(session);
     return session;
+  }
+
+  /** Equal terms are one object: ten thousand idle sessions mostly agree on the same few. */
+  #terms(granted: ReadonlySet<string>, extensions: ReadonlySet<string>): Terms {
+    const key = `${[...granted].sort()} ${[...extensions].sort()}`;
+    let terms = this.#termsByKey.get(key);
+    if (terms === undefined) {
+      terms = { granted, extensions };
+      this.#termsByKey.set(key, terms);
+    }
+    return terms;
+  }
+
+  #limitsOf(principal: Principal): ConnectionLimits {
+    let limits = this.#limitsByPrincipal.get(principal);
+    if (limits === undefined) {
+      const queueLimit = Math.min(principal.limits?.queueLimit ?? this.limits.queueLimit, this.limits.queueLimit);
+      limits = { ...this.limits, maxParallel: this.maxParallel(principal), queueLimit };
+      this.#limitsByPrincipal.set(principal, limits);
+    }
+    return limits;
   }
 
   shook(gate: { link: Link }, principal: Principal | undefined, session: Session | undefined, reason: string): void {

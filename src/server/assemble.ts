@@ -107,7 +107,7 @@ async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]):
 
 async function openJournal({ journal: { kind, file, maxEntries, maxBytes } }: HostConfig, log: Log): Promise<Journal> {
   const retention = { maxEntries, maxBytes };
-  if (kind === 'memory') return memoryJournal(retention);
+  if (kind === 'memory') return memoryJournal({ retention });
   const { sqliteJournal } = await import('../journal/sqlite.ts');
   return sqliteJournal({
     file,

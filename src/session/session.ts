@@ -98,7 +98,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#now = options.now ?? Date.now;
     this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, this.#now), options.limits);
     this.connection.stamped = options.resumable;
-    if (options.journal !== undefined) this.connection.record = this.#record;
+    if (options.journal !== undefined) this.connection.record = this;
   }
 
   get state(): SessionState {
@@ -193,7 +193,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#state = 'closed';
     this.#ending = { code, message };
     this.#epoch++;
-    this.connection.settle(this.#error);
+    this.connection.settle(() => this.#error());
     const link = this.connection.detach();
     if (link !== undefined) void link.close(code);
     this.#controller?.abort(this.#error());
@@ -201,10 +201,10 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   /** Why it ended, made when somebody has to be told: most sessions end with nobody waiting. */
-  readonly #error = (): HandfastError => {
+  #error(): HandfastError {
     this.#ended ??= fail(this.#ending?.code ?? 'connection_lost', this.#ending?.message ?? 'the session is open');
     return this.#ended;
-  };
+  }
 
   // ConnectionOwner.
 
@@ -264,10 +264,11 @@ export class Session implements ConnectionOwner, SessionView {
     this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
-  readonly #record = (cursor: number, kind: string, request: string, body: string | Message): void => {
+  /** Recorder of the connection: tool traffic is volatile, so nobody waits for it. */
+  record(cursor: number, kind: string, request: string, body: string | Message): void {
     const written = this.#journal?.append(this.id, [{ cursor, ts: this.#now(), kind, request, body }]);
     written?.catch((error) => this.#host.journalFailed(this, error));
-  };
+  }
 }
 
 /** Entries the agent was sent. */

@@ -7,7 +7,7 @@
 import { createServer, type NetConnectOpts, connect as netConnect, type Server, type Socket } from 'node:net';
 import { fail } from '../wire/errors.ts';
 import type { Link, Listener } from './link.ts';
-import { readInto, StreamLink } from './stream.ts';
+import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
 
 /** How long a quiet TCP connection is left alone before the system asks whether the peer is still there. */
@@ -177,8 +177,8 @@ function dialled(
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal, maxMessageBytes } = options;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(fail('cancelled', `connecting to ${address} was given up`));
-    let link: StreamLink | undefined;
-    const onread = readInto((chunk) => link?.receive(chunk, true));
+    const target: ReadTarget = {};
+    const onread = readInto(target);
     const socket = netConnect({ ...dial, allowHalfOpen: true, onread });
     // Nothing is read before the link is opened.
     socket.pause();
@@ -202,7 +202,8 @@ function dialled(
     socket.once('error', refused);
     socket.once('connect', () => {
       settled();
-      link = new StreamLink({ transport, peer: address, readable: socket, writable: socket, maxMessageBytes });
+      const link = new StreamLink({ transport, peer: address, readable: socket, writable: socket, maxMessageBytes });
+      target.link = link;
       resolve(link);
     });
   });

@@ -7,7 +7,7 @@
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import type { Link } from './link.ts';
-import { readInto, StreamLink } from './stream.ts';
+import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 
 export interface StdioLinkOptions {
   /** Longest message accepted, in bytes. Default 1 MiB. */
@@ -21,10 +21,10 @@ export interface StdioLinkOptions {
  * `process.stdout` before the call, writes to file descriptor 1, and children that inherit it.
  */
 export function stdioLink(options: StdioLinkOptions = {}): Link {
-  let link: StreamLink | undefined;
-  const readable = openInput((chunk) => link?.receive(chunk, true));
+  const target: ReadTarget = {};
+  const readable = openInput(target);
   const writable = openOutput();
-  link = new StreamLink({
+  const link = new StreamLink({
     transport: 'stdio',
     peer: 'stdio',
     readable,
@@ -33,13 +33,14 @@ export function stdioLink(options: StdioLinkOptions = {}): Link {
     // Nobody waits for an end of stdout that only comes when this process exits.
     closesAlone: true,
   });
+  target.link = link;
   return link;
 }
 
 /** Pipes and sockets are read into shared memory; Node's own stream knows how to read everything else. */
-function openInput(receive: (chunk: Buffer) => void): Readable {
+function openInput(target: ReadTarget): Readable {
   try {
-    const input = new Socket({ fd: 0, readable: true, writable: false, onread: readInto(receive) });
+    const input = new Socket({ fd: 0, readable: true, writable: false, onread: readInto(target) });
     return input.pause();
   } catch {
     return process.stdin;

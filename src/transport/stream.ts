@@ -40,11 +40,17 @@ export interface StreamLinkOptions {
  */
 const sharedReadBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
+/** Where the bytes of a socket go once there is a link for it. */
+export interface ReadTarget {
+  link?: { receive(chunk: Buffer, reused: boolean): void };
+}
+
 /**
- * The `onread` option of a socket whose data goes to `receive`. Only where reads are made when data is there; on
+ * The `onread` option of a socket whose data goes to `target`. A function of its own, so that nothing of the caller's
+ * scope lives as long as the socket. Only where reads are made when data is there; on
  * Windows they are started ahead, so each socket gets memory of its own.
  */
-export function readInto(receive: (chunk: Buffer) => void): {
+export function readInto(target: ReadTarget): {
   buffer: Uint8Array;
   callback: (bytes: number, buffer: Uint8Array) => boolean;
 } {
@@ -52,7 +58,7 @@ export function readInto(receive: (chunk: Buffer) => void): {
   return {
     buffer: memory,
     callback(bytes) {
-      receive(memory.subarray(0, bytes));
+      target.link?.receive(memory.subarray(0, bytes), true);
       return true;
     },
   };

@@ -120,7 +120,7 @@ class WebSocketLink implements Link, LineSink {
   }
 
   get buffered(): number {
-    return this.#outbox === undefined || this.#dropped ? 0 : this.#outbox.buffered;
+    return this.#outbox === undefined || this.#dropped || this.#cause !== undefined ? 0 : this.#outbox.buffered;
   }
 
   drained(lowWaterBytes = 0): Promise<void> {

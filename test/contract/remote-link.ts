@@ -54,7 +54,9 @@ export class RemoteLink implements Link {
 
   constructor(control: Socket) {
     this.#control = control;
-    createInterface({ input: control }).on('line', (line) => this.#heard(JSON.parse(line) as Report));
+    createInterface({ input: control })
+      .on('line', (line) => this.#heard(JSON.parse(line) as Report))
+      .on('error', () => {});
     control.on('end', () => control.end());
     control.on('close', () => this.#lost());
   }

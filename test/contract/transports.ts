@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect, createServer as createNetServer } from 'node:net';
+import { type AddressInfo, connect, createServer as createNetServer, type NetConnectOpts, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -183,8 +183,8 @@ async function http(): Promise<TransportFactory[]> {
 export const transports: readonly TransportFactory[] = [memory, tcp, unix, stdio, webSocket, ...(await http())];
 
 /** A peer over a socket of its own. */
-async function rawSocket(listener: Listener, accepted: Promise<Link>, options: object): Promise<RawPeer> {
-  const socket = connect({ ...options, allowHalfOpen: true });
+async function rawSocket(listener: Listener, accepted: Promise<Link>, dial: NetConnectOpts): Promise<RawPeer> {
+  const socket = connect({ ...dial, allowHalfOpen: true });
   socket.on('error', () => {});
   const link = await accepted;
   return {
@@ -232,7 +232,7 @@ const dialledTcp: RawFactory = {
   name: 'tcp, dialled',
   async raw(options) {
     const server = createNetServer({ allowHalfOpen: true });
-    const accepted = handOver<import('node:net').Socket>();
+    const accepted = handOver<Socket>();
     server.once('connection', accepted.give);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const link = await connectTcp(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`, options);

@@ -3,7 +3,8 @@
  * path that somebody may exchange in between.
  *
  * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor and does the same. Elsewhere
- * the path is used and {@link HeldDirectory.confirm} proves after the fact that it still led to the held directory.
+ * the path is used and {@link HeldDirectory.confirm} looks after the fact whether it still leads to the held directory;
+ * a program that exchanges directories back and forth at just the right moments can deceive that look.
  * Used by `workspace-path.ts` (walking down a path) and `tree-walk.ts` (walking a tree).
  */
 import { constants, existsSync } from 'node:fs';

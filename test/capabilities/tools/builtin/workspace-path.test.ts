@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, readFile as readReal, rename, symlink, unlink, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile as readReal, rename, symlink, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { replaceFile } from '../../../../src/capabilities/tools/builtin/atomic-write.ts';
 import type { Addressing } from '../../../../src/capabilities/tools/builtin/held-directory.ts';
 import {
   editFile,
@@ -116,46 +117,75 @@ for (const addressing of addressings) {
     }
   });
 
-  test(`(${addressing}) a directory exchanged for a link in the middle never leads outside`, async (t) => {
-    const { workspace, outside } = await makeWorkspace(t, { 'real/file.txt': 'inside' });
+  test(`(${addressing}) a directory exchanged for a link after it was found is not followed`, async (t) => {
+    const { workspace, outside } = await makeWorkspace(t, { 'door/file.txt': 'inside' });
     await put(outside, { 'trap/file.txt': 'outside' });
-    // Another process flips `door` between a directory and a link to the outside as fast as it can.
-    await mkdir(join(workspace, 'door'));
-    await writeFile(join(workspace, 'door/file.txt'), 'inside');
-    const flipper = spawn(process.execPath, [
-      '-e',
-      `const fs = require('node:fs'); process.chdir(${JSON.stringify(workspace)});
-       fs.symlinkSync(${JSON.stringify(join(outside, 'trap'))}, 'lure');
-       process.stdout.write('ready');
-       process.stdin.on('end', () => process.exit()).resume();
-       (function flip() {
-         for (let i = 0; i < 200; i += 1) {
-           fs.renameSync('door', 'aside'); fs.renameSync('lure', 'door');
-           fs.renameSync('door', 'lure'); fs.renameSync('aside', 'door');
-         }
-         setImmediate(flip);
-       })();`,
-    ]);
-    t.after(() => flipper.kill());
-    await once(flipper.stdout, 'data');
-    const seen = { inside: 0, refused: 0 };
-    const until = performance.now() + 700;
-    while (performance.now() < until) {
-      try {
-        const text = await readThrough(workspace, 'door/file.txt', addressing);
-        assert.equal(text, 'inside');
-        seen.inside += 1;
-      } catch (error) {
-        if (error instanceof assert.AssertionError) throw error;
-        seen.refused += 1;
-      }
-    }
-    flipper.stdin.end();
-    await once(flipper, 'exit');
-    assert.ok(seen.inside > 0, 'the door was never open');
-    assert.ok(seen.refused > 0, 'the door was never a trap');
+    await using place = await locate(workspace, 'door/file.txt', { addressing });
+    await rename(join(workspace, 'door'), join(workspace, 'aside'));
+    await symlink(join(outside, 'trap'), join(workspace, 'door'));
+    const opening = openFile(place).then(async ({ handle }) => {
+      await using file = handle;
+      return file.readFile('utf8');
+    });
+    // Held by its descriptor the directory is still the one that was found; by its path it is lost.
+    if (addressing === 'descriptor') assert.equal(await opening, 'inside');
+    else await assert.rejects(opening, failsWith('tool_denied', 'outside_workspace'));
+    const { signal } = testCall(workspace);
+    const writing = replaceFile(place, Buffer.from('new'), { expect: 'anything', signal });
+    if (addressing === 'descriptor') {
+      assert.equal(await writing, true);
+      assert.equal(await readReal(join(workspace, 'aside/file.txt'), 'utf8'), 'new');
+    } else await assert.rejects(writing, failsWith('tool_denied', 'outside_workspace'));
+    assert.equal(await readReal(join(outside, 'trap/file.txt'), 'utf8'), 'outside');
+    assert.deepEqual(await readdir(join(outside, 'trap')), ['file.txt']);
   });
 }
+
+/** Another process exchanges a directory `door` and a link to the outside as fast as it can. */
+async function startFlipping(workspace: string, trap: string): Promise<AsyncDisposable> {
+  const flipper = spawn(process.execPath, [
+    '-e',
+    `const fs = require('node:fs'); process.chdir(${JSON.stringify(workspace)});
+     fs.symlinkSync(${JSON.stringify(trap)}, 'lure');
+     process.stdout.write('ready');
+     process.stdin.on('end', () => process.exit()).resume();
+     (function flip() {
+       for (let i = 0; i < 200; i += 1) {
+         fs.renameSync('door', 'aside'); fs.renameSync('lure', 'door');
+         fs.renameSync('door', 'lure'); fs.renameSync('aside', 'door');
+       }
+       setImmediate(flip);
+     })();`,
+  ]);
+  const exited = once(flipper, 'exit');
+  await once(flipper.stdout, 'data');
+  return {
+    async [Symbol.asyncDispose]() {
+      flipper.stdin.end();
+      await exited;
+    },
+  };
+}
+
+test('reading through a directory that another process exchanges all the time never shows the outside', {
+  skip: !addressings.includes('descriptor'),
+}, async (t) => {
+  const { workspace, outside } = await makeWorkspace(t, { 'door/file.txt': 'inside' });
+  await put(outside, { 'trap/file.txt': 'outside' });
+  await using _ = await startFlipping(workspace, join(outside, 'trap'));
+  const seen = { inside: 0, refused: 0 };
+  const until = performance.now() + 700;
+  while (performance.now() < until) {
+    const text = await readThrough(workspace, 'door/file.txt', 'descriptor').catch(() => undefined);
+    if (text === undefined) seen.refused += 1;
+    else {
+      assert.equal(text, 'inside');
+      seen.inside += 1;
+    }
+  }
+  assert.ok(seen.inside > 0, 'the door was never open');
+  assert.ok(seen.refused > 0, 'the door was never a trap');
+});
 
 test('writes into a directory that is being exchanged never land outside', async (t) => {
   const { workspace, outside } = await makeWorkspace(t, { 'door/file.txt': 'inside' });

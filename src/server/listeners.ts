@@ -1,0 +1,95 @@
+/**
+ * Opens the addresses of a host: HTTP (with the A2E binding, WebSocket and the operator's routes), TCP and Unix sockets.
+ *
+ * Called by `start-server.ts`. Only what an address needs is loaded.
+ */
+import type { HostConfig } from '../host/config.ts';
+import type { Log } from '../host/context.ts';
+import { checkBind, type ListenAddress } from '../host/listen-address.ts';
+import type { Link, Listener } from '../transport/link.ts';
+import { asError, fail } from '../wire/errors.ts';
+import type { Operated } from './operator-routes.ts';
+
+export interface ListenersOptions {
+  readonly config: HostConfig;
+  readonly operated: Omit<Operated, 'listeners'>;
+  readonly log: Log;
+}
+
+/**
+ * Opens every address of `config.listen`, in order. An address other machines can reach needs a configured token and
+ * `insecure_bind`, whoever put it into the configuration.
+ *
+ * Fails with `config_invalid` (`detail.reason` is the system's code, e.g. `EADDRINUSE`); then none is left open.
+ */
+export async function openListeners({ config, operated, log }: ListenersOptions): Promise<Listener[]> {
+  const hasToken = config.auth.grants.length > 0;
+  const addresses = config.listen.map((address) => checkBind(address, { hasToken, insecure: config.insecureBind }));
+  const listeners: Listener[] = [];
+  const known = { ...operated, listeners: () => listeners.map(({ address }) => address) };
+  try {
+    for (const [index, address] of addresses.entries()) {
+      try {
+        listeners.push(await openListener(address, config, known, log));
+      } catch (error) {
+        throw unusable(config.listen[index] as string, error);
+      }
+    }
+    return listeners;
+  } catch (error) {
+    await Promise.all(listeners.map((listener) => listener.close()));
+    throw error;
+  }
+}
+
+async function openListener(address: ListenAddress, config: HostConfig, operated: Operated, log: Log) {
+  const accept = (link: Link): void => operated.host.accept(link);
+  switch (address.kind) {
+    case 'http':
+      return openHttp(address, config, operated, log);
+    case 'tcp':
+      return (await import('../transport/socket.ts')).listenTcp({ host: address.host, port: address.port }, accept);
+    case 'unix':
+      return (await import('../transport/socket.ts')).listenUnix({ path: address.path }, accept);
+  }
+}
+
+async function openHttp(
+  { host, port }: { host: string; port: number },
+  { limits, http }: HostConfig,
+  operated: Operated,
+  log: Log,
+): Promise<Listener> {
+  const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
+    import('./http.ts'),
+    import('../transport/http-sse.ts'),
+    import('../transport/websocket.ts'),
+    import('./operator-routes.ts'),
+  ]);
+  const accept = (link: Link): void => operated.host.accept(link);
+  return httpServer({
+    host,
+    port,
+    accept,
+    endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.outboxBytes }),
+    webSocket: webSocketAcceptor({ maxMessageBytes: limits.maxMessageBytes }),
+    routes: operatorRoutes(operated),
+    allowedHosts: http.allowedHosts,
+    allowedOrigins: http.allowedOrigins,
+    onHandlerError: (error, path) => log.error('an HTTP request failed', { path, error }),
+  });
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'somebody else is listening there',
+  EACCES: 'this user may not listen there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+};
+
+/** An address that cannot be opened is wrong in the configuration, whatever the system calls it. */
+function unusable(address: string, thrown: unknown) {
+  const error = asError(thrown);
+  const reason = String(error.detail.reason ?? error.detail.errno ?? '');
+  const message = Object.hasOwn(reasons, reason) ? `cannot listen on ${address}: ${reasons[reason]}` : error.message;
+  return fail('config_invalid', message, { address, reason }, thrown);
+}

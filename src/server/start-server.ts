@@ -1,0 +1,123 @@
+/**
+ * `startServer`: what `handfast up` runs, for programs too: a host out of a configuration, on all its addresses.
+ *
+ * Order matters. Start: plugins before anybody can call them, addresses before anybody is told of them. Stop: the other
+ * way round, so that nobody is sent here any more, running work gets its time, and what was written is on disk.
+ */
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../host/auth.ts';
+import type { HostConfig } from '../host/config.ts';
+import type { Log } from '../host/context.ts';
+import type { Host } from '../host/host.ts';
+import { ensureLocalToken } from '../host/local-token.ts';
+import { silentLog } from '../host/log.ts';
+import { fail } from '../wire/errors.ts';
+import { type AssembledHost, assembleHost } from './assemble.ts';
+import { openListeners } from './listeners.ts';
+import { announce, dialable, type RunningHost } from './running-hosts.ts';
+
+export interface StartServerOptions {
+  /** Default: nothing is written. */
+  readonly log?: Log;
+  /** False: commands of this user are not told of this host. Default true. */
+  readonly announce?: boolean;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** A host that serves. */
+export interface RunningServer {
+  readonly host: Host;
+  /** The first HTTP address, else the first of all; undefined when the configuration lists none. */
+  readonly url: string | undefined;
+  /** Every address, with the port that was bound. */
+  readonly listeners: readonly string[];
+  /** The file with the token of this user's own command line; undefined when no token is needed. */
+  readonly tokenFile: string | undefined;
+  /**
+   * Stops in good order. Idempotent, never rejects, bounded.
+   * @param graceMs time running work is granted; default `limits.shutdown_ms`
+   */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/**
+ * Starts a host and opens its addresses.
+ *
+ * Fails with `config_invalid` for an address that may not or cannot be listened on (`detail.reason`), a plugin that
+ * cannot be loaded, or a token file that others can read; with the codes of `sqliteJournal` for a journal on disk. Then
+ * nothing is left running.
+ */
+export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
+  const { log = silentLog, now = Date.now } = options;
+  const { auth, tokenFile } = await accessOf(config);
+  const assembled = await assembleHost(config, { auth, log });
+  try {
+    return await serve(config, assembled, { auth, tokenFile, log, announced: options.announce ?? true, now });
+  } catch (error) {
+    await assembled.stop(0);
+    throw error;
+  }
+}
+
+interface Serving {
+  readonly auth: Authenticator;
+  readonly tokenFile: string | undefined;
+  readonly log: Log;
+  readonly announced: boolean;
+  readonly now: () => number;
+}
+
+async function serve(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
+  const { auth, tokenFile, log } = serving;
+  const { host, journal, audit } = assembled;
+  await audit?.open();
+  const opened = await openListeners({ config, operated: { host, journal, auth, audit }, log });
+  const listeners = opened.map(({ address }) => address);
+  const url = listeners.find((address) => address.startsWith('http')) ?? listeners[0];
+  const running: RunningHost = {
+    pid: process.pid,
+    host_id: config.hostId,
+    url: url === undefined ? null : dialable(url),
+    listeners,
+    workspace: config.workspace,
+    token_file: tokenFile ?? null,
+    started_at: serving.now(),
+  };
+  // Without the file commands must be given the address; that is no reason not to serve.
+  const withdraw = serving.announced
+    ? await announce(config.home, running).catch((error) => {
+        log.warn('commands will not find this host by themselves', { error });
+        return undefined;
+      })
+    : undefined;
+  let stopped: Promise<void> | undefined;
+  const stop = async (graceMs?: number): Promise<void> => {
+    await withdraw?.();
+    // An HTTP port stays open for its sessions until they have ended, which the host sees to.
+    const closed = Promise.all(opened.map((listener) => listener.close()));
+    await assembled.stop(graceMs);
+    await closed;
+  };
+  return {
+    host,
+    url,
+    listeners,
+    tokenFile,
+    stop: (graceMs) => {
+      stopped ??= stop(graceMs);
+      return stopped;
+    },
+  };
+}
+
+/** Who may come in: the principals of the configuration, and this user's own command line. */
+async function accessOf(config: HostConfig): Promise<{ auth: Authenticator; tokenFile: string | undefined }> {
+  const { required, grants } = config.auth;
+  if (!required) return { auth: createAuthenticator([]), tokenFile: undefined };
+  if (grants.some(({ principal }) => principal.name === LOCAL_PRINCIPAL.name)) {
+    // Sessions belong to names: two principals of one name could read each other's.
+    throw fail('config_invalid', `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is taken by this user's own token`);
+  }
+  const { token, file } = await ensureLocalToken({ home: config.home });
+  return { auth: createAuthenticator([...grants, localGrant(token)]), tokenFile: file };
+}
