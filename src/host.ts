@@ -20,4 +20,6 @@ export {
 } from './host/host.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './host/log.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
+export { listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';
+export type { Listener } from './transport/link.ts';

@@ -2,6 +2,7 @@
 
 export type { Agent, CapabilityClients, ConnectOptions, InProcessHost } from './connect.ts';
 export { connect } from './connect.ts';
+export { listen } from './listen.ts';
 export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
 export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
@@ -15,4 +16,5 @@ export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
 export { A2E_VERSION, type CapabilityName } from './protocol/a2e.ts';
 export { type Method, method } from './protocol/method.ts';
+export type { Listener } from './transport/link.ts';
 export { type ErrorName, errorTable, fail, HandfastError } from './wire/errors.ts';

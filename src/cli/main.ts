@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /**
- * The entry of the `handfast` command: makes sure that this Node is new enough, then loads the command itself.
+ * The entry of the `handfast` command: makes sure that this Node is new enough, then loads what was asked for. `stdio` has
+ * a way of its own past the command line library, because whoever starts it as a child waits for its handshake.
  *
  * It has no static imports and no syntax newer than modules have: both would be read, and fail in words nobody
  * understands, before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
@@ -13,6 +14,30 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   );
   process.exitCode = 2;
 } else {
-  const { run } = await import('./program.ts');
-  process.exitCode = await run(process.argv.slice(2));
+  rememberCompiled();
+  const words = process.argv.slice(2);
+  const served = words[0] === 'stdio' && !words.includes('--help') && !words.includes('-h');
+  const { run } = served ? await import('./stdio.ts') : await import('./program.ts');
+  process.exitCode = await run(served ? words.slice(1) : words);
+}
+
+/**
+ * Keeps compiled code for the next start, in the user's own folder: anybody may write to Node's default place for it, and
+ * compiled code is run as it is found.
+ */
+function rememberCompiled(): void {
+  const { HANDFAST_HOME, HOME, USERPROFILE } = process.env;
+  const user = HOME || USERPROFILE;
+  const home = HANDFAST_HOME || (user && `${user}/.handfast`);
+  if (!home) return;
+  const { enableCompileCache, flushCompileCache } = process.getBuiltinModule('node:module');
+  try {
+    const folder = `${home}/compiled`;
+    process.getBuiltinModule('node:fs').mkdirSync(folder, { recursive: true, mode: 0o700 });
+    enableCompileCache(folder);
+    // A child is often killed instead of ended, and then nothing would be kept.
+    setTimeout(flushCompileCache, 2000).unref();
+  } catch {
+    // A home that cannot be written to only costs time.
+  }
 }

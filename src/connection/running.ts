@@ -33,6 +33,7 @@ export class RunningRequest {
   #reason: HandfastError | undefined;
   #controller: AbortController | undefined;
   #seq = 0;
+  #emit: ((kind: string, data: Record<string, unknown>) => Promise<void> | undefined) | undefined;
   #quoted = '';
   /** The newest progress while the reader is behind. */
   #progress: Record<string, unknown> | undefined;
@@ -82,8 +83,13 @@ export class RunningRequest {
     this.#controller?.abort(reason);
   }
 
-  /** Sends one event; see `CallContext.emit`. */
-  emit(kind: string, data: Record<string, unknown>): Promise<void> | undefined {
+  /** Sends one event; see `CallContext.emit`. May be taken off its object, as handlers do that destructure. */
+  get emit(): (kind: string, data: Record<string, unknown>) => Promise<void> | undefined {
+    this.#emit ??= (kind, data) => this.#event(kind, data);
+    return this.#emit;
+  }
+
+  #event(kind: string, data: Record<string, unknown>): Promise<void> | undefined {
     if (this.done || !this.#streaming) return undefined;
     const { connection } = this;
     if (connection.congested) {

@@ -41,5 +41,5 @@ export interface CallContext {
    *
    * `progress` {pct 0–100, message} · `artifact` {name, mime, chunk: base64, final} · `log` {level, message} · `status` {message}
    */
-  emit(kind: EventKind, data: Record<string, unknown>): Promise<void> | undefined;
+  readonly emit: (kind: EventKind, data: Record<string, unknown>) => Promise<void> | undefined;
 }

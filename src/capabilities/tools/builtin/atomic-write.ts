@@ -60,6 +60,7 @@ export async function replaceFile(place: Place, content: Uint8Array, options: Re
   const target = parent.at(name);
   let created = false;
   try {
+    if (!(await parent.confirm())) throw outsideWorkspace(asked);
     // A rename would also replace a file that is marked read-only, which no editor does without asking.
     if (stats !== undefined) await access(target, constants.W_OK);
     // Secret until it has the permissions of the file it replaces.

@@ -53,9 +53,10 @@ function applyEdit(text: string, edit: Replacement, label: string, number: numbe
   const spans = spansOf(text, edit.old_text);
   if (spans.length === 0) throw noMatch(text, edit.old_text, label, number);
   if (spans.length > 1 && edit.replace_all !== true) throw ambiguous(text, spans, label, number);
-  // Explicit carriage returns are taken as they are.
+  // Who writes carriage returns means them.
   const plain = edit.new_text;
-  const converted = plain.includes('\r') ? plain : plain.replaceAll('\n', '\r\n');
+  const explicit = plain.includes('\r') || edit.old_text.includes('\r');
+  const converted = explicit ? plain : plain.replaceAll('\n', '\r\n');
   const pieces: string[] = [];
   let from = 0;
   for (const { start, end } of spans) {

@@ -1,0 +1,23 @@
+/**
+ * Ctrl-C while a command works: the first one gives the work up in good order, so that the other side hears of it; the
+ * second one ends the process where it stands.
+ */
+import { fail } from '../wire/errors.ts';
+
+/** The exit code of a command that was interrupted. */
+export const INTERRUPTED = 130;
+
+/** Runs `work` with a signal that SIGINT and SIGTERM abort (`cancelled`). */
+export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const stop = (): void => {
+    if (controller.signal.aborted) process.exit(INTERRUPTED);
+    controller.abort(fail('cancelled', 'interrupted'));
+  };
+  process.on('SIGINT', stop).on('SIGTERM', stop);
+  try {
+    return await work(controller.signal);
+  } finally {
+    process.removeListener('SIGINT', stop).removeListener('SIGTERM', stop);
+  }
+}

@@ -1,0 +1,9 @@
+/** Ending a process that has done its work although a plugin left something running. Used by the commands that serve. */
+
+/** Time for what is closing by itself. */
+const LEAVE_AFTER_MS = 1000;
+
+/** Ends the process soon, unless it ends by itself before: a timer that nobody waits for fires only if others do not end. */
+export function leaveSoon(): void {
+  setTimeout(() => process.exit(), LEAVE_AFTER_MS).unref();
+}

@@ -1,0 +1,90 @@
+/**
+ * Where commands print: results to stdout, everything about them to stderr; text for people or JSON for programs.
+ *
+ * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
+ */
+import { stripVTControlCharacters } from 'node:util';
+import { visible } from './visible.ts';
+
+/** Narrowest width text is fitted into. */
+const NARROWEST = 40;
+
+export class Terminal {
+  /** True for `--json`: stdout gets JSON only, a document or one a line. */
+  readonly json: boolean;
+  /** True while a line on the terminal waits to be replaced by the next. */
+  #passing = false;
+
+  constructor(json: boolean) {
+    this.json = json;
+    // A reader that has seen enough (`| head`) ends the command quietly.
+    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+      process.exit();
+    });
+  }
+
+  /** True when people watch stderr. */
+  get watched(): boolean {
+    return process.stderr.isTTY === true;
+  }
+
+  /** Columns of stdout; `Infinity` when it is no terminal. */
+  get width(): number {
+    return process.stdout.isTTY ? Math.max(NARROWEST, process.stdout.columns || 80) : Number.POSITIVE_INFINITY;
+  }
+
+  /** One JSON document, on one line. */
+  document(value: unknown): void {
+    process.stdout.write(`${JSON.stringify(value)}\n`);
+  }
+
+  /** One line of result. */
+  line(text = ''): void {
+    this.raw(`${text}\n`);
+  }
+
+  /** Result text as it is; on a terminal without anything that would act on it. */
+  raw(text: string): void {
+    this.#settle();
+    process.stdout.write(process.stdout.isTTY ? visible(text) : text);
+  }
+
+  /** Text of the other side's stderr. */
+  rawError(text: string): void {
+    this.#settle();
+    process.stderr.write(process.stderr.isTTY ? visible(text) : text);
+  }
+
+  /** One line about the result, for people: to stderr. */
+  note(text: string): void {
+    this.rawError(`${text}\n`);
+  }
+
+  /** A line that the next one replaces; only where people watch. */
+  passing(text: string): void {
+    if (!this.watched) return;
+    const columns = Math.max(NARROWEST, process.stderr.columns || 80);
+    process.stderr.write(`\r\u001b[K${visible(text).replaceAll('\n', ' ').slice(0, columns - 1)}`);
+    this.#passing = true;
+  }
+
+  /** Rows in columns. The last column takes what is left of the width and is cut there. */
+  table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
+    const cells = [headings, ...rows].map((row) => row.map((cell) => visible(cell).replaceAll(/\s+/g, ' ')));
+    const last = headings.length - 1;
+    const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))));
+    for (const row of cells) {
+      const fixed = row.slice(0, last).map((cell, column) => cell + ' '.repeat(widths[column]! - lengthOf(cell) + 2));
+      this.line(`${fixed.join('')}${row[last] ?? ''}`.trimEnd().slice(0, this.width));
+    }
+  }
+
+  #settle(): void {
+    if (!this.#passing) return;
+    this.#passing = false;
+    process.stderr.write('\r\u001b[K');
+  }
+}
+
+const lengthOf = (text: string): number => [...stripVTControlCharacters(text)].length;

@@ -1,0 +1,49 @@
+/**
+ * `listen`: opens an address for a host that a program made with `createHost`; the counterpart of `connect`.
+ *
+ * `handfast up` does not come this way: it serves a whole configuration (`server/start-server.ts`), with the token of the
+ * user and the operator's routes. What an address needs is loaded when it is opened.
+ */
+import type { Host } from './host/host.ts';
+import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './host/listen-address.ts';
+import type { Link, Listener } from './transport/link.ts';
+import { fail } from './wire/errors.ts';
+
+/**
+ * Opens `http://host:port` (the A2E binding, and WebSocket at `/ws`), `tcp://host:port` or `unix:///path` and hands every
+ * link to the host. Port 0 takes a free one: `listener.address` is what an agent connects to.
+ *
+ * Only loopback addresses and Unix sockets: whoever opens a port to other machines does it in a configuration, where a
+ * token is demanded. Close the listener after stopping the host, or together with it: an HTTP port stays open for the
+ * sessions it has.
+ *
+ * @throws usage for an address of another form · config_invalid for one other machines can reach · runtime_error when it
+ * cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
+ *
+ * @example
+ * const listener = await listen(host, 'tcp://127.0.0.1:0');
+ * await using agent = await connect(listener.address, { capabilities: ['tools'] });
+ */
+export async function listen(host: Pick<Host, 'accept' | 'limits'>, address: string): Promise<Listener> {
+  const parsed = parseListenAddress(address);
+  if (parsed === undefined) throw fail('usage', `expected ${ADDRESS_FORMS}, got ${JSON.stringify(address)}`);
+  const accept = (link: Link): void => host.accept(link);
+  if (parsed.kind === 'unix') return (await import('./transport/socket.ts')).listenUnix({ path: parsed.path }, accept);
+  if (!isLoopback(parsed.host)) {
+    throw fail('config_invalid', `other machines can reach ${address}: serve it with a configuration that has a token`);
+  }
+  const at = { host: parsed.host, port: parsed.port };
+  if (parsed.kind === 'tcp') return (await import('./transport/socket.ts')).listenTcp(at, accept);
+  const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }] = await Promise.all([
+    import('./server/http.ts'),
+    import('./transport/http-sse.ts'),
+    import('./transport/websocket.ts'),
+  ]);
+  const { maxMessageBytes, maxSessions, outboxBytes } = host.limits;
+  return httpServer({
+    ...at,
+    accept,
+    endpoint: httpSseEndpoint({ accept, maxSessions, waitingBytes: outboxBytes }),
+    webSocket: webSocketAcceptor({ maxMessageBytes }),
+  });
+}

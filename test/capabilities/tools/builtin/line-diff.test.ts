@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { unifiedDiff } from '../../../../src/capabilities/tools/builtin/line-diff.ts';
+
+/** Applies a unified diff strictly: every line it names must be where it says. */
+function patch(before: string, diff: string): string {
+  const old = before === '' ? [] : before.replace(/\n$/, '').split('\n');
+  const fresh: string[] = [];
+  let at = 0;
+  for (const line of diff.split('\n').slice(0, -1)) {
+    const hunk = /^@@ -(\d+),(\d+) \+(\d+),(\d+) @@$/.exec(line);
+    if (hunk !== null) {
+      const start = Number(hunk[1]) - (hunk[2] === '0' ? 0 : 1);
+      fresh.push(...old.slice(at, start));
+      at = start;
+      assert.equal(fresh.length, Number(hunk[3]) - (hunk[4] === '0' ? 0 : 1));
+      continue;
+    }
+    if (line[0] !== '+') assert.equal(old[at++], line.slice(1));
+    if (line[0] !== '-') fresh.push(line.slice(1));
+  }
+  fresh.push(...old.slice(at));
+  return fresh.join('\n');
+}
+
+test('equal texts have no diff', () => {
+  assert.equal(unifiedDiff('a\nb\n', 'a\nb\n'), '');
+  assert.equal(unifiedDiff('', ''), '');
+});
+
+test('distant changes are separate hunks, close ones share one', () => {
+  const before = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`).join('\n');
+  const far = unifiedDiff(before, before.replace('line 3\n', 'three\n').replace('line 25', 'twenty-five'));
+  assert.match(far, /^@@ -1,6 \+1,6 @@\n(?:.*\n)+@@ -22,7 \+22,7 @@\n/);
+  const close = unifiedDiff(before, before.replace('line 3\n', 'three\n').replace('line 8\n', 'eight\n'));
+  assert.equal(close.match(/@@ -/g)?.length, 1);
+});
+
+test('the shortest way is shown', () => {
+  assert.equal(unifiedDiff('a\nb\nc\n', 'a\nc\nd\n'), '@@ -1,3 +1,3 @@\n a\n-b\n c\n+d\n');
+  assert.equal(unifiedDiff('', 'a\n'), '@@ -0,0 +1,1 @@\n+a\n');
+  assert.equal(unifiedDiff('a\n', ''), '@@ -1,1 +0,0 @@\n-a\n');
+});
+
+test('a diff applied to the old text gives the new text', () => {
+  const text = fc.array(fc.constantFrom('a', 'b', 'c', '', 'd'), { maxLength: 30 }).map((lines) => lines.join('\n'));
+  const ended = (value: string): string => value.replace(/\n$/, '');
+  fc.assert(
+    fc.property(text, text, fc.integer({ min: 0, max: 3 }), (before, after, context) => {
+      assert.equal(patch(before, unifiedDiff(before, after, { context })), ended(after));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('texts that have nothing in common are shown as one block, in bounded time and size', () => {
+  const before = Array.from({ length: 20_000 }, (_, index) => `old ${index}`).join('\n');
+  const after = Array.from({ length: 20_000 }, (_, index) => `new ${index}`).join('\n');
+  const started = performance.now();
+  const diff = unifiedDiff(before, after, { maxCharacters: 10_000_000 });
+  assert.ok(performance.now() - started < 1500);
+  assert.equal(patch(before, diff), after);
+  const cut = unifiedDiff(before, after);
+  assert.ok(cut.length < 17_000 && cut.endsWith('… the diff goes on\n'));
+});

@@ -1,0 +1,74 @@
+/**
+ * Runs everything in `examples/` as its reader would, by the package's own name, and looks at what it prints. What an
+ * example claims it also asserts itself, so that a false one exits with an error.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { root } from './rules/scan.ts';
+
+/** Far above what they take; an example that hangs is ended. */
+const PATIENCE_MS = 20_000;
+
+/** Example → what it prints, a pattern for each line that must be there, in this order. */
+const examples: Readonly<Record<string, readonly RegExp[]>> = {
+  'first-plugin.ts': [/^days: \{ days: 7 \}$/, /^refused: schema_violation: .*\/from must be string$/],
+  'agent-loop.ts': [
+    /^1 × grep$/,
+    /^\d+ × read_file$/,
+    /^1 × count_errors$/,
+    /^\d+ events, the last: count_errors progress: source \d+$/,
+    /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
+  ],
+  'resume.ts': [
+    /^link: lost$/,
+    /^link: open$/,
+    /^link: lost$/,
+    /^link: open$/,
+    /^200 events, the tool ran 1 time, its answer is \{ counted: 200 \}$/,
+  ],
+  'transports.ts': ['in process', 'TCP', 'Unix socket', 'HTTP and SSE', 'WebSocket', 'child process'].map(
+    (name) => new RegExp(`^${name}: MIT License \\(ping [\\d.]+ ms\\)$`),
+  ),
+};
+
+const home = mkdtempSync(join(tmpdir(), 'handfast-examples-'));
+after(() => rmSync(home, { recursive: true }));
+
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+/** The condition under which the package's name means its sources. */
+const condition = Object.keys(manifest.exports['.'])[0] as string;
+
+test('every example is run by this file', () => {
+  assert.deepEqual(readdirSync(join(root, 'examples')).sort(), Object.keys(examples).sort());
+});
+
+for (const [name, lines] of Object.entries(examples)) {
+  test(`examples/${name} ends by itself and prints what it should`, async () => {
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, ['-C', condition, join('examples', name)], {
+      cwd: root,
+      env: { ...process.env, HANDFAST_HOME: home },
+      timeout: PATIENCE_MS,
+      killSignal: 'SIGKILL',
+    });
+    const printed = stdout.trimEnd().split('\n');
+    let from = 0;
+    for (const line of lines) {
+      const at = printed.findIndex((text, index) => index >= from && line.test(text));
+      assert.notEqual(at, -1, `no line like ${line} behind line ${from} of:\n${stdout}`);
+      from = at + 1;
+    }
+    assert.equal(stderr, '');
+  });
+}
+
+test('an example says how to run it, in the way that works', () => {
+  for (const name of Object.keys(examples)) {
+    const text = readFileSync(join(root, 'examples', name), 'utf8');
+    assert.ok(text.includes(`node -C ${condition} examples/${name}`), `examples/${name} does not say how to run it`);
+  }
+});

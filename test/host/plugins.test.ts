@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { toolCall, toolList } from '../../src/capabilities/tools/messages.ts';
+import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
+import { tool } from '../../src/capabilities/tools/tool.ts';
+import { connect } from '../../src/connect.ts';
+import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
+import { createLog } from '../../src/host/log.ts';
+import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
+
+const hosts: Host[] = [];
+after(() => Promise.all(hosts.map((one) => one.stop(0))));
+
+const named = (name: string, from: string) => tool({ name, description: `${name} of ${from}`, run: () => ({ from }) });
+
+async function start(plugins: readonly Plugin[], options: Partial<HostOptions> = {}) {
+  const lines: string[] = [];
+  const log = createLog({ level: 'debug', write: (line) => lines.push(line) });
+  const host = createHost({ plugins, log, ...options });
+  await host.start();
+  hosts.push(host);
+  const agent = await connect(host, { capabilities: ['tools'] });
+  return { host, agent, lines };
+}
+
+test('lists of several plugins merge, and a call goes to the owner of the name', async () => {
+  const { agent } = await start([
+    toolsPlugin({ name: 'low', priority: 1, tools: [named('shared', 'low'), named('only-low', 'low')] }),
+    toolsPlugin({ name: 'high', priority: 5, tools: [named('shared', 'high'), named('only-high', 'high')] }),
+  ]);
+  assert.deepEqual(
+    (await agent.tools.list()).map(({ description }) => description),
+    ['shared of high', 'only-high of high', 'only-low of low'],
+  );
+  for (const [name, from] of [
+    ['shared', 'high'],
+    ['only-low', 'low'],
+    ['only-high', 'high'],
+  ] as const) {
+    assert.deepEqual((await agent.tools.call(name)).data, { from });
+  }
+  await assert.rejects(agent.tools.call('nowhere'), { code: 'unknown_tool' });
+  assert.equal(agent.capabilities.get('tools')?.metadata.name, 'high');
+});
+
+test('an exclusive plugin serves its capability alone, whatever its priority', async () => {
+  const { agent } = await start([
+    toolsPlugin({ name: 'many', priority: 9, tools: [named('a', 'many')] }),
+    toolsPlugin({ name: 'alone', exclusive: true, tools: [named('b', 'alone')] }),
+  ]);
+  assert.deepEqual(
+    (await agent.tools.list()).map(({ name }) => name),
+    ['b'],
+  );
+  await assert.rejects(agent.tools.call('a'), { code: 'unknown_tool' });
+  assert.deepEqual(agent.capabilities.get('tools')?.metadata, {
+    tools: 1,
+    name: 'alone',
+    type: 'tools',
+    priority: 0,
+    exclusive: true,
+  });
+});
+
+test('a plugin that throws harms only its own calls; the peer gets a correlation id, the log the rest', async () => {
+  const broken = definePlugin({
+    name: 'broken',
+    type: 'tools',
+    methods: [
+      handle(toolList, () => {
+        throw new Error('a secret path /etc/shadow');
+      }),
+      handle(
+        toolCall,
+        () => {
+          throw new TypeError('a secret path /etc/shadow');
+        },
+        ({ tool_name }) => (tool_name === 'bad' ? undefined : ({ code: 'unknown_tool' } as never)),
+      ),
+    ],
+  });
+  const { agent, lines } = await start([broken, toolsPlugin({ tools: [named('good', 'tools')] })]);
+  assert.deepEqual(
+    (await agent.tools.list()).map(({ name }) => name),
+    ['good'],
+  );
+  const error = await agent.tools.call('bad').then(
+    () => assert.fail('it should fail'),
+    (thrown) => thrown,
+  );
+  assert.equal(error.code, 'runtime_error');
+  assert.doesNotMatch(JSON.stringify([error.message, error.detail]), /shadow/);
+  assert.ok(lines.some((line) => line.includes(error.detail.correlation_id) && line.includes('shadow')));
+  assert.deepEqual((await agent.tools.call('good')).data, { from: 'tools' });
+});
+
+test('a plugin that does not start is left out, and the host starts without it', async () => {
+  const failing = definePlugin({
+    name: 'failing',
+    type: 'memory',
+    methods: [],
+    start() {
+      throw new Error('no disk');
+    },
+  });
+  const { host, agent, lines } = await start([failing, toolsPlugin({ tools: [named('good', 'tools')] })]);
+  assert.deepEqual(host.health().capabilities, ['tools']);
+  assert.ok(lines.some((line) => line.includes('failing') && line.includes('no disk')));
+  assert.equal((await agent.tools.call('good')).success, true);
+});
+
+test('two plugins of one name are refused', async () => {
+  const host = createHost({ plugins: [toolsPlugin({ tools: [] }), toolsPlugin({ tools: [] })] });
+  await assert.rejects(host.start(), { code: 'config_invalid' });
+});
+
+test('plugins hear of the sessions that were granted their capability, and of start and stop in order', async () => {
+  const heard: string[] = [];
+  const noting = (name: string, type: 'tools' | 'memory') =>
+    definePlugin({
+      name,
+      type,
+      methods: [],
+      start: ({ hostId }) => void heard.push(`start ${name} ${hostId}`),
+      opened: ({ agentId }) => void heard.push(`opened ${name} ${agentId}`),
+      closed: ({ agentId, signal }) => void heard.push(`closed ${name} ${agentId} ${signal.aborted}`),
+      stop: () => void heard.push(`stop ${name}`),
+    });
+  const host = createHost({ hostId: 'h1', plugins: [noting('t', 'tools'), noting('m', 'memory')] });
+  await host.start();
+  const agent = await connect(host, { agentId: 'a1', capabilities: ['tools'] });
+  await agent.close();
+  await host.stop();
+  assert.deepEqual(heard, ['start t h1', 'start m h1', 'opened t a1', 'closed t a1 true', 'stop m', 'stop t']);
+});
+
+test('plugin state is taken when the host stops and given back when the next one starts', async () => {
+  let kept: Record<string, unknown> = {};
+  const snapshots = {
+    load: async () => kept,
+    save: async (states: Record<string, unknown>) => {
+      kept = states;
+    },
+  };
+  const counter = () => {
+    let count = 0;
+    return definePlugin({
+      name: 'counter',
+      type: 'tools',
+      methods: [
+        handle(toolCall, () => ({
+          data: { success: true, tool_name: 'count', data: { count: ++count }, duration_ms: 0 },
+        })),
+      ],
+      snapshot: () => ({ count }),
+      restore(state) {
+        count = (state as { count: number }).count;
+      },
+    });
+  };
+  for (const expected of [1, 2, 3]) {
+    const host = createHost({ plugins: [counter()], snapshots });
+    await host.start();
+    const agent = await connect(host, { capabilities: ['tools'] });
+    assert.deepEqual((await agent.tools.call('count')).data, { count: expected });
+    await agent.close();
+    await host.stop();
+  }
+});
+
+test('the audit gets one record per request and per handshake, without bodies', async () => {
+  const records: Record<string, unknown>[] = [];
+  const { agent } = await start([toolsPlugin({ tools: [named('good', 'tools')] })], {
+    audit: { record: (record) => void records.push(record as never) },
+    now: () => 1_700_000_000_000,
+  });
+  await agent.tools.call('good', { secret: 'canary' });
+  await agent.tools.call('nowhere').catch(() => {});
+  assert.deepEqual(
+    records.map(({ type, outcome, tool, error_code, principal, time }) => [
+      type,
+      outcome,
+      tool,
+      error_code,
+      principal,
+      time,
+    ]),
+    [
+      ['handshake/req', 'ok', undefined, undefined, 'local', 1_700_000_000_000],
+      ['tool/call/req', 'ok', 'good', undefined, 'local', 1_700_000_000_000],
+      ['tool/call/req', 'error', 'nowhere', 'unknown_tool', 'local', 1_700_000_000_000],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(records), /canary/);
+});

@@ -1,0 +1,138 @@
+/**
+ * Contract hosts behind every transport, and peers dialled to them. One site is one transport; its hosts are started when
+ * first asked for.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Host } from '../../src/host/host.ts';
+import { httpServer } from '../../src/server/http.ts';
+import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
+import type { Listener } from '../../src/transport/link.ts';
+import { listenTcp, listenUnix, parseTcpAddress, parseUnixAddress } from '../../src/transport/socket.ts';
+import { webSocketAcceptor } from '../../src/transport/websocket.ts';
+import { dialHttp, dialMemory, dialSocket, dialWebSocket, overStdio } from './carriers.ts';
+import { contractHost, type HostKind } from './contract-host.ts';
+import type { Peer } from './peer.ts';
+
+export const textTransports = ['tcp', 'unix', 'websocket', 'http', 'stdio'] as const;
+export const allTransports = ['memory', ...textTransports] as const;
+export type TransportName = (typeof allTransports)[number];
+
+/** Where peers dial a host that is already there. */
+export interface Door {
+  dial(): Promise<Peer>;
+  /** The address our own `connect` takes; undefined for memory. */
+  readonly address?: string;
+  close(): Promise<void>;
+}
+
+/** Puts a host of this process behind a transport; not for stdio. */
+export async function doorOf(name: Exclude<TransportName, 'stdio'>, host: Pick<Host, 'accept'>): Promise<Door> {
+  const accept = (link: Parameters<Host['accept']>[0]): void => host.accept(link);
+  switch (name) {
+    case 'memory':
+      return { dial: async () => dialMemory(accept), close: async () => {} };
+    case 'tcp': {
+      const listener = await listenTcp({ port: 0 }, accept);
+      return { ...of(listener), dial: () => dialSocket(parseTcpAddress(listener.address)) };
+    }
+    case 'unix': {
+      const folder = await mkdtemp(join(tmpdir(), 'handfast-site-'));
+      const listener = await listenUnix({ path: join(folder, 'socket') }, accept);
+      return {
+        address: listener.address,
+        dial: () => dialSocket({ path: parseUnixAddress(listener.address) }),
+        async close() {
+          await listener.close();
+          await rm(folder, { recursive: true, force: true });
+        },
+      };
+    }
+    case 'websocket': {
+      const listener = await httpServer({ webSocket: webSocketAcceptor(), accept });
+      const address = `${listener.address.replace(/^http/, 'ws')}/ws`;
+      return { address, dial: () => dialWebSocket(address), close: () => listener.close() };
+    }
+    case 'http': {
+      const listener = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
+      return { ...of(listener), dial: () => dialHttp(listener.address) };
+    }
+  }
+}
+
+function of(listener: Listener): Pick<Door, 'address' | 'close'> {
+  return { address: listener.address, close: () => listener.close() };
+}
+
+/** All kinds of contract hosts on one transport. */
+export class Site {
+  readonly name: TransportName;
+  readonly #doors = new Map<HostKind, Promise<Door>>();
+  readonly #hosts = new Map<HostKind, Host>();
+  readonly #ran: string[] = [];
+  readonly #children = new Set<ChildProcess>();
+  readonly #peers: Peer[] = [];
+
+  constructor(name: TransportName) {
+    this.name = name;
+  }
+
+  /** True when peers can end their side and go on reading. */
+  get halfCloses(): boolean {
+    return this.name !== 'websocket' && this.name !== 'http';
+  }
+
+  /** True when bytes can be cut anywhere: no frames, no bodies. */
+  get isByteStream(): boolean {
+    return this.name === 'tcp' || this.name === 'unix' || this.name === 'stdio';
+  }
+
+  /** The host of this kind; undefined where it lives in another process. */
+  host(kind: HostKind): Host | undefined {
+    return this.#hosts.get(kind);
+  }
+
+  /** Names of the `mark` calls that really ran, in all hosts of this site. */
+  get ran(): readonly string[] {
+    return this.#ran;
+  }
+
+  async dial(kind: HostKind): Promise<Peer> {
+    const peer = this.name === 'stdio' ? this.#child(kind) : await (await this.#door(kind)).dial();
+    this.#peers.push(peer);
+    return peer;
+  }
+
+  async stop(): Promise<void> {
+    for (const peer of this.#peers) peer.cut();
+    for (const child of this.#children) child.kill('SIGKILL');
+    await Promise.all([...this.#hosts.values()].map((host) => host.stop(0)));
+    await Promise.all([...this.#doors.values()].map(async (door) => (await door).close()));
+  }
+
+  #door(kind: HostKind): Promise<Door> {
+    let door = this.#doors.get(kind);
+    if (door === undefined) {
+      door = (async () => {
+        const host = await contractHost(kind, (name) => this.#ran.push(name));
+        this.#hosts.set(kind, host);
+        return doorOf(this.name as Exclude<TransportName, 'stdio'>, host);
+      })();
+      this.#doors.set(kind, door);
+    }
+    return door;
+  }
+
+  #child(kind: HostKind): Peer {
+    const script = fileURLToPath(new URL('./stdio-host.ts', import.meta.url));
+    const child = spawn(process.execPath, [script, kind], { stdio: ['pipe', 'pipe', 'inherit', 'ipc'] });
+    child.on('message', (name) => this.#ran.push(String(name)));
+    this.#children.add(child);
+    void once(child, 'exit').then(() => this.#children.delete(child));
+    return overStdio(child);
+  }
+}
