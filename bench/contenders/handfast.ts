@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Agent, connect, createHost, type Host, type HostOptions, tool, toolsPlugin } from 'handfast';
 import { openAudit } from 'handfast/host';
-import { sqliteJournal } from 'handfast/journal';
+import { memoryJournal, sqliteJournal } from 'handfast/journal';
 import { LineReader } from '../../src/wire/frame.ts';
 import {
   type Contender,
@@ -61,6 +61,9 @@ async function startHost(extras: Extras | undefined): Promise<Host> {
   }
   const host = createHost({
     plugins: [toolsPlugin({ tools: [echo, flood] })],
+    // The journal's ring, as `handfast up` has it by default: sessions can be resumed.
+    journal: memoryJournal(),
+    forgetClosed: true,
     limits: {
       maxParallel: 64,
       maxMessageBytes: MAX_MESSAGE_BYTES,

@@ -28,9 +28,10 @@ export function printResult(terminal: Terminal, result: ToolResult, showedOutput
 
 function printData(terminal: Terminal, data: Record<string, unknown>): void {
   const only = Object.keys(data).length === 1 ? data.value : undefined;
+  if (typeof only === 'string') return terminal.line(only);
   const field = TEXT_FIELDS.find((name) => typeof data[name] === 'string');
-  const text = typeof only === 'string' ? only : field === undefined ? undefined : (data[field] as string);
-  if (text === undefined) terminal.line(JSON.stringify(only ?? data, undefined, 2));
-  // On a terminal the prompt belongs on a line of its own; into a pipe goes the text and nothing else.
-  else terminal.raw(Number.isFinite(terminal.width) && !text.endsWith('\n') ? `${text}\n` : text);
+  if (field === undefined) return terminal.line(JSON.stringify(only ?? data, undefined, 2));
+  // The content of a file goes into a pipe as it is; on a terminal the prompt belongs on a line of its own.
+  const text = data[field] as string;
+  terminal.raw(Number.isFinite(terminal.width) && !text.endsWith('\n') ? `${text}\n` : text);
 }

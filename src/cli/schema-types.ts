@@ -11,5 +11,7 @@ export function schemaTypes(schema: JsonSchema): string[] {
     if (Array.isArray(choices)) return [...new Set(choices.flatMap((choice) => schemaTypes(choice as JsonSchema)))];
   }
   const constants = Array.isArray(schema.enum) ? schema.enum : 'const' in schema ? [schema.const] : [];
-  return [...new Set(constants.map((value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value)))];
+  return [
+    ...new Set(constants.map((value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value))),
+  ];
 }

@@ -65,7 +65,11 @@ export class Terminal {
   passing(text: string): void {
     if (!this.watched) return;
     const columns = Math.max(NARROWEST, process.stderr.columns || 80);
-    process.stderr.write(`\r\u001b[K${visible(text).replaceAll('\n', ' ').slice(0, columns - 1)}`);
+    process.stderr.write(
+      `\r\u001b[K${visible(text)
+        .replaceAll('\n', ' ')
+        .slice(0, columns - 1)}`,
+    );
     this.#passing = true;
   }
 

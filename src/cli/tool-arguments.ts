@@ -4,8 +4,9 @@
  *
  * Called by `tools call` and `call`.
  */
-import { type JsonSchema, schemaTypes } from './schema-types.ts';
+
 import { fail } from '../wire/errors.ts';
+import { type JsonSchema, schemaTypes } from './schema-types.ts';
 
 /** Reads a whole file, or standard input for `-`. */
 export type ReadText = (path: string) => Promise<string>;
@@ -64,19 +65,19 @@ function keyed(words: readonly string[], schema: JsonSchema | undefined): Record
   const args: Record<string, unknown> = Object.create(null);
   for (const [key, texts] of values) {
     const property = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    args[key] = valueOf(key, texts, property);
+    args[key] = typedValue(key, texts, property);
   }
   return { ...args };
 }
 
-function valueOf(key: string, texts: readonly string[], schema: JsonSchema | undefined): unknown {
+function typedValue(key: string, texts: readonly string[], schema: JsonSchema | undefined): unknown {
   const types = schema === undefined ? [] : schemaTypes(schema);
   const [text = ''] = texts;
   if (types.includes('array')) {
     // One word may hold the whole list; several words are its items.
     if (texts.length === 1 && text.startsWith('[')) return json(key, text, 'a JSON list');
     const items = schema?.items as JsonSchema | undefined;
-    return texts.map((each) => valueOf(key, [each], items));
+    return texts.map((each) => typedValue(key, [each], items));
   }
   if (texts.length > 1) throw fail('usage', `${key} was given ${texts.length} times, but it is no list`);
   if (types.length === 0) return guessed(text);

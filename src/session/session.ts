@@ -74,7 +74,6 @@ export class Session implements ConnectionOwner, SessionView {
   readonly resumable: boolean;
   readonly #host: SessionHost;
   readonly #journal: Journal | undefined;
-  readonly #now: () => number;
   #state: SessionState = 'open';
   #controller: AbortController | undefined;
   #ending: { readonly code: ErrorName; readonly message: string } | undefined;
@@ -95,8 +94,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.resumable = options.resumable;
     this.#host = options.host;
     this.#journal = options.journal;
-    this.#now = options.now ?? Date.now;
-    this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, this.#now), options.limits);
+    this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, options.now), options.limits);
     this.connection.stamped = options.resumable;
     if (options.journal !== undefined) this.connection.record = this;
   }
@@ -266,7 +264,7 @@ export class Session implements ConnectionOwner, SessionView {
 
   /** Recorder of the connection: tool traffic is volatile, so nobody waits for it. */
   record(cursor: number, kind: string, request: string, body: string | Message): void {
-    const written = this.#journal?.append(this.id, [{ cursor, ts: this.#now(), kind, request, body }]);
+    const written = this.#journal?.append(this.id, [{ cursor, ts: this.connection.writer.now(), kind, request, body }]);
     written?.catch((error) => this.#host.journalFailed(this, error));
   }
 }

@@ -27,6 +27,8 @@ export class A2EWriter {
   readonly #now: () => number;
   #count = 0;
   #ms = -1;
+  #fresh = false;
+  #stampedMs = -1;
   #seconds = '';
 
   /** @param now epoch milliseconds */
@@ -40,11 +42,25 @@ export class A2EWriter {
     return this.#prefix + this.#count++;
   }
 
+  /** Epoch milliseconds, asked of the clock once for all that happens without a break. */
+  now(): number {
+    if (!this.#fresh) {
+      this.#fresh = true;
+      this.#ms = this.#now();
+      queueMicrotask(this.#expire);
+    }
+    return this.#ms;
+  }
+
+  readonly #expire = (): void => {
+    this.#fresh = false;
+  };
+
   /** Epoch seconds as JSON text with millisecond digits. */
   stamp(): string {
-    const ms = this.#now();
-    if (ms !== this.#ms) {
-      this.#ms = ms;
+    const ms = this.now();
+    if (ms !== this.#stampedMs) {
+      this.#stampedMs = ms;
       const digits = String(ms);
       this.#seconds = `${digits.slice(0, -3)}.${digits.slice(-3)}`;
     }
@@ -53,7 +69,7 @@ export class A2EWriter {
 
   /** A message that answers nothing: requests, cancels, pushes. */
   message(text: boolean, type: string, id: string, body: object): string | Message {
-    if (!text) return { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.#now() / 1000 };
+    if (!text) return { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.now() / 1000 };
     return `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}${members(body)}`;
   }
 
@@ -77,7 +93,7 @@ export class A2EWriter {
         id: this.id(),
         a2e: VERSION,
         version: VERSION,
-        ts: this.#now() / 1000,
+        ts: this.now() / 1000,
         req_id: rawRequest,
       };
       if (cursor > 0) message.cursor = cursor;
@@ -105,7 +121,7 @@ export class A2EWriter {
         id: this.id(),
         a2e: VERSION,
         version: VERSION,
-        ts: this.#now() / 1000,
+        ts: this.now() / 1000,
         kind,
         req_id: rawRequest,
         data,

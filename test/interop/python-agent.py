@@ -99,7 +99,7 @@ def session(target, token):
     step("call with events", lambda: called(tools, "steps", {}))
     step("call without events", lambda: called(tools, "steps", {}, streaming=False))
     step("call with exit code", lambda: called(tools, "exit", {}))
-    step("call with a long text", lambda: called(tools, "echo", {"value": TEXT * 10_000})["result"]["data"])
+    step("call with a long text", lambda: called(tools, "echo", {"value": TEXT * 5_000})["result"]["data"])
     step("argument missing", lambda: called(tools, "greet", {}))
     step("argument of the wrong type", lambda: called(tools, "greet", {"name": 7}))
     step("unknown tool", lambda: called(tools, "nonesuch", {}))

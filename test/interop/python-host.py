@@ -9,6 +9,7 @@ PLUGINS is the number of tools plugins to load, default 1.
 import asyncio
 import base64
 import logging
+import os
 import socket
 import sys
 import time
@@ -41,6 +42,7 @@ class InteropTools(ToolPlugin):
             ToolDefinition(name="nap", description="Waits"),
             ToolDefinition(name="echo", description="Gives back what it got"),
             ToolDefinition(name="exit", description="Ends with a code"),
+            ToolDefinition(name="dies", description="Ends its host without an answer"),
             ToolDefinition(name="rare", description="Found by search only", defer_loading=True),
         ]
 
@@ -65,6 +67,8 @@ class InteropTools(ToolPlugin):
             return {"ms": arguments["ms"]}
         if tool_name == "echo":
             return arguments.get("value")
+        if tool_name == "dies":
+            os._exit(7)
         if tool_name == "exit":
             return {"exit_code": 3, "stdout": ""}
         raise ValueError(f"Unknown tool: {tool_name}")

@@ -72,6 +72,7 @@ function of(listener: Listener): Pick<Door, 'address' | 'close'> {
 export class Site {
   readonly name: TransportName;
   readonly #doors = new Map<HostKind, Promise<Door>>();
+  #address: string | undefined;
   readonly #hosts = new Map<HostKind, Host>();
   readonly #ran: string[] = [];
   readonly #children = new Set<ChildProcess>();
@@ -101,6 +102,11 @@ export class Site {
     return this.#ran;
   }
 
+  /** Where the last kind of host asked for listens. */
+  get address(): string | undefined {
+    return this.#address;
+  }
+
   async dial(kind: HostKind): Promise<Peer> {
     const peer = this.name === 'stdio' ? this.#child(kind) : await (await this.#door(kind)).dial();
     this.#peers.push(peer);
@@ -120,7 +126,9 @@ export class Site {
       door = (async () => {
         const host = await contractHost(kind, (name) => this.#ran.push(name));
         this.#hosts.set(kind, host);
-        return doorOf(this.name as Exclude<TransportName, 'stdio'>, host);
+        const opened = await doorOf(this.name as Exclude<TransportName, 'stdio'>, host);
+        this.#address = opened.address;
+        return opened;
       })();
       this.#doors.set(kind, door);
     }

@@ -24,7 +24,11 @@ export async function call(
   await withAgent(flags, capabilityNames, terminal, async ({ agent, signal }) => {
     const { onEvent } = eventOutput(terminal, stream);
     const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
-    const reply = await agent.request(type, stream ? { streaming: true, ...body } : body, { signal, timeoutMs, onEvent });
+    const reply = await agent.request(type, stream ? { streaming: true, ...body } : body, {
+      signal,
+      timeoutMs,
+      onEvent,
+    });
     if (terminal.json) terminal.document(stream ? { result: reply } : reply);
     else terminal.line(JSON.stringify(reply, undefined, 2));
   });

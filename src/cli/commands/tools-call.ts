@@ -59,5 +59,9 @@ async function withSuggestion(error: HandfastError, name: string, tools: ToolsCl
   );
   if (meant === undefined) return error;
   const { code, message, detail, capability } = error;
-  return new HandfastError(code, `${message}; did you mean ${JSON.stringify(meant)}?`, { detail, capability, cause: error });
+  return new HandfastError(code, `${message}; did you mean ${JSON.stringify(meant)}?`, {
+    detail,
+    capability,
+    cause: error,
+  });
 }

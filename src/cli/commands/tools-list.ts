@@ -19,7 +19,11 @@ export async function toolsList({ kind, tag, all, ...flags }: ToolsFlags, termin
 }
 
 /** Lists the tools that fit a search, the best first. */
-export async function toolsSearch(query: string, { kind, tag, ...flags }: ToolsFlags, terminal: Terminal): Promise<void> {
+export async function toolsSearch(
+  query: string,
+  { kind, tag, ...flags }: ToolsFlags,
+  terminal: Terminal,
+): Promise<void> {
   await withAgent(flags, ['tools'], terminal, async ({ tools, signal }) => {
     print(await tools.search(query, { kind, tags: tag }, { signal }), terminal);
   });

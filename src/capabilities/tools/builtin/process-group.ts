@@ -5,8 +5,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { errnoOf } from './file-error.ts';
 
-/** How often the group is looked at while it is given time, in milliseconds. */
-const LOOK_MS = 20;
+/** Pauses between two looks at a group that is given time, in milliseconds; each is twice the one before. */
+const FIRST_PAUSE_MS = 10;
+const LAST_PAUSE_MS = 160;
 /** How long a killed group may take to disappear; only a process stuck in the kernel takes longer. */
 const KILL_WAIT_MS = 1000;
 
@@ -31,9 +32,11 @@ export async function endGroup(leader: number, graceMs: number): Promise<boolean
 
 /** True once nobody in the group runs any more; false when somebody still does after `withinMs`. */
 export async function isGone(leader: number, withinMs: number): Promise<boolean> {
-  for (let waitedMs = 0; await isRunning(leader); waitedMs += LOOK_MS) {
-    if (waitedMs >= withinMs) return false;
-    await delay(LOOK_MS);
+  let leftMs = withinMs;
+  for (let pauseMs = FIRST_PAUSE_MS; await isRunning(leader); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+    if (leftMs <= 0) return false;
+    await delay(Math.min(pauseMs, leftMs));
+    leftMs -= pauseMs;
   }
   return true;
 }

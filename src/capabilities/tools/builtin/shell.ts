@@ -28,6 +28,8 @@ const DRAIN_BYTES = 2 * 1024 * 1024;
 const DRAIN_LOOK_MS = 25;
 /** How long the end of a killed program is waited for. */
 const EXIT_WAIT_MS = 2000;
+/** Time kept for the answer when the call's own deadline is near. */
+const ANSWER_MS = 500;
 /** Time for those who are just ending with the program; who stays longer is in the background. */
 const LEAVE_MS = 200;
 
@@ -104,7 +106,7 @@ export async function runShell(
   );
   const leader = child.pid!;
   const abort = () => failed(context.signal.reason);
-  const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), args.timeout_seconds * 1000);
+  const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), timeLimitMs(args, context, killGraceMs));
   context.signal.addEventListener('abort', abort, { once: true });
   if (context.signal.aborted) abort();
   // A program need not read what it is given.
@@ -131,6 +133,15 @@ export async function runShell(
     child.stdout?.destroy();
     child.stderr?.destroy();
   }
+}
+
+/**
+ * Milliseconds the program may run. Less than the call itself has left, so that the output of a program that is too slow
+ * still reaches the caller instead of a bare `timeout`.
+ */
+function timeLimitMs(args: ShellArgs, context: CallContext, killGraceMs: number): number {
+  const leftMs = context.remainingMs();
+  return Math.min(args.timeout_seconds * 1000, leftMs - Math.min(killGraceMs + ANSWER_MS, leftMs / 4));
 }
 
 /** How a program ended; `code` is null when a signal ended it. */

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Checkers } from '../../../../src/capabilities/tools/arguments.ts';
 import { builtinTools } from '../../../../src/capabilities/tools/builtin/index.ts';
+import { call, makeWorkspace, testCall } from './support.ts';
 
 const entry = new URL('../../../../src/capabilities/tools/builtin/index.ts', import.meta.url);
 
@@ -61,3 +65,60 @@ test('loading the tools loads nothing heavy', async () => {
     [],
   );
 });
+
+test('no descriptor, child or timer stays behind, whether calls succeed or fail', async (t) => {
+  const { workspace } = await makeWorkspace(t, { 'a/b.txt': 'text', 'bait.txt': `${'a'.repeat(60)}!` });
+  await symlink('..', join(workspace, 'out'));
+  const tools = new Map(builtinTools({ shell: true }).map((tool) => [tool.name, tool]));
+  const calls: [string, Record<string, unknown>][] = [
+    ['read_file', { path: 'a/b.txt' }],
+    ['read_file', { path: 'a' }],
+    ['read_file', { path: 'a/x/y' }],
+    ['read_file', { path: 'out/x' }],
+    ['write_file', { path: 'n/o/p', content: 'x' }],
+    ['write_file', { path: 'n/o/p', content: 'x', create_dirs: true }],
+    ['write_file', { path: 'a/b.txt', content: 'x', overwrite: false }],
+    ['edit_file', { path: 'a/b.txt', edits: [{ old_text: 'x', new_text: 'xy' }] }],
+    ['edit_file', { path: 'a/b.txt', edits: [{ old_text: 'nothing', new_text: 'y' }] }],
+    ['list_dir', { depth: 4 }],
+    ['list_dir', { path: 'out' }],
+    ['glob', { patterns: ['**'] }],
+    ['glob', { patterns: ['**'], path: 'x' }],
+    ['grep', { pattern: 'x' }],
+    ['grep', { pattern: '^(a+)+$', time_limit_seconds: 0.2 }],
+    ['http_get', { url: 'http://127.0.0.1:9/' }],
+    ['shell', { command: 'true' }],
+    ['shell', { command: 'sleep 9 & exit 1' }],
+    ['shell', { argv: ['no-such-program'] }],
+  ];
+  const round = async () => {
+    let failed = 0;
+    for (const [name, args] of calls) {
+      await call(tools.get(name)!, args, testCall(workspace)).catch(() => {
+        failed += 1;
+      });
+    }
+    return failed;
+  };
+  const busy = () => process.getActiveResourcesInfo().filter((kind) => /Process|Timeout|Worker|MessagePort/.test(kind));
+  // Descriptors the first round opens for good belong to the runtime.
+  await round();
+  await settled(() => busy().length === 0);
+  const before = await openDescriptors();
+  assert.ok((await round()) > 5);
+  // Pipes are closed a turn of the event loop after their call has ended.
+  await settled(async () => busy().length === 0 && (await openDescriptors()) <= before);
+  assert.deepEqual(busy(), []);
+  assert.ok((await openDescriptors()) <= before);
+});
+
+/** Waits until something holds, for at most two seconds, without a timer that counts as left behind. */
+async function settled(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const until = performance.now() + 2000;
+  while (!(await holds()) && performance.now() < until) await delay(20, undefined, { ref: false });
+}
+
+/** How many descriptors this process has open; 0 where that cannot be told. */
+async function openDescriptors(): Promise<number> {
+  return (await readdir('/proc/self/fd').catch(() => [])).length;
+}

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { closeSync } from 'node:fs';
 import { mkdir, symlink, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { bestAddressing } from '../../../../src/capabilities/tools/builtin/held-directory.ts';
 import { glob, grep } from '../../../../src/capabilities/tools/builtin/index.ts';
+import { walkTree } from '../../../../src/capabilities/tools/builtin/tree-walk.ts';
+import { openTree } from '../../../../src/capabilities/tools/builtin/workspace-tree.ts';
 import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './support.ts';
 
 test('glob finds names at any depth, sorted by path', async (t) => {
@@ -68,6 +72,31 @@ test('glob lists links and never walks through them', async (t) => {
   await symlink('..', join(workspace, 'a/loop'));
   const found = await call(glob, { patterns: ['**'] }, testCall(workspace));
   assert.deepEqual(found.paths, ['a/f.txt', 'a/loop', 'out']);
+});
+
+test('where entries are addressed by path, the walk is the same', async (t) => {
+  const { workspace, outside } = await makeWorkspace(t, {
+    '.gitignore': 'skip\n',
+    'a/x': 'in a',
+    'a/skip': '',
+    'b/.gitignore': 'y*\n',
+    'b/y1': '',
+    'b/z': '',
+  });
+  await put(outside, { 'secret/f': '' });
+  await symlink('../secret', join(workspace, 'out'));
+  for (const addressing of [bestAddressing, 'path'] as const) {
+    await using tree = await openTree(workspace, '.', { addressing });
+    const options = { gitignore: true, hidden: false, mayHold: () => true };
+    const seen: string[] = [];
+    for (const file of walkTree(tree.root, tree.start, tree.path, options, { unreadable: 0, tooDeep: 0 })) {
+      seen.push(file.link ? `${file.path} -> ` : file.path);
+      const fd = file.open();
+      assert.equal(fd === undefined, file.link, file.path);
+      if (fd !== undefined) closeSync(fd);
+    }
+    assert.deepEqual(seen, ['a/x', 'b/z', 'out -> '], addressing);
+  }
 });
 
 test('names that begin with a dot can be left out of a search', async (t) => {

@@ -1,0 +1,32 @@
+/** `handfast audit verify`: is the audit whole and unchanged? */
+import { type AuditReport, verifyAudit } from '../../host/audit-verify.ts';
+import { errorTable } from '../../wire/errors.ts';
+import { configOf } from '../config-file.ts';
+import type { Terminal } from '../terminal.ts';
+
+export interface AuditVerifyFlags {
+  readonly config?: string;
+  /** A hash noted earlier that must still be in the chain. */
+  readonly head?: string;
+}
+
+/** Checks a file, a folder, or what the configuration names. Resolves with the exit code: 0, or 5 when it does not hold. */
+export async function auditVerify(
+  file: string | undefined,
+  { config, head }: AuditVerifyFlags,
+  terminal: Terminal,
+): Promise<number> {
+  const report = await verifyAudit(file ?? (await configOf(config)).audit.file, { expectedHead: head });
+  if (terminal.json) terminal.document(report);
+  else print(report, terminal);
+  return report.ok ? 0 : errorTable.runtime_error.exit;
+}
+
+function print({ ok, lines, files, chains, firstBreak }: AuditReport, terminal: Terminal): void {
+  for (const { file, first, head, tornTail } of chains) {
+    terminal.line(`${file}: lines ${first} to ${head.n}${tornTail ? ', the next one is not complete' : ''}`);
+    terminal.line(`  head ${head.hash}`);
+  }
+  if (ok) terminal.line(`whole: ${lines} lines in ${files} files`);
+  else terminal.line(`broken at ${firstBreak?.file}:${firstBreak?.line}: ${firstBreak?.reason}`);
+}

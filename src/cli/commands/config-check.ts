@@ -1,0 +1,19 @@
+/** `handfast config check`: is the configuration right, and what does it amount to? */
+import { formatProblem } from '../../host/config.ts';
+import { configOf } from '../config-file.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
+export async function configCheck(file: string | undefined, terminal: Terminal): Promise<void> {
+  const config = await configOf(file);
+  const { listen, workspace, plugins, warnings } = config;
+  if (terminal.json) {
+    const uses = plugins.map(({ use }) => use);
+    return terminal.document({ ok: true, file: config.file ?? null, listen, workspace, plugins: uses, warnings });
+  }
+  for (const warning of warnings) terminal.note(`warning: ${formatProblem(warning)}`);
+  terminal.line(`${config.file ?? 'no file: the defaults'}: fine`);
+  terminal.line(`  listen     ${listen.join(', ')}`);
+  terminal.line(`  workspace  ${workspace}`);
+  terminal.line(`  plugins    ${plugins.map(({ use }) => use).join(', ') || 'none'}`);
+}

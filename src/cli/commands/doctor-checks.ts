@@ -1,0 +1,179 @@
+/**
+ * The checks of `handfast doctor`, each of which tells what it found and never throws. Nothing is changed: what is
+ * written to try something out goes into a folder that is removed again.
+ */
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addressOf } from '../../agent/addresses.ts';
+import { AgentSession } from '../../agent/agent.ts';
+import { formatProblem, type HostConfig } from '../../host/config.ts';
+import { parseListenAddress } from '../../host/listen-address.ts';
+import { handfastHome, tokenFromSources } from '../../host/local-token.ts';
+import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
+import { CONFIG_FILE, configOf } from '../config-file.ts';
+import { failureOf } from '../failure.ts';
+
+export interface Check {
+  readonly name: string;
+  readonly status: 'ok' | 'warn' | 'fail';
+  readonly message: string;
+  /** What to do. */
+  readonly fix?: string;
+  /** For `fail`: the name in the error table. */
+  readonly code?: string;
+}
+
+/** Time for a host of this machine to answer. */
+const ANSWER_MS = 3_000;
+
+/** All checks, in an order in which the first failure explains those after it. */
+export async function* checks(configFile: string | undefined): AsyncGenerator<Check> {
+  const home = handfastHome(process.env);
+  yield { name: 'node', status: 'ok', message: `${process.version} at ${process.execPath}` };
+  yield homeCheck(home);
+  yield await tokenCheck(home);
+  const { check, config } = await configCheck(configFile);
+  yield check;
+  const running = await findRunning(home);
+  if (config !== undefined) {
+    yield* portChecks(config, running);
+    yield toolsCheck(config);
+  }
+  yield await sqliteCheck();
+  yield* runningChecks(running, home);
+}
+
+/** A check out of something that may throw. */
+async function guarded(name: string, fix: string | undefined, look: () => Promise<Check>): Promise<Check> {
+  try {
+    return await look();
+  } catch (thrown) {
+    const { code, message } = failureOf(thrown);
+    return { name, status: 'fail', message, code, ...(fix !== undefined && { fix }) };
+  }
+}
+
+function homeCheck(home: string): Check {
+  const name = 'home';
+  if (!existsSync(home)) return { name, status: 'ok', message: `${home} is made by the first command that needs it` };
+  const { mode, uid } = statSync(home);
+  const others = mode & 0o077;
+  if (process.platform !== 'win32' && uid !== process.geteuid?.() && process.geteuid?.() !== 0) {
+    const fix = 'set HANDFAST_HOME to a folder of your own';
+    return { name, status: 'fail', message: `${home} belongs to another user`, fix, code: 'config_invalid' };
+  }
+  if (process.platform !== 'win32' && others !== 0) {
+    return { name, status: 'warn', message: `${home} is open to other users`, fix: `chmod 700 ${home}` };
+  }
+  return { name, status: 'ok', message: home };
+}
+
+function tokenCheck(home: string): Promise<Check> {
+  return guarded('token', undefined, async () => {
+    const found = await tokenFromSources({ env: process.env, home });
+    const message =
+      found === undefined
+        ? 'none yet; the first "handfast up" makes one'
+        : found.source === 'environment'
+          ? 'from HANDFAST_TOKEN'
+          : join(home, 'token');
+    return { name: 'token', status: 'ok', message };
+  });
+}
+
+async function configCheck(file: string | undefined): Promise<{ check: Check; config: HostConfig | undefined }> {
+  let config: HostConfig | undefined;
+  const check = await guarded('config', 'edit the file; handfast init --force writes a fresh one', async () => {
+    config = await configOf(file);
+    const [warning] = config.warnings;
+    if (warning !== undefined) return { name: 'config', status: 'warn', message: formatProblem(warning) };
+    return { name: 'config', status: 'ok', message: config.file ?? `no ${CONFIG_FILE} here: the defaults` };
+  });
+  return { check, config };
+}
+
+/** Is each address free, or taken by a host of this user? */
+async function* portChecks({ listen }: HostConfig, running: readonly RunningHost[]): AsyncGenerator<Check> {
+  for (const address of listen) {
+    const name = 'listen';
+    const host = running.find(({ listeners }) => listeners.includes(address));
+    if (host !== undefined) {
+      yield { name, status: 'ok', message: `${address} is served by host ${host.host_id}, process ${host.pid}` };
+      continue;
+    }
+    const parsed = parseListenAddress(address);
+    if (parsed === undefined || parsed.kind === 'unix') {
+      yield { name, status: 'ok', message: address };
+      continue;
+    }
+    yield await guarded(name, 'choose another: handfast up --port N, or listen in the configuration', async () => {
+      const { listenTcp } = await import('../../transport/socket.ts');
+      const listener = await listenTcp(parsed, (link) => link.destroy());
+      await listener.close();
+      return { name, status: 'ok', message: `${address} is free` };
+    });
+  }
+}
+
+/** What the built-in tools need of this machine. */
+function toolsCheck({ plugins, workspace }: HostConfig): Check {
+  const name = 'tools';
+  const builtin = plugins.find(({ use, builtin }) => builtin && use === 'tools');
+  if (builtin === undefined) return { name, status: 'ok', message: 'the built-in tools are not loaded' };
+  if (builtin.options.shell !== true) {
+    return { name, status: 'ok', message: `files in ${workspace}, search, web; no shell (options: { shell: true })` };
+  }
+  if (!existsSync('/bin/sh')) {
+    const fix = 'call the shell tool with argv instead of command';
+    return { name, status: 'warn', message: 'the shell tool is on, but there is no /bin/sh', fix };
+  }
+  const fix = 'deny it to principals that do not need it: tools: { deny_risks: [exec] }';
+  return { name, status: 'warn', message: 'the shell tool is on: it runs programs outside any sandbox', fix };
+}
+
+function sqliteCheck(): Promise<Check> {
+  return guarded('sqlite', 'keep the journal in memory: journal: { kind: memory }', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'handfast-doctor-'));
+    try {
+      const { sqliteJournal } = await import('../../journal/sqlite.ts');
+      const journal = await sqliteJournal({ file: join(folder, 'journal.db') });
+      await journal.append('doctor', [{ cursor: 1, ts: Date.now(), kind: 'request', request: '', body: '{}' }]);
+      const { entries } = await journal.read('doctor', 0);
+      await journal.close();
+      if (entries.length !== 1) throw new Error('what was written could not be read back');
+      return { name: 'sqlite', status: 'ok', message: 'a journal on disk can be written and read' };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+}
+
+/** Does every host that says it is running answer, and take our token? */
+async function* runningChecks(running: readonly RunningHost[], home: string): AsyncGenerator<Check> {
+  if (running.length === 0) {
+    yield { name: 'host', status: 'ok', message: 'none is running; start one with: handfast up' };
+  }
+  for (const { pid, host_id, url } of running) {
+    const name = 'host';
+    if (url === null) continue;
+    yield await guarded(name, `end process ${pid} and start the host again`, async () => {
+      const found = await tokenFromSources({ env: process.env, home });
+      const { dial } = addressOf(dialable(url), { timeoutMs: ANSWER_MS, maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES });
+      const options = {
+        agentId: 'handfast-doctor',
+        token: found?.token ?? '',
+        connectTimeoutMs: ANSWER_MS,
+        resume: false,
+      };
+      await using agent = await AgentSession.open(dial, [], options);
+      const { roundTripMs } = await agent.ping({ timeoutMs: ANSWER_MS });
+      return {
+        name,
+        status: 'ok',
+        message: `${host_id} at ${url}, process ${pid}, answers in ${roundTripMs.toFixed(1)} ms`,
+      };
+    });
+  }
+}

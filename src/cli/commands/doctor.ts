@@ -1,0 +1,22 @@
+/** `handfast doctor`: looks at everything a host and its commands stand on, and says what to do about what is wrong. */
+import { errorTable, exitCodeOf } from '../../wire/errors.ts';
+import type { Terminal } from '../terminal.ts';
+import { type Check, checks } from './doctor-checks.ts';
+
+export interface DoctorFlags {
+  readonly config?: string;
+}
+
+/** Runs all checks. Resolves with the exit code: 0, or that of the first check that failed. */
+export async function doctor(flags: DoctorFlags, terminal: Terminal): Promise<number> {
+  const results: Check[] = [];
+  for await (const check of checks(flags.config)) {
+    results.push(check);
+    if (terminal.json) continue;
+    terminal.line(`${check.status.padEnd(4)}  ${check.name.padEnd(10)}  ${check.message}`);
+    if (check.fix !== undefined) terminal.line(`${' '.repeat(18)}→ ${check.fix}`);
+  }
+  const failed = results.find(({ status }) => status === 'fail');
+  if (terminal.json) terminal.document({ ok: failed === undefined, checks: results });
+  return failed === undefined ? 0 : exitCodeOf(failed.code ?? 'runtime_error') || errorTable.runtime_error.exit;
+}

@@ -1,0 +1,54 @@
+/** The files `handfast init` writes: the commented configuration and a first plugin that works. Pure. */
+import { configTemplate } from '../../host/config-template.ts';
+import { fail } from '../../wire/errors.ts';
+import { CONFIG_FILE } from '../config-file.ts';
+
+/** `.mts`, so that Node takes it for a module wherever it lies. */
+export const PLUGIN_FILE = 'hello.mts';
+
+const PLUGIN = `// A plugin of your own. handfast.yaml names it, so "handfast up" loads it; after a change, start the host anew.
+import { setTimeout as pause } from 'node:timers/promises';
+import { tool, toolsPlugin } from 'handfast';
+
+// The smallest tool: what comes in, what goes out. Arguments are checked against the schema before "run" sees them.
+const hello = tool({
+  name: 'hello',
+  description: 'Greets somebody.',
+  input: {
+    type: 'object',
+    properties: { name: { type: 'string', minLength: 1, description: 'Whom to greet.' } },
+    required: ['name'],
+  },
+  run: ({ name }: { name: string }) => \`Hello, \${name}!\`,
+});
+
+// A tool that takes its time: it tells how far it is, and stops when its caller gives up or its time is over.
+const countDown = tool({
+  name: 'count_down',
+  description: 'Counts down, a number every 200 ms.',
+  input: {
+    type: 'object',
+    properties: { from: { type: 'integer', minimum: 1, maximum: 100, default: 5 } },
+  },
+  async run({ from }: { from: number }, { emit, signal }) {
+    for (let left = from; left > 0; left--) {
+      await emit('progress', { pct: (100 * (from - left)) / from, message: String(left) });
+      await pause(200, undefined, { signal });
+    }
+    return { counted: from };
+  },
+});
+
+export const plugin = toolsPlugin({ name: 'hello', tools: [hello, countDown] });
+`;
+
+/** File name → text. */
+export function initFiles(): ReadonlyMap<string, string> {
+  const plugins = 'plugins:\n  - tools\n';
+  const template = configTemplate();
+  if (!template.includes(`\n${plugins}`)) throw fail('runtime_error', 'the template has no list of plugins to add to');
+  return new Map([
+    [CONFIG_FILE, template.replace(plugins, `${plugins}  - ./${PLUGIN_FILE}\n`)],
+    [PLUGIN_FILE, PLUGIN],
+  ]);
+}

@@ -1,0 +1,54 @@
+/** `handfast schema export`: the JSON Schemas of the messages and of the configuration, to look at or to keep. */
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { configSchema } from '../../host/config-schema.ts';
+import { suggest } from '../../host/suggest.ts';
+import { fail } from '../../wire/errors.ts';
+import { packageFolder } from '../package-info.ts';
+import type { Terminal } from '../terminal.ts';
+
+export interface SchemaExportFlags {
+  readonly out?: string;
+}
+
+/** The name of the configuration's own schema; the others are files of the package. */
+const CONFIG = 'config';
+
+/** Prints the schema of that name, or writes it (all of them without a name) to a folder. Neither: lists the names. */
+export async function schemaExport(
+  name: string | undefined,
+  { out }: SchemaExportFlags,
+  terminal: Terminal,
+): Promise<void> {
+  const names = [...(await publishedNames()), CONFIG];
+  if (name !== undefined && !names.includes(name)) {
+    const meant = suggest(name, names);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+    throw fail('usage', `expected one of ${names.join(', ')}, got ${JSON.stringify(name)}${hint}`);
+  }
+  if (out === undefined) {
+    if (name !== undefined) process.stdout.write(await textOf(name));
+    else if (terminal.json) terminal.document(names);
+    else for (const each of names) terminal.line(each);
+    return;
+  }
+  const written: string[] = [];
+  await mkdir(out, { recursive: true });
+  for (const each of name === undefined ? names : [name]) {
+    const file = join(out, `${each}.json`);
+    await writeFile(file, await textOf(each));
+    written.push(file);
+  }
+  if (terminal.json) terminal.document(written);
+  else for (const file of written) terminal.line(file);
+}
+
+async function publishedNames(): Promise<string[]> {
+  const files = await readdir(join(packageFolder, 'schema'));
+  return files.filter((file) => file.endsWith('.json')).map((file) => basename(file, '.json'));
+}
+
+async function textOf(name: string): Promise<string> {
+  if (name === CONFIG) return `${JSON.stringify(configSchema(), undefined, 2)}\n`;
+  return readFile(join(packageFolder, 'schema', `${name}.json`), 'utf8');
+}

@@ -1,0 +1,16 @@
+/** Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults. */
+import { existsSync } from 'node:fs';
+import { type HostConfig, loadConfig } from '../host/config.ts';
+
+/** Read when no file is named. */
+export const CONFIG_FILE = 'handfast.yaml';
+
+/** The file to read; undefined = there is none, the defaults hold. */
+export function configFile(named: string | undefined): string | undefined {
+  return named ?? (existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined);
+}
+
+/** Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column. */
+export function configOf(named: string | undefined): Promise<HostConfig> {
+  return loadConfig(configFile(named));
+}

@@ -1,0 +1,11 @@
+/** Where this package is and what it says of itself. Used by `program.ts` and by the commands that read its files. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** The folder of the package: the same distance from `src/cli/` and from `dist/cli/`. */
+export const packageFolder: string = fileURLToPath(new URL('../../', import.meta.url));
+
+export function packageVersion(): string {
+  const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  return (manifest as { version: string }).version;
+}

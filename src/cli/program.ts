@@ -1,0 +1,305 @@
+/**
+ * The command line: every command, its options and its help. The only file that knows the command line library; what a
+ * command does is in `commands/`, loaded when it is called.
+ *
+ * Called by `main.ts`.
+ */
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { ADDRESS_FORMS } from '../agent/addresses.ts';
+import { fail } from '../wire/errors.ts';
+import { reportFailure } from './failure.ts';
+import { packageVersion } from './package-info.ts';
+import { Terminal } from './terminal.ts';
+
+const EXIT_CODES = `
+Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 nobody there,
+5 failed at the other side, 6 refused in the handshake, 7 out of time, 130 interrupted.`;
+
+/** Runs a command line; resolves with the exit code when everything has been said. Never rejects. */
+export async function run(words: readonly string[]): Promise<number> {
+  const json = words.includes('--json');
+  let exit = 0;
+  const program = commandLine((code) => {
+    exit = code;
+  }, json);
+  try {
+    await program.parseAsync([...words], { from: 'user' });
+    return exit;
+  } catch (error) {
+    if (!(error instanceof CommanderError)) return reportFailure(error, json);
+    if (error.exitCode === 0) return 0;
+    // Help that was printed because nothing was asked for says enough.
+    if (error.code === 'commander.help') return 2;
+    return reportFailure(fail('usage', error.message.replace(/^error: /, '')), json);
+  }
+}
+
+/** What a command does; a number is its exit code, anything else means 0. */
+type Act = (terminal: Terminal) => Promise<unknown>;
+
+function commandLine(setExit: (code: number) => void, json: boolean): Command {
+  const act = async (action: Act): Promise<void> => {
+    const result = await action(new Terminal(json));
+    if (typeof result === 'number') setExit(result);
+  };
+  const program = new Command('handfast')
+    .description('Sessions for agents: negotiate first, keep what was agreed, lose nothing.')
+    .version(packageVersion(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .helpCommand('help [command]', 'print help for a command')
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .configureHelp({ sortSubcommands: false })
+    .addHelpText(
+      'after',
+      `
+Examples:
+  handfast init && handfast up              # a host in this folder, with a first plugin
+  handfast tools ls                         # its tools, from a second terminal
+  handfast tools call read_file path=README.md
+${EXIT_CODES}`,
+    );
+  addServing(program, act);
+  addCalling(program, act);
+  addLooking(program, act);
+  addPreparing(program, act);
+  return program;
+}
+
+/** Commands that are a host. */
+function addServing(program: Command, act: (action: Act) => Promise<void>): void {
+  program
+    .command('up')
+    .description('run a host until Ctrl-C')
+    .addOption(configOption())
+    .addOption(new Option('--port <n>', 'port of the HTTP address (default 4700; 0: any free one)').argParser(port))
+    .addOption(
+      new Option('--listen <address>', 'listen here instead: http://, tcp:// or unix:// (repeatable)').argParser(
+        collect,
+      ),
+    )
+    .option('--insecure-bind', 'let --listen use addresses other machines can reach, unencrypted; needs auth.tokens')
+    .option('--verbose', 'log handshakes and the like to stderr')
+    .addOption(jsonOption('print one line when ready: {"ready":true,"url":…,"listeners":[…],"token_file":…,"pid":…}'))
+    .addHelpText(
+      'after',
+      `
+Without a configuration file: the built-in tools, confined to the current folder, on http://127.0.0.1:4700.
+HTTP serves POST /session, /send, GET /stream, /health, and WebSocket at /ws.
+
+Examples:
+  handfast up
+  handfast up --port 0 --json
+  handfast up --listen tcp://127.0.0.1:4701 --listen unix:///run/user/1000/handfast.sock`,
+    )
+    .action((flags) => act(async (terminal) => (await import('./commands/up.ts')).up(flags, terminal)));
+
+  program
+    .command('stdio')
+    .description('run a host for the program that started this one, on stdin and stdout')
+    .addOption(configOption())
+    .option('--verbose', 'log handshakes and the like to stderr')
+    .addHelpText(
+      'after',
+      `
+Nothing but the protocol goes to stdout: one JSON message a line. What plugins print goes to stderr.
+Ends with exit code 0 when the input ends and everything is answered. A token is needed only when the
+configuration lists some.
+
+Examples:
+  handfast ping --connect 'stdio:handfast stdio'
+  await connect('stdio:handfast stdio', { capabilities: ['tools'] })    // in a program`,
+    )
+    .action(() => {
+      throw fail('runtime_error', 'stdio is served before options are read; see the entry of the command');
+    });
+}
+
+/** Commands that call a host. */
+function addCalling(program: Command, act: (action: Act) => Promise<void>): void {
+  connecting(program.command('ping'))
+    .description('ask a host for a sign of life')
+    .addOption(new Option('--count <n>', 'pings, one after the other').default(1).argParser(positive))
+    .addOption(jsonOption('print one JSON document a ping'))
+    .action((flags) => act(async (terminal) => (await import('./commands/ping.ts')).ping(flags, terminal)));
+
+  connecting(program.command('caps'))
+    .description('show what a host grants, and why it refuses the rest')
+    .addOption(jsonOption())
+    .addHelpText('after', '\nExamples:\n  handfast caps\n  handfast caps --cap tools,memory --json')
+    .action((flags) => act(async (terminal) => (await import('./commands/caps.ts')).caps(flags, terminal)));
+
+  const tools = program.command('tools').description('list, search and call the tools of a host');
+  const listing = (command: Command): Command =>
+    connecting(command)
+      .option('--kind <kind>', 'only tools of this kind, e.g. file')
+      .addOption(new Option('--tag <tag>', 'only tools with this tag (repeatable)').argParser(collect))
+      .addOption(jsonOption('print the descriptions as JSON, schemas included'));
+  listing(tools.command('ls'))
+    .description('list the tools')
+    .option('--all', 'also tools that plain lists leave out')
+    .action((flags) => act(async (terminal) => (await import('./commands/tools-list.ts')).toolsList(flags, terminal)));
+  listing(tools.command('search <query>'))
+    .description('find tools by name, tag and description, the best match first')
+    .action((query, flags) =>
+      act(async (terminal) => (await import('./commands/tools-list.ts')).toolsSearch(query, flags, terminal)),
+    );
+  connecting(tools.command('call <name> [arguments...]'))
+    .description('call a tool')
+    .addOption(timeoutOption())
+    .option('--stream', 'show events also when nobody watches; with --json one a line, then {"result":…}')
+    .addOption(jsonOption('print the whole result as JSON'))
+    .addHelpText(
+      'after',
+      `
+Arguments are one JSON object, @FILE, - (standard input), or key=value words: those are typed by the
+schema of the tool, and a key that stands for a list may be repeated.
+The result goes to stdout; progress, notes and the stderr of programs go to stderr. Ctrl-C stops the tool.
+
+Examples:
+  handfast tools call read_file path=README.md limit=10
+  handfast tools call grep '{"pattern":"TODO","glob":"**/*.ts"}' --json
+  echo '{"path":"notes.txt","content":"hello"}' | handfast tools call write_file -
+  handfast tools call shell command='npm test' --timeout 600`,
+    )
+    .action((name, words, flags) =>
+      act(async (terminal) => (await import('./commands/tools-call.ts')).toolsCall(name, words, flags, terminal)),
+    );
+
+  connecting(program.command('call <type> [body]'))
+    .description('send a message of any type and print its answer')
+    .addOption(timeoutOption())
+    .option('--stream', 'ask for events and show them; with --json one a line, then {"result":…}')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+The body is a JSON object, @FILE or -; without one it is {}. Envelope fields are added.
+
+Examples:
+  handfast call ping
+  handfast call tool/list/req '{"filter_kind":"file"}' --json`,
+    )
+    .action((type, body, flags) =>
+      act(async (terminal) => (await import('./commands/call.ts')).call(type, body ?? '{}', flags, terminal)),
+    );
+}
+
+/** Commands that look at what happened. */
+function addLooking(program: Command, act: (action: Act) => Promise<void>): void {
+  connecting(program.command('tail [session]'))
+    .description('read the journal of a session; without one, list the sessions')
+    .addOption(new Option('--after <cursor>', 'only what came after it').default(0).argParser(whole))
+    .option('--follow', 'go on with what happens, until Ctrl-C')
+    .addOption(jsonOption('print one entry a line'))
+    .addHelpText(
+      'after',
+      `
+The token of this user's own host reads every session; others read their own.
+
+Examples:
+  handfast tail
+  handfast tail 5f0c0a3e9d5b4c7e8a1f2b3c4d5e6f70 --follow`,
+    )
+    .action((session, flags) =>
+      act(async (terminal) => (await import('./commands/tail.ts')).tail(session, flags, terminal)),
+    );
+
+  const audit = program.command('audit').description('the record of who asked for what');
+  audit
+    .command('verify [file]')
+    .description('check that no line was changed, removed or added (a file, or a folder of them)')
+    .addOption(configOption())
+    .option('--head <hash>', 'a hash noted earlier that must still be there: shows whether the end was cut off')
+    .addOption(jsonOption())
+    .action((file, flags) =>
+      act(async (terminal) => (await import('./commands/audit-verify.ts')).auditVerify(file, flags, terminal)),
+    );
+
+  program
+    .command('doctor')
+    .description('check everything a host stands on, and say what to do')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .action((flags) => act(async (terminal) => (await import('./commands/doctor.ts')).doctor(flags, terminal)));
+}
+
+/** Commands that prepare a host. */
+function addPreparing(program: Command, act: (action: Act) => Promise<void>): void {
+  program
+    .command('init [folder]')
+    .description('write a commented handfast.yaml and a first plugin')
+    .option('--force', 'replace files that are there')
+    .addOption(jsonOption())
+    .action((folder, flags) =>
+      act(async (terminal) => (await import('./commands/init.ts')).init(folder ?? '.', flags, terminal)),
+    );
+
+  const config = program.command('config').description('the configuration of a host');
+  config
+    .command('check [file]')
+    .description('say every problem of a configuration by line and column')
+    .addOption(jsonOption())
+    .action((file) =>
+      act(async (terminal) => (await import('./commands/config-check.ts')).configCheck(file, terminal)),
+    );
+
+  const schema = program.command('schema').description('JSON Schemas of the messages and of the configuration');
+  schema
+    .command('export [name]')
+    .description('print a schema, or write it (without a name: all) to a folder; neither: list them')
+    .option('--out <folder>', 'write files instead')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      '\nExamples:\n  handfast schema export config > handfast.schema.json\n  handfast schema export --out schema',
+    )
+    .action((name, flags) =>
+      act(async (terminal) => (await import('./commands/schema-export.ts')).schemaExport(name, flags, terminal)),
+    );
+}
+
+/** The options of every command that talks to a host. */
+function connecting(command: Command): Command {
+  return command
+    .option('--connect <address>', `the host: ${ADDRESS_FORMS} (default: the one of this user that is running)`)
+    .option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)')
+    .addOption(new Option('--cap <names>', 'capabilities to ask for, with commas between').argParser(names));
+}
+
+const configOption = (): Option =>
+  new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one)');
+
+const jsonOption = (about = 'print JSON; errors as one JSON line on stderr'): Option => new Option('--json', about);
+
+const timeoutOption = (): Option =>
+  new Option('--timeout <seconds>', 'time limit (default 60; 0: none of ours)').argParser((text) => {
+    const seconds = Number(text);
+    if (text === '' || !Number.isFinite(seconds) || seconds < 0) throw new InvalidArgumentError('Expected seconds.');
+    return seconds;
+  });
+
+const collect = (text: string, previous: readonly string[] = []): string[] => [...previous, text];
+
+const names = (text: string): string[] => {
+  const list = text.split(',').map((name) => name.trim());
+  if (list.includes('')) throw new InvalidArgumentError('Expected names with commas between.');
+  return list;
+};
+
+function whole(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+function positive(text: string): number {
+  const value = whole(text);
+  if (value < 1) throw new InvalidArgumentError('Expected 1 or more.');
+  return value;
+}
+
+function port(text: string): number {
+  const value = whole(text);
+  if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.');
+  return value;
+}

@@ -1,0 +1,294 @@
+/**
+ * An agent built on the A2E Python SDK against our host: the SDK as it is, through its public API, over both bindings it
+ * has. `python-agent.py` runs the steps; what each must come to is said here.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Host } from '../../src/host/host.ts';
+import { type HttpListener, httpServer } from '../../src/server/http.ts';
+import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
+import { interopHost } from './our-host.ts';
+import { commandOf, skip, start } from './python-sdk.ts';
+
+/** What `python-agent.py` prints about one step. */
+interface Step {
+  readonly step: string;
+  readonly ok: boolean;
+  readonly ms: number;
+  // biome-ignore lint/suspicious/noExplicitAny: each step has a value of its own shape, which its test looks into
+  readonly value?: any;
+  readonly error?: string;
+  readonly message?: string;
+  readonly code?: string;
+  readonly retryable?: boolean;
+  readonly detail?: Record<string, unknown>;
+  readonly capability_name?: string;
+  readonly events?: readonly { kind: string; seq: number; data: Record<string, unknown> }[];
+}
+
+/** The text `python-agent.py` sends: beyond ASCII, beyond the basic plane, and every character some reader breaks lines at. */
+const TEXT = 'été 東京 😀 \u2028\u2029\u0085\u007f \\ " \t';
+
+const TOKEN = 'interop-secret';
+const OUR_HOST = join(import.meta.dirname, 'our-host.ts');
+
+/** The steps of one run, by name. */
+class Run {
+  readonly #steps: ReadonlyMap<string, Step>;
+
+  constructor(steps: readonly Step[] = []) {
+    this.#steps = new Map(steps.map((step) => [step.step, step]));
+  }
+
+  step(name: string): Step {
+    const step = this.#steps.get(name);
+    assert.ok(step !== undefined, `${name} did not run`);
+    return step;
+  }
+
+  /** What a step came to that must have gone well. */
+  value(name: string) {
+    const { ok, message, value } = this.step(name);
+    assert.ok(ok, `${name}: ${message}`);
+    return value;
+  }
+
+  /** A step that must have ended in the exception the SDK raises for an `error` message. */
+  failure(name: string): Step {
+    const step = this.step(name);
+    assert.ok(!step.ok, `${name} should fail`);
+    assert.equal(step.error, 'A2EClientError', `${name}: ${step.message}`);
+    return step;
+  }
+}
+
+/** Runs a scenario to its end. */
+async function scenario(name: string, target: readonly string[], token = ''): Promise<Run> {
+  const agent = start(commandOf('python-agent.py', name, JSON.stringify(target), token));
+  const steps = (await agent.rest()).map((line) => JSON.parse(line) as Step);
+  assert.equal(agent.child.exitCode, 0, agent.stderr());
+  return new Run(steps);
+}
+
+/** A way for the agent to reach a host; `target` is what `python-agent.py` is told. */
+interface Binding {
+  readonly name: 'stdio' | 'http';
+  target(token?: string): Promise<readonly string[]>;
+  stop(): Promise<void>;
+}
+
+function stdio(): Binding {
+  return {
+    name: 'stdio',
+    target: async (token) => ['stdio', process.execPath, OUR_HOST, ...(token === undefined ? [] : [token])],
+    stop: async () => {},
+  };
+}
+
+function http(): Binding {
+  const running: { host: Host; listener: HttpListener }[] = [];
+  return {
+    name: 'http',
+    async target(token) {
+      const host = interopHost(token);
+      await host.start();
+      const endpoint = httpSseEndpoint({ accept: (link) => host.accept(link) });
+      const listener = await httpServer({ endpoint });
+      running.push({ host, listener });
+      return ['http', listener.address];
+    },
+    async stop() {
+      for (const { host, listener } of running) {
+        await host.stop(0);
+        await listener.close();
+      }
+    },
+  };
+}
+
+for (const binding of [stdio(), http()]) {
+  describe(`the Python SDK’s agent over ${binding.name}`, { skip }, () => {
+    let session = new Run();
+    const value = (name: string) => session.value(name);
+    const failure = (name: string) => session.failure(name);
+
+    before(async () => {
+      session = await scenario('session', await binding.target(TOKEN), TOKEN);
+    });
+    after(() => binding.stop());
+
+    test('connects with its token and decodes what was granted and what was not', () => {
+      value('connect');
+      const [tools, memory, ...more] = value('capabilities');
+      assert.deepEqual(more, [], 'a name outside the protocol is not answered: the SDK could not decode it');
+      assert.equal(tools.capability, 'tools');
+      assert.equal(tools.enabled, true);
+      const { name, type, priority, exclusive } = tools.metadata;
+      assert.deepEqual(
+        { name, type, priority, exclusive },
+        { name: 'interop', type: 'tools', priority: 5, exclusive: false },
+      );
+      assert.deepEqual(memory, { capability: 'memory', enabled: false, metadata: { reason: 'no plugin loaded' } });
+    });
+
+    test('lists tools with parameters, choices, nested parameters and flags', () => {
+      const listed = value('list');
+      assert.deepEqual(
+        listed.map(({ name }: { name: string }) => name),
+        ['greet', 'steps', 'breaks', 'nap', 'echo', 'exit'],
+      );
+      const nothing = { enum: null, properties: null };
+      assert.deepEqual(listed[0], {
+        name: 'greet',
+        description: 'Greets somebody',
+        input_parameters: [
+          { name: 'name', type: 'string', description: 'Whom to greet', required: true, ...nothing },
+          {
+            name: 'manner',
+            type: 'string',
+            description: '',
+            required: false,
+            enum: ['kind', 'short'],
+            properties: null,
+          },
+          {
+            name: 'options',
+            type: 'object',
+            description: '',
+            required: false,
+            enum: null,
+            properties: {
+              times: { name: 'times', type: 'integer', description: 'How often', required: false, ...nothing },
+            },
+          },
+        ],
+        output_parameters: [{ name: 'text', type: 'string', description: 'The greeting', required: true, ...nothing }],
+        streaming: true,
+        idempotent: true,
+        tags: ['text', 'social'],
+        version: '1.0.0',
+        toolkit: null,
+        defer_loading: false,
+      });
+    });
+
+    test('filters by tags, searches, and finds deferred tools', () => {
+      assert.deepEqual(value('list by tag'), ['greet']);
+      assert.deepEqual(value('list all'), ['greet', 'steps', 'breaks', 'nap', 'echo', 'exit', 'rare']);
+      assert.deepEqual(value('search'), ['greet']);
+      assert.deepEqual(value('search deferred'), ['rare']);
+    });
+
+    test('calls a tool and gets its text back unharmed', () => {
+      const { result, events } = value('call');
+      assert.deepEqual(result.data, { text: `Hello, ${TEXT}Hello, ${TEXT}` });
+      assert.equal(result.success, true);
+      assert.equal(result.tool_name, 'greet');
+      assert.deepEqual(events, []);
+      assert.deepEqual(value('call with a long text'), { value: TEXT.repeat(5_000) });
+    });
+
+    test('gets the exit code, the summary and the other fields of a result', () => {
+      assert.equal(value('call with exit code').result.exit_code, 3);
+      assert.equal(value('call with events').result.summary, 'four steps');
+    });
+
+    test('hears every event of a call in order and before the result', () => {
+      const { events } = value('call with events');
+      assert.deepEqual(
+        events.map(({ kind, seq, data }: { kind: string; seq: number; data: object }) => [kind, seq, data]),
+        [
+          ['status', 0, { message: 'begun' }],
+          ['progress', 1, { pct: 50, message: 'half \u2028 way' }],
+          ['log', 2, { level: 'info', message: 'a line' }],
+          ['artifact', 3, { name: 'out.txt', mime: 'text/plain', chunk: 'aGVsbG8=', final: true }],
+        ],
+      );
+      assert.deepEqual(value('call without events').events, []);
+      assert.deepEqual(value('call without events').result.data, { done: true });
+    });
+
+    test('is told which argument is missing or of the wrong type', () => {
+      for (const name of ['argument missing', 'argument of the wrong type']) {
+        const { code, detail, retryable } = failure(name);
+        assert.equal(code, 'schema_violation');
+        assert.equal(detail?.path, '/name');
+        assert.equal(retryable, false);
+      }
+    });
+
+    test('is told of an unknown tool, and of a failing one with its message and its events', () => {
+      assert.equal(failure('unknown tool').code, 'unknown_tool');
+      const { code, message, events, capability_name } = failure('failing tool');
+      assert.equal(code, 'tool_error');
+      assert.equal(message, '[tool_error] no luck');
+      assert.equal(capability_name, 'tools');
+      assert.deepEqual(
+        events?.map(({ kind, data }) => [kind, data]),
+        [['status', { message: 'before' }]],
+      );
+    });
+
+    test('is told when the time it gave a call is over', () => {
+      const { code, retryable, ms } = failure('timeout');
+      assert.equal(code, 'timeout');
+      assert.equal(retryable, true);
+      assert.ok(ms < 4_000, `the host ends the call after its second, not after ${ms} ms`);
+    });
+
+    test('is told of capabilities that were not granted or not asked for', () => {
+      for (const [name, capability] of [
+        ['capability not granted', 'memory'],
+        ['capability not asked for', 'proc'],
+      ] as const) {
+        const { code, capability_name } = failure(name);
+        assert.equal(code, 'capability_missing');
+        assert.equal(capability_name, capability);
+      }
+    });
+
+    test('is told of unknown types and missing fields, and goes on after garbage', () => {
+      assert.equal(failure('unknown type').code, 'invalid_message');
+      assert.equal(failure('field missing').code, 'schema_violation');
+      value('garbage');
+      assert.ok(value('ping') < 5_000);
+    });
+
+    test('makes more calls at once than the window has room for', () => {
+      assert.deepEqual(
+        value('parallel'),
+        Array.from({ length: 16 }, (_, at) => ({ at })),
+      );
+    });
+
+    test('shuts down without waiting for anything', () => {
+      value('shutdown');
+      const { ms } = session.step('shutdown');
+      assert.ok(ms < 2_500, `the SDK sends SIGTERM after 3 s and waits 5 s for a stream; this took ${ms} ms`);
+      assert.equal(value('exit code'), binding.name === 'stdio' ? 0 : null);
+    });
+
+    test('connects without naming capabilities, and is then granted none', async () => {
+      const run = await scenario('defaults', await binding.target());
+      assert.deepEqual(run.value('capabilities'), []);
+      assert.equal(run.failure('list').code, 'capability_missing');
+      run.value('ping');
+      run.value('shutdown');
+    });
+
+    test('learns at once why a handshake was refused', async () => {
+      const refusals = await scenario('refused', await binding.target(TOKEN), TOKEN);
+      for (const [name, reason] of [
+        ['wrong token', 'auth_failed'],
+        ['no token', 'auth_failed'],
+        ['no_caps', 'no_caps'],
+      ] as const) {
+        const step = refusals.step(name);
+        assert.equal(step.error, 'ConnectionError', `${name}: ${step.message}`);
+        assert.equal(step.message, `Handshake failed: ${reason}`);
+        assert.ok(step.ms < 10_000, `the SDK waits 30 s for an answer; this took ${step.ms} ms`);
+      }
+    });
+  });
+}

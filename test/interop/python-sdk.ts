@@ -1,0 +1,120 @@
+/**
+ * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project: whoever wants
+ * these tests points them at a checkout; without one they are skipped.
+ *
+ * - `A2E_PYTHON_SDK`: a checkout of the SDK, the folder that has `a2e/` in it
+ * - `A2E_PYTHON`: a Python with the packages the SDK imports. Without it, a virtual environment is made below
+ *   `node_modules/.cache`, once, with {@link PACKAGES} from the package index pip is configured for.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+/** What importing the SDK takes; its other requirements belong to parts these tests do not use. */
+const PACKAGES = ['pydantic', 'fastapi', 'uvicorn', 'requests'];
+
+const CACHED = join(import.meta.dirname, '../../node_modules/.cache/interop-python');
+const INSTALL_MS = 240_000;
+/** Far above what any program of these tests takes; then it is killed and the test fails. */
+const LONGEST_RUN_MS = 60_000;
+
+const checkout = process.env.A2E_PYTHON_SDK ?? '';
+
+/** Why there is nothing to test against, for `skip`; false when there is. */
+export const skip: string | false =
+  checkout === '' &&
+  'set A2E_PYTHON_SDK to a checkout of the A2E Python SDK (and A2E_PYTHON to a Python with its packages) to run these tests';
+
+let found: string | undefined;
+
+/** The Python to run, made ready on first use. Throws when the SDK cannot be imported with it. */
+function python(): string {
+  if (found !== undefined) return found;
+  if (!existsSync(join(checkout, 'a2e', '__init__.py')))
+    throw new Error(`A2E_PYTHON_SDK: no a2e package in ${checkout}`);
+  const program = process.env.A2E_PYTHON || cachedPython();
+  execFileSync(program, ['-c', 'import a2e, requests, uvicorn'], {
+    env: environment(),
+    stdio: 'pipe',
+    timeout: 30_000,
+  });
+  found = program;
+  return program;
+}
+
+/** The interpreter of the virtual environment, which is made elsewhere and put in place whole. */
+function cachedPython(): string {
+  const program = join(CACHED, 'bin', 'python');
+  if (existsSync(program)) return program;
+  const fresh = `${CACHED}-${process.pid}`;
+  mkdirSync(join(CACHED, '..'), { recursive: true });
+  try {
+    const run = (command: string, args: string[]) =>
+      execFileSync(command, args, { stdio: 'pipe', timeout: INSTALL_MS });
+    run('python3', ['-m', 'venv', fresh]);
+    run(join(fresh, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...PACKAGES]);
+    renameSync(fresh, CACHED);
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true });
+    // Somebody else may have put theirs in place meanwhile.
+    if (!existsSync(program)) {
+      throw new Error('no Python for the SDK: set A2E_PYTHON to one that has its packages', { cause: error });
+    }
+  }
+  return program;
+}
+
+/** The environment additions that let Python find the SDK. */
+export function environment(): Record<string, string> {
+  return { ...(process.env as Record<string, string>), PYTHONPATH: checkout, PYTHONDONTWRITEBYTECODE: '1' };
+}
+
+/** One of the `.py` files of this folder as a command line. */
+export function commandOf(script: string, ...args: string[]): [string, ...string[]] {
+  return [python(), join(import.meta.dirname, script), ...args];
+}
+
+/** A started program with what it prints. */
+export interface Program {
+  readonly child: ChildProcess;
+  /** Everything it wrote to its stderr so far. */
+  readonly stderr: () => string;
+  /** The next line of its stdout; rejects when it ends first. */
+  line(): Promise<string>;
+  /** All further lines, once it has ended. */
+  rest(): Promise<string[]>;
+  /** Closes its stdin and kills it; resolves when it is gone. */
+  stop(): Promise<void>;
+}
+
+/** Starts a program. It is killed after {@link LONGEST_RUN_MS}. */
+export function start([command, ...args]: readonly [string, ...string[]]): Program {
+  const child = spawn(command, args, { env: environment(), stdio: ['pipe', 'pipe', 'pipe'], timeout: LONGEST_RUN_MS });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    child,
+    stderr: () => stderr,
+    async line() {
+      const { value, done } = await lines.next();
+      if (done) throw new Error(`the program ended: ${stderr}`);
+      return value;
+    },
+    async rest() {
+      const all = [];
+      for (let next = await lines.next(); !next.done; next = await lines.next()) all.push(next.value);
+      await ended;
+      return all;
+    },
+    async stop() {
+      child.stdin.end();
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
