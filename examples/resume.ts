@@ -52,11 +52,11 @@ const cut = () => {
   sockets.clear();
 };
 
+const address = `tcp://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+
 // #region resume
-const agent = await connect(`tcp://127.0.0.1:${(proxy.address() as AddressInfo).port}`, {
-  capabilities: ['tools'],
-  onState: (state) => console.log('link:', state),
-});
+const onState = (state: string) => console.log('link:', state);
+const agent = await connect(address, { capabilities: ['tools'], onState });
 const call = agent.tools.call('count', { to: EVENTS });
 const seen: number[] = [];
 for await (const { seq } of call) {

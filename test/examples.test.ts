@@ -17,6 +17,12 @@ const PATIENCE_MS = 20_000;
 /** Example → what it prints, a pattern for each line that must be there, in this order. */
 const examples: Readonly<Record<string, readonly RegExp[]>> = {
   'first-plugin.ts': [/^days: \{ days: 7 \}$/, /^refused: schema_violation: .*\/from must be string$/],
+  'first-agent.ts': [
+    /^matches in \d+ of \d+ files$/,
+    /^MIT License$/,
+    /^tool_denied: "\.\.\/secret" is outside the workspace$/,
+    /^given up: cancelled$/,
+  ],
   'agent-loop.ts': [
     /^1 × grep$/,
     /^\d+ × read_file$/,

@@ -255,6 +255,8 @@ export class AgentSession implements ConnectionOwner {
 
   answered(): void {}
 
+  abandoned(): void {}
+
   ended(): void {
     // The host will answer nothing more.
     void this.#connection.link?.close('the host ended the link');

@@ -7,7 +7,7 @@ import { fail } from '../wire/errors.ts';
 /** The exit code of a command that was interrupted. */
 export const INTERRUPTED = 130;
 
-/** Runs `work` with a signal that SIGINT and SIGTERM abort (`cancelled`). */
+/** Runs `work` with a signal that SIGINT and SIGTERM abort. Work that fails after that has failed with `cancelled`. */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const stop = (): void => {
@@ -17,6 +17,8 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
   process.on('SIGINT', stop).on('SIGTERM', stop);
   try {
     return await work(controller.signal);
+  } catch (error) {
+    throw controller.signal.aborted ? controller.signal.reason : error;
   } finally {
     process.removeListener('SIGINT', stop).removeListener('SIGTERM', stop);
   }

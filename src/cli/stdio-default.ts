@@ -4,7 +4,6 @@
  *
  * Called by `stdio.ts`.
  */
-import { closeSync, openSync, readSync } from 'node:fs';
 import { defaultConfig } from '../server/default-config.ts';
 import { serveStdio } from './serve-stdio.ts';
 
@@ -15,6 +14,8 @@ export function serveDefaults(verbose: boolean): Promise<number> {
 
 /** 128 random bits straight from the system where it has a file of them: loading the crypto module takes longer. */
 function randomId(): string {
+  // Not imported, as in `stdio.ts`.
+  const { closeSync, openSync, readSync } = process.getBuiltinModule('node:fs');
   try {
     const source = openSync('/dev/urandom', 'r');
     try {

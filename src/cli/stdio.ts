@@ -4,7 +4,6 @@
  *
  * Called by `main.ts`; `program.ts` has the help text. Nothing but the protocol goes to stdout.
  */
-import { existsSync } from 'node:fs';
 
 /** Read when no file is named. */
 const DEFAULT_FILE = 'handfast.yaml';
@@ -18,6 +17,8 @@ interface StdioOptions {
 export async function run(words: readonly string[]): Promise<number> {
   try {
     const { config, verbose } = optionsOf(words);
+    // Not imported: that would load the promises of the file system too, and all that they need.
+    const { existsSync } = process.getBuiltinModule('node:fs');
     const file = config ?? (existsSync(DEFAULT_FILE) ? DEFAULT_FILE : undefined);
     if (file === undefined) return await (await import('./stdio-default.ts')).serveDefaults(verbose);
     return await (await import('./stdio-configured.ts')).serveConfigured(file, verbose);

@@ -36,7 +36,7 @@ export interface Dialect {
 export interface GateLimits {
   /** Absolute time a link may take to shake hands, in milliseconds. */
   readonly handshakeTimeoutMs: number;
-  /** Links before their handshake at once; one more is dropped. */
+  /** Links before their handshake at once; one more takes the place of the one that is silent longest. */
   readonly maxPending: number;
   /** Nesting of a message at most. */
   readonly maxDepth: number;
@@ -55,7 +55,7 @@ export interface Origins {
 export function originOf({ transport, peer }: Link): string | undefined {
   if (transport !== 'tcp' && transport !== 'websocket' && transport !== 'http') return undefined;
   return peer
-    .replace(/^\w+:\/\//, '')
+    .replace(/^(?:\w+:\/\/|ws:)/, '')
     .replace(/[/?#].*$/, '')
     .replace(/:\d+$/, '')
     .replace(/^\[|\]$/g, '');
@@ -103,6 +103,18 @@ export class Gate implements Receiver {
     this.#held = undefined;
     for (const message of held) receiver.message(message);
     this.link.pause(false);
+  }
+
+  /** True while its handshake has been read and is being decided. */
+  get deciding(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /** Drops the link at once, nothing said. */
+  drop(reason: string): void {
+    if (this.#over) return;
+    this.#leave();
+    this.link.destroy(reason);
   }
 
   /** True while the peer is still there and not refused. */
@@ -195,8 +207,13 @@ export class Acceptor {
     if (origin !== undefined && !this.#origins.enter(origin))
       return link.destroy('too many failures from this address');
     if (this.#pending.size >= this.limits.maxPending) {
-      if (origin !== undefined) this.#origins.leave(origin);
-      return link.destroy('too many links before their handshake');
+      // The oldest silent one goes: whoever fills the places with silence must not keep those out who speak at once.
+      const silent = this.#pending.values().find((gate) => !gate.deciding);
+      silent?.drop('too many links before their handshake');
+      if (silent === undefined) {
+        if (origin !== undefined) this.#origins.leave(origin);
+        return link.destroy('too many links before their handshake');
+      }
     }
     const gate = new Gate(this, link, performance.now() + this.limits.handshakeTimeoutMs, origin);
     this.#pending.add(gate);

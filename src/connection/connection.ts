@@ -12,9 +12,10 @@ import { versionFits } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
 import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
 import { type A2EWriter, errorBody, errorOf, isObject } from '../wire/a2e.ts';
+import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
 import { tooDeep } from '../wire/depth.ts';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
 import { type CallLimits, Calls, type CallWire } from './calls.ts';
 import { type RequestLimits, type RequestOwner, Requests } from './requests.ts';
 import type { Route, RunningRequest } from './running.ts';
@@ -24,7 +25,7 @@ export type Message = Record<string, unknown>;
 export interface ConnectionLimits extends RequestLimits {
   /** Nesting of a message at most. */
   readonly maxDepth: number;
-  /** Longest message sent, in characters of its text; a longer answer becomes the error `too_large`. */
+  /** Longest message sent, in bytes on the wire; a longer answer becomes the error `too_large`. */
   readonly maxMessageBytes: number;
   /** Unsent bytes past which a reader counts as too slow. */
   readonly outboxBytes: number;
@@ -34,6 +35,9 @@ export interface ConnectionLimits extends RequestLimits {
 
 /** Unsent bytes from which `emit` asks its caller to wait. */
 const HIGH_WATER_BYTES = 256 * 1024;
+
+/** What is left of the message of an error that is too long to be sent, in characters. */
+const SHORT_MESSAGE = 1000;
 
 /** Who a connection works for. */
 export interface ConnectionOwner {
@@ -49,6 +53,8 @@ export interface ConnectionOwner {
   failed(request: RunningRequest, thrown: unknown): HandfastError;
   /** A request has its answer. `size` = characters of the answer, 0 by reference. */
   answered(request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** A handler was given up and still runs (`+1`), or such a one has settled. */
+  abandoned(change: 1 | -1): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
   /** The link is gone. */
@@ -85,8 +91,6 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   active = true;
   /** Messages dropped because nobody here waits for them: late answers, unknown events. */
   dropped = 0;
-  /** Handlers that were given up and still run. */
-  zombies = 0;
 
   constructor(owner: ConnectionOwner, writer: A2EWriter, limits: ConnectionLimits) {
     this.#owner = owner;
@@ -134,6 +138,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   settle(error: () => HandfastError): void {
     this.#calls?.close(error);
     if (this.busy > 0) this.#requests?.stopAll(error());
+    else this.#requests?.rest();
   }
 
   // Receiver: what the link delivers.
@@ -234,8 +239,9 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     this.#put('error', id, out, cursor);
   }
 
+  /** Sends one event; throws, and uses no cursor up, when it cannot be written or is longer than a message may be. */
   sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
-    const cursor = this.record === undefined ? 0 : ++this.cursor;
+    const cursor = this.record === undefined ? 0 : this.cursor + 1;
     const type = request.route.method.event;
     const stamp = this.stamped ? cursor : 0;
     const out = this.writer.event(
@@ -248,6 +254,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
       seq,
       stamp,
     );
+    if (!this.#fits(out)) throw this.#tooLong('event', out);
+    if (cursor > 0) this.cursor = cursor;
     this.#put('event', request.id, out, cursor);
   }
 
@@ -271,36 +279,49 @@ export class Connection implements Receiver, RequestOwner, CallWire {
           stamp,
           method.writeReply,
         );
-        if (typeof out === 'string' && out.length > this.limits.maxMessageBytes) {
-          failure = fail('too_large', 'the answer is longer than a message may be', {
-            limit: this.limits.maxMessageBytes,
-            size: out.length,
-          });
-        }
+        if (!this.#fits(out)) failure = this.#tooLong('answer', out);
       } catch (thrown) {
         failure = fail('runtime_error', 'the answer cannot be written as JSON', undefined, thrown);
       }
     }
-    if (failure !== undefined) {
-      out = this.writer.reply(
-        this.#text,
-        'error',
-        this.#text ? request.quotedId : '',
-        request.id,
-        errorBody(failure),
-        stamp,
-      );
-    }
+    if (failure !== undefined) out = this.#failure(request, failure, stamp);
     this.#put(failure === undefined ? 'reply' : 'error', request.id, out, cursor);
     this.#owner.answered(request, failure, typeof out === 'string' ? out.length : 0);
+  }
+
+  /** An error answer that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
+  #failure(request: RunningRequest, failure: HandfastError, stamp: number): string | Message {
+    const write = (error: HandfastError): string | Message =>
+      this.writer.reply(this.#text, 'error', this.#text ? request.quotedId : '', request.id, errorBody(error), stamp);
+    try {
+      const out = write(failure);
+      if (this.#fits(out)) return out;
+    } catch {
+      // Handlers may put anything into the detail of their errors.
+    }
+    const { code, message, retryable, capability } = failure;
+    return write(new HandfastError(code, message.slice(0, SHORT_MESSAGE), { retryable, capability }));
+  }
+
+  /** True when the peer's limit lets it through. A character above ASCII takes six bytes on the wire. */
+  #fits(out: string | Message): boolean {
+    const { maxMessageBytes } = this.limits;
+    return typeof out !== 'string' || out.length * 6 <= maxMessageBytes || toAscii(out).length <= maxMessageBytes;
+  }
+
+  #tooLong(what: string, out: string | Message): HandfastError {
+    return fail('too_large', `the ${what} is longer than a message may be`, {
+      limit: this.limits.maxMessageBytes,
+      size: toAscii(out as string).length,
+    });
   }
 
   failed(request: RunningRequest, thrown: unknown): HandfastError {
     return this.#owner.failed(request, thrown);
   }
 
-  abandoned(change: 1 | -1, _request: RunningRequest): void {
-    this.zombies += change;
+  abandoned(change: 1 | -1): void {
+    this.#owner.abandoned(change);
   }
 
   /** Sends a message that is neither request nor answer; `cursor` 0 = not journaled. */
@@ -316,12 +337,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   request(method: Method, id: string, body: object): boolean {
     const out = this.writer.message(this.#text, method.request, id, body);
-    if (typeof out === 'string' && out.length > this.limits.maxMessageBytes) {
-      throw fail('too_large', 'the request is longer than a message may be', {
-        limit: this.limits.maxMessageBytes,
-        size: out.length,
-      });
-    }
+    if (!this.#fits(out)) throw this.#tooLong('request', out);
     if (this.#link === undefined) return false;
     if (method.request !== 'ping') this.#calls?.numbered(id, ++this.sent);
     this.#transmit(out);

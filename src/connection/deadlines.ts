@@ -9,8 +9,8 @@ export interface Timed {
   deadlineAt: number;
 }
 
-/** Longest delay setTimeout takes; a longer one would fire at once. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
+/** Longest delay setTimeout takes, in milliseconds; a longer one would fire at once. */
+export const MAX_DELAY_MS = 2 ** 31 - 1;
 
 export class Deadlines<T extends Timed> {
   readonly #items: () => Iterable<T>;

@@ -22,7 +22,7 @@ export interface RequestOwner {
   /** What a handler threw, as the error its caller is told. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
   /** A handler that had been given up has settled, or (`+1`) one was just given up. */
-  abandoned(change: 1 | -1, request: RunningRequest): void;
+  abandoned(change: 1 | -1): void;
 }
 
 /** What a client is told to wait before it tries again. */
@@ -130,6 +130,11 @@ export class Requests {
     this.#deadlines.clear();
   }
 
+  /** Nothing is open and nothing will come: lets go of the timer, which would hold all of this until it fires. */
+  rest(): void {
+    this.#deadlines.clear();
+  }
+
   #start(request: RunningRequest, now: number): void {
     this.#open.set(request.id, request);
     this.#running++;
@@ -149,7 +154,7 @@ export class Requests {
   }
 
   #finish(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
-    if (request.done) return this.#owner.abandoned(-1, request);
+    if (request.done) return this.#owner.abandoned(-1);
     this.#answer(request, reply, error);
   }
 
@@ -157,7 +162,7 @@ export class Requests {
   #stop(request: RunningRequest, error: HandfastError): void {
     request.abort(error);
     if (request.done) return;
-    if (request.startedAt > 0) this.#owner.abandoned(1, request);
+    if (request.startedAt > 0) this.#owner.abandoned(1);
     this.#answer(request, undefined, error);
   }
 

@@ -105,7 +105,8 @@ export class RunningRequest {
       }
     }
     this.#flushProgress();
-    connection.sendEvent(this, kind, data, this.#seq++);
+    connection.sendEvent(this, kind, data, this.#seq);
+    this.#seq++;
     return connection.congested ? connection.drained() : undefined;
   }
 
@@ -118,6 +119,11 @@ export class RunningRequest {
     const data = this.#progress;
     if (data === undefined || this.done) return;
     this.#progress = undefined;
-    this.connection.sendEvent(this, 'progress', data, this.#seq++);
+    try {
+      this.connection.sendEvent(this, 'progress', data, this.#seq);
+      this.#seq++;
+    } catch {
+      // Held back, it may be dropped; there is no caller left who could be told that it cannot be written.
+    }
   }
 }

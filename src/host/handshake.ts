@@ -75,7 +75,7 @@ export class A2EDoor implements Dialect {
     }
     const { auth } = this.#host;
     const { type } = message;
-    if (typeof type !== 'string') {
+    if (typeof type !== 'string' || type === '') {
       this.#refuseMessage(gate, message, fail('invalid_message', 'a message needs a type, a text'));
     } else if (auth.hasTokens) {
       this.#refuseMessage(gate, message, fail('handshake_required', 'shake hands first'));
@@ -90,6 +90,8 @@ export class A2EDoor implements Dialect {
 
   unreadable(error: HandfastError, gate: Gate): void {
     this.#refuseMessage(gate, {}, error);
+    // Nobody may make us read through long lines before we know who it is.
+    if (error.code === 'too_large') gate.refuse(error.code);
   }
 
   /** Answers a message that is no handshake. Where a token is required there is no second try. */
@@ -105,6 +107,10 @@ export class A2EDoor implements Dialect {
   }
 
   #shake(message: Message, gate: Gate): void {
+    if (typeof message.id !== 'string' || message.id === '') {
+      const error = fail('invalid_message', 'a request needs an id, a text that is not empty');
+      return this.#refuseMessage(gate, message, error);
+    }
     if (!checkHandshakeReq(message)) {
       return this.#refuseMessage(gate, message, violation('handshake/req', checkHandshakeReq.errors));
     }

@@ -237,18 +237,14 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
 
   health(): HostHealth {
     let running = 0;
-    let abandoned = this.#zombies;
-    for (const { connection } of this.#registry) {
-      running += connection.busy;
-      abandoned += connection.zombies;
-    }
+    for (const { connection } of this.#registry) running += connection.busy;
     return {
       host_id: this.id,
       uptime_seconds: Math.round(this.uptimeMs()) / 1000,
       sessions: this.#registry.size,
       pending_links: this.#acceptor.pending,
       running,
-      abandoned,
+      abandoned: this.#zombies,
       journal_failures: this.#journalFailures,
       capabilities: [...this.#offers.keys()],
     };
@@ -402,7 +398,6 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
 
   closed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
-    this.#zombies += session.connection.zombies;
     for (const plugin of this.#pluginsOf(session.terms.granted)) {
       try {
         plugin.closed?.(session);
@@ -414,6 +409,10 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
     }
+  }
+
+  abandoned(change: 1 | -1): void {
+    this.#zombies += change;
   }
 
   journalFailed(session: Session, error: unknown): void {

@@ -5,6 +5,14 @@
  * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `sqlite.ts`) to what is said here.
  */
 
+/**
+ * How much an append is worth.
+ *
+ * `durable`: kept for good before its promise resolves. `volatile`: kept in memory at once and, by a journal on disk,
+ * written behind; a crash may cost the newest ones. Tool traffic is volatile, turns, tasks and approvals are durable.
+ */
+export type Durability = 'durable' | 'volatile';
+
 /** What a session wrote down. */
 export interface JournalEntry {
   /** Per-session integer, strictly growing from 1, never reused. */
@@ -22,7 +30,7 @@ export interface JournalEntry {
 /** An entry about to be appended. The writer owns cursors: `cursor` must be above the session's last. */
 export type NewEntry = JournalEntry;
 
-/** A range that retention has taken away: `from` and `to` are inclusive cursors. */
+/** A range that retention took, or that a failure or a crash cost: `from` and `to` are inclusive cursors. */
 export interface Gap {
   readonly kind: 'gap';
   readonly from: number;
@@ -31,9 +39,15 @@ export interface Gap {
 
 export interface Page {
   readonly entries: readonly JournalEntry[];
-  /** Set when entries between the asked-for cursor and the first one returned are gone. */
+  /**
+   * Set when entries between the asked-for cursor and the first one returned are gone. A page ends before a range that
+   * is missing further on; the next page begins with it.
+   */
   readonly gap?: Gap;
-  /** The session's last cursor at the time of reading; 0 when nothing was ever written. */
+  /**
+   * The session's last cursor at the time of reading; 0 when nothing was ever written. Never below a cursor that was
+   * appended before, not even after a crash that cost its entry: whoever goes on above it uses no cursor twice.
+   */
   readonly last: number;
 }
 
@@ -59,21 +73,28 @@ export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 10
 
 export interface Journal {
   /**
-   * Appends entries of one session in order.
+   * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side.
+   * An object given as body belongs to the journal from then on: a later change to it may show.
    *
-   * The returned promise is the durability promise of the implementation: the in-memory journal returns `undefined` at
-   * once; the SQLite journal resolves when the entries are on disk (group commit). Entries are readable through
-   * `read` and `follow` at once on the appending side. Rejects with `disk_full` (retryable) or `runtime_error`;
-   * then nothing of this batch is kept.
+   * `durable` (the default): the returned promise is the durability promise of the implementation. The in-memory journal
+   * returns `undefined` at once; the SQLite journal resolves when the entries, and all earlier ones of the session, are on
+   * disk (group commit). Rejects with `disk_full` (retryable) or `runtime_error`; then nothing of this batch is kept.
+   *
+   * `volatile`: returns `undefined`, there is nothing to wait for. What could not be written later on is counted in
+   * {@link Journal.volatileFailures} and read as a gap. Only what is refused at once (a cursor that does not grow, a
+   * closed journal) gives a promise; it rejects, and nobody has to look at it.
    */
-  append(session: string, entries: readonly NewEntry[]): Promise<void> | undefined;
+  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
+
+  /** Volatile entries taken in and then lost because they could not be written. What retention took does not count. */
+  readonly volatileFailures: number;
 
   /** Entries with `cursor > after`, oldest first, at most `limit` (default 256). */
   read(session: string, after: number, limit?: number): Promise<Page>;
 
   /**
-   * What is stored after `after`, then what arrives, with no hole and no double between; a range that retention took
-   * is one `gap`. Ends when `signal` aborts, when the session is deleted, or when the journal closes.
+   * What is stored after `after`, then what arrives, with no hole and no double between; a range that is gone is one
+   * `gap`. Ends when `signal` aborts, when the session is deleted, or when the journal closes.
    */
   follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap>;
 

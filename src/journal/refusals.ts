@@ -2,6 +2,7 @@
  * What every journal refuses in the same words: a cursor that does not grow, and calls after `close`.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
+import type { Durability } from './journal.ts';
 
 /** True when an entry with `cursor` may come after one with `last`. Cursors may jump, never stand or go back. */
 export function follows(cursor: number, last: number): boolean {
@@ -16,4 +17,12 @@ export function outOfOrder(cursor: unknown, last: number): HandfastError {
 /** The `runtime_error` of every call after `close`. */
 export function journalClosed(): HandfastError {
   return fail('runtime_error', 'the journal is closed');
+}
+
+/** The answer to an append that is refused at once; see `Journal.append`. */
+export function refuse(error: HandfastError, durability: Durability | undefined): Promise<void> {
+  const refused = Promise.reject(error);
+  // Whoever looks is told; nobody has to look.
+  if (durability === 'volatile') refused.catch(() => {});
+  return refused;
 }

@@ -4,7 +4,6 @@
  *
  * Used by `handfast stdio`, whose parent waits for its handshake. A test holds the two together.
  */
-import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { HostConfig } from '../host/config.ts';
@@ -39,7 +38,8 @@ export function defaultConfig({ env = process.env, cwd = process.cwd() }: Surrou
     plugins: [{ use: 'tools', builtin: true, priority: 0, exclusive: false, options: {} }],
     file: undefined,
     home,
-    workspace: realpathSync(cwd),
+    // Not imported: that would load the promises of the file system too, and all that they need.
+    workspace: process.getBuiltinModule('node:fs').realpathSync(cwd),
     warnings: [],
   };
 }

@@ -6,11 +6,13 @@
  * @see the design, sections 1, 3 and 4
  */
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import { MAX_DELAY_MS } from '../connection/deadlines.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
-import { checkCancel, checkShutdown } from '../protocol/a2e.ts';
+import { checkCancel, checkShutdown, EXTENSION_CANCEL } from '../protocol/a2e.ts';
 import type { Closed, Link } from '../transport/link.ts';
 import { A2EWriter, errorBody } from '../wire/a2e.ts';
+import { violation } from '../wire/check.ts';
 import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal, SessionView } from './principal.ts';
 
@@ -29,6 +31,8 @@ export interface SessionHost {
   incoming(session: Session, message: Message, route: Route, size: number): RunningRequest;
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
   answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** A handler was given up and still runs (`+1`), or such a one has settled, maybe after its session. */
+  abandoned(change: 1 | -1): void;
   /** The session is over; called once. */
   closed(session: Session, reason: ErrorName): void;
   /** A journal write failed; the calls go on. */
@@ -175,7 +179,7 @@ export class Session implements ConnectionOwner, SessionView {
       if (this.connection.busy > 0) {
         let timer: NodeJS.Timeout | undefined;
         const late = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, timeoutMs);
+          timer = setTimeout(resolve, Math.min(timeoutMs, MAX_DELAY_MS));
         });
         await Promise.race([this.connection.requests.drain(fail(code, message)), late]);
         clearTimeout(timer);
@@ -222,10 +226,17 @@ export class Session implements ConnectionOwner, SessionView {
     this.#host.answered(this, request, error, size);
   }
 
+  abandoned(change: 1 | -1): void {
+    this.#host.abandoned(change);
+  }
+
   control(type: string, message: Message): boolean {
     switch (type) {
       case 'cancel':
+        // Peers that did not ask for the extension see plain A2E, and there this type is unknown.
+        if (!this.terms.extensions.has(EXTENSION_CANCEL)) return false;
         if (checkCancel(message)) this.connection.requests.cancel(message.req_id as string);
+        else this.connection.refuse(message, violation('cancel', checkCancel.errors));
         return true;
       case 'shutdown': {
         const seconds = checkShutdown(message) && typeof message.timeout === 'number' ? message.timeout : 10;

@@ -197,9 +197,16 @@ for (const name of textTransports) {
       assert.deepEqual(agent.rest, []);
     });
 
+    const answersSeen = new Set<string>();
     for (const { title, send, expect } of farewells(TOKEN)) {
+      // A process for each is dear: there, one of each kind of answer.
+      const kind = JSON.stringify(expect);
+      if (name === 'stdio' && answersSeen.has(kind ?? '')) continue;
+      answersSeen.add(kind ?? '');
       test(`before the handshake ends the connection: ${title}`, async () => {
-        const stranger = await site.dial('guarded');
+        // Wrong tokens make a host slower with every one; that is a test of its own.
+        const guesses = expect !== undefined && 'refused' in expect && expect.refused === 'auth_failed';
+        const stranger = await site.dial(guesses ? 'guessed' : 'guarded');
         const behind = [
           call('c', 'mark', { name: 'never' }),
           { type: 'handshake/req', id: 'hs2', agent_caps: ['tools'], auth_token: TOKEN },
@@ -227,6 +234,7 @@ for (const name of textTransports) {
         assert.ok(stranger.received <= MOST_FAREWELL_BYTES, `${stranger.received} bytes for nothing`);
         assertDiscreet(stranger.lines);
         await nobodyElseNoticed();
+        if (guesses) await site.renew('guessed');
       });
     }
 
@@ -255,7 +263,7 @@ for (const name of textTransports) {
         [[], []],
         [['no such', '__proto__', 'constructor', ''], []],
         [['tools', 'tools', 'tools'], ['tools']],
-        [Array.from({ length: 5_000 }, (_, at) => `made up ${at}`), []],
+        [Array.from({ length: 10_000 }, (_, at) => (1_296 + at).toString(36)), []],
       ];
       for (const [agent_caps, granted] of asked) {
         const agent = await site.dial('open');
@@ -273,7 +281,6 @@ for (const name of textTransports) {
     test('answers are ASCII, whatever they say', async () => {
       peer.send(call('ascii', 'echo', { text: 'größer \u2028 漢 \u{1f600}' }));
       await peer.answer('ascii');
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: that is the point
       for (const line of peer.lines) assert.match(line, /^[\x20-\x7e]*$/);
     });
 

@@ -174,11 +174,12 @@ test('a link that does not shake hands in time is closed, and pings do not prolo
   assert.equal(made.health().pending_links, 0);
 });
 
-test('links before their handshake are bounded in number', async () => {
+test('links before their handshake are bounded in number: the one that is silent longest makes room', async () => {
   const made = await host({ limits: { maxPendingLinks: 2 } });
   const [first, second, third] = [rawAgent(made), rawAgent(made), rawAgent(made)];
-  await third.closed();
-  assert.equal((await first.shake()).ok, true);
+  await first.closed();
+  assert.equal(made.health().pending_links, 2);
+  assert.equal((await third.shake()).ok, true);
   const fourth = rawAgent(made);
   assert.equal((await second.shake()).ok, true);
   assert.equal((await fourth.shake()).ok, true);

@@ -130,12 +130,25 @@ def defaults(target, token):
 
 def refused(target, token):
     """Handshakes that must fail, and how long the agent waits to learn it."""
-    for name, caps, sent in [("wrong token", ["tools"], "wrong"), ("no token", ["tools"], ""), ("no_caps", ["memory"], token)]:
+    attempts = [("wrong token", ["tools"], "wrong"), ("no token", ["tools"], ""), ("no_caps", ["memory"], token)]
+    for name, caps, sent in attempts:
         client = client_of(target, caps, sent)
         step(name, client.connect)
         client.disconnect()
 
 
+def files(target, token):
+    """A host somebody else configured: what it lists, and a file read with one of its tools."""
+    client = client_of(target, ["tools"], token)
+    if not step("connect", client.connect):
+        return
+    tools = ToolAPI(client)
+    step("list", lambda: listed(tools))
+    step("read", lambda: called(tools, "read_file", {"path": "note.txt"})["result"])
+    step("outside", lambda: called(tools, "read_file", {"path": "../secret.txt"})["result"])
+    step("shutdown", client.disconnect)
+
+
 if __name__ == "__main__":
-    scenario, where = sys.argv[1], json.loads(sys.argv[2])
-    {"session": session, "defaults": defaults, "refused": refused}[scenario](where, sys.argv[3] if len(sys.argv) > 3 else "")
+    scenarios = {"session": session, "defaults": defaults, "refused": refused, "files": files}
+    scenarios[sys.argv[1]](json.loads(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")

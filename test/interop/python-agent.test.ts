@@ -3,6 +3,8 @@
  * has. `python-agent.py` runs the steps; what each must come to is said here.
  */
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Host } from '../../src/host/host.ts';
@@ -31,6 +33,7 @@ interface Step {
 const TEXT = 'été 東京 😀 \u2028\u2029\u0085\u007f \\ " \t';
 
 const TOKEN = 'interop-secret';
+const COMMAND = join(import.meta.dirname, '../../src/cli/main.ts');
 const OUR_HOST = join(import.meta.dirname, 'our-host.ts');
 
 /** The steps of one run, by name. */
@@ -63,9 +66,9 @@ class Run {
   }
 }
 
-/** Runs a scenario to its end. */
-async function scenario(name: string, target: readonly string[], token = ''): Promise<Run> {
-  const agent = start(commandOf('python-agent.py', name, JSON.stringify(target), token));
+/** Runs a scenario to its end. `cwd` is also where a host starts that the agent starts. */
+async function scenario(name: string, target: readonly string[], token = '', cwd?: string): Promise<Run> {
+  const agent = start(commandOf('python-agent.py', name, JSON.stringify(target), token), cwd);
   const steps = (await agent.rest()).map((line) => JSON.parse(line) as Step);
   assert.equal(agent.child.exitCode, 0, agent.stderr());
   return new Run(steps);
@@ -292,3 +295,19 @@ for (const binding of [stdio(), http()]) {
     });
   });
 }
+
+describe('the Python SDK’s agent with `handfast stdio`', { skip }, () => {
+  test('uses the built-in tools in the workspace, and not outside it', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'handfast-interop-'));
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const workspace = join(folder, 'workspace');
+    mkdirSync(workspace);
+    writeFileSync(join(workspace, 'note.txt'), TEXT);
+    writeFileSync(join(folder, 'secret.txt'), 'secret');
+    const run = await scenario('files', ['stdio', process.execPath, '-C', 'source', COMMAND, 'stdio'], '', workspace);
+    assert.ok(run.value('list').includes('read_file'));
+    assert.equal(run.value('read').data.content, TEXT);
+    assert.equal(run.failure('outside').code, 'tool_denied');
+    run.value('shutdown');
+  });
+});

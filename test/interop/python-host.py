@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import time
 
 from a2e.caps.tools.plugin import ToolPlugin
@@ -94,10 +95,31 @@ def serve_http(config):
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
 
 
+class WholeLines:
+    """A stdout that writes line by line: the SDK prints a debug line per answer, from as many threads as are at work."""
+
+    def __init__(self, out):
+        self._out = out
+        self._lock = threading.Lock()
+        self._begun = threading.local()
+
+    def write(self, text):
+        *lines, rest = (getattr(self._begun, "text", "") + text).split("\n")
+        self._begun.text = rest
+        with self._lock:
+            for line in lines:
+                self._out.write(line + "\n")
+            self._out.flush()
+
+    def flush(self):
+        pass
+
+
 def serve_stdio(config):
     """As the cookbook's subprocess host, with the answers also written to stdout: there only a debug line shows them."""
+    sys.stdout = WholeLines(sys.stdout)
     transport = DirectTransport(logger=logger)
-    transport.set_out_handler(lambda line: print(line, flush=True))
+    transport.set_out_handler(print)
     runtime = A2EServerRuntimeExecutor(config=config, transport=transport, logger=logger)
     runtime.start()
     print("A2E_SUBPROCESS_HOST_READY", flush=True)

@@ -89,8 +89,14 @@ export interface Program {
 }
 
 /** Starts a program. It is killed after {@link LONGEST_RUN_MS}. */
-export function start([command, ...args]: readonly [string, ...string[]]): Program {
-  const child = spawn(command, args, { env: environment(), stdio: ['pipe', 'pipe', 'pipe'], timeout: LONGEST_RUN_MS });
+export function start([command, ...args]: readonly [string, ...string[]], cwd?: string): Program {
+  const child = spawn(command, args, {
+    cwd,
+    env: environment(),
+    stdio: ['pipe', 'pipe', 'pipe'],
+    timeout: LONGEST_RUN_MS,
+    killSignal: 'SIGKILL',
+  });
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;

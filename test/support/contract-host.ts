@@ -19,11 +19,11 @@ export const SECRET_FAILURE = `cannot open /etc/handfast/private.pem with ${TOKE
 
 /**
  * - `open`: no token, default limits
- * - `guarded`: {@link TOKEN} is asked for
+ * - `guarded`, `guessed`: {@link TOKEN} is asked for
  * - `narrow`: one request at a time, one waiting
  * - `broken`: its plugin cannot open a session
  */
-export type HostKind = 'open' | 'guarded' | 'narrow' | 'broken';
+export type HostKind = 'open' | 'guarded' | 'guessed' | 'narrow' | 'broken';
 
 /** Any value fits. */
 const anything = Object.assign(() => true, { errors: null });
@@ -119,9 +119,12 @@ function contractTools(ran: (name: string) => void) {
   ];
 }
 
+const auth = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest(TOKEN)] }]);
+
 const optionsOf: Record<HostKind, Partial<HostOptions>> = {
   open: {},
-  guarded: { auth: createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest(TOKEN)] }]) },
+  guarded: { auth },
+  guessed: { auth },
   narrow: { limits: { maxParallel: 1, queueLimit: 1 } },
   broken: { plugins: [broken] },
 };

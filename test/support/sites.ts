@@ -107,6 +107,16 @@ export class Site {
     return this.#address;
   }
 
+  /** Forgets the host of a kind, failures it remembers included; the next dial starts another one. */
+  async renew(kind: HostKind): Promise<void> {
+    const door = this.#doors.get(kind);
+    const host = this.#hosts.get(kind);
+    this.#doors.delete(kind);
+    this.#hosts.delete(kind);
+    await host?.stop(0);
+    await (await door)?.close();
+  }
+
   async dial(kind: HostKind): Promise<Peer> {
     const peer = this.name === 'stdio' ? this.#child(kind) : await (await this.#door(kind)).dial();
     this.#peers.push(peer);

@@ -13,7 +13,7 @@ import { locate, openFile, type Place } from './workspace-path.ts';
 import { sha256Of } from './write-file.ts';
 
 /** Largest file that is edited in memory. */
-const MAX_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 /** Times the edit starts again because the file changed in between; each time somebody else made progress. */
 const MAX_ATTEMPTS = 64;
 const BYTE_ORDER_MARK = '\ufeff';
@@ -47,7 +47,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
     // The mark is no part of the text that is searched; it stays where it is.
     const mark = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
     const before = text.slice(mark.length);
-    const edited = applyEdits(before, args.edits);
+    const edited = await applyEdits(before, args.edits, context.signal);
     const content = Buffer.from(mark + edited.text, 'utf8');
     if (!(await replaceFile(place, content, { expect: state, signal: context.signal }))) continue;
     const done: EditedFile = {
@@ -56,7 +56,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
       bytes: content.length,
       sha256: sha256Of(content),
       line_endings: usesCrlf(edited.text) ? 'crlf' : 'lf',
-      diff: unifiedDiff(before.replaceAll('\r\n', '\n'), edited.text.replaceAll('\r\n', '\n')),
+      diff: unifiedDiff(before, edited.text),
     };
     const places = edited.replacements === 1 ? '1 replacement' : `${edited.replacements} replacements`;
     return result(done, { summary: `${places} in ${place.path}` });

@@ -9,6 +9,9 @@
 /** Edit distance up to which the shortest diff is searched; bounds time and memory by its square. */
 const MAX_DISTANCE = 400;
 
+/** Lines, old and new, up to which a changed part is compared at all. */
+const MAX_LINES = 20_000;
+
 export interface DiffOptions {
   /** Unchanged lines around each change. Default 3. */
   readonly context?: number;
@@ -27,29 +30,64 @@ function linesOf(text: string): string[] {
   if (text === '') return [];
   const lines = text.split('\n');
   if (lines[lines.length - 1] === '') lines.pop();
-  return lines;
+  return lines.map((line) => (line.endsWith('\r') ? line.slice(0, -1) : line));
 }
 
-/** Hunks (`@@ -1,4 +1,5 @@` …) that lead from `before` to `after`; empty when the lines are the same. */
+/**
+ * Hunks (`@@ -1,4 +1,5 @@` …) that lead from `before` to `after`; empty when the lines are the same. Line ends are no
+ * part of a line, so a change of line ends alone is not shown.
+ */
 export function unifiedDiff(before: string, after: string, options: DiffOptions = {}): string {
   const { context = 3, maxCharacters = 16_384 } = options;
-  const old = linesOf(before);
-  const fresh = linesOf(after);
-  let head = 0;
-  while (head < old.length && head < fresh.length && old[head] === fresh[head]) head += 1;
-  let tail = 0;
-  const most = Math.min(old.length, fresh.length) - head;
-  while (tail < most && old[old.length - 1 - tail] === fresh[fresh.length - 1 - tail]) tail += 1;
+  if (before === after) return '';
+  const { start, oldEnd, newEnd } = changedPart(before, after, context);
+  const old = linesOf(before.slice(start, oldEnd));
+  const fresh = linesOf(after.slice(start, newEnd));
+  const skipped = newlinesIn(before, start);
+  if (old.length + fresh.length > MAX_LINES) {
+    return `@@ -${range(skipped, old.length)} +${range(skipped, fresh.length)} @@\n… too many lines to show\n`;
+  }
+  return clip(hunks(shortestEdit(old, fresh), skipped, context), maxCharacters);
+}
 
-  const lead = Math.min(head, context);
-  const trail = Math.min(tail, context);
-  const keep = (line: string): Step => ({ mark: ' ', line });
-  const steps = [
-    ...old.slice(head - lead, head).map(keep),
-    ...shortestEdit(old.slice(head, old.length - tail), fresh.slice(head, fresh.length - tail)),
-    ...old.slice(old.length - tail, old.length - tail + trail).map(keep),
-  ];
-  return clip(hunks(steps, head - lead, context), maxCharacters);
+/**
+ * The part of the texts that differs, in whole lines, with `context` lines around it. Found by characters: most of a
+ * large file is never cut into lines.
+ */
+function changedPart(
+  before: string,
+  after: string,
+  context: number,
+): { start: number; oldEnd: number; newEnd: number } {
+  const shorter = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < shorter && before.charCodeAt(start) === after.charCodeAt(start)) start += 1;
+  let tail = 0;
+  const most = shorter - start;
+  while (tail < most && before.charCodeAt(before.length - 1 - tail) === after.charCodeAt(after.length - 1 - tail)) {
+    tail += 1;
+  }
+  start = lineStart(before, start);
+  for (let lines = 0; lines < context; lines += 1) start = lineStart(before, start - 1);
+  let oldEnd = before.length - tail;
+  // What follows the change is the same on both sides, but need not be at the start of a line on both.
+  const whole = lineStart(before, oldEnd) === oldEnd && lineStart(after, after.length - tail) === after.length - tail;
+  for (let lines = whole ? 0 : -1; lines < context && oldEnd < before.length; lines += 1) {
+    const newline = before.indexOf('\n', oldEnd);
+    oldEnd = newline === -1 ? before.length : newline + 1;
+  }
+  return { start, oldEnd, newEnd: after.length - (before.length - oldEnd) };
+}
+
+/** Where the line begins in which the character at `at` stands. */
+function lineStart(text: string, at: number): number {
+  return at <= 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1;
+}
+
+function newlinesIn(text: string, end: number): number {
+  let count = 0;
+  for (let at = text.indexOf('\n'); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) count += 1;
+  return count;
 }
 
 function clip(text: string, maxCharacters: number): string {

@@ -1,9 +1,10 @@
 /**
- * Exact replacements in a text, pure: what `edit_file` does between reading and writing.
+ * Exact replacements in a text: what `edit_file` does between reading and writing.
  *
  * Line ends are forgiving and kept: an `old_text` written with `\n` also finds `\r\n`, and what is put in takes the
  * line ends of the file. A conflict says enough to correct the call without reading the file again.
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import { fail } from '../../../wire/errors.ts';
 
 export interface Replacement {
@@ -18,6 +19,12 @@ export interface EditedText {
   readonly replacements: number;
 }
 
+/** Texts up to this length are searched with `indexOf`. */
+const SHORT_CHARACTERS = 64;
+/** Texts longer than this are not edited twice in one turn of the event loop. */
+const LARGE_CHARACTERS = 256 * 1024;
+/** Places that are replaced, or counted, at most. */
+const MAX_PLACES = 100_000;
 /** Line numbers listed in a conflict report. */
 const LISTED_LINES = 20;
 /** Lines looked at when the nearest ones are searched; the rest of a longer file is not compared. */
@@ -25,19 +32,29 @@ const COMPARED_LINES = 20_000;
 const NEAREST_LINES = 3;
 /** Characters of a line that are compared and shown. */
 const COMPARED_CHARACTERS = 200;
+/** Searches of more lines are not compared without their spaces. */
+const COMPARED_SEARCH_LINES = 500;
 /** Share of common character pairs from which a line counts as similar. */
 const SIMILAR = 0.5;
 
 /**
- * Applies the edits in order, each to the result of the one before; all or none.
+ * Applies the edits in order, each to the result of the one before; all or none. Large texts leave the event loop room
+ * between two edits.
  *
  * Fails with `tool_error` and `detail.reason`: `no_match` (with `nearest` lines, and `whitespace_only: true` when only
- * spaces differ), `ambiguous` (with `count` and `lines`), `no_change`. `detail.edit` counts from 1.
+ * spaces differ), `ambiguous` (with `count`, up to 100,001, and `lines`), `no_change`, `too_many_places`. `detail.edit`
+ * counts from 1.
  */
-export function applyEdits(original: string, edits: readonly Replacement[]): EditedText {
+export async function applyEdits(
+  original: string,
+  edits: readonly Replacement[],
+  signal?: AbortSignal,
+): Promise<EditedText> {
   let text = original;
   let replacements = 0;
   for (const [index, edit] of edits.entries()) {
+    if (index > 0 && text.length > LARGE_CHARACTERS) await turn();
+    signal?.throwIfAborted();
     const step = applyEdit(text, edit, `edit ${index + 1} of ${edits.length}`, index + 1);
     text = step.text;
     replacements += step.replacements;
@@ -53,6 +70,12 @@ function applyEdit(text: string, edit: Replacement, label: string, number: numbe
   const spans = spansOf(text, edit.old_text);
   if (spans.length === 0) throw noMatch(text, edit.old_text, label, number);
   if (spans.length > 1 && edit.replace_all !== true) throw ambiguous(text, spans, label, number);
+  if (spans.length > MAX_PLACES) {
+    throw fail('tool_error', `${label}: old_text occurs more than ${MAX_PLACES} times`, {
+      reason: 'too_many_places',
+      edit: number,
+    });
+  }
   // Who writes carriage returns means them.
   const plain = edit.new_text;
   const explicit = plain.includes('\r') || edit.old_text.includes('\r');
@@ -105,9 +128,39 @@ function spansOf(text: string, search: string): Span[] {
   }));
 }
 
-function placesOf(text: string, search: string): number[] {
+/** Places of a text in another, without overlaps; one more than {@link MAX_PLACES} at most. */
+export function placesOf(text: string, search: string): number[] {
+  if (search.length > SHORT_CHARACTERS) return placesOfLong(text, search);
   const places: number[] = [];
-  for (let at = text.indexOf(search); at !== -1; at = text.indexOf(search, at + search.length)) places.push(at);
+  for (let at = text.indexOf(search); at !== -1; at = text.indexOf(search, at + search.length)) {
+    if (places.push(at) > MAX_PLACES) break;
+  }
+  return places;
+}
+
+/**
+ * The same in time that only depends on the lengths (Knuth, Morris, Pratt): `indexOf` may take their product, which is
+ * minutes for a long search in a long text of few different characters.
+ */
+function placesOfLong(text: string, search: string): number[] {
+  /** For each length of a beginning of the search, the longest shorter beginning it ends with. */
+  const fallback = new Int32Array(search.length + 1);
+  for (let at = 1, length = 0; at < search.length; at += 1) {
+    const character = search.charCodeAt(at);
+    while (length > 0 && search.charCodeAt(length) !== character) length = fallback[length]!;
+    if (search.charCodeAt(length) === character) length += 1;
+    fallback[at + 1] = length;
+  }
+  const places: number[] = [];
+  for (let at = 0, length = 0; at < text.length; at += 1) {
+    const character = text.charCodeAt(at);
+    while (length > 0 && search.charCodeAt(length) !== character) length = fallback[length]!;
+    if (search.charCodeAt(length) === character) length += 1;
+    if (length === search.length) {
+      if (places.push(at + 1 - length) > MAX_PLACES) break;
+      length = 0;
+    }
+  }
   return places;
 }
 
@@ -163,7 +216,7 @@ function shownLine(text: string): string {
 function sameButForSpaces(lines: readonly string[], wanted: readonly string[]): number | undefined {
   const compact = (line: string): string => line.replace(/\s+/g, '');
   const targets = wanted.map(compact);
-  if (targets.every((target) => target === '')) return undefined;
+  if (targets.length > COMPARED_SEARCH_LINES || targets.every((target) => target === '')) return undefined;
   const compacted = lines.map(compact);
   for (let from = 0; from + targets.length <= compacted.length; from += 1) {
     if (targets.every((target, index) => compacted[from + index] === target)) return from;

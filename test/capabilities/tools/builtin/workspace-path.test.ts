@@ -99,7 +99,10 @@ for (const addressing of addressings) {
       await assert.rejects(locate(workspace, path, { addressing }), denied, path);
       await assert.rejects(locate(workspace, path, { addressing, createDirectories: true }), denied, path);
     }
+    const back = locate(workspace, 'new/../../not-there', { addressing, createDirectories: true });
+    await assert.rejects(back, failsWith('tool_error', 'not_found'));
     assert.deepEqual(await readdir(outside), ['workspace']);
+    assert.deepEqual((await readdir(workspace)).sort(), ['dangling', 'dangling-too']);
   });
 
   test(`(${addressing}) loops of links, NUL characters and files used as directories are refused`, async (t) => {

@@ -1,0 +1,38 @@
+/**
+ * A first agent: starts a host as its child, calls two of its tools at once, is refused once, and gives a call up.
+ *
+ * Run it with `node -C source examples/first-agent.ts`.
+ */
+import assert from 'node:assert/strict';
+import { dirname } from 'node:path';
+import { connect } from 'handfast';
+
+process.chdir(dirname(import.meta.dirname));
+const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'stdio'];
+const address = `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
+
+// #region agent
+await using agent = await connect(address, { capabilities: ['tools'] });
+
+const [found, license] = await Promise.all([
+  agent.tools.call('grep', { pattern: 'handshake', path: 'src', output: 'files_with_matches' }),
+  agent.tools.call<{ content: string }>('read_file', { path: 'LICENSE', limit: 1 }),
+]);
+console.log(found.summary); // e.g. matches in 34 of 177 files
+console.log(license.data?.content.trim()); // MIT License
+
+const refused = await agent.tools.call('read_file', { path: '../secret' }).catch((error) => error);
+console.log(`${refused.code}: ${refused.message}`); // tool_denied: "../secret" is outside the workspace
+// #endregion
+
+assert.match(String(found.summary), /^matches in \d+ of \d+ files$/);
+assert.equal(license.data?.content.trim(), 'MIT License');
+assert.equal(refused.code, 'tool_denied');
+
+// A call can be given up at any time: the host is told, and the tool's own signal aborts.
+const controller = new AbortController();
+const call = agent.tools.call('grep', { pattern: '(a|a)*b', path: '.' }, { signal: controller.signal });
+setImmediate(() => controller.abort());
+const cancelled = await call.catch((error) => error);
+console.log(`given up: ${cancelled.code}`);
+assert.equal(cancelled.code, 'cancelled');

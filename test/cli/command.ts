@@ -1,0 +1,172 @@
+/**
+ * The command as its users have it: a child process with a Handfast folder and a working directory of its own. Waits for
+ * what the child says or for its end, each within a bound.
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+
+/** Longest wait for anything a child does. */
+const PATIENCE_MS = 15_000;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A running command. */
+export class Command {
+  readonly child: ChildProcessWithoutNullStreams;
+  stdout = '';
+  stderr = '';
+  readonly #ended: Promise<Ended>;
+
+  constructor(child: ChildProcessWithoutNullStreams) {
+    this.child = child;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+    });
+    child.stdin.on('error', () => {});
+    this.#ended = once(child, 'close').then(([code]) => ({ code, stdout: this.stdout, stderr: this.stderr }));
+  }
+
+  /** Waits until a text is on one of the outputs, behind its first `after` characters. */
+  async says(text: string, from: 'stdout' | 'stderr' = 'stdout', after = 0): Promise<void> {
+    const said = () => this[from].includes(text, after);
+    const stream = this.child[from];
+    await this.#within(
+      new Promise<void>((resolve, reject) => {
+        const look = () => {
+          if (said()) resolve();
+        };
+        stream.on('data', look);
+        this.child.once('close', () => {
+          look();
+          reject(new Error(`ended without saying ${text}:\n${this.stdout}${this.stderr}`));
+        });
+        look();
+      }),
+      `saying ${text}`,
+    );
+  }
+
+  /** Waits for the end. */
+  ended(): Promise<Ended> {
+    return this.#within(this.#ended, 'ending');
+  }
+
+  async #within<T>(promise: Promise<T>, what: string): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(
+        () => reject(new Error(`not ${what} in ${PATIENCE_MS} ms:\n${this.stdout}${this.stderr}`)),
+        PATIENCE_MS,
+      );
+    });
+    try {
+      return await Promise.race([promise, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+export interface RunOptions {
+  readonly input?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Options for Node itself. */
+  readonly node?: readonly string[];
+}
+
+/** A user: a Handfast folder, a working directory, and commands run there. */
+export class User {
+  readonly folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-cli-')));
+  readonly home = join(this.folder, 'home');
+  readonly cwd = join(this.folder, 'work');
+  readonly #commands: Command[] = [];
+
+  constructor() {
+    mkdirSync(this.cwd);
+  }
+
+  /** Writes a file into the working directory and gives its path. */
+  write(name: string, text: string): string {
+    const file = join(this.cwd, name);
+    writeFileSync(file, text);
+    return file;
+  }
+
+  /** Starts a command. */
+  start(words: readonly string[], { env = {}, node = [] }: Omit<RunOptions, 'input'> = {}): Command {
+    const { HANDFAST_TOKEN: _token, NODE_OPTIONS: _options, ...inherited } = process.env;
+    const child = spawn(process.execPath, [...node, '-C', 'source', main, ...words], {
+      cwd: this.cwd,
+      env: { ...inherited, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env },
+    });
+    const command = new Command(child);
+    this.#commands.push(command);
+    return command;
+  }
+
+  /** Runs a command to its end. */
+  async run(words: readonly string[], options: RunOptions = {}): Promise<Ended> {
+    const command = this.start(words, options);
+    command.child.stdin.end(options.input ?? '');
+    return command.ended();
+  }
+
+  /** Runs a command that must succeed and say nothing on stderr; gives the JSON document it prints. */
+  async json<T = any>(words: readonly string[], options: RunOptions = {}): Promise<T> {
+    const { code, stdout, stderr } = await this.run([...words, '--json'], options);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    assert.equal(stdout.trimEnd().split('\n').length, 1, 'one document on one line');
+    return JSON.parse(stdout) as T;
+  }
+
+  /** Runs a command that must fail with `--json`; gives its exit code and the error it reports. */
+  async failure(
+    words: readonly string[],
+    options: RunOptions = {},
+  ): Promise<{ exit: number | null; code: string; message: string }> {
+    const { code, stdout, stderr } = await this.run([...words, '--json'], options);
+    assert.equal(stdout, '');
+    assert.equal(stderr.trimEnd().split('\n').length, 1, `one line on stderr, not:\n${stderr}`);
+    const { error } = JSON.parse(stderr) as {
+      error: { code: string; message: string; retryable: boolean; detail: object };
+    };
+    assert.deepEqual(Object.keys(error), ['code', 'message', 'detail', 'retryable']);
+    return { exit: code, code: error.code, message: error.message };
+  }
+
+  /** Starts a host and waits until it is ready. */
+  async up(words: readonly string[] = [], options: Omit<RunOptions, 'input'> = {}) {
+    const command = this.start(['up', '--json', '--port', '0', ...words], options);
+    await command.says('\n');
+    const ready = JSON.parse(command.stdout) as {
+      ready: boolean;
+      url: string;
+      listeners: string[];
+      token_file: string | null;
+      pid: number;
+    };
+    return { command, ready };
+  }
+
+  /** Ends what still runs and removes the folder. */
+  async leave(): Promise<void> {
+    for (const { child } of this.#commands)
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await Promise.all(this.#commands.map((command) => command.ended()));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

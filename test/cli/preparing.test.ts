@@ -1,0 +1,154 @@
+/**
+ * The commands around a host: what a newcomer types first, what an operator looks at, and what the command line itself
+ * says when it is asked or mistaken.
+ */
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { packageVersion } from '../../src/cli/package-info.ts';
+import { User } from './command.ts';
+
+const users: User[] = [];
+
+function newUser(): User {
+  const user = new User();
+  users.push(user);
+  return user;
+}
+
+after(() => Promise.all(users.map((user) => user.leave())));
+
+test('init, up, and the first own tool works', async () => {
+  const user = newUser();
+  const { code, stdout } = await user.run(['init']);
+  assert.equal(code, 0);
+  assert.match(stdout, /^wrote handfast\.yaml\nwrote hello\.mts\n/);
+  const { command } = await user.up();
+  assert.equal((await user.run(['tools', 'call', 'hello', 'name=world'])).stdout, 'Hello, world!\n');
+  const counted = await user.run(['tools', 'call', 'count_down', 'from=2', '--stream']);
+  assert.deepEqual([JSON.parse(counted.stdout), counted.stderr], [{ counted: 2 }, '0 % 2\n50 % 1\n']);
+  assert.ok((await user.json<{ name: string }[]>(['tools', 'ls'])).some(({ name }) => name === 'read_file'));
+  assert.equal(command.stderr, '', 'a fresh configuration gives no warning');
+
+  const again = await user.failure(['init']);
+  assert.deepEqual([again.exit, again.code], [2, 'usage']);
+  user.write('hello.mts', 'changed');
+  assert.equal((await user.run(['init', '--force'])).code, 0);
+  assert.match(readFileSync(join(user.cwd, 'hello.mts'), 'utf8'), /toolsPlugin/);
+  assert.deepEqual((await user.json(['init', 'inner'])).written, [
+    join('inner', 'handfast.yaml'),
+    join('inner', 'hello.mts'),
+  ]);
+});
+
+test('config check says that a file is fine, or everything that is wrong with it', async () => {
+  const user = newUser();
+  assert.match((await user.run(['config', 'check'])).stdout, /^no file: the defaults: fine\n/);
+  await user.run(['init']);
+  const { plugins, ok } = await user.json(['config', 'check']);
+  assert.deepEqual([ok, plugins], [true, ['tools', join(user.cwd, 'hello.mts')]]);
+  const file = user.write('wrong.yaml', 'plugins: [tool]\n');
+  const failed = await user.failure(['config', 'check', file]);
+  assert.equal(failed.exit, 2);
+  assert.match(failed.message, /wrong\.yaml:1:11: at plugins\[0\]: .*did you mean/);
+});
+
+test('schemas are listed, printed and written', async () => {
+  const user = newUser();
+  const names = await user.json<string[]>(['schema', 'export']);
+  assert.ok(names.includes('a2e') && names.includes('config'));
+  assert.equal((await user.run(['schema', 'export'])).stdout, `${names.join('\n')}\n`);
+  const { stdout } = await user.run(['schema', 'export', 'config']);
+  assert.equal(JSON.parse(stdout).title, 'handfast.yaml');
+  const written = await user.json<string[]>(['schema', 'export', '--out', 'out']);
+  assert.deepEqual(
+    written,
+    names.map((name) => join('out', `${name}.json`)),
+  );
+  for (const file of written) JSON.parse(readFileSync(join(user.cwd, file), 'utf8'));
+  const failed = await user.failure(['schema', 'export', 'tols']);
+  assert.equal(failed.exit, 2);
+  assert.match(failed.message, /did you mean tools\?/);
+});
+
+test('the audit of a host is whole, and a changed line is found', async () => {
+  const user = newUser();
+  const { command } = await user.up();
+  await user.run(['tools', 'call', 'list_dir']);
+  command.child.kill('SIGTERM');
+  await command.ended();
+  const report = await user.json(['audit', 'verify']);
+  assert.equal(report.ok, true);
+  const { file, head } = report.chains[0];
+  assert.equal((await user.json(['audit', 'verify', file, '--head', head.hash])).ok, true);
+  assert.match((await user.run(['audit', 'verify'])).stdout, /\nwhole: \d+ lines in 1 files\n$/);
+
+  const text = readFileSync(file, 'utf8');
+  assert.match(text, /"tool":"list_dir"/);
+  writeFileSync(file, text.replace('list_dir', 'edit_txt'));
+  const broken = await user.run(['audit', 'verify', file]);
+  assert.equal(broken.code, 5);
+  assert.match(broken.stdout, /\nbroken at .*:\d+: edited\n$/);
+  const nothing = await user.failure(['audit', 'verify', 'nowhere.jsonl']);
+  assert.deepEqual([nothing.exit, nothing.code], [2, 'usage']);
+});
+
+test('doctor finds nothing wrong with a fresh user, and the running host of another', async () => {
+  const user = newUser();
+  const fresh = await user.run(['doctor']);
+  assert.equal(fresh.code, 0, fresh.stdout);
+  assert.match(fresh.stdout, /^ok {4}node /);
+  assert.match(fresh.stdout, /\nok {4}sqlite /);
+  const { ready } = await user.up();
+  const { ok, checks } = await user.json(['doctor']);
+  assert.equal(ok, true);
+  const host = checks.find(({ name }: { name: string }) => name === 'host');
+  assert.ok(host.message.includes(ready.url), host.message);
+});
+
+test('doctor says what is wrong and what to do, and ends with the code of the first failure', async () => {
+  const user = newUser();
+  mkdirSync(user.home, { mode: 0o755 });
+  writeFileSync(join(user.home, 'token'), 'readable-by-everybody-here\n', { mode: 0o644 });
+  chmodSync(join(user.home, 'token'), 0o644);
+  user.write('handfast.yaml', 'listen: nowhere\n');
+  const { code, stdout } = await user.run(['doctor']);
+  assert.equal(code, 2);
+  assert.match(stdout, /\nwarn {2}home .*\n +→ chmod 700 /);
+  assert.match(stdout, /\nfail {2}token .*can be read by other users/);
+  assert.match(stdout, /\nfail {2}config .*handfast\.yaml:1:9/);
+});
+
+test('help is there for every command and says the exit codes; the version is that of the package', async () => {
+  const user = newUser();
+  assert.equal((await user.run(['--version'])).stdout, `${packageVersion()}\n`);
+  const { code, stdout, stderr } = await user.run(['--help']);
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  assert.match(stdout, /Exit codes: 0 done/);
+  const commands = [...stdout.matchAll(/^ {2}([a-z]+)(?: \[| <| {2})/gm)].map((match) => match[1] as string);
+  assert.deepEqual(commands.slice(0, 3), ['up', 'stdio', 'ping']);
+  for (const name of ['tools call', 'stdio', 'doctor']) {
+    const help = await user.run([...name.split(' '), '--help']);
+    assert.equal(help.code, 0);
+    assert.match(help.stdout, new RegExp(`^Usage: handfast ${name} `));
+  }
+});
+
+test('a command line that cannot be understood ends with 2', async () => {
+  const user = newUser();
+  const unknown = await user.run(['pong']);
+  assert.deepEqual([unknown.code, unknown.stdout], [2, '']);
+  assert.match(unknown.stderr, /unknown command 'pong'/);
+  for (const words of [
+    ['ping', '--conect', 'x'],
+    ['up', '--port', '70000'],
+    ['tools', 'call'],
+    ['ping', 'extra'],
+  ]) {
+    const failed = await user.failure(words);
+    assert.deepEqual([failed.exit, failed.code], [2, 'usage'], words.join(' '));
+  }
+  assert.equal((await user.run([])).code, 2);
+  assert.equal((await user.run(['tools'])).code, 2);
+});

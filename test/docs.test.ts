@@ -1,0 +1,154 @@
+/**
+ * Holds the pages to each other and to the code: links and anchors lead somewhere, and the transcripts of
+ * `docs/protocol/a2e.md` are what a host really says. The README has `test/readme.test.ts`.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { test } from 'node:test';
+import { createHost, memoryJournal, tool, toolsPlugin } from 'handfast';
+import { filesBelow, root, sourcesBelow } from './rules/scan.ts';
+import { type Message, type RawAgent, rawAgent } from './support/raw-agent.ts';
+
+const pages = filesBelow('')
+  .filter((path) => path.endsWith('.md') && !path.startsWith('test/'))
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+
+/** A page without what is inside code fences. */
+const prose = (text: string): string => text.replace(/^```.*?^```$/gms, '');
+
+/** The anchors of a page, as the usual renderers make them of its headings. */
+function anchorsOf(text: string): Set<string> {
+  const anchors = new Set<string>();
+  for (const [, heading] of prose(text).matchAll(/^#{1,6} +(.+)$/gm)) {
+    const words = heading!.replaceAll('`', '').replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+    const slug = words
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-');
+    let anchor = slug;
+    for (let n = 1; anchors.has(anchor); n += 1) anchor = `${slug}-${n}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
+
+/** Why a link to `path#anchor` leads nowhere; undefined when it does not. */
+function broken(path: string, anchor: string | undefined): string | undefined {
+  if (!existsSync(join(root, path))) return `${path} does not exist`;
+  if (anchor === undefined) return undefined;
+  const anchors = anchorsOf(readFileSync(join(root, path), 'utf8'));
+  return anchors.has(anchor) ? undefined : `${path} has no heading for #${anchor}`;
+}
+
+test('every link from page to page leads to a file and a heading', () => {
+  const problems: string[] = [];
+  let links = 0;
+  for (const { path, text } of pages) {
+    for (const [, target] of prose(text).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(target!)) continue;
+      links += 1;
+      const [file = '', anchor] = target!.split('#');
+      const problem = broken(file === '' ? path : normalize(join(dirname(path), file)), anchor);
+      if (problem !== undefined) problems.push(`${path}: ${problem}`);
+    }
+  }
+  assert.ok(links > 30);
+  assert.deepEqual(problems, []);
+});
+
+test('every heading of a page that a comment points at exists', () => {
+  const problems: string[] = [];
+  let pointers = 0;
+  for (const { path, text } of [...sourcesBelow('src'), ...sourcesBelow('scripts'), ...sourcesBelow('bench')]) {
+    for (const [, page, anchor] of text.matchAll(/((?:docs\/[\w./-]+|SECURITY|CONTRIBUTING|README)\.md)#([\w-]+)/g)) {
+      pointers += 1;
+      const problem = broken(page!, anchor);
+      if (problem !== undefined) problems.push(`${path}: ${problem}`);
+    }
+  }
+  assert.ok(pointers >= 10);
+  assert.deepEqual(problems, []);
+});
+
+test('anchors are made as renderers make them', () => {
+  const anchors = anchorsOf('# A b\n## `tool/call/req`\n```\n# no\n```\n## A b\n### What a host answers, and why\n');
+  assert.deepEqual([...anchors], ['a-b', 'toolcallreq', 'a-b-1', 'what-a-host-answers-and-why']);
+});
+
+test('decisions are numbered without a hole and say their state', () => {
+  const decisions = pages.filter(({ path }) => path.startsWith('docs/decisions/'));
+  for (const [index, { path, text }] of decisions.entries()) {
+    assert.ok(path.startsWith(`docs/decisions/${String(index + 1).padStart(4, '0')}-`), path);
+    assert.match(text, new RegExp(`^# ${index + 1}\\. `), path);
+    assert.match(text, /^Status: (?:accepted|superseded by \[\d+\].*)$/m, path);
+  }
+});
+
+/** What the page leaves out of the host's lines. */
+const unshown = ['a2e', 'version', 'ts'];
+/** What differs from run to run. */
+const volatile = ['id', 'session_id', 'created_at', 'duration_ms', 'uptime_seconds'];
+
+/** Values that differ from run to run, the same everywhere, so that the rest can be compared. */
+function settled(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(settled);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, volatile.includes(key) ? typeof inner : settled(inner)]),
+  );
+}
+
+/** Plays one transcript: sends the lines of the agent, and compares what the host says with its lines. */
+async function play(lines: readonly string[], link: () => RawAgent): Promise<number> {
+  let agent = link();
+  /** Session ids of the page → of this run. */
+  const ids = new Map<string, string>();
+  const here = (line: string) => [...ids].reduce((text, [theirs, ours]) => text.replaceAll(theirs, ours), line);
+  let compared = 0;
+  for (const line of lines) {
+    const [who, text] = [line[0], line.slice(2)];
+    if (who === '→') agent.send(here(text));
+    else if (who === '—') {
+      agent.link.destroy('lost');
+      await agent.closed();
+      agent = link();
+    } else {
+      assert.equal(who, '←', `no transcript line: ${line}`);
+      const expected: Message = JSON.parse(text);
+      const said = await agent.next();
+      for (const name of unshown) assert.ok(Object.hasOwn(said, name), `the host left ${name} out`);
+      const shown = Object.fromEntries(Object.entries(said).filter(([name]) => !unshown.includes(name)));
+      if (typeof said.session_id === 'string') ids.set(expected.session_id, said.session_id);
+      assert.deepEqual(settled(shown), settled(expected));
+      compared += 1;
+    }
+  }
+  return compared;
+}
+
+test('the transcripts of docs/protocol/a2e.md are what a host says', async () => {
+  const page = pages.find(({ path }) => path === 'docs/protocol/a2e.md')!.text;
+  const transcripts = [...page.matchAll(/^```text\n(→.*?)^```$/gms)].map((match) => match[1]!.trimEnd().split('\n'));
+  assert.equal(transcripts.length, 2);
+  const shout = tool({
+    name: 'shout',
+    description: 'Upper-cases a text',
+    input: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+    async run({ text }: { text: string }, { emit }) {
+      await emit('progress', { pct: 50, message: 'half way' });
+      return { text: text.toUpperCase() };
+    },
+  });
+  for (const [index, lines] of transcripts.entries()) {
+    const journal = memoryJournal();
+    const host = createHost({ plugins: [toolsPlugin({ tools: [shout] })], journal });
+    await host.start();
+    try {
+      const compared = await play(lines, () => rawAgent(host));
+      assert.ok(compared >= 3, `transcript ${index + 1} has ${compared} lines of the host`);
+    } finally {
+      await host.stop(0);
+    }
+  }
+});
