@@ -125,17 +125,20 @@ function chapterText(root: string, chapter: Chapter): string {
   return names.map((name) => section(name, defs[name] as Schema, chapter.shown[name], shapes)).join('\n\n');
 }
 
-/** The tables of the fields that all messages, and all answers, share. */
+/** The table of the fields that all messages have, and those that answers and events have beside them. */
 function baseText(root: string): string {
-  const { $defs } = JSON.parse(readFileSync(join(root, 'schema/a2e.json'), 'utf8')) as { $defs: Record<string, Schema> };
-  const request: Schema = $defs.Ping as Schema;
+  const { $defs } = JSON.parse(readFileSync(join(root, 'schema/a2e.json'), 'utf8')) as {
+    $defs: Record<string, Schema>;
+  };
+  const { Ping: request, Event: event } = $defs as Record<'Ping' | 'Event', Schema>;
   const type: Schema = { type: 'string', description: 'Which message it is.' };
-  const all = { ...request, properties: { ...request.properties, type } };
-  return [
-    ...head,
-    ...fieldRows(all, baseFields, new Map()),
-    ...fieldRows($defs.Event as Schema, answerFields, new Map()).map((row) => row.replace(/ \|$/, ' (answers and events)|')),
-  ].join('\n');
+  const answers = answerFields.map((name) => {
+    const field = event.properties?.[name] as Schema;
+    return [name, { ...field, description: `Answers and events: ${field.description}` }] as const;
+  });
+  const properties = { ...request.properties, type, ...Object.fromEntries(answers) };
+  const rows = fieldRows({ required: request.required, properties }, [...baseFields, ...answerFields], new Map());
+  return [...head, ...rows].join('\n');
 }
 
 /** Replaces what stands between `<!-- messages NAME -->` and its end mark. */

@@ -7,6 +7,7 @@
 import { dirname } from 'node:path';
 import { errorsPage } from './generate-errors.ts';
 import { securityPage } from './generate-limits.ts';
+import { protocolPage } from './generate-protocol.ts';
 import { generateValidators } from './generate-validators.ts';
 
 /** The root of the repository. */
@@ -26,4 +27,5 @@ export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
+  { name: 'message tables', generate: () => new Map([['docs/protocol/a2e.md', protocolPage(root)]]) },
 ];

@@ -2,7 +2,7 @@
  * The A2E messages of a tool call, as the yardsticks write them: the same fields and about the same size as the ones
  * Handfast sends, so that `bare` and `limit` compare machinery and not bytes.
  *
- * @see the A2E wire reference, "tools"
+ * @see docs/protocol/a2e.md#tools
  */
 
 export const SESSION = '5f0c0a3e9d5b4c7e8a1f2b3c4d5e6f70';

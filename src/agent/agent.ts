@@ -2,7 +2,7 @@
  * An agent's session with a host: the handshake's terms, calls, and coming back after a lost link.
  *
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
- * @see the design, sections 3 and 4
+ * @see docs/architecture.md#resume
  */
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';

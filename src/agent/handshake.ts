@@ -2,7 +2,7 @@
  * The agent's side of the A2E handshake over a fresh link: asks, waits for the answer, and hands the link on without losing
  * what came right behind it.
  *
- * @see the A2E wire reference, sections (b) and (c)
+ * @see docs/protocol/a2e.md#handshake
  */
 import { checkHandshakeResp, type HandshakeReason, type HandshakeResp } from '../protocol/a2e.ts';
 import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';

@@ -4,7 +4,7 @@
  * links may stand here at once.
  *
  * Called by listeners through `host/host.ts`.
- * @see the design, "The connection's rules", 1, and trust rows F-16, F-21
+ * @see docs/architecture.md#the-gate
  */
 import { type Closed, GATE_MAX_MESSAGE_BYTES, type Link, type Malformed, type Receiver } from '../transport/link.ts';
 import { isObject } from '../wire/a2e.ts';

@@ -2,7 +2,7 @@
  * Capability negotiation of A2E: a pure function from what was asked and what is loaded to what is granted.
  *
  * Called by `host/handshake.ts` only; a property test holds its rules.
- * @see the A2E wire reference, section (c)
+ * @see docs/protocol/a2e.md#negotiation
  */
 import { type CapabilityGrant, type CapabilityName, capabilityOf } from '../protocol/a2e.ts';
 

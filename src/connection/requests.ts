@@ -2,7 +2,7 @@
  * The incoming half of a connection: the window of requests that run at once, the bounded queue behind it, deadlines,
  * cancels and the drain at the end. Every request admitted here gets exactly one answer.
  *
- * @see the design, "The connection's rules", 3 and 6
+ * @see docs/architecture.md#the-window and docs/architecture.md#deadlines-and-cancel
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { Deadlines } from './deadlines.ts';

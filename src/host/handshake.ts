@@ -2,7 +2,7 @@
  * The host's side of the A2E handshake: version, token, resume or negotiation, answer. Everything a link may do before it
  * is a session is decided here.
  *
- * @see the A2E wire reference, sections (b) and (c)
+ * @see docs/protocol/a2e.md#handshake
  */
 import type { Dialect, Gate } from '../connection/accept.ts';
 import { shown } from '../connection/connection.ts';

@@ -3,7 +3,7 @@
  * knows none of them.
  *
  * `server/` and `cli/` build one from a configuration; programs build one with `createHost`.
- * @see the design, section 5
+ * @see docs/architecture.md#the-host-and-its-plugins
  */
 import { Acceptor, type Dialect, type DialectName } from '../connection/accept.ts';
 import type { ConnectionLimits, Message } from '../connection/connection.ts';

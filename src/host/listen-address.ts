@@ -2,8 +2,8 @@
  * Addresses a host may listen on, and the rule that decides which of them it may use: other machines reach it only with
  * a token and an explicit word, because the links are not encrypted.
  *
- * Called by the configuration for `listen` and by the command line for `--listen`; pure. The rule is the threat model's
- * answer to an unauthenticated peer: loopback by default, refuse to start where anybody could connect.
+ * Called by the configuration for `listen` and by the command line for `--listen`; pure. The rule
+ * (SECURITY.md#what-is-defended): loopback by default, refuse to start where anybody could connect.
  */
 import { fail } from '../wire/errors.ts';
 

@@ -3,7 +3,7 @@
  * plugin a request goes to.
  *
  * Plugins run in the host's process and are trusted code. One that throws or hangs harms only its own calls.
- * @see the A2E wire reference, section (c), "Several plugins on one type"
+ * @see docs/protocol/a2e.md#negotiation
  */
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';

@@ -1,12 +1,13 @@
 /**
  * The tables of the SQLite journal and every statement that touches them. `sqlite-store.ts` decides when they run.
  *
- * Each row carries a CRC-32 of all its other columns: `PRAGMA quick_check` finds damaged structure but not a flipped
- * bit inside a body, the checksum finds that when the row is read.
+ * Each row carries a CRC-32 of all its other columns, and each block names the one before it: `PRAGMA quick_check` finds
+ * damaged structure, the checksum a flipped bit inside a row, the chain a row that an index no longer finds.
  */
 import { crc32 } from 'node:zlib';
 import { fail } from '../wire/errors.ts';
-import type { JournalEntry, JournalSession } from './journal.ts';
+import type { JournalSession } from './journal.ts';
+import { type Block, blockSum, type PageBuilder } from './sqlite-block.ts';
 
 /** The parts of `DatabaseSync` used here, so that `node:sqlite` is named in `sqlite.ts` alone. */
 export interface Database {
@@ -32,34 +33,33 @@ export const APPLICATION_ID = 0x48464a4c;
 /**
  * Step n takes a file from `user_version` n to n + 1. Steps are only ever added.
  *
- * `entries` is clustered by session and cursor; `size` and `crc` stand before the texts so that retention can walk over
- * rows without touching their overflow pages. `sessions.written` orders sessions by their last write; it is a counter
- * and no time, clocks go back. Entries up to `sessions.evicted` are gone, even while their rows are still there.
+ * `blocks` is clustered by the time of writing, not by session: then what is written together lies together, and a commit
+ * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` stand before the texts so that
+ * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are gone, even
+ * while their rows are still there. `sessions.written` orders sessions by their last write; it is a counter and no time,
+ * clocks go back. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
  */
 export const MIGRATIONS: readonly string[] = [
-  `CREATE TABLE entries (
-     session TEXT NOT NULL, cursor INTEGER NOT NULL, ts REAL NOT NULL, size INTEGER NOT NULL, crc INTEGER NOT NULL,
-     encoded INTEGER NOT NULL, kind TEXT NOT NULL, request TEXT NOT NULL, body TEXT NOT NULL,
-     PRIMARY KEY (session, cursor)
-   ) STRICT, WITHOUT ROWID;
+  `CREATE TABLE blocks (
+     id INTEGER PRIMARY KEY, session TEXT NOT NULL, last INTEGER NOT NULL, after INTEGER NOT NULL,
+     first INTEGER NOT NULL, entries INTEGER NOT NULL, size INTEGER NOT NULL, crc INTEGER NOT NULL,
+     heads TEXT NOT NULL, bodies TEXT NOT NULL
+   ) STRICT;
+   CREATE UNIQUE INDEX blocks_in_order ON blocks (session, last);
    CREATE TABLE sessions (
      session TEXT NOT NULL PRIMARY KEY, written INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-     evicted INTEGER NOT NULL, entries INTEGER NOT NULL, bytes INTEGER NOT NULL, crc INTEGER NOT NULL
+     evicted INTEGER NOT NULL, entries INTEGER NOT NULL, bytes INTEGER NOT NULL, reserved INTEGER NOT NULL,
+     crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
 ];
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
-const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, crc';
-
-/** An entry as it is stored: its body as text, and whether that text stands for an object. */
-export interface StoredEntry {
-  readonly entry: JournalEntry;
-  readonly text: string;
-  readonly encoded: 0 | 1;
-}
+const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, crc';
 
 /** What the `sessions` table knows of a session besides its name. */
 export interface Counters {
+  /** Which append of the whole journal was its last. */
+  written: number;
   /** Oldest cursor held; `last + 1` when none is. */
   first: number;
   last: number;
@@ -69,118 +69,104 @@ export interface Counters {
   entries: number;
   /** Length of their bodies' texts. */
   bytes: number;
+  /** Cursors up to here may be in use without being in the file; 0 when none are. */
+  reserved: number;
 }
 
-/** Makes an entry storable. Throws `runtime_error` when a field has the wrong type or the body is not JSON. */
-export function encode(entry: JournalEntry): StoredEntry {
-  const { ts, kind, request, body } = entry;
-  // Checked here and not by SQLite, where one bad entry would fail everybody's commit.
-  if (!Number.isFinite(ts) || typeof kind !== 'string' || typeof request !== 'string') {
-    throw fail('runtime_error', 'a journal entry needs a finite ts and texts for kind and request');
-  }
-  if (typeof body === 'string') return { entry, text: body, encoded: 0 };
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(body);
-  } catch (thrown) {
-    throw fail('runtime_error', 'a journal entry has a body that is not JSON', {}, thrown);
-  }
-  if (text === undefined || body === null)
-    throw fail('runtime_error', 'a journal entry needs a text or an object as body');
-  return { entry, text, encoded: 1 };
+/** A block without its texts. */
+export interface BlockSummary {
+  readonly after: number;
+  readonly first: number;
+  readonly last: number;
+  readonly entries: number;
+  readonly size: number;
 }
 
-/** The entry as a reader gets it: an object body is a copy made from its text, so later changes to the original do not show. */
-export function decode(stored: StoredEntry): JournalEntry {
-  return stored.encoded === 0 ? stored.entry : { ...stored.entry, body: JSON.parse(stored.text) as object };
-}
+const sessionSum = (session: string, { written, first, last, evicted, entries, bytes, reserved }: Counters) =>
+  crc32(`${session}\n${written}\n${first}\n${last}\n${evicted}\n${entries}\n${bytes}\n${reserved}`);
 
-const entrySum = (
-  session: string,
-  cursor: number,
-  ts: number,
-  encoded: number,
-  kind: string,
-  request: string,
-  text: string,
-) => crc32(text, crc32(`${session}\n${cursor}\n${ts}\n${encoded}\n${kind}\n${request}\n`));
+const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
 
-const sessionSum = (session: string, written: number, counters: Counters) =>
-  crc32(
-    `${session}\n${written}\n${counters.first}\n${counters.last}\n${counters.evicted}\n${counters.entries}\n${counters.bytes}`,
-  );
-
-const damaged = (what: string) =>
-  fail('journal_corrupt', `the journal file is damaged: the checksum of ${what} is wrong`);
+/** What a change dirties in the file at least. */
+const PAGE_BYTES = 4096;
 
 /** Every statement of the journal, prepared once. All methods throw what SQLite throws. */
 export class JournalRows {
+  /** Roughly how much has gone to the log through these statements, in bytes. Set back by whoever empties the log. */
+  logged = 0;
   readonly #insert: Statement;
   readonly #page: Statement;
-  readonly #oldest: Statement;
+  readonly #summaries: Statement;
+  readonly #heads: Statement;
   readonly #trim: Statement;
   readonly #find: Statement;
   readonly #put: Statement;
   readonly #list: Statement;
-  readonly #removeEntries: Statement;
+  readonly #reserved: Statement;
+  readonly #removeBlocks: Statement;
   readonly #removeSession: Statement;
   readonly #highest: Statement;
 
   constructor(db: Database) {
     this.#insert = db.prepare(
-      `INSERT INTO entries (session, cursor, ts, size, crc, encoded, kind, request, body)
+      `INSERT INTO blocks (session, last, after, first, entries, size, crc, heads, bodies)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#page = db.prepare(
-      `SELECT cursor, ts, crc, encoded, kind, request, body FROM entries
-       WHERE session = ? AND cursor > ? ORDER BY cursor LIMIT ?`,
+      `SELECT last, after, first, entries, crc, heads, bodies FROM blocks
+       WHERE session = ? AND last > ? ORDER BY last`,
     );
-    this.#oldest = db.prepare(
-      'SELECT cursor, size FROM entries WHERE session = ? AND cursor > ? ORDER BY cursor LIMIT ?',
+    this.#summaries = db.prepare(
+      `SELECT last, after, first, entries, size FROM blocks
+       WHERE session = ? AND last > ? ORDER BY last LIMIT ?`,
     );
-    this.#trim = db.prepare('DELETE FROM entries WHERE session = ? AND cursor <= ?');
+    this.#heads = db.prepare('SELECT heads FROM blocks WHERE session = ? AND last = ?');
+    this.#trim = db.prepare('DELETE FROM blocks WHERE session = ? AND last <= ?');
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
-    this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
-    this.#removeEntries = db.prepare('DELETE FROM entries WHERE session = ?');
+    this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
+    this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
     this.#highest = db.prepare('SELECT max(written) AS written FROM sessions');
   }
 
-  insert(session: string, stored: StoredEntry): void {
-    const { entry, text, encoded } = stored;
-    const sum = entrySum(session, entry.cursor, entry.ts, encoded, entry.kind, entry.request, text);
-    this.#insert.run(session, entry.cursor, entry.ts, text.length, sum, encoded, entry.kind, entry.request, text);
+  insert(session: string, block: Block): void {
+    const { last, after, first, entries, heads, bodies } = block;
+    const sum = blockSum(session, block);
+    this.logged += heads.length + bodies.length + PAGE_BYTES;
+    this.#insert.run(session, last, after, first, entries, bodies.length, sum, heads, bodies);
   }
 
   /**
-   * Entries with `cursor > after`, at most `limit`, and no further ones once their bodies passed `maxBytes`.
-   * Throws `journal_corrupt` when one does not match its checksum.
+   * Fills `page` from the blocks of a session that ends at `last`. Throws `journal_corrupt` when one does not match its
+   * checksum or is missing.
    */
-  page(session: string, after: number, limit: number, maxBytes: number): JournalEntry[] {
-    const entries: JournalEntry[] = [];
-    let bytes = 0;
-    for (const row of this.#page.iterate(session, after, limit)) {
-      const { cursor, ts, crc, encoded, kind, request, body } = row as Record<
-        'cursor' | 'ts' | 'crc' | 'encoded',
-        number
-      > &
-        Record<'kind' | 'request' | 'body', string>;
-      if (entrySum(session, cursor, ts, encoded, kind, request, body) !== crc) throw damaged(`entry ${cursor}`);
-      entries.push({ cursor, ts, kind, request, body: encoded === 0 ? body : (JSON.parse(body) as object) });
-      bytes += body.length;
-      if (bytes >= maxBytes) break;
+  fill(page: PageBuilder, session: string, last: number): void {
+    for (const row of this.#page.iterate(session, page.at)) {
+      if (page.full) return;
+      const { crc, ...block } = row as Block & { crc: number };
+      const which = block.first === block.last ? `entry ${block.last}` : `entries ${block.first} to ${block.last}`;
+      if (blockSum(session, block) !== crc) throw damaged(`the checksum of ${which} is wrong`);
+      if (block.after > page.at) throw damaged(`what comes before ${which} is missing`);
+      page.addBlock(block);
     }
-    return entries;
+    if (!page.full && page.at !== last) throw damaged(`what comes after entry ${page.at} is missing`);
   }
 
-  /** Cursor and body length of the oldest entries with `cursor > after`. */
-  oldest(session: string, after: number, limit: number): { cursor: number; size: number }[] {
-    return this.#oldest.all(session, after, limit) as { cursor: number; size: number }[];
+  /** The oldest blocks that end above `after`. */
+  summaries(session: string, after: number, limit: number): BlockSummary[] {
+    return this.#summaries.all(session, after, limit) as unknown as BlockSummary[];
   }
 
-  /** Removes the rows of entries up to and with `cursor`. */
+  /** The heads of the block that ends at `last`, unchecked. */
+  heads(session: string, last: number): string {
+    return (this.#heads.get(session, last)?.heads as string | undefined) ?? '';
+  }
+
+  /** Removes the blocks that end at or before `cursor`. */
   trim(session: string, cursor: number): void {
+    this.logged += PAGE_BYTES;
     this.#trim.run(session, cursor);
   }
 
@@ -190,13 +176,15 @@ export class JournalRows {
     return row === undefined ? undefined : checked(row);
   }
 
-  put(session: string, written: number, counters: Counters): void {
-    const { first, last, evicted, entries, bytes } = counters;
-    this.#put.run(session, written, first, last, evicted, entries, bytes, sessionSum(session, written, counters));
+  put(session: string, counters: Counters): void {
+    const { written, first, last, evicted, entries, bytes, reserved } = counters;
+    const sum = sessionSum(session, counters);
+    this.logged += PAGE_BYTES;
+    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, sum);
   }
 
   remove(session: string): void {
-    this.#removeEntries.run(session);
+    this.#removeBlocks.run(session);
     this.#removeSession.run(session);
   }
 
@@ -207,6 +195,30 @@ export class JournalRows {
     });
   }
 
+  /** The sessions with reserved cursors. */
+  reserved(): string[] {
+    return this.#reserved.all().map(({ session }) => session as string);
+  }
+
+  /** Ends a session's reservation; with `lost`, the cursors it covered count as used and their entries as lost. */
+  unreserve(session: string, lost: boolean): void {
+    let counters: Counters | undefined;
+    try {
+      counters = this.find(session);
+    } catch {
+      // Damaged: whoever reads it is told, and it must not keep the others from being opened.
+    }
+    if (counters === undefined) return;
+    const { last, reserved, entries } = counters;
+    if (lost && reserved > last) {
+      const block = { after: last, first: last + 1, last: reserved, entries: 0, heads: '', bodies: '' };
+      if (entries > 0) this.insert(session, block);
+      else Object.assign(counters, { first: reserved + 1, evicted: reserved });
+      counters.last = reserved;
+    }
+    this.put(session, { ...counters, reserved: 0 });
+  }
+
   /** The highest `written` in use; 0 in an empty journal. */
   highestWritten(): number {
     return (this.#highest.get()?.written as number | null | undefined) ?? 0;
@@ -214,12 +226,8 @@ export class JournalRows {
 }
 
 function checked(row: Row): Counters {
-  const { session, written, crc, first, last, evicted, entries, bytes } = row as Record<keyof Counters, number> & {
-    session: string;
-    written: number;
-    crc: number;
-  };
-  const counters = { first, last, evicted, entries, bytes };
-  if (sessionSum(session, written, counters) !== crc) throw damaged(`session ${JSON.stringify(session)}`);
+  const { session, crc, ...counters } = row as unknown as Counters & { session: string; crc: number };
+  if (sessionSum(session, counters) !== crc)
+    throw damaged(`the checksum of session ${JSON.stringify(session)} is wrong`);
   return counters;
 }

@@ -1,6 +1,7 @@
 /**
- * The SQLite journal: on disk before the promise of `append` resolves. The one file that imports `node:sqlite`, and
- * itself imported lazily by whoever is configured to keep a journal on disk.
+ * The SQLite journal: what is durable is on disk before the promise of `append` resolves, what is volatile is written
+ * behind. The one file that imports `node:sqlite`, and itself imported lazily by whoever is configured to keep a journal
+ * on disk.
  *
  * Acknowledged means synced: WAL with `synchronous=FULL`. Here the file is opened: locked against a second writer,
  * checked, set aside when damaged, migrated. `sqlite-store.ts` does the rest.
@@ -19,7 +20,7 @@ import {
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import { DEFAULT_RETENTION, type Journal, type NewEntry, type Retention } from './journal.ts';
+import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from './journal.ts';
 import { isDamage, journalError } from './sqlite-failure.ts';
 import { APPLICATION_ID, MIGRATIONS } from './sqlite-rows.ts';
 import { SqliteStore } from './sqlite-store.ts';
@@ -51,7 +52,13 @@ export interface SqliteJournalOptions {
 
 /** A journal on disk. */
 export interface SqliteJournal extends Journal {
-  append(session: string, entries: readonly NewEntry[]): Promise<void>;
+  append(session: string, entries: readonly NewEntry[], durability?: 'durable'): Promise<void>;
+  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
+  /**
+   * Why the last write of volatile entries failed; undefined again once one has succeeded. While it is set they wait in
+   * memory, as many as retention keeps, up to 32,768 entries or 16 MiB in all; past that they are lost and counted.
+   */
+  readonly volatileFailure: HandfastError | undefined;
   /**
    * Set when the disk failed to sync or the file was found damaged while in use. Every later `append` and `delete`
    * rejects with its code; reads go on. A host with this set is not ready.
@@ -60,18 +67,31 @@ export interface SqliteJournal extends Journal {
 }
 
 /**
- * Opens or creates the journal in `file`. `append` resolves when its entries are synced to disk; all appends of one
- * turn of the event loop share one commit, and fail together with `disk_full` when there is no room for it. Whoever does
- * not wait for the promise must still handle its rejection.
+ * Opens or creates the journal in `file`. A durable `append` resolves when its entries, and all earlier ones of the
+ * session, are synced to disk; all durable appends of one turn of the event loop share one commit, and fail together with
+ * `disk_full` when there is no room for it. Whoever does not wait for the promise must still handle its rejection.
  *
- * A commit that would hold over 4,096 entries or 4 MiB happens inside `append`, so memory is bounded and nothing is
- * refused for load. One process writes; others may read the file meanwhile. The lock ends with the process.
+ * Volatile entries are written some 100 ms later, many in one transaction that does not wait for the disk, and at the
+ * latest by `close`. Those which retention would take by then are not written at all. If the process is killed, what it
+ * had not written yet is lost, about the last 100 ms; if the machine loses power, also what was not synced since, about
+ * two megabytes. What is lost is always the end of what was volatile: an entry is only ever there with all the earlier ones
+ * of its session, and what is missing is read as a gap.
+ *
+ * A crash takes no cursor back. Before a session's volatile entries use cursors, a range of a million is reserved in the
+ * file; when it was not closed in good order, `last` of the session is the end of that range, and the rest of it is a
+ * gap. So who continues a session above `last` can trust that no peer has seen those cursors with other content. The one
+ * exception is a disk that failed before the crash, so that the reservation itself could not be written.
+ *
+ * A durable commit that would hold over 4,096 entries or 4 MiB happens inside `append`, as does the write of volatile
+ * ones when over 32,768 of them or 16 MiB wait. So memory is bounded and nothing is refused for load. One process writes;
+ * others may read the file meanwhile. The lock ends with the process.
  *
  * Rejects with `journal_locked` (`detail.pid` says who, if known), `journal_corrupt`, `disk_full`, or `runtime_error`
  * when the file cannot be opened, is another program's, or was written by a newer version; then it is left untouched.
  *
  * Opening reads the whole file once (`PRAGMA quick_check`), about 0.7 s per GiB in the page cache. A flipped bit inside
- * a body is found when its entry is read: that read rejects with `journal_corrupt`, the others are not affected.
+ * a body is found when its entry is read, or a volatile neighbour of it: that read rejects with `journal_corrupt`, others
+ * are not affected.
  */
 export async function sqliteJournal(options: SqliteJournalOptions): Promise<SqliteJournal> {
   const file = resolve(options.file);
@@ -160,7 +180,8 @@ function open(file: string, retention: Retention, release: () => void): SqliteJo
   try {
     db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
     const version = identify(db);
-    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY');
+    // Checkpoints are the store's: SQLite's own would keep it to itself when one of them fails to sync.
+    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY');
     const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
     if (finding !== 'ok') throw new FileDamaged(String(finding));
     migrate(db, version);

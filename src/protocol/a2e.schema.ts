@@ -3,7 +3,7 @@
  * (cancel, journal). One definition each: the static types, the validators and `schema/a2e.json` come from here.
  *
  * Readers are tolerant: only what a receiver cannot do without is required, unknown fields pass.
- * @see the A2E wire reference, section (b)
+ * @see docs/protocol/a2e.md#core-messages
  */
 import { type Static, Type } from '../wire/schema.ts';
 
@@ -66,9 +66,9 @@ export const HandshakeResp = Type.Object(
     ...answer,
     type: Type.Literal('handshake/resp'),
     session_id: text('The session; empty when refused.'),
-    accepted_caps: Type.Optional(Type.Array(Capability)),
+    accepted_caps: Type.Optional(Type.Array(Capability, { description: 'One entry for each capability asked for.' })),
     max_parallel: Type.Optional(Type.Integer({ minimum: 0, description: 'Requests that may run at once.' })),
-    ok: Type.Optional(Type.Boolean()),
+    ok: Type.Optional(Type.Boolean({ description: 'False when refused; the link then closes.' })),
     reason: text('auth_failed, version_mismatch, no_caps or server_error when ok is false.'),
     extensions: open('Extensions agreed, by name.'),
   },

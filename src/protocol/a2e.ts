@@ -1,7 +1,7 @@
 /**
  * The vocabulary of A2E 1.0: version, capability names, handshake reasons, limits, and the core methods.
  *
- * @see the A2E wire reference, sections (a) to (c) and (f)
+ * @see docs/protocol/a2e.md#base-fields and docs/protocol/a2e.md#negotiation
  */
 
 import * as checks from './a2e.generated.ts';

@@ -3,7 +3,7 @@
  * anybody off.
  *
  * Started by whoever puts a server together; the A2E binding's endpoint, the console and others bring their routes.
- * Limits and refusals: the trust document, "HTTP" rows and the threat "malicious page on localhost".
+ * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#what-is-defended.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';

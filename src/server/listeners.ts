@@ -7,7 +7,7 @@ import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import { checkBind, type ListenAddress } from '../host/listen-address.ts';
 import type { Link, Listener } from '../transport/link.ts';
-import { asError, fail } from '../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { Operated } from './operator-routes.ts';
 
 export interface ListenersOptions {
@@ -32,7 +32,7 @@ export async function openListeners({ config, operated, log }: ListenersOptions)
       try {
         listeners.push(await openListener(address, config, known, log));
       } catch (error) {
-        throw unusable(config.listen[index] as string, error);
+        throw cannotListen(config.listen[index] as string, error);
       }
     }
     return listeners;
@@ -86,8 +86,11 @@ const reasons: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'this machine has no such address',
 };
 
-/** An address that cannot be opened is wrong in the configuration, whatever the system calls it. */
-function unusable(address: string, thrown: unknown) {
+/**
+ * What the system said about an address that cannot be opened, as `config_invalid` with `detail.reason`: whatever the
+ * reason, another address is needed.
+ */
+export function cannotListen(address: string, thrown: unknown): HandfastError {
   const error = asError(thrown);
   const reason = String(error.detail.reason ?? error.detail.errno ?? '');
   const message = Object.hasOwn(reasons, reason) ? `cannot listen on ${address}: ${reasons[reason]}` : error.message;

@@ -97,9 +97,10 @@ function broken(use: string, why: string, cause?: unknown) {
   return fail('config_invalid', `the plugin module ${use} ${why}`, { path: use }, cause);
 }
 
-/** What an import threw, with the place where Node puts it: in the first line of the stack. */
+/** What a module threw and where; Node tells the place of a syntax error only to who runs the file. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const place = /^file:\/\/\S+:\d+$/.exec(error.stack?.split('\n', 1)[0] ?? '')?.[0];
+  if (error instanceof SyntaxError) return `${error.message} (node --check says where)`;
+  const place = /\bfile:\/\/[^\s)]+:\d+:\d+/.exec(error.stack ?? '')?.[0];
   return place === undefined ? error.message : `${error.message} (${place})`;
 }

@@ -3,7 +3,7 @@
  * owns the connection, writes the journal, and decides what a lost link means.
  *
  * `host/handshake.ts` opens and resumes sessions, `session/registry.ts` finds and expires them.
- * @see the design, sections 1, 3 and 4
+ * @see docs/architecture.md#sessions and docs/architecture.md#resume
  */
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import { MAX_DELAY_MS } from '../connection/deadlines.ts';

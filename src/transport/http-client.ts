@@ -5,7 +5,7 @@
  * Called with an `http:` or `https:` address. Works with any host of the binding; with our own server it also packs the
  * messages of a turn into one POST, repeats a POST whose answer was lost, and resumes the stream without a hole.
  *
- * @see the A2E wire reference, "HTTP + SSE"
+ * @see docs/protocol/a2e.md#http-and-sse
  */
 import { type ErrorName, fail } from '../wire/errors.ts';
 import { wireText } from './http-body.ts';

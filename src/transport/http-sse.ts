@@ -7,7 +7,7 @@
  * a lost answer without being delivered twice, and a reader that sends `Last-Event-ID` (0 at first) gets `gap` and `end`
  * events. Plain clients use none of it and see none of it.
  *
- * @see the A2E wire reference, "HTTP + SSE"
+ * @see docs/protocol/a2e.md#http-and-sse
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -4,12 +4,10 @@
  * Used by the links that write text (`stream.ts`, `websocket.ts`). One write for many messages is worth more than any
  * other measure on the sending side; how many make one write is a measured choice, told at {@link EARLY_CHARS}.
  */
-import { toAscii } from '../wire/ascii.ts';
-
 /** What an outbox writes to. */
 export interface OutboxTarget {
   /**
-   * Takes ASCII text of one or several messages with a newline between them. Must not throw. Each write must be followed
+   * Takes one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not throw. Each write must be followed
    * by one call of {@link Outbox.written}, now or later.
    */
   write(pack: string): void;
@@ -40,7 +38,7 @@ interface Waiter {
  */
 export class Outbox {
   readonly #target: OutboxTarget;
-  /** The pack being filled. Adding to it makes a rope; it is flattened once, by the check in `toAscii`. */
+  /** The pack being filled. Adding to it makes a rope; it is flattened once, when the target writes it. */
   #pack = '';
   /** Closed packs in front of it, while the target is behind. */
   #packs: string[] | undefined;
@@ -130,11 +128,11 @@ export class Outbox {
     const first = this.#packs?.shift();
     if (first !== undefined) {
       this.#packsChars -= first.length;
-      return toAscii(first);
+      return first;
     }
     const pack = this.#pack;
     this.#pack = '';
-    return toAscii(pack);
+    return pack;
   }
 
   #release(): void {

@@ -6,6 +6,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
+import { toAscii } from '../wire/ascii.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
 import { FirstBytes } from './first-bytes.ts';
 import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Receiver, type TransportKind } from './link.ts';
@@ -74,7 +75,8 @@ class StreamTarget implements OutboxTarget {
   }
 
   write(pack: string): void {
-    this.#writable.write(`${pack}\n`, 'latin1', this.outbox.written);
+    // The line break first: appended later, it would make a second copy of a long message.
+    this.#writable.write(toAscii(`${pack}\n`), 'latin1', this.outbox.written);
   }
 
   get pending(): number {

@@ -3,11 +3,12 @@
  *
  * A frame carries one or several messages with newlines between them; all messages of one turn leave in few frames. The
  * only file that loads `ws`, and only when a WebSocket is really used. Host and Origin are checked by the HTTP server
- * before a request comes here. Limits and refusals: the trust document, row F-14.
+ * before a request comes here. The wire: docs/protocol/a2e.md#websocket.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { ClientOptions, RawData, WebSocket, WebSocketServer } from 'ws';
+import { toAscii } from '../wire/ascii.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
 import {
@@ -60,7 +61,7 @@ class FrameTarget implements OutboxTarget {
 
   write(pack: string): void {
     // The pack is ASCII, so this is its UTF-8; as bytes it is neither measured nor encoded again.
-    this.#socket.send(Buffer.from(pack, 'latin1'), { binary: false }, this.outbox.written);
+    this.#socket.send(Buffer.from(toAscii(pack), 'latin1'), { binary: false }, this.outbox.written);
   }
 
   get pending(): number {

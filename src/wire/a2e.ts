@@ -5,7 +5,7 @@
  * around one JSON.stringify of the body, and times are formatted once a millisecond: formatting a fractional number costs
  * more than all of the rest.
  *
- * @see the A2E wire reference, sections (a) and (b)
+ * @see docs/protocol/a2e.md#base-fields
  */
 import { errorTable, HandfastError, nameOfA2E } from './errors.ts';
 
@@ -61,8 +61,7 @@ export class A2EWriter {
     const ms = this.now();
     if (ms !== this.#stampedMs) {
       this.#stampedMs = ms;
-      const digits = String(ms);
-      this.#seconds = `${digits.slice(0, -3)}.${digits.slice(-3)}`;
+      this.#seconds = (ms / 1000).toFixed(3);
     }
     return this.#seconds;
   }
@@ -100,9 +99,10 @@ export class A2EWriter {
         req_id: rawRequest,
       };
       if (cursor > 0) message.cursor = cursor;
+      else if (message.cursor !== undefined) delete message.cursor;
       return message;
     }
-    const tail = write === undefined ? members(body) : `,${write(body as never, this.stamp())}}`;
+    const tail = write === undefined ? members(body, true) : `,${write(body as never, this.stamp())}}`;
     const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"req_id":${request}`;
     return cursor > 0 ? `${head},"cursor":${cursor}${tail}` : head + tail;
   }
@@ -138,13 +138,28 @@ export class A2EWriter {
   }
 }
 
-/** The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours. */
-function members(body: object): string {
+/**
+ * The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours.
+ * `answers`: the envelope also has `req_id` and maybe `cursor`.
+ */
+function members(body: object, answers: boolean): string {
   const { type, id, req_id, cursor, ts, a2e, version } = body as Message;
   const clean =
-    (type ?? id ?? req_id ?? cursor ?? ts ?? a2e ?? version) === undefined ? body : withoutEnvelope(body as Message);
-  const json = JSON.stringify(clean);
+    type === undefined &&
+    id === undefined &&
+    ts === undefined &&
+    a2e === undefined &&
+    version === undefined &&
+    (!answers || (req_id === undefined && cursor === undefined));
+  const json = JSON.stringify(clean ? body : cleaned(body as Message, answers));
   return json.length === 2 ? '}' : `,${json.slice(1)}`;
+}
+
+function cleaned(body: Message, answers: boolean): Message {
+  const { type, id, ts, a2e, version, ...request } = body;
+  if (!answers) return request;
+  const { req_id, cursor, ...answer } = request;
+  return answer;
 }
 
 /** A copy without the fields the envelope writes. */

@@ -2,7 +2,7 @@
  * Makes JSON text ASCII, as the wire wants it: some readers take U+2028, U+2029 and U+0085 for line breaks and would
  * tear a message apart. Called by the transports on what they are about to write.
  *
- * @see the A2E wire reference (a), "Framing, base message, version stamp"
+ * @see docs/protocol/a2e.md#framing
  */
 
 /** Characters escaped at once; the buffer they are written to has six bytes for each. */

@@ -5,7 +5,7 @@
  * `docs/errors.md` is generated from this file; a test holds the two together and checks that every row can be
  * found again from what each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.reason`).
  *
- * @see the A2E wire reference, "What a host answers to bad input"
+ * @see docs/protocol/a2e.md#what-a-host-answers-to-bad-input
  */
 
 /** One row: how a failure is named on each edge. */

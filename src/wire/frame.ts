@@ -2,7 +2,7 @@
  * Cuts a stream of bytes into lines of text: the framing of every byte pipe and of packed WebSocket frames.
  *
  * Called by the transports (and by whoever else reads newline-delimited JSON) for each chunk as it arrives. It never
- * parses JSON. Rules: the A2E wire reference (a), "Framing, base message, version stamp".
+ * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
  * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks at most
  * three times, and no more than the longest accepted line is held.

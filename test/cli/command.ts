@@ -12,6 +12,10 @@ import { fileURLToPath } from 'node:url';
 
 const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
+/** What a command prints, as the test that asked for it knows it. */
+// biome-ignore lint/suspicious/noExplicitAny: each test asserts the shape of what it reads
+export type Json = any;
+
 /** Longest wait for anything a child does. */
 const PATIENCE_MS = 15_000;
 
@@ -126,7 +130,7 @@ export class User {
   }
 
   /** Runs a command that must succeed and say nothing on stderr; gives the JSON document it prints. */
-  async json<T = any>(words: readonly string[], options: RunOptions = {}): Promise<T> {
+  async json<T = Json>(words: readonly string[], options: RunOptions = {}): Promise<T> {
     const { code, stdout, stderr } = await this.run([...words, '--json'], options);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.equal(stdout.trimEnd().split('\n').length, 1, 'one document on one line');

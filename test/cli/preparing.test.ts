@@ -96,6 +96,8 @@ test('the audit of a host is whole, and a changed line is found', async () => {
 
 test('doctor finds nothing wrong with a fresh user, and the running host of another', async () => {
   const user = newUser();
+  // The default port may be taken on the machine this runs on.
+  user.write('handfast.yaml', 'listen: http://127.0.0.1:0\n');
   const fresh = await user.run(['doctor']);
   assert.equal(fresh.code, 0, fresh.stdout);
   assert.match(fresh.stdout, /^ok {4}node /);
@@ -118,6 +120,15 @@ test('doctor says what is wrong and what to do, and ends with the code of the fi
   assert.match(stdout, /\nwarn {2}home .*\n +→ chmod 700 /);
   assert.match(stdout, /\nfail {2}token .*can be read by other users/);
   assert.match(stdout, /\nfail {2}config .*handfast\.yaml:1:9/);
+});
+
+test('doctor tells an address that somebody else has taken', async () => {
+  const user = newUser();
+  const { ready } = await newUser().up();
+  user.write('handfast.yaml', `listen: ${ready.url}\n`);
+  const { code, stdout } = await user.run(['doctor']);
+  assert.equal(code, 2);
+  assert.match(stdout, /\nfail {2}listen .*somebody else is listening there\n +→ choose another/);
 });
 
 test('help is there for every command and says the exit codes; the version is that of the package', async () => {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { User } from './command.ts';
+import { type Json, User } from './command.ts';
 
 const users: User[] = [];
 
@@ -68,7 +68,7 @@ test('one host is reached over every kind of address, and details only with a to
     assert.equal((await get('/status', authorization)).status, 401);
     assert.equal((await get('/sessions', authorization)).status, 401);
   }
-  const status = (await (await get('/status', `Bearer ${token}`)).json()) as Record<string, any>;
+  const status = (await (await get('/status', `Bearer ${token}`)).json()) as Json;
   assert.deepEqual(
     { status: status.status, host: status.host_id, listeners: status.listeners, dropped: status.audit.dropped },
     { status: 'ok', host: 'handfast', listeners: ready.listeners, dropped: 0 },

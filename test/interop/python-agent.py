@@ -149,6 +149,18 @@ def files(target, token):
     step("shutdown", client.disconnect)
 
 
+def cut(target, token):
+    """A call before and a call after its connections were cut, which happens when a line comes on stdin."""
+    client = client_of(target, ["tools"], token)
+    if not step("connect", client.connect):
+        return
+    tools = ToolAPI(client)
+    step("before", lambda: called(tools, "echo", {"value": {"at": 1}})["result"]["data"])
+    sys.stdin.readline()
+    step("after", lambda: called(tools, "echo", {"value": {"at": 2}}, timeout=20)["result"]["data"])
+    step("shutdown", client.disconnect)
+
+
 if __name__ == "__main__":
-    scenarios = {"session": session, "defaults": defaults, "refused": refused, "files": files}
+    scenarios = {"session": session, "defaults": defaults, "refused": refused, "files": files, "cut": cut}
     scenarios[sys.argv[1]](json.loads(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")

@@ -10,6 +10,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Host } from '../../src/host/host.ts';
 import { type HttpListener, httpServer } from '../../src/server/http.ts';
 import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
+import { Relay } from '../transport/http-fixtures.ts';
 import { interopHost } from './our-host.ts';
 import { commandOf, skip, start } from './python-sdk.ts';
 
@@ -97,7 +98,8 @@ function http(): Binding {
       const host = interopHost(token);
       await host.start();
       const endpoint = httpSseEndpoint({ accept: (link) => host.accept(link) });
-      const listener = await httpServer({ endpoint });
+      // One test goes through a relay, and so calls the server by another port.
+      const listener = await httpServer({ endpoint, allowedHosts: ['127.0.0.1'] });
       running.push({ host, listener });
       return ['http', listener.address];
     },
@@ -308,6 +310,24 @@ describe('the Python SDK’s agent with `handfast stdio`', { skip }, () => {
     assert.ok(run.value('list').includes('read_file'));
     assert.equal(run.value('read').data.content, TEXT);
     assert.equal(run.failure('outside').code, 'tool_denied');
+    run.value('shutdown');
+  });
+});
+
+describe('the Python SDK’s agent over a network that fails', { skip }, () => {
+  test('gets its answer after its event stream was cut', async (t) => {
+    const binding = http();
+    t.after(() => binding.stop());
+    const [, direct = ''] = await binding.target();
+    const { relay, address } = await Relay.to(t, Number(new URL(direct).port));
+    const agent = start(commandOf('python-agent.py', 'cut', JSON.stringify(['http', address])));
+    t.after(() => agent.stop());
+    const steps = [await agent.line(), await agent.line()];
+    relay.cut();
+    agent.child.stdin?.write('\n');
+    const run = new Run([...steps, ...(await agent.rest())].map((line) => JSON.parse(line) as Step));
+    assert.deepEqual(run.value('before'), { at: 1 });
+    assert.deepEqual(run.value('after'), { at: 2 });
     run.value('shutdown');
   });
 });

@@ -68,6 +68,9 @@ function of(listener: Listener): Pick<Door, 'address' | 'close'> {
   return { address: listener.address, close: () => listener.close() };
 }
 
+/** Children of the commonest kind that are started before they are asked for. */
+const CHILDREN_AHEAD = 2;
+
 /** All kinds of contract hosts on one transport. */
 export class Site {
   readonly name: TransportName;
@@ -76,6 +79,7 @@ export class Site {
   readonly #hosts = new Map<HostKind, Host>();
   readonly #ran: string[] = [];
   readonly #children = new Set<ChildProcess>();
+  readonly #ready: ChildProcess[] = [];
   readonly #peers: Peer[] = [];
 
   constructor(name: TransportName) {
@@ -145,12 +149,19 @@ export class Site {
     return door;
   }
 
+  /** A child takes its time to start, so that the next ones start while the tests talk to this one. */
   #child(kind: HostKind): Peer {
+    if (kind !== 'open') return overStdio(this.#spawn(kind));
+    while (this.#ready.length <= CHILDREN_AHEAD) this.#ready.push(this.#spawn(kind));
+    return overStdio(this.#ready.shift() as ChildProcess);
+  }
+
+  #spawn(kind: HostKind): ChildProcess {
     const script = fileURLToPath(new URL('./stdio-host.ts', import.meta.url));
     const child = spawn(process.execPath, [script, kind], { stdio: ['pipe', 'pipe', 'inherit', 'ipc'] });
     child.on('message', (name) => this.#ran.push(String(name)));
     this.#children.add(child);
     void once(child, 'exit').then(() => this.#children.delete(child));
-    return overStdio(child);
+    return child;
   }
 }

@@ -1,7 +1,7 @@
 /**
  * What callers are told of a tool, and which tools a search finds. Pure.
  *
- * @see the A2E wire reference, section (e) "tools"
+ * @see docs/protocol/a2e.md#tools
  */
 import { published } from './arguments.ts';
 import type { ToolDescription, ToolParameter } from './messages.ts';

@@ -1,7 +1,7 @@
 /**
  * The methods of the tools capability: what `client.ts` calls and `plugin.ts` serves.
  *
- * @see the A2E wire reference, section (e) "tools"
+ * @see docs/protocol/a2e.md#tools
  */
 import { type Body, method } from '../../protocol/method.ts';
 import * as checks from './tools.generated.ts';

@@ -2,7 +2,7 @@
  * The tools capability of a host: lists, searches and calls the tools it is given.
  *
  * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
- * @see the A2E wire reference, section (e) "tools"
+ * @see docs/protocol/a2e.md#tools
  */
 import type { CallContext, Principal, ToolRules } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';

@@ -4,7 +4,7 @@
  * The value is plain data plus `run`; `plugin.ts` of this folder validates arguments, applies defaults, policy and
  * time limits, and turns what `run` returns into the `ToolResult` of the wire.
  *
- * @see the A2E wire reference, "tools"
+ * @see docs/protocol/a2e.md#tools
  */
 import type { CallContext } from '../../host/context.ts';
 

@@ -1,21 +1,21 @@
 /**
  * The messages of the tools capability as schemas. `messages.ts` makes method values of them.
  *
- * @see the A2E wire reference, section (e) "tools"
+ * @see docs/protocol/a2e.md#tool-messages
  */
 import { answer, anyObject, base, eventFields } from '../../protocol/a2e.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
 
-const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
+const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T, description: string) =>
+  Type.Optional(Type.Union([schema, Type.Null()], { description }));
 
 export const ToolParameter = Type.Object(
   {
-    name: Type.String(),
+    name: Type.String({ description: 'The field.' }),
     type: Type.String({ description: 'string, integer, number, boolean, object or array.' }),
-    description: Type.String(),
-    required: Type.Optional(Type.Boolean()),
-    enum: orNull(Type.Array(Type.String())),
+    description: Type.String({ description: 'For people and models.' }),
+    required: Type.Optional(Type.Boolean({ description: 'True when it must be given.' })),
+    enum: orNull(Type.Array(Type.String()), 'The only values allowed, or null.'),
     properties: Type.Optional(Type.Unknown({ description: 'For objects: ToolParameter by name, or null.' })),
   },
   { description: 'One argument or result field of a tool.' },
@@ -23,15 +23,15 @@ export const ToolParameter = Type.Object(
 
 export const ToolDescription = Type.Object(
   {
-    name: Type.String(),
-    description: Type.String(),
-    input_parameters: Type.Optional(Type.Array(ToolParameter)),
-    output_parameters: Type.Optional(Type.Array(ToolParameter)),
+    name: Type.String({ description: 'Unique in its host.' }),
+    description: Type.String({ description: 'What it does and when to use it, for models.' }),
+    input_parameters: Type.Optional(Type.Array(ToolParameter, { description: 'Its arguments, in the flat form.' })),
+    output_parameters: Type.Optional(Type.Array(ToolParameter, { description: 'Its result, in the flat form.' })),
     streaming: Type.Optional(Type.Boolean({ description: 'Can send tool/event.' })),
     idempotent: Type.Optional(Type.Boolean({ description: 'Repeating a call does no more than one call.' })),
-    tags: Type.Optional(Type.Array(Type.String())),
-    version: Type.Optional(Type.String()),
-    toolkit: orNull(Type.String()),
+    tags: Type.Optional(Type.Array(Type.String(), { description: 'Labels that filter_tags selects.' })),
+    version: Type.Optional(Type.String({ description: 'Version of the tool itself.' })),
+    toolkit: orNull(Type.String(), 'The toolkit it belongs to, or null.'),
     defer_loading: Type.Optional(Type.Boolean({ description: 'Hidden from plain lists.' })),
     input_schema: Type.Optional(anyObject('Full JSON Schema of the arguments.')),
     output_schema: Type.Optional(anyObject('Full JSON Schema of the result data.')),
@@ -56,7 +56,11 @@ export const ToolListReq = Type.Object(
 );
 
 export const ToolListResp = Type.Object(
-  { ...answer, type: Type.Literal('tool/list/resp'), tools: Type.Optional(Type.Array(ToolDescription)) },
+  {
+    ...answer,
+    type: Type.Literal('tool/list/resp'),
+    tools: Type.Optional(Type.Array(ToolDescription, { description: 'The tools this principal may call.' })),
+  },
   { description: 'The tools found; with a query, the best match first.' },
 );
 
@@ -65,9 +69,11 @@ export const ToolCallReq = Type.Object(
     ...base,
     type: Type.Literal('tool/call/req'),
     session_id: Type.Optional(Type.String({ description: 'The handshake session; empty is fine.' })),
-    tool_name: Type.Optional(Type.String()),
+    tool_name: Type.Optional(Type.String({ description: 'The tool to call.' })),
     arguments: anyObject('Checked against the tool’s own schema.'),
-    correlation_id: Type.Optional(Type.String({ description: 'Free text of the caller, kept in the audit.' })),
+    correlation_id: Type.Optional(
+      Type.String({ description: 'Free text of the caller; kept in the journal with the request.' }),
+    ),
     streaming: Type.Optional(Type.Boolean({ description: 'Ask for tool/event messages.' })),
     timeout: Type.Optional(
       Type.Number({ minimum: 0, description: 'Seconds; default 30. 0 means the host’s default.' }),
@@ -83,16 +89,16 @@ export const ToolEvent = Type.Object(
 
 export const ToolResult = Type.Object(
   {
-    success: Type.Boolean(),
-    tool_name: Type.String(),
+    success: Type.Boolean({ description: 'False in answers of hosts that do not send an error instead.' }),
+    tool_name: Type.String({ description: 'The tool that was called.' }),
     data: Type.Optional(Type.Unknown({ description: 'What the tool returned.' })),
     summary: Type.Optional(Type.Unknown({ description: 'One line for people and models, or null.' })),
-    truncated: orNull(Type.Boolean()),
-    exit_code: orNull(Type.Integer()),
-    error: orNull(Type.String()),
-    error_code: orNull(Type.String()),
+    truncated: orNull(Type.Boolean(), 'True when there is more than what is returned.'),
+    exit_code: orNull(Type.Integer(), 'Of a program, else null.'),
+    error: orNull(Type.String(), 'What went wrong when success is false.'),
+    error_code: orNull(Type.String(), 'Its code.'),
     duration_ms: Type.Integer({ description: 'Whole milliseconds.' }),
-    events: Type.Optional(Type.Array(Type.Unknown())),
+    events: Type.Optional(Type.Array(Type.Unknown(), { description: 'Unused here: events are messages.' })),
   },
   { description: 'What a call came to.' },
 );

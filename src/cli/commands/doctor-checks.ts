@@ -10,6 +10,7 @@ import { AgentSession } from '../../agent/agent.ts';
 import { formatProblem, type HostConfig } from '../../host/config.ts';
 import { parseListenAddress } from '../../host/listen-address.ts';
 import { handfastHome, tokenFromSources } from '../../host/local-token.ts';
+import { cannotListen } from '../../server/listeners.ts';
 import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { CONFIG_FILE, configOf } from '../config-file.ts';
@@ -110,7 +111,9 @@ async function* portChecks({ listen }: HostConfig, running: readonly RunningHost
     }
     yield await guarded(name, 'choose another: handfast up --port N, or listen in the configuration', async () => {
       const { listenTcp } = await import('../../transport/socket.ts');
-      const listener = await listenTcp(parsed, (link) => link.destroy());
+      const listener = await listenTcp(parsed, (link) => link.destroy()).catch((error) => {
+        throw cannotListen(address, error);
+      });
       await listener.close();
       return { name, status: 'ok', message: `${address} is free` };
     });

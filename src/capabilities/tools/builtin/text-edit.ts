@@ -25,6 +25,8 @@ const SHORT_CHARACTERS = 64;
 const LARGE_CHARACTERS = 256 * 1024;
 /** Places that are replaced, or counted, at most. */
 const MAX_PLACES = 100_000;
+/** Longest text an edit may lead to. */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
 /** Line numbers listed in a conflict report. */
 const LISTED_LINES = 20;
 /** Lines looked at when the nearest ones are searched; the rest of a longer file is not compared. */
@@ -42,8 +44,8 @@ const SIMILAR = 0.5;
  * between two edits.
  *
  * Fails with `tool_error` and `detail.reason`: `no_match` (with `nearest` lines, and `whitespace_only: true` when only
- * spaces differ), `ambiguous` (with `count`, up to 100,001, and `lines`), `no_change`, `too_many_places`. `detail.edit`
- * counts from 1.
+ * spaces differ), `ambiguous` (with `count`, up to 100,001, and `lines`), `no_change`, `too_many_places`,
+ * `too_large`. `detail.edit` counts from 1.
  */
 export async function applyEdits(
   original: string,
@@ -80,6 +82,10 @@ function applyEdit(text: string, edit: Replacement, label: string, number: numbe
   const plain = edit.new_text;
   const explicit = plain.includes('\r') || edit.old_text.includes('\r');
   const converted = explicit ? plain : plain.replaceAll('\n', '\r\n');
+  const growth = spans.length * Math.max(0, converted.length - edit.old_text.length);
+  if (text.length + growth > MAX_CHARACTERS) {
+    throw fail('tool_error', `${label}: the file would become too large`, { reason: 'too_large', edit: number });
+  }
   const pieces: string[] = [];
   let from = 0;
   for (const { start, end } of spans) {

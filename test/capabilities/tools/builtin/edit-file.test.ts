@@ -121,6 +121,14 @@ test('line ends of mixed files stay as they are outside of what is replaced', as
   assert.equal((await applyEdits(mixed, [{ old_text: 'b\r\nd', new_text: 'b\nd' }])).text, 'a\nb\r\nc\nb\nd\n');
 });
 
+test('an edit cannot make a file grow without bound', async () => {
+  const edit = { old_text: 'a', new_text: 'b'.repeat(100_000), replace_all: true };
+  const error = await conflictOf('a'.repeat(50_000), edit);
+  assert.deepEqual(error.detail, { reason: 'too_large', edit: 1 });
+  const many = await conflictOf('a'.repeat(200_000), { ...edit, new_text: '' });
+  assert.equal(many.detail.reason, 'too_many_places');
+});
+
 test('places are found as indexOf finds them, also of long texts', () => {
   const letters = fc.array(fc.constantFrom('a', 'a', 'a', 'b'), { maxLength: 400 }).map((parts) => parts.join(''));
   const long = fc

@@ -1,0 +1,47 @@
+/** `listen`: what it opens, and what it refuses to open. The calls over each transport are in `examples/transports.ts`. */
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { connect, createHost, listen, tool, toolsPlugin } from 'handfast';
+
+const echo = tool({ name: 'echo', description: 'Gives back its arguments', run: (args) => args });
+const host = createHost({ plugins: [toolsPlugin({ tools: [echo] })] });
+await host.start();
+after(() => host.stop(0));
+
+test('an HTTP address serves its binding, WebSocket and health on one port', async () => {
+  const listener = await listen(host, 'http://127.0.0.1:0');
+  try {
+    assert.match(listener.address, /^http:\/\/127\.0\.0\.1:\d+$/);
+    for (const address of [listener.address, `${listener.address.replace('http', 'ws')}/ws`]) {
+      await using agent = await connect(address, { capabilities: ['tools'] });
+      assert.deepEqual((await agent.tools.call('echo', { n: 1 })).data, { n: 1 });
+    }
+    assert.deepEqual(await (await fetch(`${listener.address}/health`)).json(), { status: 'ok' });
+  } finally {
+    await listener.close();
+  }
+});
+
+test('an address that other machines can reach is refused', async () => {
+  for (const address of ['http://0.0.0.0:0', 'tcp://[::]:0', 'tcp://192.0.2.1:0', 'http://example.org:0']) {
+    await assert.rejects(listen(host, address), { code: 'config_invalid' }, address);
+  }
+});
+
+test('an address of another form is refused', async () => {
+  for (const address of ['', '127.0.0.1:0', 'ws://127.0.0.1:0', 'tcp://127.0.0.1', 'unix://']) {
+    await assert.rejects(listen(host, address), { code: 'usage' }, address);
+  }
+});
+
+test('an address that is taken is told with the reason of the system', async () => {
+  const listener = await listen(host, 'tcp://127.0.0.1:0');
+  try {
+    await assert.rejects(listen(host, listener.address), (error: { code: string; detail: { reason: string } }) => {
+      assert.deepEqual([error.code, error.detail.reason], ['runtime_error', 'EADDRINUSE']);
+      return true;
+    });
+  } finally {
+    await listener.close();
+  }
+});

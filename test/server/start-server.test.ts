@@ -1,0 +1,219 @@
+/** A host out of a configuration, in this process: plugins, principals, state, audit, and what a failed start leaves. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { connect } from '../../src/connect.ts';
+import { type HostConfig, loadConfig } from '../../src/host/config.ts';
+import type { Log } from '../../src/host/context.ts';
+import { silentLog } from '../../src/host/log.ts';
+import { type RunningServer, startServer } from '../../src/server/start-server.ts';
+import type { HandfastError } from '../../src/wire/errors.ts';
+import { temporaryFolder } from '../host/temporary-folder.ts';
+
+interface Place {
+  readonly folder: string;
+  readonly home: string;
+  config(yaml: string): Promise<HostConfig>;
+  start(yaml: string, log?: Log): Promise<RunningServer>;
+}
+
+function place(t: TestContext): Place {
+  const folder = temporaryFolder(t);
+  const home = join(folder, 'home');
+  const config = (yaml: string): Promise<HostConfig> => {
+    writeFileSync(join(folder, 'handfast.yaml'), yaml);
+    return loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: home } });
+  };
+  return {
+    folder,
+    home,
+    config,
+    start: async (yaml, log) => {
+      const server = await startServer(await config(`listen: tcp://127.0.0.1:0\n${yaml}`), { log });
+      t.after(() => server.stop(0));
+      return server;
+    },
+  };
+}
+
+async function refusal(promise: Promise<unknown>): Promise<HandfastError> {
+  return promise.then(
+    () => assert.fail('it started'),
+    (thrown: HandfastError) => thrown,
+  );
+}
+
+const token = ({ tokenFile }: RunningServer): string => readFileSync(tokenFile as string, 'utf8').trim();
+
+test('plugins of the user come as one, as several, or as functions of their options, ranked as the file says', async (t) => {
+  const { folder, start } = place(t);
+  const source = (name: string) => `tool({ name: '${name}', description: 'One.', run: () => '${name}' })`;
+  const head = `import { definePlugin, handle, tool, toolsPlugin } from 'handfast';\n`;
+  writeFileSync(
+    join(folder, 'made.ts'),
+    `${head}export const plugin = ({ greeting }: { greeting: string }) => toolsPlugin({ name: 'made', tools: [
+       tool({ name: 'greet', description: 'Greets.', run: () => greeting })] });`,
+  );
+  writeFileSync(
+    join(folder, 'several.mjs'),
+    `${head}export const plugins = [toolsPlugin({ name: 'low', tools: [${source('same')}] }),
+       toolsPlugin({ name: 'lower', tools: [${source('other')}], priority: -5 })];`,
+  );
+  writeFileSync(
+    join(folder, 'high.mjs'),
+    `${head}export const plugin = toolsPlugin({ name: 'high', tools: [tool({ name: 'same', description: 'Wins.', run: () => 'high' })] });`,
+  );
+  const server = await start(`plugins:
+  - { use: ./made.ts, options: { greeting: moin } }
+  - ./several.mjs
+  - { use: ./high.mjs, priority: 10 }
+`);
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+  assert.equal(agent.capabilities.get('tools')?.metadata.name, 'high');
+  const value = async (name: string) => ((await agent.tools.call(name)).data as { value: string }).value;
+  assert.deepEqual([await value('greet'), await value('same'), await value('other')], ['moin', 'high', 'other']);
+});
+
+test('a plugin shares the classes of its host: its errors keep their codes, its results their summaries', async (t) => {
+  const { folder, start } = place(t);
+  writeFileSync(
+    join(folder, 'shares.mjs'),
+    `import { fail, result, tool, toolsPlugin } from 'handfast';
+     const run = ({ ok }) => { if (ok) return result({ n: 1 }, { summary: 'one' }); throw fail('tool_error', 'no', { why: 'asked' }); };
+     export const plugin = toolsPlugin({ tools: [tool({ name: 'shares', description: 'Shares.', input: { type: 'object' }, run })] });`,
+  );
+  const server = await start('plugins: [./shares.mjs]\n');
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+  assert.equal((await agent.tools.call('shares', { ok: true })).summary, 'one');
+  const error = await refusal(agent.tools.call('shares'));
+  assert.deepEqual([error.code, error.detail.why], ['tool_error', 'asked']);
+});
+
+test('a module that is no plugin stops the start and says why', async (t) => {
+  const { folder, config } = place(t);
+  const cases: [string, RegExp][] = [
+    ['export const nothing = 1;', /exports neither "plugin" nor "plugins"/],
+    ['export const plugin = 1;', /exports something that is no plugin/],
+    ["export const plugin = { name: 'x', type: 'tool', methods: [] };", /type "tool", which is none of skill, tools/],
+    ["export const plugin = { name: 'x', type: 'tools' };", /"x" without methods/],
+    ["export const plugin = { type: 'tools', methods: [] };", /without a name/],
+    [
+      "export const plugin = () => { throw new Error('not today'); };",
+      /cannot be made: not today \(file:.*broken-\d\.mjs:1:\d+\)/,
+    ],
+    ['export const plugin = {', /cannot be loaded: .* \(node --check says where\)/],
+    ["import 'no-such-package';", /cannot be loaded: .*no-such-package/],
+  ];
+  for (const [index, [text, message]] of cases.entries()) {
+    writeFileSync(join(folder, `broken-${index}.mjs`), text);
+    const error = await refusal(
+      startServer(await config(`listen: tcp://127.0.0.1:0\nplugins: [./broken-${index}.mjs]\n`)),
+    );
+    assert.equal(error.code, 'config_invalid', error.message);
+    assert.match(error.message, message);
+  }
+  writeFileSync(join(folder, 'fixed.mjs'), "export const plugin = { name: 'x', type: 'tools', methods: [] };");
+  const options = 'plugins: [{ use: ./fixed.mjs, options: { a: 1 } }]\n';
+  assert.match((await refusal(startServer(await config(options)))).message, /takes no options/);
+});
+
+test('options of the built-in tools reach them', async (t) => {
+  const { start } = place(t);
+  const server = await start(
+    'plugins: [{ use: tools, options: { shell: true, deny: ["*_file"], deny_risks: [network] } }]\n',
+  );
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+  const names = (await agent.tools.list()).map(({ name }) => name);
+  assert.deepEqual(names.sort(), ['glob', 'grep', 'list_dir']);
+});
+
+test('state of plugins comes back after a restart', async (t) => {
+  const { folder, home, start } = place(t);
+  writeFileSync(
+    join(folder, 'counts.mjs'),
+    `import { tool, toolsPlugin } from 'handfast';
+     let n = 0;
+     export const plugin = () => ({ ...toolsPlugin({ name: 'counts', tools: [
+       tool({ name: 'count', description: 'Counts.', run: () => ++n })] }),
+       snapshot: () => ({ n }), restore: (state) => { n = state.n + 100; } });`,
+  );
+  const counted = async () => {
+    const server = await start('plugins: [./counts.mjs]\n');
+    await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+    const { data } = await agent.tools.call<{ value: number }>('count');
+    await agent.close();
+    await server.stop();
+    return data?.value;
+  };
+  assert.equal(await counted(), 1);
+  assert.deepEqual(JSON.parse(readFileSync(join(home, 'state', 'handfast.json'), 'utf8')), { counts: { n: 1 } });
+  assert.equal(await counted(), 102);
+});
+
+test('principals of the file and the local one come in, each by its own token; nobody without', async (t) => {
+  const { start } = place(t);
+  const server = await start('auth: { tokens: { name: ci, token: the-token-of-the-ci-job } }\n');
+  const nameOf = async (sent: string) => {
+    await using agent = await connect(server.url as string, { token: sent });
+    return [...server.host.sessions].find(({ id }) => id === agent.sessionId)?.principal.name;
+  };
+  assert.equal(await nameOf('the-token-of-the-ci-job'), 'ci');
+  assert.equal(await nameOf(token(server)), 'local');
+  assert.equal((await refusal(nameOf(''))).code, 'auth_failed');
+});
+
+test('a principal may not take the name of the local one, whose sessions it would share', async (t) => {
+  const { config } = place(t);
+  const error = await refusal(
+    startServer(
+      await config('listen: tcp://127.0.0.1:0\nauth: { tokens: { name: local, token: the-token-of-a-guest } }\n'),
+    ),
+  );
+  assert.deepEqual([error.code, /"local".*is taken/.test(error.message)], ['config_invalid', true]);
+});
+
+test('without a token everybody is local, when the file says so', async (t) => {
+  const { home, start } = place(t);
+  const server = await start('auth: { required: false }\n');
+  assert.equal(server.tokenFile, undefined);
+  await using agent = await connect(server.url as string);
+  assert.equal([...server.host.sessions].find(({ id }) => id === agent.sessionId)?.principal.name, 'local');
+  assert.equal(existsSync(join(home, 'token')), false);
+});
+
+test('stopping writes the audit, withdraws the announcement and closes the journal on disk', async (t) => {
+  const { folder, home, start } = place(t);
+  const errors: string[] = [];
+  const log: Log = { ...silentLog, error: (message) => errors.push(message) };
+  const server = await start('journal: { kind: sqlite, file: ./journal.db }\n', log);
+  const agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+  await agent.tools.call('list_dir');
+  assert.equal(readdirSync(join(home, 'running')).length, 1);
+  await agent.close();
+  await Promise.all([server.stop(), server.stop()]);
+  assert.deepEqual(readdirSync(join(home, 'running')), []);
+  const audit = readFileSync(join(home, 'hosts', 'handfast', 'audit.jsonl'), 'utf8');
+  assert.match(audit, /"type":"tool\/call\/req","tool":"list_dir"/);
+  assert.ok(existsSync(join(folder, 'journal.db')));
+  // Nobody else could write it if it were still open.
+  const again = await start('journal: { kind: sqlite, file: ./journal.db }\n', log);
+  await again.stop();
+  assert.deepEqual(errors, []);
+});
+
+test('a start that fails at its last address leaves the others free and nothing announced', async (t) => {
+  const { home, config } = place(t);
+  const first = await startServer(await config('listen: tcp://127.0.0.1:0\n'), { announce: false });
+  t.after(() => first.stop(0));
+  const { port } = new URL(first.url as string);
+  const socket = join(home, 'host.sock');
+  const failing = await config(`listen: ["unix://${socket}", "tcp://127.0.0.1:${port}"]\naudit: { enabled: false }\n`);
+  const error = await refusal(startServer(failing));
+  assert.deepEqual([error.code, error.detail.reason], ['config_invalid', 'EADDRINUSE']);
+  assert.equal(existsSync(socket), false);
+  assert.deepEqual(
+    readdirSync(home).filter((name) => name === 'running'),
+    [],
+  );
+});
