@@ -19,7 +19,8 @@ const clients: { readonly [Name in keyof CapabilityClients]: (agent: AgentSessio
 };
 
 /** An agent with the clients of the capabilities `C`; others are not there, for the compiler too. */
-export type Agent<C extends CapabilityName = never> = AgentSession & Pick<CapabilityClients, C & keyof CapabilityClients>;
+export type Agent<C extends CapabilityName = never> = AgentSession &
+  Pick<CapabilityClients, C & keyof CapabilityClients>;
 
 export interface ConnectOptions<C extends CapabilityName = CapabilityName>
   extends AgentOptions,

@@ -1,19 +1,19 @@
 /** The front door: everything most programs need. Parts for special needs have subpaths of their own. */
 
+export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
+export type { ToolDescription, ToolResult } from './capabilities/tools/messages.ts';
+export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
+export { type JsonSchema, type Risk, result, type ToolDefinition, tool } from './capabilities/tools/tool.ts';
 export type { Agent, CapabilityClients, ConnectOptions, InProcessHost } from './connect.ts';
 export { connect } from './connect.ts';
-export { listen } from './listen.ts';
-export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
-export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
-export { type JsonSchema, result, type Risk, tool, type ToolDefinition } from './capabilities/tools/tool.ts';
-export type { ToolDescription, ToolResult } from './capabilities/tools/messages.ts';
 export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
 export { createHost, type Host, type HostHealth, type HostLimits, type HostOptions } from './host/host.ts';
 export { createLog, type LogLevel, type LogOptions } from './host/log.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
+export { listen } from './listen.ts';
 export { A2E_VERSION, type CapabilityName } from './protocol/a2e.ts';
 export { type Method, method } from './protocol/method.ts';
 export type { Listener } from './transport/link.ts';

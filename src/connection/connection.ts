@@ -3,7 +3,7 @@
  * halves (`calls.ts` out, `requests.ts` in), feels backpressure, and settles everything when it ends.
  *
  * The link can be replaced while calls and requests go on: that is what resuming is. Who may talk, what is granted and
- * where entries are journaled is the owner's business (`session/session.ts` on the host, `agent/agent.ts` at the agent).
+ * where entries are journaled is the owner's business: `session/session.ts` on the host, `agent/agent.ts` at the agent.
  *
  * @see docs/architecture.md#connection-rules
  */

@@ -13,6 +13,7 @@ export const WRITE_BEHIND_MS = 100;
 const RETRY_MS = 1000;
 /** The pause after a round is at least this many times what writing took, so that a slow disk takes a tenth of the loop. */
 const PAUSE_FACTOR = 9;
+const MAX_PAUSE_MS = 1000;
 /** A slice ends with the session that takes it past one of these: a few milliseconds of the loop. */
 const SLICE_ENTRIES = 2048;
 const SLICE_BYTES = 1024 * 1024;
@@ -87,7 +88,10 @@ export class WriteBehind {
     }
     if (this.#entries > MAX_WAITING_ENTRIES || this.#bytes > MAX_WAITING_BYTES) this.#relieve();
     else if (this.#timer === undefined) this.#wait(this.#pauseMs);
-    else if (counted.entries > LARGE_ENTRIES || counted.bytes > LARGE_BYTES) this.#hasten();
+    else if (!this.#soon && this.#urgent(counted)) {
+      this.#stopWaiting();
+      this.#next();
+    }
   }
 
   /** Nothing of a session waits any more: it was written or deleted. */
@@ -123,11 +127,11 @@ export class WriteBehind {
     if (this.#failure !== undefined) this.#timer.unref();
   }
 
-  /** Ends the pause, unless it is a long one that a slow or failing disk has earned. */
-  #hasten(): void {
-    if (this.#soon || this.#pauseMs > WRITE_BEHIND_MS) return;
-    this.#stopWaiting();
-    this.#next();
+  /** True when the pause should end in this turn. A failing disk is left alone, a slow one while there is room. */
+  #urgent(counted: SqliteSession['counted']): boolean {
+    if (this.#failure !== undefined) return false;
+    if (this.#entries > MAX_WAITING_ENTRIES / 2 || this.#bytes > MAX_WAITING_BYTES / 2) return true;
+    return this.#pauseMs === WRITE_BEHIND_MS && (counted.entries > LARGE_ENTRIES || counted.bytes > LARGE_BYTES);
   }
 
   #next(): void {
@@ -152,7 +156,8 @@ export class WriteBehind {
     this.spent(this.#now() - started);
     if (failure === undefined && this.#roundLeft > 0 && this.#sessions.size > 0) return this.#next();
     this.#roundLeft = 0;
-    this.#pauseMs = failure === undefined ? Math.max(WRITE_BEHIND_MS, this.#spentMs * PAUSE_FACTOR) : RETRY_MS;
+    const pauseMs = Math.min(Math.max(WRITE_BEHIND_MS, this.#spentMs * PAUSE_FACTOR), MAX_PAUSE_MS);
+    this.#pauseMs = failure === undefined ? pauseMs : RETRY_MS;
     this.#spentMs = 0;
     if (this.#sessions.size > 0) this.#wait(this.#pauseMs);
   };

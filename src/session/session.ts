@@ -258,8 +258,15 @@ export class Session implements ConnectionOwner, SessionView {
 
   ended(): void {
     // The agent said all it has to say; it still gets its answers.
+    const { link } = this.connection;
     void this.connection.requests.idle().then(() => {
-      if (this.#state === 'open') this.close('connection_lost', 'the agent ended the link');
+      // Meanwhile another link may have taken over, and then this one's end means nothing.
+      if (this.#state !== 'open' || this.connection.link !== link) return;
+      if (!this.resumable) return this.close('connection_lost', 'the agent ended the link');
+      // A cut connection often looks like an orderly end; who means the end of the session says shutdown.
+      this.connection.detach();
+      void link?.close('the agent ended the link');
+      this.linkLost({ clean: true, reason: 'the agent ended the link' });
     });
   }
 
@@ -275,8 +282,9 @@ export class Session implements ConnectionOwner, SessionView {
 
   /** Recorder of the connection: tool traffic is volatile, so nobody waits for it. */
   record(cursor: number, kind: string, request: string, body: string | Message): void {
-    const written = this.#journal?.append(this.id, [{ cursor, ts: this.connection.writer.now(), kind, request, body }]);
-    written?.catch((error) => this.#host.journalFailed(this, error));
+    const entry = { cursor, ts: this.connection.writer.now(), kind, request, body };
+    const refused = this.#journal?.append(this.id, [entry], 'volatile');
+    refused?.catch((error) => this.#host.journalFailed(this, error));
   }
 }
 

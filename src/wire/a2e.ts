@@ -69,10 +69,7 @@ export class A2EWriter {
   /** A message that answers nothing: requests, cancels, pushes. */
   message(text: boolean, type: string, id: string, body: object): string | Message {
     if (!text) return { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.now() / 1000 };
-    // A cancel names its request: the one name of an answer's envelope that such a message may have of its own.
-    const { req_id } = body as Message;
-    const about = req_id === undefined ? '' : `,"req_id":${JSON.stringify(req_id)}`;
-    return `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}${about}${members(body)}`;
+    return `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}${members(body, false)}`;
   }
 
   /**

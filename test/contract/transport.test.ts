@@ -22,10 +22,7 @@ function messageOf(bytes: number): Message {
 
 for (const transport of transports) {
   describe(`the contract of links, over ${transport.name}`, () => {
-    const withPair = async (
-      run: (pair: LinkPair) => Promise<void>,
-      options?: PairOptions,
-    ): Promise<void> => {
+    const withPair = async (run: (pair: LinkPair) => Promise<void>, options?: PairOptions): Promise<void> => {
       const pair = await transport.pair(options);
       try {
         await run(pair);
@@ -151,7 +148,10 @@ for (const transport of transports) {
         assert.equal(atServer.messages.length, 0);
         server.pause(false);
         await atServer.count(100);
-        assert.deepEqual(atServer.messages.map(({ n }) => n), Array.from({ length: 100 }, (_, n) => n));
+        assert.deepEqual(
+          atServer.messages.map(({ n }) => n),
+          Array.from({ length: 100 }, (_, n) => n),
+        );
       }));
 
     test('a sender sees that the other side does not read, and drained waits until it does', () =>
@@ -218,7 +218,10 @@ for (const transport of transports) {
         const causes = await Promise.all([atClient.end(), atServer.end()]);
         assert.equal(atServer.messages.length, 6);
         assert.deepEqual(atServer.messages.at(-1), { last: true });
-        assert.deepEqual(causes.map(({ clean }) => clean), [true, true]);
+        assert.deepEqual(
+          causes.map(({ clean }) => clean),
+          [true, true],
+        );
         assert.equal(causes[0]?.reason, 'done');
       }));
 
@@ -319,7 +322,10 @@ for (const transport of transports) {
         await sync();
         await atClient.end();
         await turns();
-        assert.deepEqual(atClient.messages.map(({ n }) => n), [0, 1, 2]);
+        assert.deepEqual(
+          atClient.messages.map(({ n }) => n),
+          [0, 1, 2],
+        );
         assert.equal(atClient.lateCalls, 0);
       }));
 

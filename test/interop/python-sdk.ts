@@ -101,6 +101,11 @@ export function start([command, ...args]: readonly [string, ...string[]], cwd?: 
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
+  // Reported by whoever waits for a line, or for the exit code.
+  child.on('error', (error) => {
+    stderr += error.message;
+  });
+  child.stdin.on('error', () => {});
   const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {

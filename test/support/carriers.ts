@@ -34,7 +34,8 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
     return {
       write: (bytes) => void socket.write(bytes),
       end: () => void socket.end(),
-      cut: () => void socket.destroy(),
+      // An ordinary end would look like one side that is done; only TCP can say otherwise.
+      cut: () => void ('path' in options ? socket.destroy() : socket.resetAndDestroy()),
       pause: (paused) => void (paused ? socket.pause() : socket.resume()),
     };
   });

@@ -7,6 +7,7 @@ import type { Host } from '../../src/host/host.ts';
 import type { Closed, Link, Malformed } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
 
+// biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 export type Message = Record<string, any>;
 
 /** Longest wait for anything in a test. */

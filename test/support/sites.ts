@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Host } from '../../src/host/host.ts';
 import { httpServer } from '../../src/server/http.ts';
-import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
+import { type HttpSseOptions, httpSseEndpoint } from '../../src/transport/http-sse.ts';
 import type { Listener } from '../../src/transport/link.ts';
 import { listenTcp, listenUnix, parseTcpAddress, parseUnixAddress } from '../../src/transport/socket.ts';
 import { webSocketAcceptor } from '../../src/transport/websocket.ts';
@@ -30,8 +30,12 @@ export interface Door {
   close(): Promise<void>;
 }
 
-/** Puts a host of this process behind a transport; not for stdio. */
-export async function doorOf(name: Exclude<TransportName, 'stdio'>, host: Pick<Host, 'accept'>): Promise<Door> {
+/** Puts a host of this process behind a transport; not for stdio. `endpoint` is for HTTP only. */
+export async function doorOf(
+  name: Exclude<TransportName, 'stdio'>,
+  host: Pick<Host, 'accept'>,
+  endpoint: Partial<HttpSseOptions> = {},
+): Promise<Door> {
   const accept = (link: Parameters<Host['accept']>[0]): void => host.accept(link);
   switch (name) {
     case 'memory':
@@ -58,7 +62,7 @@ export async function doorOf(name: Exclude<TransportName, 'stdio'>, host: Pick<H
       return { address, dial: () => dialWebSocket(address), close: () => listener.close() };
     }
     case 'http': {
-      const listener = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
+      const listener = await httpServer({ endpoint: httpSseEndpoint({ ...endpoint, accept }) });
       return { ...of(listener), dial: () => dialHttp(listener.address) };
     }
   }

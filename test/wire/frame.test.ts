@@ -59,13 +59,18 @@ function reference(bytes: Buffer, maxBytes: number): Heard[] {
 const line = fc.oneof(
   fc.json().map((text) => Buffer.from(text)),
   fc.string({ unit: 'binary' }).map((text) => Buffer.from(text.replaceAll('\n', ' '))),
-  fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).map((byte) => (byte === 10 ? 32 : byte)) as Buffer),
+  fc
+    .uint8Array({ maxLength: 40 })
+    .map((bytes) => Buffer.from(bytes).map((byte) => (byte === 10 ? 32 : byte)) as Buffer),
   fc.constantFrom('', ' \t', '\r', '\ufeff', '{}', '[1]', '\ufffd{}', 'x\ry').map((text) => Buffer.from(text)),
   fc.integer({ min: 900, max: 9000 }).map((length) => Buffer.alloc(length, 'é漢 x')),
 );
 
 const stream = fc
-  .tuple(fc.array(fc.tuple(line, fc.constantFrom('\n', '\r\n')), { maxLength: 30 }), fc.option(line, { nil: Buffer.of() }))
+  .tuple(
+    fc.array(fc.tuple(line, fc.constantFrom('\n', '\r\n')), { maxLength: 30 }),
+    fc.option(line, { nil: Buffer.of() }),
+  )
   .map(([lines, last]) => Buffer.concat([...lines.flatMap(([text, end]) => [text, Buffer.from(end)]), last]));
 
 describe('the line cutter', () => {
@@ -146,7 +151,9 @@ describe('the line cutter', () => {
   test('a line of exactly the limit passes, its line break not counted; one byte more does not', () => {
     for (const end of ['\n', '\r\n', '']) {
       assert.deepEqual(read([Buffer.from(`${'x'.repeat(100)}${end}`)], 100), ['x'.repeat(100)]);
-      assert.deepEqual(read(inBytes(Buffer.from(`${'x'.repeat(101)}${end}`)), 100), [{ reason: 'too_large', limit: 100 }]);
+      assert.deepEqual(read(inBytes(Buffer.from(`${'x'.repeat(101)}${end}`)), 100), [
+        { reason: 'too_large', limit: 100 },
+      ]);
     }
     assert.deepEqual(read([Buffer.from(`${'é'.repeat(50)}\nx\n`)], 100), ['é'.repeat(50), 'x']);
     assert.deepEqual(read([Buffer.from(`${'é'.repeat(51)}\nx\n`)], 100), [{ reason: 'too_large', limit: 100 }, 'x']);
