@@ -72,6 +72,9 @@ const connectionLimits: ConnectionLimits = {
   slowConsumerMs: 30_000,
 };
 
+/** Codes a host ends a session with. */
+const farewells: ReadonlySet<string> = new Set(['superseded', 'session_expired', 'interrupted', 'slow_consumer']);
+
 /** Agrees to whatever comes: the answers of messages this library has no schema for. */
 const anyShape = Object.assign(() => true, { errors: null });
 
@@ -160,7 +163,9 @@ export class AgentSession implements ConnectionOwner {
   require(capability: string): void {
     const granted = this.#granted.get(capability);
     if (granted?.enabled) return;
-    const reason = granted?.metadata.reason ?? 'the agent did not ask for it';
+    const reason =
+      granted?.metadata.reason ??
+      (this.#capabilities.includes(capability) ? 'the host does not have it' : 'the agent did not ask for it');
     throw new HandfastError('capability_missing', `capability ${capability} was not granted: ${reason}`, {
       capability,
     });
@@ -178,6 +183,7 @@ export class AgentSession implements ConnectionOwner {
    * client for. Envelope fields in `body` are replaced.
    */
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
+    if (!/^[\w/.-]+$/.test(type)) throw fail('usage', `${JSON.stringify(type.slice(0, 64))} is no message type`);
     const method: Method = {
       request: type,
       reply: '',
@@ -241,7 +247,10 @@ export class AgentSession implements ConnectionOwner {
 
   control(type: string, message: Message): boolean {
     // An error that belongs to no request is about the session: the reason of what happens next.
-    if (type === 'error') this.#farewell = errorOf(message);
+    if (type === 'error' && (message.req_id === undefined || message.req_id === '')) {
+      const error = errorOf(message);
+      if (farewells.has(error.code)) this.#farewell = error;
+    }
     return true;
   }
 
@@ -265,7 +274,7 @@ export class AgentSession implements ConnectionOwner {
   linkLost(cause: Closed): void {
     if (this.#state === 'closed') return;
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
-    const final = error.code === 'superseded' || error.code === 'session_expired' || error.code === 'interrupted';
+    const final = error === this.#farewell && error.code !== 'slow_consumer';
     if (!this.#extensions.has(EXTENSION_RESUME) || this.#options.resume === false || final) return this.#end(error);
     this.#state = 'lost';
     this.#options.onState?.('lost', error);

@@ -217,7 +217,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
       return this.refuse(message, fail('invalid_message', 'a request with this id is still running'));
     }
     const check = route.method.checkRequest;
-    if (!check(message)) return this.refuse(message, violation(type, check.errors));
+    if (!check(message)) return this.refuse(message, violation(type, check.errors), route.method.capability);
     this.record?.record(++this.cursor, 'request', id, raw);
     requests.admit(this.#owner.incoming(message, route, size));
   }
@@ -225,7 +225,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   // What is sent.
 
   /** Answers something that did not become a request: `error` with whatever id it had. */
-  refuse(message: Message, error: HandfastError): void {
+  refuse(message: Message, error: HandfastError, capability: string = error.capability): void {
     const id = typeof message.id === 'string' ? message.id : '';
     const cursor = this.record === undefined ? 0 : ++this.cursor;
     const out = this.writer.reply(
@@ -233,7 +233,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
       'error',
       JSON.stringify(id),
       id,
-      errorBody(error),
+      errorBody(error, capability),
       this.stamped ? cursor : 0,
     );
     this.#put('error', id, out, cursor);
@@ -292,7 +292,14 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   /** An error answer that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
   #failure(request: RunningRequest, failure: HandfastError, stamp: number): string | Message {
     const write = (error: HandfastError): string | Message =>
-      this.writer.reply(this.#text, 'error', this.#text ? request.quotedId : '', request.id, errorBody(error), stamp);
+      this.writer.reply(
+        this.#text,
+        'error',
+        this.#text ? request.quotedId : '',
+        request.id,
+        errorBody(error, error.capability || request.route.method.capability),
+        stamp,
+      );
     try {
       const out = write(failure);
       if (this.#fits(out)) return out;
@@ -422,7 +429,7 @@ const silent: Receiver = { message() {}, malformed() {}, ended() {}, closed() {}
 
 /** Types that answer or announce; a receiver with no use for one ignores it. */
 function isAnswer(type: string): boolean {
-  return type === 'error' || type === 'pong' || /\/(resp|event|push)$/.test(type);
+  return type === 'error' || type === 'pong' || /\/(resp|event|push)$|^SUBAGENT_(\w+_RESP|EVENT)$/.test(type);
 }
 
 /** The error for input a link could not turn into a message. */

@@ -61,7 +61,10 @@ export interface JournalSession {
   readonly bytes: number;
 }
 
-/** How much of a session is kept. Whichever bound is reached first evicts the oldest entries. */
+/**
+ * How much of a session is kept. Whichever bound is reached first evicts the oldest entries, at the latest when newer ones
+ * are written: what still waits for that may be readable on top of it.
+ */
 export interface Retention {
   /** Most entries kept per session. Default 4,096. */
   readonly maxEntries: number;

@@ -144,14 +144,14 @@ export class JournalRows {
    */
   fill(page: PageBuilder, session: string, last: number): void {
     for (const row of this.#page.iterate(session, page.at)) {
-      if (page.full) return;
       const { crc, ...block } = row as Block & { crc: number };
       const which = block.first === block.last ? `entry ${block.last}` : `entries ${block.first} to ${block.last}`;
       if (blockSum(session, block) !== crc) throw damaged(`the checksum of ${which} is wrong`);
       if (block.after > page.at) throw damaged(`what comes before ${which} is missing`);
       page.addBlock(block);
+      if (page.full) return;
     }
-    if (!page.full && page.at !== last) throw damaged(`what comes after entry ${page.at} is missing`);
+    if (page.at !== last) throw damaged(`what comes after entry ${page.at} is missing`);
   }
 
   /** The oldest blocks that end above `after`. */

@@ -166,7 +166,7 @@ export function withoutEnvelope(message: Message): Message {
 }
 
 /** The fields of an `error` message for `error`; rows whose name is not their wire code carry it as `detail.reason`. */
-export function errorBody(error: HandfastError): Message {
+export function errorBody(error: HandfastError, capability: string = error.capability): Message {
   const row = Object.hasOwn(errorTable, error.code) ? errorTable[error.code as keyof typeof errorTable] : undefined;
   const code = row?.a2e ?? error.code;
   return {
@@ -174,7 +174,7 @@ export function errorBody(error: HandfastError): Message {
     message: error.message,
     detail: row !== undefined && code !== error.code ? { reason: error.code, ...error.detail } : error.detail,
     retryable: error.retryable,
-    capability_name: error.capability,
+    capability_name: capability,
   };
 }
 

@@ -184,6 +184,9 @@ test('tail lists the sessions, reads one, and follows it until it is interrupted
   const after = await user.run(['tail', id, '--after', '1']);
   assert.match(after.stdout, /^[\d:.]+ #2 event +\S+ \{"type":"tool\/event"/);
 
+  const unknown = await user.run(['tail', 'nobody']);
+  assert.deepEqual([unknown.code, unknown.stderr], [0, 'nothing is written down for nobody\n']);
+
   const interrupted = user.start(['tail', id, '--follow']);
   await interrupted.says('#2');
   interrupted.child.kill('SIGINT');

@@ -1,5 +1,5 @@
 /**
- * One suite for every journal: what `src/journal/journal.ts` promises, on each implementation.
+ * One suite for every journal: what `src/journal/journal.ts` promises, on each implementation and for each durability.
  * A new implementation is added to `implementations` and must pass unchanged.
  */
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import type { Gap, Journal, JournalEntry, Retention } from '../../src/journal/journal.ts';
+import type { Durability, Gap, Journal, JournalEntry, Retention } from '../../src/journal/journal.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { sqliteJournal } from '../../src/journal/sqlite.ts';
 
@@ -46,6 +46,45 @@ const implementations: readonly Implementation[] = [
   },
 ];
 
+/** How the suite appends: the durability of the n-th append, and whether what waits is written before it is read. */
+interface Manner {
+  readonly name: string;
+  durability(append: number): Durability | undefined;
+  readonly written: boolean;
+}
+
+const manners: readonly Manner[] = [
+  { name: 'as by default', durability: () => undefined, written: false },
+  { name: 'volatile', durability: () => 'volatile', written: false },
+  { name: 'volatile, written', durability: () => 'volatile', written: true },
+  {
+    name: 'volatile and durable in turn',
+    durability: (append) => (append % 3 === 0 ? 'durable' : 'volatile'),
+    written: true,
+  },
+];
+
+/** The journal, appended to in a certain manner. */
+function appendedTo(journal: Journal, { durability, written }: Manner): Journal {
+  let appends = 0;
+  // Whoever lists the sessions waits for nothing: it writes what is not written yet.
+  const settle = async () => void (written && (await journal.sessions(1)));
+  return {
+    append: (session, entries) => journal.append(session, entries, durability(appends++)),
+    read: async (session, after, limit) => {
+      await settle();
+      return journal.read(session, after, limit);
+    },
+    follow: (session, after, signal) => journal.follow(session, after, signal),
+    sessions: (limit) => journal.sessions(limit),
+    delete: (session) => journal.delete(session),
+    close: () => journal.close(),
+    get volatileFailures() {
+      return journal.volatileFailures;
+    },
+  };
+}
+
 const entry = (cursor: number, body: string | object = `body ${cursor}`): JournalEntry => ({
   cursor,
   ts: 1_700_000_000_000 + cursor,
@@ -73,8 +112,17 @@ async function take(items: AsyncIterator<JournalEntry | Gap>, count: number): Pr
   return taken;
 }
 
-for (const { name, runs, use } of implementations) {
-  describe(`journal contract: ${name}`, TIMEOUT, () => {
+const variants = implementations.flatMap(({ use, ...rest }) =>
+  manners.map((manner) => ({
+    ...rest,
+    manner,
+    use: (retention: Partial<Retention>, body: (journal: Journal) => Promise<void>) =>
+      use(retention, (journal) => body(appendedTo(journal, manner))),
+  })),
+);
+
+for (const { name, runs, manner, use } of variants) {
+  describe(`journal contract: ${name}, appended to ${manner.name}`, TIMEOUT, () => {
     it('reads back what was appended, texts and objects alike', () =>
       use({}, async (journal) => {
         const entries = [
@@ -471,6 +519,46 @@ for (const { name, runs, use } of implementations) {
         await assert.rejects(journal.sessions(), failsWith('runtime_error'));
         await assert.rejects(journal.delete('s'), failsWith('runtime_error'));
         await assert.rejects(follow(journal, 's', 0).next(), failsWith('runtime_error'));
+      }));
+  });
+}
+
+for (const { name, use } of implementations) {
+  describe(`journal contract: ${name}, durability`, TIMEOUT, () => {
+    it('gives nothing to wait for to a volatile append, and shows its entry at once', () =>
+      use({}, async (journal) => {
+        const items = follow(journal, 's', 0);
+        const next = items.next();
+        assert.equal(journal.append('s', [entry(1), entry(2, { object: true })], 'volatile'), undefined);
+        assert.deepEqual((await next).value, entry(1));
+        assert.deepEqual([...(await journal.read('s', 0)).entries], [entry(1), entry(2, { object: true })]);
+        await items.return?.();
+      }));
+
+    it('keeps one order of cursors for both durabilities', () =>
+      use({}, async (journal) => {
+        journal.append('s', [entry(1)], 'volatile');
+        const acknowledged = journal.append('s', [entry(2)], 'durable');
+        journal.append('s', [entry(3)], 'volatile');
+        assert.deepEqual([...(await journal.read('s', 0)).entries], range(1, 3));
+        await acknowledged;
+        journal.append('s', [entry(4)], 'volatile');
+        assert.deepEqual([...(await journal.read('s', 0)).entries], range(1, 4));
+        await assert.rejects(async () => journal.append('s', [entry(4)], 'durable'), failsWith('runtime_error'));
+        await journal.append('s', [entry(5)], 'durable');
+        assert.deepEqual([...(await journal.read('s', 0)).entries], range(1, 5));
+      }));
+
+    it('refuses a volatile append without harm to whoever does not look', () =>
+      use({}, async (journal) => {
+        journal.append('s', [entry(1)], 'volatile');
+        const refused = [journal.append('s', [entry(1)], 'volatile'), journal.append('s', [entry(0.5)], 'volatile')];
+        await journal.close();
+        refused.push(journal.append('s', [entry(2)], 'volatile'));
+        // A rejection nobody handles would have ended the test by now.
+        await turn();
+        for (const promise of refused) await assert.rejects(async () => promise, failsWith('runtime_error'));
+        assert.equal(journal.volatileFailures, 0);
       }));
   });
 }

@@ -9,13 +9,20 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { DEFAULT_RETENTION, type JournalEntry } from '../../src/journal/journal.ts';
 import { sqliteJournal } from '../../src/journal/sqlite.ts';
-import { type Database, MIGRATIONS, type Statement } from '../../src/journal/sqlite-rows.ts';
 import { SqliteStore } from '../../src/journal/sqlite-store.ts';
+import {
+  FailingDatabase,
+  SQLITE_BUSY,
+  SQLITE_CORRUPT,
+  SQLITE_FULL,
+  SQLITE_IOERR_FSYNC,
+  SQLITE_IOERR_SHMSIZE,
+  SQLITE_IOERR_WRITE,
+} from './fixtures/failing-database.ts';
 import { recognisable, recognisableRange } from './fixtures/recognisable.ts';
 import { acknowledged, startWriter } from './fixtures/writer.ts';
 
@@ -141,65 +148,6 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
     await journal.close();
   });
 });
-
-/** A database in memory whose `run` number `failAt` throws `errcode` instead. */
-class FailingDatabase implements Database {
-  readonly #db = new DatabaseSync(':memory:');
-  runs = 0;
-  /** Rows taken from iterators. */
-  rowsRead = 0;
-  failAt = Number.POSITIVE_INFINITY;
-  errcode = 0;
-
-  constructor() {
-    for (const step of MIGRATIONS) this.#db.exec(step);
-  }
-
-  get isTransaction(): boolean {
-    return this.#db.isTransaction;
-  }
-
-  exec(sql: string): void {
-    this.#db.exec(sql);
-  }
-
-  close(): void {
-    this.#db.close();
-  }
-
-  prepare(sql: string): Statement {
-    const statement = this.#db.prepare(sql);
-    return {
-      run: (...values) => {
-        this.runs += 1;
-        if (this.runs === this.failAt) throw Object.assign(new Error('injected'), { errcode: this.errcode });
-        return statement.run(...values);
-      },
-      get: (...values) => statement.get(...values),
-      all: (...values) => statement.all(...values),
-      iterate: (...values) => this.#count(statement.iterate(...values)),
-    };
-  }
-
-  *#count(rows: Iterable<unknown>): Iterable<unknown> {
-    for (const row of rows) {
-      this.rowsRead += 1;
-      yield row;
-    }
-  }
-
-  failNext(runs: number, errcode: number): void {
-    this.failAt = this.runs + runs;
-    this.errcode = errcode;
-  }
-}
-
-const SQLITE_FULL = 13;
-const SQLITE_BUSY = 5;
-const SQLITE_IOERR_WRITE = 778;
-const SQLITE_IOERR_SHMSIZE = 4874;
-const SQLITE_IOERR_FSYNC = 1034;
-const SQLITE_CORRUPT = 11;
 
 describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
   const retention = { ...DEFAULT_RETENTION, maxEntries: 8 };

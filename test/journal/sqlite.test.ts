@@ -123,7 +123,7 @@ describe('sqlite journal: the file', TIMEOUT, () => {
       assert.equal((await journal.read('s', 0)).entries.length, 10);
       await journal.close();
       const db = new DatabaseSync(file, { readOnly: true });
-      const { rows } = db.prepare('SELECT count(*) AS rows FROM entries').get() as { rows: number };
+      const { rows } = db.prepare('SELECT count(*) AS rows FROM blocks').get() as { rows: number };
       db.close();
       assert.ok(rows >= 10 && rows <= most, `${rows} rows for 10 entries`);
     }
@@ -160,9 +160,9 @@ describe('sqlite journal: the file', TIMEOUT, () => {
     const journal = await sqliteJournal({ file });
     await journal.append('s', recognisableRange(1, 20));
     const db = new DatabaseSync(file, { readOnly: true });
-    assert.equal(db.prepare('SELECT count(*) AS rows FROM entries').get()?.rows, 20);
+    assert.equal(db.prepare('SELECT count(*) AS rows FROM blocks').get()?.rows, 20);
     await journal.append('s', [recognisable(21)]);
-    assert.equal(db.prepare('SELECT count(*) AS rows FROM entries').get()?.rows, 21);
+    assert.equal(db.prepare('SELECT count(*) AS rows FROM blocks').get()?.rows, 21);
     db.close();
     await journal.close();
   });

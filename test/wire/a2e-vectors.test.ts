@@ -327,6 +327,8 @@ describe('what is written', () => {
     await agent.ping();
     waiting.cancel();
     await assert.rejects(waiting, { code: 'cancelled' });
+    await agent.ping();
+    assert.deepEqual(waits.stopped, ['x:cancelled'], 'the host was told which call to give up');
     const { last } = await agent.journal('', {}, { onEvent: () => {} });
     assert.ok(last > 0);
     await agent.close();

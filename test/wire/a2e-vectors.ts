@@ -12,6 +12,7 @@ import * as toolChecks from '../../src/capabilities/tools/tools.generated.ts';
 import * as coreChecks from '../../src/protocol/a2e.generated.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { StreamLink } from '../../src/transport/stream.ts';
+import { toAscii } from '../../src/wire/ascii.ts';
 import type { Check } from '../../src/wire/check.ts';
 import type { Message } from '../support/raw-agent.ts';
 
@@ -78,6 +79,9 @@ export const ascii = /^[\x20-\x7f]*$/;
 export function proper(line: string): Message {
   assert.match(line, ascii);
   const message = JSON.parse(line) as Message;
+  // Compact, and no member twice: nothing is lost on the way through JSON but the last zeros of a time.
+  const canonical = line.replace(/("(?:ts|created_at)":)([\d.]+)/g, (_all, name, time) => name + Number(time));
+  assert.equal(canonical, toAscii(JSON.stringify(message)));
   assert.equal(message.a2e, '1.0', line);
   assert.equal(message.version, '1.0', line);
   assert.equal(typeof message.ts, 'number', line);

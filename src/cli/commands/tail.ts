@@ -35,7 +35,11 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
       const read = { after: last, follow: flags.follow, limit: PAGE };
       const end = await agent.journal(session, read, { signal, onEvent });
       // What is left out of the answers, such as the reading itself, does not come any more either.
-      if (flags.follow || last >= end.last || last === before) return;
+      if (flags.follow || last >= end.last || last === before) {
+        // An unknown session and one that has said nothing look the same.
+        if (end.last === 0 && !flags.follow) terminal.note(`nothing is written down for ${session}`);
+        return;
+      }
     }
   });
 }

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connect } from '../../src/connect.ts';
+import { listenTcp, parseTcpAddress } from '../../src/transport/socket.ts';
+import { contractHost } from '../support/contract-host.ts';
+import { doorOf } from '../support/sites.ts';
+
+const closing: (() => unknown)[] = [];
+after(async () => {
+  for (const close of closing.reverse()) await close();
+});
+
+const call = (id: string, ms: number): Record<string, unknown> => ({
+  type: 'tool/call/req',
+  id,
+  tool_name: 'wait',
+  arguments: { ms },
+});
+
+describe('F-38: a host that stops', () => {
+  for (const transport of ['memory', 'tcp', 'unix', 'websocket', 'http'] as const) {
+    test(`over ${transport}: lets finish what can, answers the rest with interrupted, takes nothing new, and ends its links`, async () => {
+      const ran: string[] = [];
+      const host = await contractHost('open', (name) => ran.push(name));
+      const door = await doorOf(transport, host);
+      closing.push(() => door.close());
+      const [peer, idle, stranger] = [await door.dial(), await door.dial(), await door.dial()];
+      await peer.shake();
+      await idle.shake();
+      peer.send(call('soon', 100));
+      peer.send(call('never', 60_000));
+      await peer.ping();
+      const stopped = host.stop(300);
+      peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'mark', arguments: { name: 'late' } });
+      stranger.send({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'] });
+      const late = await peer.answer('late');
+      assert.deepEqual([late.code, late.detail.reason, late.retryable], ['runtime_error', 'interrupted', true]);
+      assert.equal((await peer.answer('soon')).data.success, true);
+      const never = await peer.answer('never');
+      assert.deepEqual([never.code, never.detail.reason, never.retryable], ['runtime_error', 'interrupted', true]);
+      await stopped;
+      await Promise.all([peer.closed(), idle.closed(), stranger.closed()]);
+      assert.deepEqual([peer.rest, idle.rest, ran], [[], [], []]);
+      assert.ok(
+        stranger.messages.every((message) => message.ok !== true),
+        'a stopping host opened a session',
+      );
+      const { sessions, pending_links, running, abandoned } = host.health();
+      assert.deepEqual([sessions, pending_links, running, abandoned], [0, 0, 0, 0]);
+      assert.equal(host.stop(), host.stop(), 'stopping twice is one stop');
+    });
+  }
+
+  test('and starts again: a call of ours fails as retryable and is not run a second time behind the caller’s back', async () => {
+    const ran: string[] = [];
+    const first = await contractHost('open', (name) => ran.push(name));
+    const before = await listenTcp({ port: 0 }, (link) => first.accept(link));
+    await using agent = await connect(before.address, { capabilities: ['tools'] });
+    const pending = agent.tools.call('wait', { ms: 60_000 });
+    await agent.tools.call('mark', { name: 'before' });
+    const outcome = pending.catch((error) => error);
+    await before.close();
+    await first.stop(50);
+    const second = await contractHost('open', (name) => ran.push(name));
+    const after = await listenTcp({ ...parseTcpAddress(before.address) }, (link) => second.accept(link));
+    closing.push(
+      () => second.stop(0),
+      () => after.close(),
+    );
+    const error = await outcome;
+    assert.deepEqual([error.code, error.retryable], ['interrupted', true]);
+    assert.equal(second.health().running, 0);
+    assert.deepEqual(ran, ['before']);
+  });
+});

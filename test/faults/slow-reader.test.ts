@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
+import { tool } from '../../src/capabilities/tools/tool.ts';
+import { createHost, type HostLimits } from '../../src/host/host.ts';
+import { memoryJournal } from '../../src/journal/memory.ts';
+import type { Link } from '../../src/transport/link.ts';
+import { PATIENCE_MS, type Peer } from '../support/peer.ts';
+import { type Message, rawAgent } from '../support/raw-agent.ts';
+import { doorOf } from '../support/sites.ts';
+import { echo } from '../support/tools.ts';
+
+const RESUME = 'handfast/resume';
+/** One event is about so long; with everything around it, less than twice that. */
+const EVENT_BYTES = 4 * 1024;
+/** Sockets of this machine take some megabytes before the host feels that nobody reads. */
+const EVENTS = 10_000;
+
+const closing: (() => unknown)[] = [];
+after(async () => {
+  for (const close of closing.reverse()) await close();
+});
+
+async function until(done: () => boolean, what: string): Promise<void> {
+  const late = performance.now() + PATIENCE_MS;
+  while (!done()) {
+    assert.ok(performance.now() < late, `waited too long until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** A host whose tool floods, and the links it accepted. */
+async function floodedHost(limits: Partial<HostLimits>) {
+  const progress = { emitted: 0, most: 0, failed: '' };
+  const links: Link[] = [];
+  const pad = 'x'.repeat(EVENT_BYTES);
+  const torrent = tool({
+    name: 'torrent',
+    description: 'Sends events as fast as they are taken',
+    async run(_args, context) {
+      for (let at = 0; at < EVENTS; at++) {
+        await context.emit('log', { at, pad });
+        progress.emitted = at + 1;
+        progress.most = Math.max(progress.most, links[0]?.buffered ?? 0);
+      }
+      return { sent: EVENTS };
+    },
+  });
+  const careless = tool({
+    name: 'careless',
+    description: 'Sends events without waiting for anybody',
+    run(_args, context) {
+      for (let at = 0; at < EVENTS; at++) {
+        void context.emit('log', { at, pad });
+        progress.most = Math.max(progress.most, links[0]?.buffered ?? 0);
+      }
+      return { sent: EVENTS };
+    },
+  });
+  const host = createHost({
+    plugins: [toolsPlugin({ tools: [torrent, careless, echo] })],
+    journal: memoryJournal({ retention: { maxEntries: 100_000, maxBytes: 256 * 1024 * 1024 } }),
+    limits: { maxMessageBytes: 1024 * 1024, ...limits },
+  });
+  await host.start();
+  closing.push(() => host.stop(0));
+  const watched = {
+    accept(link: Link): void {
+      links.push(link);
+      host.accept(link);
+    },
+  };
+  return { host, watched, progress, links };
+}
+
+/** Cursor of the last message that came whole. */
+const cursorOf = (peer: Peer): number => Math.max(0, ...peer.messages.map(({ cursor = 0 }) => cursor));
+
+/** Every message of the call in order, once: events 0 to the last, then the answer. */
+function assertWhole(messages: readonly Message[]): void {
+  const events = messages.filter(({ type }) => type === 'tool/event');
+  assert.deepEqual(
+    events.map(({ seq }) => seq),
+    Array.from({ length: EVENTS }, (_, at) => at),
+  );
+  assert.equal(messages.at(-1)?.type, 'tool/call/resp');
+}
+
+describe('F-30: a reader that stops', () => {
+  for (const transport of ['tcp', 'unix', 'http'] as const) {
+    test(`over ${transport}: the producer waits within bounds, others are served, and nothing is lost`, async () => {
+      const { host, watched, progress } = await floodedHost({});
+      const door = await doorOf(transport, watched);
+      closing.push(() => door.close());
+      const peer = await door.dial();
+      await peer.shake();
+      peer.send({ type: 'tool/call/req', id: 'f', tool_name: 'torrent', arguments: {}, streaming: true, timeout: 60 });
+      await peer.next();
+      peer.carrier.pause?.(true);
+
+      let seen = -1;
+      await until(() => {
+        const stands = progress.emitted === seen;
+        seen = progress.emitted;
+        return stands;
+      }, 'the producer stands still');
+      assert.ok(progress.emitted < EVENTS, 'the producer did not wait');
+      assert.ok(progress.most <= host.limits.outboxBytes, `${progress.most} bytes waited`);
+      for (const neighbour of [await door.dial(), await door.dial()]) {
+        await neighbour.shake();
+        neighbour.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { n: 1 } });
+        assert.equal((await neighbour.answer('c')).data.data.n, 1);
+        await neighbour.ping();
+      }
+
+      peer.carrier.pause?.(false);
+      await peer.until(
+        () => peer.messages.at(-1)?.req_id === 'f' && peer.messages.at(-1)?.type !== 'tool/event',
+        'the answer',
+      );
+      assertWhole(peer.messages.slice(1));
+      assert.ok(progress.most <= host.limits.outboxBytes);
+    });
+  }
+
+  test('for longer than its grace loses its link but not its session, and resumes where it was', async () => {
+    const { host, watched, progress, links } = await floodedHost({ outboxBytes: 128 * 1024, slowConsumerMs: 200 });
+    const door = await doorOf('tcp', watched);
+    closing.push(() => door.close());
+    const first = await door.dial();
+    const { session_id } = await first.shake({ extensions: { [RESUME]: {} } });
+    first.send({ type: 'tool/call/req', id: 'f', tool_name: 'torrent', arguments: {}, streaming: true, timeout: 60 });
+    await first.next();
+    first.carrier.pause?.(true);
+    const [session] = [...host.sessions];
+    await until(() => session?.state === 'detached', 'the link is dropped');
+    assert.equal(links.length, 1);
+    assert.ok(progress.most < 2 * 256 * 1024, `${progress.most} bytes waited`);
+    // Nobody has to be waited for now: the work goes on into the journal.
+    await until(() => progress.emitted === EVENTS, 'the work is done');
+    first.carrier.pause?.(false);
+    await first.closed();
+
+    const messages = first.messages.slice(1);
+    let resumed = await door.dial();
+    // It may be too slow once more while it catches up.
+    for (let round = 0; round < 20; round++) {
+      const answer = await resumed.shake({ extensions: { [RESUME]: { session_id, cursor: cursorOfAll(messages) } } });
+      assert.equal(answer.session_id, session_id);
+      await resumed.until(() => resumed.over || resumed.messages.at(-1)?.type === 'tool/call/resp', 'the rest');
+      messages.push(...resumed.messages.slice(1));
+      if (messages.at(-1)?.type === 'tool/call/resp') break;
+      resumed = await door.dial();
+    }
+    assertWhole(messages);
+    await resumed.ping();
+  });
+});
+
+const cursorOfAll = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ cursor = 0 }) => cursor));
+
+describe('F-30: a handler that does not wait', () => {
+  for (const transport of ['memory', 'tcp', 'http'] as const) {
+    test(`over ${transport}: fails with slow_consumer at the bound, and its session goes on`, async () => {
+      const { host, watched, progress } = await floodedHost({ outboxBytes: 1024 * 1024 });
+      const door = await doorOf(transport, watched);
+      closing.push(() => door.close());
+      const neighbour = rawAgent(host);
+      await neighbour.shake();
+      const peer = await door.dial();
+      await peer.shake();
+      peer.send({ type: 'tool/call/req', id: 'f', tool_name: 'careless', arguments: {}, streaming: true });
+      const answer = await peer.answer('f');
+      assert.deepEqual(
+        [answer.type, answer.code, answer.detail.reason, answer.retryable],
+        ['error', 'runtime_error', 'slow_consumer', true],
+      );
+      assert.ok(progress.most <= host.limits.outboxBytes + 2 * EVENT_BYTES, `${progress.most} bytes waited`);
+      const events = peer.messages.filter(({ type }) => type === 'tool/event');
+      assert.deepEqual(
+        events.map(({ seq }) => seq),
+        events.map((_, at) => at),
+        'what had been sent arrived, in order',
+      );
+      peer.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { n: 1 } });
+      assert.equal((await peer.answer('c')).data.data.n, 1);
+      neighbour.send({ type: 'ping', id: 'p' });
+      assert.equal((await neighbour.answer('p')).type, 'pong');
+      assert.equal(cursorOf(peer), 0);
+    });
+  }
+});
