@@ -8,6 +8,7 @@ import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
+import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
   EXTENSION_CANCEL,
   EXTENSION_JOURNAL,
@@ -16,7 +17,7 @@ import {
   journalFollow,
   ping,
 } from '../protocol/a2e.ts';
-import type { Method } from '../protocol/method.ts';
+import { answered, type Method } from '../protocol/method.ts';
 import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { A2EWriter, errorOf, isObject, withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -75,7 +76,10 @@ const connectionLimits: ConnectionLimits = {
 /** Codes a host ends a session with. */
 const farewells: ReadonlySet<string> = new Set(['superseded', 'session_expired', 'interrupted', 'slow_consumer']);
 
-/** Agrees to whatever comes: the answers of messages this library has no schema for. */
+const pingCall = answered(ping, replies.Pong);
+const journalFollowCall = answered(journalFollow, replies.JournalFollowResp);
+
+/** Agrees to whatever is sent: messages this library has no schema for. */
 const anyShape = Object.assign(() => true, { errors: null });
 
 export class AgentSession implements ConnectionOwner {
@@ -174,7 +178,7 @@ export class AgentSession implements ConnectionOwner {
   /** Checks that the host is there. */
   async ping(options: CallOptions = {}): Promise<{ roundTripMs: number; uptimeSeconds: number }> {
     const from = performance.now();
-    const pong = await this.calls.call(ping, {}, options);
+    const pong = await this.calls.call(pingCall, {}, options);
     return { roundTripMs: performance.now() - from, uptimeSeconds: pong.uptime_seconds ?? 0 };
   }
 
@@ -183,14 +187,16 @@ export class AgentSession implements ConnectionOwner {
    * client for. Envelope fields in `body` are replaced.
    */
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
-    if (!/^[\w/.-]+$/.test(type)) throw fail('usage', `${JSON.stringify(type.slice(0, 64))} is no message type`);
+    // The codec writes types as they are: all others are constants.
+    if (JSON.stringify(type).length !== type.length + 2 || type === '') {
+      throw fail('usage', `${JSON.stringify(type.slice(0, 64))} is no message type`);
+    }
     const method: Method = {
       request: type,
       reply: '',
       event: '',
       capability: '',
       checkRequest: anyShape,
-      checkReply: anyShape,
     };
     return this.calls.call(method, withoutEnvelope({ ...body }) as never, options, (reply) => reply as Message);
   }
@@ -213,7 +219,7 @@ export class AgentSession implements ConnectionOwner {
       follow: read.follow ?? false,
       limit: read.limit ?? 1000,
     };
-    return this.calls.call(journalFollow, body, { timeoutMs: 0, ...options }, ({ last }) => ({ last }));
+    return this.calls.call(journalFollowCall, body, { timeoutMs: 0, ...options }, ({ last }) => ({ last }));
   }
 
   /**

@@ -4,7 +4,9 @@
  *
  * @see docs/protocol/a2e.md#handshake
  */
-import { checkHandshakeResp, type HandshakeReason, type HandshakeResp } from '../protocol/a2e.ts';
+
+import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
+import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
 import { type A2EWriter, errorOf, isObject } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';

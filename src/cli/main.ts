@@ -36,7 +36,7 @@ function rememberCompiled(): void {
     process.getBuiltinModule('node:fs').mkdirSync(folder, { recursive: true, mode: 0o700 });
     enableCompileCache(folder);
     // A child is often killed instead of ended, and then nothing would be kept.
-    setTimeout(flushCompileCache, 2000).unref();
+    setTimeout(flushCompileCache, 250).unref();
   } catch {
     // A home that cannot be written to only costs time.
   }

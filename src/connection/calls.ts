@@ -194,7 +194,7 @@ export class Calls {
     const call = this.#pending.get(id);
     if (call === undefined) return false;
     const check = call.method.checkReply;
-    if (message.type === call.method.reply && !check(message)) {
+    if (check !== undefined && message.type === call.method.reply && !check(message)) {
       this.#settle(call, violation(call.method.reply, check.errors));
       return true;
     }

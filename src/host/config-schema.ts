@@ -138,7 +138,10 @@ const token = group('One principal: a name, its tokens and its rights.', {
 /** Options of the built-in plugins, by name. A plugin has its own defaults: what is left out here is left to it. */
 export const builtinPlugins: Readonly<Record<string, Field<unknown>>> = {
   tools: group('The built-in file, search, web and shell tools.', {
-    shell: flag('Offer the tool that runs programs, with the rights of the host and outside any sandbox.', {}),
+    shell: flag(
+      'False leaves out the tool that runs programs, with the rights of the host and outside any sandbox. Default true.',
+      {},
+    ),
     allow_private_addresses: flag('Let the web tool reach this machine and private networks.', {}),
     allow: listOf('Only these tools, for everybody.', toolPattern, {}),
     deny: listOf('Never these tools, for nobody.', toolPattern, {}),

@@ -152,7 +152,7 @@ export class WriteBehind {
     this.#soon = false;
     if (this.#roundLeft === 0) this.#roundLeft = this.#sessions.size;
     const started = this.#now();
-    const failure = this.#slice();
+    const failure = this.#slice(this.#roundLeft);
     this.spent(this.#now() - started);
     if (failure === undefined && this.#roundLeft > 0 && this.#sessions.size > 0) return this.#next();
     this.#roundLeft = 0;
@@ -162,8 +162,8 @@ export class WriteBehind {
     if (this.#sessions.size > 0) this.#wait(this.#pauseMs);
   };
 
-  /** Writes the sessions that have waited longest. */
-  #slice(): HandfastError | undefined {
+  /** Writes the sessions that have waited longest, as many as a slice may hold, `most` at most. */
+  #slice(most = Number.POSITIVE_INFINITY): HandfastError | undefined {
     // First, so that nothing durable is written without its sync, or before a deletion that came earlier.
     this.#writer.commit();
     const slice: SqliteSession[] = [];
@@ -173,7 +173,7 @@ export class WriteBehind {
       slice.push(session);
       entries += session.counted.entries;
       bytes += session.counted.bytes;
-      if (entries >= SLICE_ENTRIES || bytes >= SLICE_BYTES) break;
+      if (slice.length >= most || entries >= SLICE_ENTRIES || bytes >= SLICE_BYTES) break;
     }
     if (slice.length === 0) return undefined;
     this.#roundLeft = Math.max(0, this.#roundLeft - slice.length);

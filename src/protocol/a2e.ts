@@ -82,7 +82,6 @@ export function versionFits(stamp: unknown): boolean {
 }
 
 export const checkHandshakeReq = checks.HandshakeReq;
-export const checkHandshakeResp = checks.HandshakeResp;
 export const checkShutdown = checks.Shutdown;
 export const checkCancel = checks.Cancel;
 
@@ -93,7 +92,6 @@ export const ping = method<Ping, Pong>({
   event: 'invoke/event',
   capability: '',
   checkRequest: checks.Ping,
-  checkReply: checks.Pong,
 });
 
 /** Reads a session journal (extension handfast/journal). */
@@ -103,5 +101,4 @@ export const journalFollow = method<JournalFollowReq, JournalFollowResp>({
   event: 'journal/event',
   capability: '',
   checkRequest: checks.JournalFollowReq,
-  checkReply: checks.JournalFollowResp,
 });

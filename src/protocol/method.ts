@@ -21,7 +21,8 @@ export interface Method<Request extends object = object, Reply extends object = 
   /** Capability that must be granted; `''` for core messages. */
   readonly capability: string;
   readonly checkRequest: Check;
-  readonly checkReply: Check;
+  /** Checks the answer, for those who call it: see {@link answered}. A host does not load the checks of its own answers. */
+  readonly checkReply?: Check;
   /**
    * For list requests: joins the answers of several plugins, highest priority first. Without it, a request goes to the
    * first plugin that owns it.
@@ -43,4 +44,12 @@ export function method<Request extends object, Reply extends object>(
   value: Method<Request, Reply>,
 ): Method<Request, Reply> {
   return value;
+}
+
+/** The method as its callers have it: with the check of its answer. */
+export function answered<Request extends object, Reply extends object>(
+  value: Method<Request, Reply>,
+  checkReply: Check,
+): Method<Request, Reply> {
+  return { ...value, checkReply };
 }

@@ -4,11 +4,12 @@
  * Used by the links that write text (`stream.ts`, `websocket.ts`). One write for many messages is worth more than any
  * other measure on the sending side; how many make one write is a measured choice, told at {@link EARLY_CHARS}.
  */
+
 /** What an outbox writes to. */
 export interface OutboxTarget {
   /**
-   * Takes one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not throw. Each write must be followed
-   * by one call of {@link Outbox.written}, now or later.
+   * Takes one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not
+   * throw. When `pending` is above zero afterwards, {@link Outbox.written} must be called once it has fallen.
    */
   write(pack: string): void;
   /** Bytes it took and has not yet passed to the operating system. Zero right after a write the system took at once. */
@@ -67,10 +68,9 @@ export class Outbox {
     }
   }
 
-  /** The target has finished a write, well or not. */
+  /** The target has got rid of what it was behind with, well or not. */
   readonly written = (): void => {
     if (!this.#closed) this.#flush();
-    this.#release();
   };
 
   /** Resolves when `buffered` is at or below the mark, or the outbox is closed. */
@@ -117,6 +117,7 @@ export class Outbox {
 
   #flush(): void {
     while (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#take());
+    if (this.#waiters !== undefined) this.#release();
   }
 
   get #waiting(): boolean {
@@ -136,8 +137,7 @@ export class Outbox {
   }
 
   #release(): void {
-    const waiters = this.#waiters;
-    if (waiters === undefined) return;
+    const waiters = this.#waiters ?? [];
     const buffered = this.#closed ? 0 : this.buffered;
     this.#waiters = waiters.filter((waiter) => waiter.lowWaterBytes < buffered);
     if (this.#waiters.length === 0) this.#waiters = undefined;

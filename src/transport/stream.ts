@@ -76,7 +76,10 @@ class StreamTarget implements OutboxTarget {
 
   write(pack: string): void {
     // The line break first: appended later, it would make a second copy of a long message.
-    this.#writable.write(toAscii(`${pack}\n`), 'latin1', this.outbox.written);
+    this.#writable.write(toAscii(`${pack}\n`), 'latin1');
+    // Mostly the system takes everything at once. A callback would then cost a turn through the tick queue for nothing (a
+    // tenth of the CPU of a small message), so it is asked for when there is something to wait for, by an empty write.
+    if (this.#writable.writableLength > 0) this.#writable.write('', 'latin1', this.outbox.written);
   }
 
   get pending(): number {
@@ -108,6 +111,8 @@ export class StreamLink implements Link, LineSink {
   #opened = false;
   #inputEnded = false;
   #outputBroken = false;
+  /** Everything was written, in order, before the end of the output. */
+  #outputFinished = false;
   /** Streams that have not emitted `close`. */
   #streamsOpen: number;
   #closing: Closing | undefined;
@@ -130,12 +135,12 @@ export class StreamLink implements Link, LineSink {
     };
     this.#readable.on('error', onError);
     this.#readable.on('end', () => this.#inputEnd());
-    this.#readable.on('close', () => this.#inputGone());
+    this.#readable.once('close', () => this.#inputGone());
     this.#streamsOpen = 1;
     if ((this.#writable as object) === this.#readable) return;
     this.#streamsOpen = 2;
     this.#writable.on('error', onError);
-    this.#writable.on('close', () => this.#outputGone());
+    this.#writable.once('close', () => this.#outputGone());
   }
 
   open(receiver: Receiver): void {
@@ -187,8 +192,12 @@ export class StreamLink implements Link, LineSink {
       this.#drop('expired');
     }, graceMs);
     this.#outbox?.flushAll();
-    this.#writable.end(() => {
-      if (this.#options.closesAlone) this.#readable.destroy();
+    this.#writable.end((error?: Error | null) => {
+      this.#outputFinished = !error;
+      if (!this.#options.closesAlone) return;
+      this.#readable.destroy();
+      // Node's own stdout stays open after its end unless it is told.
+      this.#writable.destroy();
     });
     // The rest of the input is read to its end, unheard: only so the peer's end is seen.
     this.#readable.resume();
@@ -234,14 +243,15 @@ export class StreamLink implements Link, LineSink {
     else if (!this.#inputEnded && this.#closing === undefined) this.#drop('dropped');
   }
 
-  /** The peer reads no more. What it has written may still be on its way, so the input gets its time to end. */
+  /** The peer reads no more. What it has written may still be on its way, so its input gets some time to end. */
   #outputGone(): void {
     this.#outputBroken = true;
     this.#outbox?.close();
     if (--this.#streamsOpen === 0) this.#finish();
     else if (this.#closing === undefined && !this.#gone) {
       this.#problem ??= 'the peer reads no more';
-      this.#timer ??= setTimeout(() => this.#drop('expired'), DEFAULT_GRACE_MS);
+      if (this.#options.closesAlone) this.#drop('dropped');
+      else this.#timer ??= setTimeout(() => this.#drop('expired'), DEFAULT_GRACE_MS);
     }
   }
 
@@ -263,8 +273,8 @@ export class StreamLink implements Link, LineSink {
     this.#gone = true;
     clearTimeout(this.#timer);
     this.#outbox?.close();
-    const asked = this.#closing !== undefined && this.#writable.writableFinished;
-    const clean = asked && this.#problem === undefined && (this.#inputEnded || this.#options.closesAlone === true);
+    const clean =
+      this.#outputFinished && this.#problem === undefined && (this.#inputEnded || this.#options.closesAlone === true);
     const reason = this.#problem ?? this.#closing?.reason ?? 'the link was lost';
     const { settle } = this.#options;
     if (settle === undefined) return this.#report({ clean, reason });

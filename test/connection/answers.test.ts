@@ -179,15 +179,12 @@ describe('what is sent fits the limit of messages as it is on the wire', () => {
         return { done: true };
       },
     });
-    for (const transport of ['tcp', 'memory'] as const) {
-      const { door } = await open([careless], {}, transport);
-      const peer = await door.dial();
-      await peer.shake();
-      peer.send(call('c', 'careless', { streaming: true }));
-      if (transport === 'tcp') assert.equal((await peer.answer('c')).data.data.done, true);
-      await peer.ping();
-      await stillServes(peer);
-    }
+    const { door } = await open([careless]);
+    const peer = await door.dial();
+    await peer.shake();
+    peer.send(call('c', 'careless', { streaming: true }));
+    assert.equal((await peer.answer('c')).data.data.done, true);
+    await stillServes(peer);
   });
 });
 

@@ -21,6 +21,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { type Damage, sqliteJournal } from '../../src/journal/sqlite.ts';
+import { random } from './fixtures/random.ts';
 import { recognisable, recognisableRange } from './fixtures/recognisable.ts';
 import { acknowledged, startWriter } from './fixtures/writer.ts';
 
@@ -43,17 +44,6 @@ before(() => {
   directory = mkdtempSync(join(tmpdir(), 'handfast-sqlite-'));
 });
 after(() => rmSync(directory, { recursive: true }));
-
-/** A small generator with a seed, so that a failing run can be run again (mulberry32). */
-function random(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
-  };
-}
 
 describe('sqlite journal: the file', TIMEOUT, () => {
   it('makes its files 0600 and the directories it creates 0700, and leaves others as they are', async () => {

@@ -40,7 +40,6 @@ const buggy = definePlugin({
         event: 'invoke/event',
         capability: 'test',
         checkRequest: anything,
-        checkReply: anything,
       }),
       () => {
         throw new Error(SECRET_FAILURE);

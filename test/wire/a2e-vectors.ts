@@ -9,7 +9,9 @@ import { Transform } from 'node:stream';
 import type { TestContext } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import * as toolChecks from '../../src/capabilities/tools/tools.generated.ts';
+import * as toolReplyChecks from '../../src/capabilities/tools/tools.replies.generated.ts';
 import * as coreChecks from '../../src/protocol/a2e.generated.ts';
+import * as coreReplyChecks from '../../src/protocol/a2e.replies.generated.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { StreamLink } from '../../src/transport/stream.ts';
 import { toAscii } from '../../src/wire/ascii.ts';
@@ -43,8 +45,8 @@ export const vectors: readonly Vector[] = Object.keys(manifest.files).flatMap((f
 /** The published schema and the validator of each message type that has them. */
 export const schemas = new Map<string, { readonly schema: (message: unknown) => boolean; readonly check: Check }>();
 for (const [file, checks] of [
-  ['schema/a2e.json', coreChecks],
-  ['schema/tools.json', toolChecks],
+  ['schema/a2e.json', { ...coreChecks, ...coreReplyChecks }],
+  ['schema/tools.json', { ...toolChecks, ...toolReplyChecks }],
 ] as const) {
   const published = JSON.parse(readFileSync(join(root, file), 'utf8')) as {
     $defs: Record<string, { properties: { type?: { const?: string } } }>;

@@ -3,8 +3,13 @@
  */
 import type { Call, CallOptions } from '../../connection/call.ts';
 import type { Calls } from '../../connection/calls.ts';
+import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { type ToolCallResp, type ToolDescription, type ToolResult, toolCall, toolList } from './messages.ts';
+import * as replies from './tools.replies.generated.ts';
+
+const callTool = answered(toolCall, replies.ToolCallResp);
+const listTools = answered(toolList, replies.ToolListResp);
 
 export interface ToolFilterOptions {
   /** Only tools of this kind. */
@@ -60,7 +65,7 @@ export class ToolsClient {
     const { calls } = this.#agent;
     const timeoutMs = options.timeoutMs ?? calls.limits.timeoutMs;
     return calls.call(
-      toolCall,
+      callTool,
       {
         session_id: this.#agent.sessionId,
         tool_name: name,
@@ -83,7 +88,7 @@ export class ToolsClient {
       query,
       include_deferred: filter.includeDeferred ?? false,
     };
-    return this.#agent.calls.call(toolList, body, options, (reply) => reply.tools ?? []);
+    return this.#agent.calls.call(listTools, body, options, (reply) => reply.tools ?? []);
   }
 }
 

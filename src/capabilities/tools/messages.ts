@@ -16,7 +16,6 @@ export const toolList = method<ToolListReq, ToolListResp>({
   event: 'tool/event',
   capability: 'tools',
   checkRequest: checks.ToolListReq,
-  checkReply: checks.ToolListResp,
   // The plugin that comes first keeps a name: a call would reach it, so a list must show its description.
   merge(replies) {
     const seen = new Set<string>();
@@ -31,7 +30,6 @@ export const toolCall = method<ToolCallReq, ToolCallResp>({
   event: 'tool/event',
   capability: 'tools',
   checkRequest: checks.ToolCallReq,
-  checkReply: checks.ToolCallResp,
   // 0 asks for no limit of the caller's own; the host's default applies either way.
   limitMs: ({ timeout }) => (timeout === undefined ? 30_000 : timeout === 0 ? undefined : timeout * 1000),
   streaming: ({ streaming }) => streaming === true,

@@ -1,5 +1,5 @@
 /**
- * The tools a host brings along, good enough to be an agent's hands: files, search, the web and, on request, a shell.
+ * The tools a host brings along, good enough to be an agent's hands: files, search, the web and a shell.
  *
  * `host/` and `cli/` take the list from {@link builtinTools}; authors of own hosts may pick single tools by name.
  */
@@ -13,7 +13,7 @@ export { editFile, glob, grep, httpGet, listDir, readFile, shell, writeFile };
 export interface BuiltinToolsOptions {
   /** Lets `http_get` reach loopback, private and other special addresses. Default false. */
   readonly allowPrivateAddresses?: boolean;
-  /** Adds `shell`, which runs programs with the rights of the host's user, outside any sandbox. Default false. */
+  /** False leaves out `shell`, which runs programs with the rights of the host's user, outside any sandbox. */
   readonly shell?: boolean;
 }
 
@@ -21,10 +21,10 @@ export interface BuiltinToolsOptions {
  * All built-in tools of a host.
  *
  * @example
- * const tools = builtinTools({ shell: true });
+ * const tools = builtinTools({ shell: false });
  */
 export function builtinTools(options: BuiltinToolsOptions = {}): AnyTool[] {
-  const { allowPrivateAddresses = false, shell: withShell = false } = options;
+  const { allowPrivateAddresses = false, shell: withShell = true } = options;
   const web = httpGet(allowPrivateAddresses ? { addressAllowed: () => true } : {});
   return [readFile, writeFile, editFile, listDir, glob, grep, web, ...(withShell ? [shell()] : [])];
 }

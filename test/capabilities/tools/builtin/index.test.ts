@@ -11,11 +11,11 @@ import { call, makeWorkspace, testCall } from './support.ts';
 
 const entry = new URL('../../../../src/capabilities/tools/builtin/index.ts', import.meta.url);
 
-test('the shell is offered only on request', () => {
+test('the shell can be left out', () => {
   const names = (options = {}) => builtinTools(options).map(({ name }) => name);
   const files = ['read_file', 'write_file', 'edit_file', 'list_dir', 'glob', 'grep', 'http_get'];
-  assert.deepEqual(names(), files);
-  assert.deepEqual(names({ shell: true }), [...files, 'shell']);
+  assert.deepEqual(names(), [...files, 'shell']);
+  assert.deepEqual(names({ shell: false }), files);
 });
 
 test('every tool describes itself, its arguments and its risks', async () => {
