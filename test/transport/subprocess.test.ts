@@ -1,7 +1,7 @@
 /** What is special about links to child processes: starting, stopping, last words, and command lines. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { realpathSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -14,19 +14,26 @@ function node(script: string, options: Partial<SpawnLinkOptions> = {}) {
   return spawnLink({ command: process.execPath, args: ['-e', script], ...options });
 }
 
-/** Resolves when no process with this id is left. */
+/** True while a process with this id runs. One that has ended but was not fetched by its parent does not. */
+function runs(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' && process.platform !== 'linux';
+  }
+}
+
+/** Resolves when a process has ended. */
 async function gone(pid: number): Promise<void> {
-  const check = async (): Promise<void> => {
-    for (;;) {
-      try {
-        process.kill(pid, 0);
-      } catch {
-        return;
-      }
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  };
-  await within(check(), `process ${pid} to be gone`);
+  const ended = new Promise<void>((resolve) => {
+    const look = setInterval(() => {
+      if (runs(pid)) return;
+      clearInterval(look);
+      resolve();
+    }, 5);
+  });
+  await within(ended, `process ${pid} to be gone`);
 }
 
 const SAYS_HELLO = 'process.stdout.write(JSON.stringify({ pid: process.pid }) + "\\n");';
@@ -79,7 +86,9 @@ describe('a link to a child process', () => {
   });
 
   test('output that comes right before the exit is not lost', async () => {
-    const link = await node('process.stdout.write(`${JSON.stringify({ pad: "x".repeat(200000) })}\\n{"last":true}`)');
+    const script =
+      'process.stdout.write(JSON.stringify({ pad: "x".repeat(200000) }) + "\\n" + JSON.stringify({ last: true }))';
+    const link = await node(script);
     const recorder = Recorder.on(link);
     const cause = await recorder.end();
     assert.deepEqual(recorder.messages.at(-1), { last: true });
