@@ -13,7 +13,7 @@ import { bounded, collectGarbage, ownUsage, ServerControl, type Usage } from './
  */
 export function processFlags(contender: string): readonly string[] {
   const flags = ['--expose-gc', '--no-warnings'];
-  return contender.startsWith('handfast') ? ['-C', 'source', ...flags] : flags;
+  return contender.startsWith('handfast') ? ['-C', 'handfast-source', ...flags] : flags;
 }
 
 const SERVER_PROCESS = fileURLToPath(new URL('./server-process.ts', import.meta.url));

@@ -2,7 +2,7 @@
  * The loop of an agent, with plain rules in the place of a model: look, read what was found, count, answer.
  *
  * The task: which files of this repository's kernel throw errors of the table, and which names do they use most? Run it
- * with `node -C source examples/agent-loop.ts`.
+ * with `node -C handfast-source examples/agent-loop.ts`.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';

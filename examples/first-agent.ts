@@ -1,7 +1,7 @@
 /**
  * A first agent: starts a host as its child, calls two of its tools at once, is refused once, and gives a call up.
  *
- * Run it with `node -C source examples/first-agent.ts`.
+ * Run it with `node -C handfast-source examples/first-agent.ts`.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';

@@ -2,7 +2,7 @@
  * A lost link in the middle of a streaming call: the agent comes back by itself, and sees every event exactly once.
  *
  * Between agent and host stands a proxy whose connections can be cut, as networks do. Run it with
- * `node -C source examples/resume.ts`.
+ * `node -C handfast-source examples/resume.ts`.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

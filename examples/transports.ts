@@ -1,7 +1,7 @@
 /**
  * The same call over every transport: what differs is the address.
  *
- * Run it with `node -C source examples/transports.ts`.
+ * Run it with `node -C handfast-source examples/transports.ts`.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';

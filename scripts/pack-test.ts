@@ -16,7 +16,7 @@ interface Manifest {
   readonly version: string;
   readonly engines: { readonly node: string };
   readonly exports: Readonly<
-    Record<string, { readonly source: string; readonly types: string; readonly default: string }>
+    Record<string, { readonly 'handfast-source': string; readonly types: string; readonly default: string }>
   >;
   readonly scripts?: Readonly<Record<string, string>>;
 }

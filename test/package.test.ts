@@ -13,14 +13,14 @@ interface Manifest {
   readonly scripts: Readonly<Record<string, string>>;
   readonly engines: { readonly node: string };
   readonly exports: Readonly<
-    Record<string, { readonly source: string; readonly types: string; readonly default: string }>
+    Record<string, { readonly 'handfast-source': string; readonly types: string; readonly default: string }>
   >;
 }
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
 
 test('every subpath of the package is a source file, and its built files mirror it', () => {
-  for (const [subpath, { source, types, default: built }] of Object.entries(manifest.exports)) {
+  for (const [subpath, { 'handfast-source': source, types, default: built }] of Object.entries(manifest.exports)) {
     assert.ok(existsSync(join(root, source)), `${subpath}: ${source} does not exist`);
     const name = source.replace(/^\.\/src\//, '').replace(/\.ts$/, '');
     assert.deepEqual([types, built], [`./dist/${name}.d.ts`, `./dist/${name}.js`]);
@@ -34,10 +34,10 @@ test('every subpath can be imported by the name of the package and exports somet
   }
 });
 
-test('conditions are tried in the order source, types, default', () => {
+test('conditions are tried in the order handfast-source, types, default', () => {
   // Type checkers and Node take the first that fits, so a `default` before the others would hide them.
   for (const conditions of Object.values(manifest.exports)) {
-    assert.deepEqual(Object.keys(conditions), ['source', 'types', 'default']);
+    assert.deepEqual(Object.keys(conditions), ['handfast-source', 'types', 'default']);
   }
 });
 

@@ -143,7 +143,7 @@ function sessionOf(agent: Agent<'tools'>, byCallback: boolean, stop: () => Promi
 function startArguments(): readonly string[] {
   const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
   if (existsSync(built)) return [built, 'stdio'];
-  return ['-C', 'source', fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url)), 'stdio'];
+  return ['-C', 'handfast-source', fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url)), 'stdio'];
 }
 
 function variant(name: string, options: { extras?: Extras; byCallback?: boolean } = {}): Contender {

@@ -113,7 +113,7 @@ export class User {
   /** Starts a command. */
   start(words: readonly string[], { env = {}, node = [] }: Omit<RunOptions, 'input'> = {}): Command {
     const { HANDFAST_TOKEN: _token, NODE_OPTIONS: _options, ...inherited } = process.env;
-    const child = spawn(process.execPath, [...node, '-C', 'source', main, ...words], {
+    const child = spawn(process.execPath, [...node, '-C', 'handfast-source', main, ...words], {
       cwd: this.cwd,
       env: { ...inherited, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env },
     });

@@ -51,7 +51,7 @@ test('it answers what it was asked, then ends with its input: exit code 0, nothi
 
 test('another command can be its parent', async () => {
   const main = new URL('../../src/cli/main.ts', import.meta.url).pathname;
-  const address = `stdio:${process.execPath} -C source ${main} stdio`;
+  const address = `stdio:${process.execPath} -C handfast-source ${main} stdio`;
   assert.equal((await user.json(['ping', '--connect', address])).address, address);
 });
 

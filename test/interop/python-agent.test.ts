@@ -306,7 +306,12 @@ describe('the Python SDK’s agent with `handfast stdio`', { skip }, () => {
     mkdirSync(workspace);
     writeFileSync(join(workspace, 'note.txt'), TEXT);
     writeFileSync(join(folder, 'secret.txt'), 'secret');
-    const run = await scenario('files', ['stdio', process.execPath, '-C', 'source', COMMAND, 'stdio'], '', workspace);
+    const run = await scenario(
+      'files',
+      ['stdio', process.execPath, '-C', 'handfast-source', COMMAND, 'stdio'],
+      '',
+      workspace,
+    );
     assert.ok(run.value('list').includes('read_file'));
     assert.equal(run.value('read').data.content, TEXT);
     assert.equal(run.failure('outside').code, 'tool_denied');

@@ -417,10 +417,10 @@ class PlainList {
   /** What retention leaves: the longest end of the list that is within it. */
   #kept(): JournalEntry[] {
     const kept = [...this.#entries];
-    const sizeOf = (entry: JournalEntry | undefined) => (entry?.body as string).length;
+    const sizeOf = ({ body }: JournalEntry) => (body as string).length;
     let bytes = kept.reduce((sum, entry) => sum + sizeOf(entry), 0);
     while (kept.length > this.#retention.maxEntries || bytes > this.#retention.maxBytes) {
-      bytes -= sizeOf(kept.shift());
+      bytes -= sizeOf(kept.shift() as JournalEntry);
     }
     return kept;
   }
