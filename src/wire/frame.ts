@@ -167,13 +167,9 @@ export class LineReader {
 
   /** One line of a run: only a limit below the length of a run can be passed here. */
   #shortLine(run: string, from: number, to: number): void {
-    if (this.#maxBytes < RUN_BYTES && this.#passesLimit(run, from, to)) this.#tooLarge();
-    else this.#deliver(run, from, to);
-  }
-
-  #passesLimit(run: string, from: number, to: number): boolean {
     const end = to > from && run.charCodeAt(to - 1) === RETURN ? to - 1 : to;
-    return Buffer.byteLength(run.slice(from, end)) > this.#maxBytes;
+    if (this.#maxBytes < RUN_BYTES && Buffer.byteLength(run.slice(from, end)) > this.#maxBytes) this.#tooLarge();
+    else this.#deliver(run, from, end);
   }
 
   /** One line as bytes: the limit is checked before it is decoded. */
@@ -191,13 +187,12 @@ export class LineReader {
     } else this.#deliver(text, 0, text.length);
   }
 
-  /** Hands over the line `text[from, to)`, unless it is blank. */
+  /** Hands over the line `text[from, to)`, its line break already cut off, unless it is blank. */
   #deliver(text: string, from: number, to: number): void {
     if (this.#fresh) {
       this.#fresh = false;
       if (text.charCodeAt(from) === BYTE_ORDER_MARK) from++;
     }
-    if (to > from && text.charCodeAt(to - 1) === RETURN) to--;
     if (text.charCodeAt(from) === OPEN_BRACE || !isBlank(text, from, to)) this.#sink.line(text.slice(from, to));
   }
 

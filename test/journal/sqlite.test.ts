@@ -356,6 +356,42 @@ describe('sqlite journal: damage', TIMEOUT, () => {
     await journal.close();
   });
 
+  for (const [what, where] of [
+    ['in the middle', 'last = 12'],
+    ['at the end', 'last = 40'],
+    ['at the beginning', 'last = 1'],
+  ] as const) {
+    it(`finds that an entry is missing ${what} of a session`, async () => {
+      const file = freshFile();
+      const whole = await sqliteJournal({ file });
+      for (let cursor = 1; cursor <= 40; cursor += 1) await whole.append('b', [recognisable(cursor)]);
+      await whole.close();
+      const db = new DatabaseSync(file);
+      db.exec(`DELETE FROM blocks WHERE session = 'b' AND ${where}`);
+      db.close();
+      const journal = await sqliteJournal({ file });
+      await assert.rejects(journal.read('b', 0), failsWith('journal_corrupt', /missing/));
+      await journal.close();
+    });
+  }
+
+  it('keeps its log short, however much is written', async () => {
+    const file = freshFile();
+    const journal = await sqliteJournal({ file });
+    const body = 'x'.repeat(50_000);
+    for (let cursor = 1; cursor <= 400; cursor += 1) {
+      const written = journal.append(
+        's',
+        [{ ...recognisable(cursor), body }],
+        cursor % 4 === 0 ? 'durable' : 'volatile',
+      );
+      await written;
+    }
+    const { size } = statSync(`${file}-wal`);
+    assert.ok(size < 4 * 1024 * 1024, `${size} bytes after twenty million`);
+    await journal.close();
+  });
+
   it('finds a session whose counters were changed, before it appends to it', async () => {
     const file = damagedCopy(() => {});
     const db = new DatabaseSync(file);

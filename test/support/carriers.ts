@@ -34,8 +34,8 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
     return {
       write: (bytes) => void socket.write(bytes),
       end: () => void socket.end(),
-      // An ordinary end would look like one side that is done; only TCP can say otherwise.
-      cut: () => void ('path' in options ? socket.destroy() : socket.resetAndDestroy()),
+      // An ordinary end would look like one side that is done; only TCP can say otherwise, and not in the same turn with it.
+      cut: () => void ('path' in options || socket.writableEnded ? socket.destroy() : socket.resetAndDestroy()),
       pause: (paused) => void (paused ? socket.pause() : socket.resume()),
     };
   });

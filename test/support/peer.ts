@@ -42,6 +42,9 @@ export class Peer implements Sink {
   received = 0;
   over = false;
   readonly carrier: Carrier;
+  /** True once {@link stopAfter} has been reached. */
+  stopped = false;
+  #limit = Number.POSITIVE_INFINITY;
   #partial = '';
   #next = 0;
   #wake: (() => void)[] = [];
@@ -70,6 +73,11 @@ export class Peer implements Sink {
 
   cut(): void {
     this.carrier.cut();
+  }
+
+  /** Hears nothing behind the first so many bytes of the host: they were lost on the way. */
+  stopAfter(bytes: number): void {
+    this.#limit = bytes;
   }
 
   // What came.
@@ -136,15 +144,19 @@ export class Peer implements Sink {
   // Sink.
 
   bytes(chunk: Buffer | string): void {
-    this.received += chunk.length;
-    const text = this.#partial + (typeof chunk === 'string' ? chunk : chunk.toString('latin1'));
+    if (this.stopped) return;
+    const whole = typeof chunk === 'string' ? chunk : chunk.toString('latin1');
+    const heard = whole.slice(0, this.#limit - this.received);
+    this.received += heard.length;
+    this.stopped = this.received >= this.#limit;
+    const text = this.#partial + heard;
     const lines = text.split('\n');
     this.#partial = lines.pop() as string;
     for (const line of lines) {
       this.lines.push(line);
       this.messages.push(JSON.parse(line));
     }
-    if (lines.length > 0) this.#stir();
+    if (lines.length > 0 || this.stopped) this.#stir();
   }
 
   gone(): void {

@@ -4,6 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -84,6 +85,7 @@ export class Site {
   readonly #ran: string[] = [];
   readonly #children = new Set<ChildProcess>();
   readonly #ready: ChildProcess[] = [];
+  #cache: string | undefined;
   readonly #peers: Peer[] = [];
 
   constructor(name: TransportName) {
@@ -133,7 +135,10 @@ export class Site {
 
   async stop(): Promise<void> {
     for (const peer of this.#peers) peer.cut();
+    const exits = [...this.#children].map((child) => once(child, 'exit'));
     for (const child of this.#children) child.kill('SIGKILL');
+    await Promise.all(exits);
+    if (this.#cache !== undefined) rmSync(this.#cache, { recursive: true, force: true });
     await Promise.all([...this.#hosts.values()].map((host) => host.stop(0)));
     await Promise.all([...this.#doors.values()].map(async (door) => (await door).close()));
   }
@@ -162,7 +167,12 @@ export class Site {
 
   #spawn(kind: HostKind): ChildProcess {
     const script = fileURLToPath(new URL('./stdio-host.ts', import.meta.url));
-    const child = spawn(process.execPath, [script, kind], { stdio: ['pipe', 'pipe', 'inherit', 'ipc'] });
+    // Most of a child's start is compiling; the first one does it for all.
+    this.#cache ??= mkdtempSync(join(tmpdir(), 'handfast-cache-'));
+    const child = spawn(process.execPath, [script, kind], {
+      stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
+      env: { ...process.env, NODE_COMPILE_CACHE: this.#cache },
+    });
     child.on('message', (name) => this.#ran.push(String(name)));
     this.#children.add(child);
     void once(child, 'exit').then(() => this.#children.delete(child));

@@ -210,6 +210,8 @@ describe('Unix links', () => {
     writeFileSync(path, 'precious');
     await assert.rejects(listenUnix({ path }, noLink), { code: 'runtime_error' });
     assert.equal(statSync(path).size, 8);
+    // Nor does it make a folder.
+    await assert.rejects(listenUnix({ path: join(path, 'socket') }, noLink), { code: 'runtime_error' });
   });
 
   test('a path that is too long says so', async () => {

@@ -62,7 +62,9 @@ const line = fc.oneof(
   fc
     .uint8Array({ maxLength: 40 })
     .map((bytes) => Buffer.from(bytes).map((byte) => (byte === 10 ? 32 : byte)) as Buffer),
-  fc.constantFrom('', ' \t', '\r', '\ufeff', '{}', '[1]', '\ufffd{}', 'x\ry').map((text) => Buffer.from(text)),
+  fc
+    .constantFrom('', ' \t', '\r', 'x\r', '{}\r\r', '\ufeff', '{}', '[1]', '\ufffd{}', 'x\ry')
+    .map((text) => Buffer.from(text)),
   fc.integer({ min: 900, max: 9000 }).map((length) => Buffer.alloc(length, 'é漢 x')),
 );
 
@@ -117,6 +119,9 @@ describe('the line cutter', () => {
 
   test('a carriage return inside a line stays, one before the newline goes', () => {
     assert.deepEqual(read([Buffer.from('{"a"\r:1}\r\n{"b":2}\r')]), ['{"a"\r:1}', '{"b":2}']);
+    // One only, and the same whether the line comes alone or with others.
+    assert.deepEqual(read([Buffer.from('x\r\r\n')]), ['x\r']);
+    assert.deepEqual(read([Buffer.from('x\r\r\ny\r\r\nz\n')]), ['x\r', 'y\r', 'z']);
   });
 
   test('U+2028, U+2029, U+0085 and a real U+FFFD are text like any other', () => {
