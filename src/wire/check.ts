@@ -22,10 +22,16 @@ export interface Check {
 /** Issues told to a peer at most; a hostile message must not make a long answer. */
 const MOST_ISSUES = 8;
 
+/** Longest path told to a peer, in characters; the names in it may be the peer's own. */
+const MOST_PATH = 80;
+
+/** A path as it may be told: cut where it is long. */
+export const shortPath = (path: string): string => (path.length > MOST_PATH ? `${path.slice(0, MOST_PATH)}…` : path);
+
 /** JSON Pointer of an issue, naming the missing field where one is missing. */
 export function issuePath(issue: Issue): string {
   const missing = issue.params.missingProperty ?? issue.params.additionalProperty;
-  return typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath;
+  return shortPath(typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath);
 }
 
 /** One line about an issue, without the offending value: `must be string`. */

@@ -37,6 +37,7 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
       // An ordinary end would look like one side that is done; only TCP can say otherwise, and not in the same turn with it.
       cut: () => void ('path' in options || socket.writableEnded ? socket.destroy() : socket.resetAndDestroy()),
       pause: (paused) => void (paused ? socket.pause() : socket.resume()),
+      pending: () => socket.writableLength,
     };
   });
 }

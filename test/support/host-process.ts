@@ -38,8 +38,13 @@ const work = tool({
   },
 });
 
+/** A host of ordinary size has some dozens of tools. */
+const others = Array.from({ length: 40 }, (_, at) =>
+  tool({ name: `other_${at}`, description: 'One of many tools that are there to be listed', run: () => at }),
+);
+
 const host = createHost({
-  plugins: [toolsPlugin({ tools: [echo, work] })],
+  plugins: [toolsPlugin({ tools: [echo, work, ...others] })],
   journal: memoryJournal(),
   forgetClosed: true,
   limits: JSON.parse(process.argv[2] ?? '{}'),

@@ -20,6 +20,8 @@ export interface Carrier {
   cut(): void;
   /** Stops (true) or goes on (false) reading. Absent where a test has no use for it. */
   pause?(paused: boolean): void;
+  /** Bytes written and not yet taken by the system. Absent where a test has no use for it. */
+  pending?(): number;
 }
 
 /** What a carrier tells its peer. */

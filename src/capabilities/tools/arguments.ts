@@ -5,7 +5,7 @@
  * Ajv takes tens of milliseconds to load, so a host that has not been called yet does not load it.
  */
 import type { Ajv2020 } from 'ajv/dist/2020.js';
-import { type Check, violation } from '../../wire/check.ts';
+import { type Check, shortPath, violation } from '../../wire/check.ts';
 import { fail } from '../../wire/errors.ts';
 import type { JsonSchema, StandardResult, StandardSchema } from './tool.ts';
 
@@ -28,6 +28,8 @@ export class Checkers {
     this.#ajv ??= new (await import('ajv/dist/2020.js')).Ajv2020({
       useDefaults: true,
       strict: false,
+      // JSON has no infinity, but 1e400 reads as one.
+      strictNumbers: true,
       // Formats are annotations in JSON Schema 2020-12; without a library of them, checking would mean failing.
       validateFormats: false,
     });
@@ -58,7 +60,7 @@ function standard(result: StandardResult<unknown> | Promise<StandardResult<unkno
   if ('then' in result) return result.then((settled) => standard(settled, what));
   if (result.issues === undefined) return result.value;
   const errors = result.issues.slice(0, 8).map(({ message, path = [] }) => ({
-    path: path.map((step) => `/${String(typeof step === 'object' ? step.key : step)}`).join(''),
+    path: shortPath(path.map((step) => `/${String(typeof step === 'object' ? step.key : step)}`).join('')),
     message,
   }));
   const first = errors[0] ?? { path: '', message: 'does not fit its schema' };

@@ -59,23 +59,29 @@ function typeOf(schema: JsonSchema): string {
   return Array.isArray(schema.enum) && typeof schema.enum[0] !== 'string' ? typeof schema.enum[0] : 'string';
 }
 
+/** Words of a query that are looked at, and how much of it: a search costs each word for each tool. */
+const MOST_WORDS = 32;
+const MOST_QUERY = 1000;
+
 /**
  * How well a tool fits a search; 0 = not at all. The whole query somewhere in name, description or a tag fits, and so do
  * its words when each is found somewhere; the name counts most.
  */
 export function score(tool: ToolDescription, query: string): number {
-  const wanted = query.toLowerCase().trim();
-  const words = wanted.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
+  const wanted = query.slice(0, MOST_QUERY).toLowerCase().trim();
+  const words = wordsOf(wanted).slice(0, MOST_WORDS);
   const name = tool.name.toLowerCase();
   const description = tool.description.toLowerCase();
   const tags = (tool.tags ?? []).map((tag) => tag.toLowerCase());
+  const nameWords = wordsOf(name);
+  const descriptionWords = wordsOf(description);
   let total = name === wanted ? 200 : name.startsWith(wanted) ? 80 : 0;
   let found = 0;
   for (const word of words) {
     const points =
-      (name.split(/[^\p{L}\p{N}]+/u).includes(word) ? 30 : name.includes(word) ? 15 : 0) +
+      (nameWords.includes(word) ? 30 : name.includes(word) ? 15 : 0) +
       (tags.includes(word) ? 12 : tags.some((tag) => tag.includes(word)) ? 6 : 0) +
-      (description.split(/[^\p{L}\p{N}]+/u).includes(word) ? 5 : description.includes(word) ? 2 : 0);
+      (descriptionWords.includes(word) ? 5 : description.includes(word) ? 2 : 0);
     if (points > 0) found++;
     total += points;
   }
@@ -83,3 +89,5 @@ export function score(tool: ToolDescription, query: string): number {
   if (!whole && (words.length === 0 || found < words.length)) return 0;
   return total + (whole ? 10 : 0);
 }
+
+const wordsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');

@@ -130,7 +130,7 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
       handle(toolList, list),
       handle(toolCall, call, (request) =>
         find(request) === undefined
-          ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 128))}`)
+          ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
           : undefined,
       ),
     ],

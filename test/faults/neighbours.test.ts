@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { parseTcpAddress } from '../../src/transport/socket.ts';
+import { dialSocket } from '../support/carriers.ts';
+import { type HostChild, startHostProcess } from '../support/host-child.ts';
+import type { Peer } from '../support/peer.ts';
+
+/** The gate of the load table; what is aimed at is a quarter of it, on a machine of one's own. */
+const MOST_STALL_MS = 1_000;
+const MIB = 1024 * 1024;
+const MOST_GROWTH_BYTES = 32 * MIB;
+
+let host: HostChild;
+before(async () => {
+  host = await startHostProcess();
+});
+after(() => host.stop());
+
+async function peer(): Promise<Peer> {
+  const dialled = await dialSocket(parseTcpAddress(host.tcp));
+  await dialled.shake();
+  return dialled;
+}
+
+/** Something that repeats up to just below the longest line. */
+const filled = (head: string, part: string | ((at: number) => string), tail: string): string => {
+  const parts: string[] = [];
+  let length = head.length + tail.length;
+  for (let at = 0; ; at++) {
+    const one = typeof part === 'string' ? part : part(at);
+    length += one.length;
+    if (length > MIB) break;
+    parts.push(one);
+  }
+  return `${head}${parts.join('')}${tail}`;
+};
+
+const call = (args: string): string => `{"type":"tool/call/req","id":"evil","tool_name":"echo","arguments":${args}}`;
+const evil: Record<string, string> = {
+  'many keys': filled(
+    '{"type":"tool/call/req","id":"evil","tool_name":"echo","arguments":{"":0',
+    (at) => `,"k${at}":0`,
+    '}}',
+  ),
+  'many empty lists': filled(
+    '{"type":"tool/call/req","id":"evil","tool_name":"echo","arguments":{"a":[0',
+    ',[]',
+    ']}}',
+  ),
+  'many small objects': filled(
+    '{"type":"tool/call/req","id":"evil","tool_name":"echo","arguments":{"a":[0',
+    ',{"a":{}}',
+    ']}}',
+  ),
+  'open brackets': '['.repeat(MIB - 8),
+  'brackets in a string': call(`{"text":"${'[{'.repeat(MIB / 2 - 64)}"}`),
+  'quotes and backslashes': call(`{"text":"${'\\"\\\\[{'.repeat(MIB / 6 - 64)}"}`),
+  'one number of a million digits': call(`{"n":${'9'.repeat(MIB - 128)}}`),
+  'characters of three bytes': call(`{"text":"${'漢'.repeat(MIB / 3 - 64)}"}`),
+  'equal keys': filled('{"type":"tool/call/req","id":"evil","tool_name":"echo","arguments":{"":0', ',"k":0', '}}'),
+  'a long type': `{"type":"${'/'.repeat(MIB - 64)}","id":"evil"}`,
+  'a long version': `{"type":"tool/list/req","id":"evil","a2e":"${'1.'.repeat(MIB / 2 - 64)}x"}`,
+  'a long id': `{"type":"ping","id":"${'x'.repeat(MIB - 64)}"}`,
+  'many wrong fields': filled('{"type":"tool/list/req","id":"evil","filter_tags":[0', ',0', ']}'),
+  'many tags': filled('{"type":"tool/list/req","id":"evil","filter_tags":["a"', ',"a"', ']}'),
+  'a query of many words': filled('{"type":"tool/list/req","id":"evil","query":"', (at) => `${at.toString(36)} `, '"}'),
+  'a million blank lines': '\n'.repeat(MIB),
+};
+
+describe('F-13: one line cannot hold the neighbours up', () => {
+  for (const [what, line] of Object.entries(evil)) {
+    test(what, async (t) => {
+      assert.ok(Buffer.byteLength(line) <= MIB);
+      const [bad, neighbour] = [await peer(), await peer()];
+      let worst = 0;
+      let over = false;
+      const watch = (async () => {
+        for (let at = 0; !over; at++) {
+          const from = performance.now();
+          await neighbour.ping(`n${at}`);
+          worst = Math.max(worst, performance.now() - from);
+          await turn();
+        }
+      })();
+      for (let round = 0; round < 3; round++) {
+        bad.write(`${line}\n`);
+        await bad.ping(`after ${round}`);
+      }
+      over = true;
+      await watch;
+      t.diagnostic(`a neighbour waited ${worst.toFixed(0)} ms at most`);
+      assert.ok(worst < MOST_STALL_MS, `a neighbour waited ${worst.toFixed(0)} ms`);
+      bad.cut();
+      neighbour.cut();
+    });
+  }
+});
+
+test('F-02: a line of 64 MiB is skipped, not kept', async (t) => {
+  const bad = await peer();
+  const flood = async (mebibytes: number): Promise<number> => {
+    const piece = Buffer.alloc(MIB, 'x');
+    let peak = 0;
+    for (let at = 0; at < mebibytes; at++) {
+      bad.write(piece);
+      // Both sides of the loopback live from the same two cores: let the other one read.
+      while ((bad.carrier.pending?.() ?? 0) > 0) await turn();
+      peak = Math.max(peak, host.rssBytes());
+    }
+    bad.write('\n');
+    const told = await bad.next();
+    assert.deepEqual([told.code, told.detail.reason, told.req_id], ['invalid_message', 'too_large', '']);
+    await bad.ping();
+    return Math.max(peak, host.rssBytes());
+  };
+  // What the first one makes the process take, it keeps.
+  await flood(8);
+  await host.report();
+  const before = host.rssBytes();
+  const peak = await flood(64);
+  t.diagnostic(`the host grew by ${((peak - before) / MIB).toFixed(1)} MiB`);
+  assert.ok(peak - before <= MOST_GROWTH_BYTES, `the host grew by ${((peak - before) / MIB).toFixed(1)} MiB`);
+  assert.deepEqual(bad.rest, []);
+});
+
+test('F-10: two hundred thousand tiny writes cost time in proportion, and nobody else much', async () => {
+  const [drip, neighbour] = [await peer(), await peer()];
+  const line = Buffer.from(`{"type":"ping","id":"${'x'.repeat(200_000)}"}\n`);
+  let worst = 0;
+  for (let at = 0; at < line.length; at += 2) {
+    drip.write(line.subarray(at, at + 2));
+    if (at % 20_000 !== 0) continue;
+    const from = performance.now();
+    await neighbour.ping();
+    worst = Math.max(worst, performance.now() - from);
+  }
+  assert.equal((await drip.next()).req_id.length, 200_000);
+  assert.ok(worst < MOST_STALL_MS, `a neighbour waited ${worst.toFixed(0)} ms`);
+});
