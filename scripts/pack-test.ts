@@ -78,7 +78,9 @@ before(() => {
   packed = buildAndPack();
   mkdirSync(consumer);
   writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
-  run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', join(folder, packed.filename)], consumer);
+  // What the repository itself was installed from is in npm's cache; a registry that hangs must not hang this.
+  const npm = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--fetch-timeout=60000'];
+  run('npm', [...npm, join(folder, packed.filename)], consumer);
 });
 
 after(() => rmSync(folder, { recursive: true, force: true }));

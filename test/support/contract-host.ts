@@ -98,7 +98,7 @@ function contractTools(ran: (name: string) => void) {
     tool({
       name: 'wait',
       description: 'Answers after so many milliseconds, or stops when told to',
-      input: { type: 'object', properties: { ms: { type: 'number' } }, required: ['ms'] },
+      input: { type: 'object', properties: { ms: { type: 'number', maximum: 100_000 } }, required: ['ms'] },
       run: ({ ms }: { ms: number }, { signal }) =>
         new Promise((resolve, reject) => {
           const timer = setTimeout(() => resolve({ ms }), ms);
