@@ -45,7 +45,10 @@ export class WriteBehind {
   #roundLeft = 0;
   /** What writing took since the last pause was decided. */
   #spentMs = 0;
-  #pauseMs = WRITE_BEHIND_MS;
+  /** When the last pause that writing has earned is over. */
+  #restUntil = 0;
+  /** How long the timer waits. */
+  #pauseMs = 0;
   #failure: HandfastError | undefined;
   #failures = 0;
 
@@ -87,7 +90,7 @@ export class WriteBehind {
       this.#sessions.add(session);
     }
     if (this.#entries > MAX_WAITING_ENTRIES || this.#bytes > MAX_WAITING_BYTES) this.#relieve();
-    else if (this.#timer === undefined) this.#wait(this.#pauseMs);
+    else if (this.#timer === undefined) this.#wait();
     else if (!this.#soon && this.#urgent(counted)) {
       this.#stopWaiting();
       this.#next();
@@ -121,8 +124,9 @@ export class WriteBehind {
     return failure;
   }
 
-  #wait(ms: number): void {
-    this.#timer = setTimeout(this.#round, ms);
+  #wait(): void {
+    this.#pauseMs = Math.max(WRITE_BEHIND_MS, this.#restUntil - this.#now());
+    this.#timer = setTimeout(this.#round, this.#pauseMs);
     // Entries keep the process alive for as long as it takes to write them, a disk that fails does not.
     if (this.#failure !== undefined) this.#timer.unref();
   }
@@ -153,13 +157,14 @@ export class WriteBehind {
     if (this.#roundLeft === 0) this.#roundLeft = this.#sessions.size;
     const started = this.#now();
     const failure = this.#slice(this.#roundLeft);
-    this.spent(this.#now() - started);
+    const now = this.#now();
+    this.spent(now - started);
     if (failure === undefined && this.#roundLeft > 0 && this.#sessions.size > 0) return this.#next();
     this.#roundLeft = 0;
-    const pauseMs = Math.min(Math.max(WRITE_BEHIND_MS, this.#spentMs * PAUSE_FACTOR), MAX_PAUSE_MS);
-    this.#pauseMs = failure === undefined ? pauseMs : RETRY_MS;
+    const earnedMs = Math.min(this.#spentMs * PAUSE_FACTOR, MAX_PAUSE_MS);
+    this.#restUntil = now + (failure === undefined ? earnedMs : RETRY_MS);
     this.#spentMs = 0;
-    if (this.#sessions.size > 0) this.#wait(this.#pauseMs);
+    if (this.#sessions.size > 0) this.#wait();
   };
 
   /** Writes the sessions that have waited longest, as many as a slice may hold, `most` at most. */
@@ -185,9 +190,11 @@ export class WriteBehind {
   #relieve(): void {
     // While the disk fails it is tried once in a while, not at every append.
     const failure = this.#failure ?? this.#slice();
-    if (failure !== undefined) this.#giveUp();
-    if (this.#timer === undefined && this.#sessions.size > 0)
-      this.#wait(failure === undefined ? this.#pauseMs : RETRY_MS);
+    if (failure !== undefined) {
+      this.#restUntil = this.#now() + RETRY_MS;
+      this.#giveUp();
+    }
+    if (this.#timer === undefined && this.#sessions.size > 0) this.#wait();
   }
 
   #giveUp(): void {

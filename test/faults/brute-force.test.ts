@@ -74,7 +74,9 @@ test('F-22: a thousand wrong tokens get few answers, few records, and do not kee
   }
 });
 
-test('F-19: the time a wrong token takes does not tell how wrong it is', () => {
+// Only on request: what a busy machine measures proves nothing, and no other test asserts a time.
+const quiet = process.env.HANDFAST_TIMING === '1' ? false : 'set HANDFAST_TIMING=1 on a quiet machine';
+test('F-19: the time a wrong token takes does not tell how wrong it is', { skip: quiet }, () => {
   const token = 'k'.repeat(40);
   const { authenticate } = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest(token)] }]);
   const classes = [`x${token.slice(1)}`, `${token.slice(0, -1)}x`, token.slice(0, -1)];

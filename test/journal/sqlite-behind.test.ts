@@ -20,27 +20,25 @@ const cursors = (entries: readonly JournalEntry[]) => entries.map(({ cursor }) =
 interface Opened {
   readonly db: FailingDatabase;
   readonly store: SqliteStore;
-  /** Milliseconds the next transactions appear to take. */
+  /** From now on every transaction takes so many milliseconds. */
   slow(ms: number): void;
 }
 
 function opened(retention: Partial<Retention> = {}): Opened {
   const db = new FailingDatabase();
-  let took = 0;
-  let now = 0;
-  // Read before and after each write, so every other reading is a write later.
-  const clock = () => {
-    now += took;
-    return now;
-  };
-  const store = new SqliteStore(db, { ...DEFAULT_RETENTION, ...retention }, () => {}, clock);
-  return {
+  let blockedMs = 0;
+  const store = new SqliteStore(
     db,
-    store,
-    slow: (ms) => {
-      took = ms;
-    },
+    { ...DEFAULT_RETENTION, ...retention },
+    () => {},
+    () => Date.now() + blockedMs,
+  );
+  const slow = (ms: number) => {
+    db.committing = () => {
+      blockedMs += ms;
+    };
   };
+  return { db, store, slow };
 }
 
 const blocks = (db: FailingDatabase) => db.select('SELECT session, first, last, entries FROM blocks ORDER BY id');
@@ -48,7 +46,7 @@ const stored = (db: FailingDatabase) =>
   Number(db.select('SELECT coalesce(sum(entries), 0) AS entries FROM blocks')[0]?.entries);
 
 describe('sqlite journal: write-behind', () => {
-  beforeEach(() => mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] }));
+  beforeEach(() => mock.timers.enable({ apis: ['setTimeout', 'setImmediate', 'Date'] }));
   afterEach(() => mock.timers.reset());
 
   it('writes what came within a while in one transaction without a sync, entries of a session side by side', async () => {
@@ -77,7 +75,7 @@ describe('sqlite journal: write-behind', () => {
 
   it('spreads many sessions over many turns, and leaves what comes meanwhile for the next round', async () => {
     mock.timers.reset();
-    mock.timers.enable({ apis: ['setTimeout'] });
+    mock.timers.enable({ apis: ['setTimeout', 'Date'] });
     const { db, store } = opened();
     const thousands = (from: number) => {
       const entries = Array.from({ length: 1000 }, (_, index) => light(from + index));
@@ -362,7 +360,7 @@ describe('sqlite journal: write-behind', () => {
     assert.equal(store.volatileFailures, 5);
   });
 
-  it('lets a slow disk have a tenth of the time, as long as there is room', async () => {
+  it('lets a slow disk have a tenth of the time, as long as there is room, and forgets it after a rest', async () => {
     const { db, store, slow } = opened();
     slow(50);
     store.append('s', [light(1)], 'volatile');
@@ -373,7 +371,35 @@ describe('sqlite journal: write-behind', () => {
     assert.equal(stored(db), 1);
     mock.timers.tick(1);
     assert.equal(stored(db), 2);
+    mock.timers.tick(1000);
+    store.append('s', [light(3)], 'volatile');
+    mock.timers.tick(WRITE_BEHIND_MS);
+    assert.equal(stored(db), 3);
+    // Half of the room is where patience ends.
+    for (let cursor = 1; cursor <= MAX_WAITING_ENTRIES / 2 + 1; cursor += 1) {
+      store.append(`s${cursor % 10}`, [light(cursor)], 'volatile');
+    }
+    mock.timers.tick(0);
+    assert.equal(stored(db), 3 + MAX_WAITING_ENTRIES / 2 + 1);
     await store.close();
+  });
+
+  it('does not wait with a session that has a lot to write', async () => {
+    for (const [entries, size] of [
+      [4097, 0],
+      [3, 1024 * 1024],
+    ] as const) {
+      const { db, store } = opened({ maxEntries: 100_000 });
+      const list = Array.from({ length: entries }, (_, index) => ({ ...light(index + 1), body: 'x'.repeat(size) }));
+      store.append('s', list.slice(0, 1), 'volatile');
+      store.append('s', list.slice(1, -1), 'volatile');
+      mock.timers.tick(0);
+      assert.equal(stored(db), 0);
+      store.append('s', list.slice(-1), 'volatile');
+      mock.timers.tick(0);
+      assert.equal(stored(db), entries);
+      await store.close();
+    }
   });
 
   it('stops waiting when it is closed, with everything written', async () => {
@@ -442,7 +468,7 @@ describe('sqlite journal: write-behind', () => {
               case 'crash':
                 // Nothing of the old one runs any more.
                 mock.timers.reset();
-                mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] });
+                mock.timers.enable({ apis: ['setTimeout', 'setImmediate', 'Date'] });
                 store = open();
                 model.crash((await store.read('s', 0, 0)).last);
                 break;
