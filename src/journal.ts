@@ -2,6 +2,7 @@
 
 export {
   DEFAULT_RETENTION,
+  type Durability,
   type Gap,
   type Journal,
   type JournalEntry,

@@ -17,6 +17,12 @@ export interface Route {
   run(message: Message, request: RunningRequest): object | Promise<object>;
 }
 
+/**
+ * Every so many events a handler that awaits them waits for a turn of the event loop. Else one that does nothing but
+ * emit, to a link that takes everything or is gone, would never let the news in that it should stop.
+ */
+const EVENTS_PER_TURN = 1024;
+
 export class RunningRequest {
   readonly connection: Connection;
   readonly message: Message;
@@ -33,6 +39,7 @@ export class RunningRequest {
   #reason: HandfastError | undefined;
   #controller: AbortController | undefined;
   #seq = 0;
+  #emitted = 0;
   #emit: ((kind: string, data: Record<string, unknown>) => Promise<void> | undefined) | undefined;
   #quoted = '';
   /** The newest progress while the reader is behind. */
@@ -90,7 +97,9 @@ export class RunningRequest {
   }
 
   #event(kind: string, data: Record<string, unknown>): Promise<void> | undefined {
-    if (this.done || !this.#streaming) return undefined;
+    // A call that was given up: this ends a handler that does not look at its signal.
+    if (this.done && this.#reason !== undefined) throw this.#reason;
+    if (this.done || !this.#streaming) return this.#turn();
     const { connection } = this;
     if (connection.congested) {
       if (kind === 'progress') {
@@ -107,7 +116,13 @@ export class RunningRequest {
     this.#flushProgress();
     connection.sendEvent(this, kind, data, this.#seq);
     this.#seq++;
-    return connection.congested ? connection.drained() : undefined;
+    return connection.congested ? connection.drained() : this.#turn();
+  }
+
+  /** Nothing to wait for, or now and then the next turn of the event loop. */
+  #turn(): Promise<void> | undefined {
+    if (++this.#emitted % EVENTS_PER_TURN !== 0) return undefined;
+    return new Promise((resolve) => setImmediate(resolve));
   }
 
   /** Sends the progress that was held back; also called right before the answer. */

@@ -36,8 +36,9 @@ export interface CallContext {
   /**
    * Sends one event of this request. `seq` is counted here. Await it to feel the reader's backpressure; a handler that
    * never awaits fails with `slow_consumer` once the outbox bound is passed. While the reader is behind, `progress`
-   * events are replaced by the newest one; no other kind is ever dropped. Does nothing when the caller asked for no
-   * events, and after the reply.
+   * events are replaced by the newest one; no other kind is ever dropped. Sends nothing when the caller asked for no
+   * events, and after the reply; throws the reason once the call was given up. Every thousandth or so asks for a turn of
+   * the event loop, so that a handler that awaits it cannot starve the host.
    *
    * `progress` {pct 0–100, message} · `artifact` {name, mime, chunk: base64, final} · `log` {level, message} · `status` {message}
    */

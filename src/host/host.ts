@@ -245,7 +245,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
       pending_links: this.#acceptor.pending,
       running,
       abandoned: this.#zombies,
-      journal_failures: this.#journalFailures,
+      journal_failures: this.#journalFailures + (this.#options.journal?.volatileFailures ?? 0),
       capabilities: [...this.#offers.keys()],
     };
   }

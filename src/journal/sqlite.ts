@@ -60,8 +60,8 @@ export interface SqliteJournal extends Journal {
    */
   readonly volatileFailure: HandfastError | undefined;
   /**
-   * Set when the disk failed to sync or the file was found damaged while in use. Every later `append` and `delete`
-   * rejects with its code; reads go on. A host with this set is not ready.
+   * Set when the disk failed to sync or the file was found damaged while in use. Every later durable `append` and `delete`
+   * rejects with its code; reads go on, volatile entries are held in memory. A host with this set is not ready.
    */
   readonly failed: HandfastError | undefined;
 }

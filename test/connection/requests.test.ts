@@ -186,6 +186,28 @@ test('nothing follows the answer, whatever the handler still sends', async () =>
   assert.equal((await agent.next()).type, 'pong');
 });
 
+test('a handler that only emits starves nobody, and ends when its call is given up', async () => {
+  const ended = Promise.withResolvers<unknown>();
+  const endless = tool({
+    name: 'endless',
+    description: 'never stops by itself',
+    async run(_args, context) {
+      try {
+        for (;;) await context.emit('log', {});
+      } catch (reason) {
+        ended.resolve(reason);
+        throw reason;
+      }
+    },
+  });
+  const { agent } = await open([endless]);
+  agent.send(call('e', 'endless', {}, { timeout: 0.1 }));
+  agent.send({ type: 'ping', id: 'p' });
+  assert.equal((await agent.answer('p')).type, 'pong');
+  assert.equal((await agent.answer('e')).code, 'timeout');
+  assert.equal(((await ended.promise) as { code: string }).code, 'timeout');
+});
+
 test('whatever a handler throws becomes one answer without a stack', async () => {
   const thrown: unknown[] = [new Error('plain'), 'text', null, undefined, { odd: true }];
   const tools = thrown.flatMap((value, at) => [

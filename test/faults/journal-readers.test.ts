@@ -28,8 +28,9 @@ const told = (peer: Peer, reader: string): Message[] =>
 
 /** Waits until the host has nothing more to say, or has said far too much. */
 async function quiet(peer: Peer, most: number): Promise<void> {
-  for (let before = -1; before !== peer.messages.length && peer.messages.length < most; ) {
-    before = peer.messages.length;
+  const said = (): number => peer.messages.filter(({ type }) => type !== 'pong').length;
+  for (let before = -1; before !== said() && said() < most; ) {
+    before = said();
     await peer.ping();
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
