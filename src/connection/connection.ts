@@ -241,8 +241,9 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   /** Sends one event; throws, and uses no cursor up, when it cannot be written or is longer than a message may be. */
   sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
-    const cursor = this.record === undefined ? 0 : this.cursor + 1;
-    const type = request.route.method.event;
+    const { unrecorded, method } = request.route;
+    const cursor = this.record === undefined || unrecorded === true ? 0 : this.cursor + 1;
+    const type = method.event;
     const stamp = this.stamped ? cursor : 0;
     const out = this.writer.event(
       this.#text,

@@ -106,6 +106,11 @@ export class Requests {
     return true;
   }
 
+  /** Ends the requests whose events cannot be given again once their link is gone. */
+  stopUnrecorded(error: HandfastError): void {
+    for (const request of [...this.#open.values()]) if (request.route.unrecorded === true) this.#stop(request, error);
+  }
+
   /** Refuses what comes from now on with `refusal` and resolves when everything admitted is answered. */
   drain(refusal: HandfastError): Promise<void> {
     this.#refusal ??= refusal;

@@ -13,6 +13,11 @@ type Message = Record<string, unknown>;
 /** Who serves a request type. */
 export interface Route {
   readonly method: Method;
+  /**
+   * True for reading the journal: its events are not written down again, or two readers would tell each other for ever
+   * what they told each other. They are lost with their link, so the request ends with it.
+   */
+  readonly unrecorded?: boolean;
   /** Does the work: the answer's own fields, or a promise of them. What it throws becomes the `error` answer. */
   run(message: Message, request: RunningRequest): object | Promise<object>;
 }

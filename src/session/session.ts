@@ -132,6 +132,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#state = 'open';
     this.detachedAt = 0;
     const { connection } = this;
+    this.#stopReading();
     const old = connection.detach();
     if (old !== undefined) {
       const error = fail('superseded', 'another link took this session over');
@@ -252,6 +253,12 @@ export class Session implements ConnectionOwner, SessionView {
     }
   }
 
+  /** Readers of the journal end with the link they read over: see `Route.unrecorded`. */
+  #stopReading(): void {
+    if (this.connection.busy === 0) return;
+    this.connection.requests.stopUnrecorded(fail('connection_lost', 'the link was lost while the journal was read'));
+  }
+
   unreadable(error: HandfastError): void {
     this.connection.refuse({}, error);
   }
@@ -275,6 +282,7 @@ export class Session implements ConnectionOwner, SessionView {
     if (this.resumable && this.#state === 'open') {
       this.#state = 'detached';
       this.detachedAt = performance.now();
+      this.#stopReading();
       return;
     }
     this.close('connection_lost', `the link ended: ${cause.reason}`);

@@ -20,7 +20,7 @@ test('F-42: a clock that jumps changes the times that are written down, and noth
   const host = await contractHost('open', () => {}, {
     now: () => now,
     journal,
-    limits: { idleTimeoutMs: 1_500, resumeWindowMs: 30_000, handshakeTimeoutMs: 30_000 },
+    limits: { idleTimeoutMs: 1_000, resumeWindowMs: 30_000, handshakeTimeoutMs: 30_000 },
   });
   const door = await doorOf('tcp', host);
   closing.push(

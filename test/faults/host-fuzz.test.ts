@@ -11,7 +11,7 @@ import type { Peer } from '../support/peer.ts';
 import { doorOf } from '../support/sites.ts';
 
 const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
-const secondsFor = Number(process.env.FUZZ_SECONDS ?? 8) / 4;
+const secondsFor = Number(process.env.FUZZ_SECONDS ?? 5) / 4;
 
 /** Small, fast, and the same everywhere (mulberry32). */
 function randomOf(start: number): (below: number) => number {

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { createServer, connect as netConnect, type Server, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { connect } from '../../src/connect.ts';
 import type { Host, HostOptions } from '../../src/host/host.ts';
@@ -8,6 +7,7 @@ import { parseTcpAddress } from '../../src/transport/socket.ts';
 import { contractHost } from '../support/contract-host.ts';
 import { PATIENCE_MS, type Peer } from '../support/peer.ts';
 import type { Message } from '../support/raw-agent.ts';
+import { startRelay } from '../support/relay.ts';
 import { type Door, doorOf } from '../support/sites.ts';
 
 const RESUME = 'handfast/resume';
@@ -91,9 +91,14 @@ describe('F-34: a connection cut anywhere', () => {
 
   test('at random bytes both ways, by a relay, again and again: our agent loses nothing and runs nothing twice', async () => {
     const { door, ran } = await served();
-    const relay = await cuttingRelay(parseTcpAddress(door.address as string));
+    // The same cuts each time, but at odd places.
+    let seed = 7;
+    const relay = await startRelay(parseTcpAddress(door.address as string), () => {
+      seed = (seed * 48_271) % 2_147_483_647;
+      return 700 + (seed % 6_000);
+    });
     closing.push(() => relay.close());
-    await using agent = await connect(relay.address, { capabilities: ['tools'], timeoutMs: 30_000 });
+    await using agent = await connect(`tcp://127.0.0.1:${relay.port}`, { capabilities: ['tools'], timeoutMs: 30_000 });
     for (let round = 0; round < 10; round++) {
       const keys = Array.from({ length: 20 }, (_, at) => `${round}-${at}`);
       const events: number[] = [];
@@ -199,52 +204,3 @@ describe('a session that is resumed', () => {
     }
   });
 });
-
-interface Relay {
-  readonly address: string;
-  cuts: number;
-  close(): void;
-}
-
-/** Passes bytes on and cuts each connection after some thousand of them, in the middle of whatever goes through. */
-async function cuttingRelay(target: { host: string; port: number }): Promise<Relay> {
-  const sockets = new Set<Socket>();
-  // The same cuts each time, but at odd places.
-  let seed = 7;
-  const budgetOf = (): number => {
-    seed = (seed * 48_271) % 2_147_483_647;
-    return 700 + (seed % 6_000);
-  };
-  const server: Server = createServer((near) => {
-    const far = netConnect(target);
-    let left = budgetOf();
-    const pass = (from: Socket, to: Socket): void => {
-      from.on('data', (chunk: Buffer) => {
-        left -= chunk.length;
-        to.write(left >= 0 ? chunk : chunk.subarray(0, Math.max(0, chunk.length + left)));
-        if (left < 0 && !near.destroyed) {
-          relay.cuts++;
-          near.destroy();
-          far.destroy();
-        }
-      });
-      from.on('error', () => {});
-      from.on('close', () => to.destroy());
-      sockets.add(from);
-    };
-    pass(near, far);
-    pass(far, near);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('the relay has no port');
-  const relay: Relay = {
-    address: `tcp://127.0.0.1:${address.port}`,
-    cuts: 0,
-    close() {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-  return relay;
-}

@@ -159,6 +159,43 @@ describe('F-30: a reader that stops', () => {
 
 const cursorOfAll = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ cursor = 0 }) => cursor));
 
+describe('F-30: a handler that does nothing but emit', () => {
+  for (const streaming of [true, false]) {
+    test(`${streaming ? 'to a link that is cut' : 'to a caller that wants no events'} lets the news in, and is stopped`, async () => {
+      // Some seconds of emitting, in which nothing else would ever happen.
+      const MOST = 3_000_000;
+      const seen = { emitted: 0, settled: false };
+      const talker = tool({
+        name: 'talker',
+        description: 'Emits and does nothing else',
+        async run(_args, { emit, signal }) {
+          try {
+            for (; seen.emitted < MOST && !signal.aborted; seen.emitted++) await emit('log', { at: seen.emitted });
+          } finally {
+            seen.settled = true;
+          }
+          return {};
+        },
+      });
+      const host = createHost({ plugins: [toolsPlugin({ tools: [talker] })] });
+      await host.start();
+      const door = await doorOf('tcp', host);
+      closing.push(
+        () => host.stop(0),
+        () => door.close(),
+      );
+      const peer = await door.dial();
+      await peer.shake();
+      peer.send({ type: 'tool/call/req', id: 't', tool_name: 'talker', arguments: {}, streaming });
+      await until(() => seen.emitted > 0, 'it has begun');
+      peer.cut();
+      await until(() => seen.settled, 'it was stopped');
+      assert.ok(seen.emitted < MOST, 'nobody could tell it');
+      assert.equal(host.health().sessions, 0);
+    });
+  }
+});
+
 describe('F-30: a handler that does not wait', () => {
   for (const transport of ['memory', 'tcp', 'http'] as const) {
     test(`over ${transport}: fails with slow_consumer at the bound, and its session goes on`, async () => {

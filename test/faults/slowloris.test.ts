@@ -47,7 +47,7 @@ test('F-21: a thousand silent sockets hold no more places than there are, and no
   assert.ok(host.health().pending_links <= host.limits.maxPendingLinks);
 });
 
-describe('F-21: the deadline of the handshake is absolute', () => {
+describe('F-21: the deadline of the handshake is absolute', { concurrency: true }, () => {
   const TIMEOUT_MS = 300;
   for (const transport of ['memory', 'tcp', 'unix', 'websocket', 'http'] as const) {
     test(`over ${transport}: silence, half a line and one byte at a time all end in time`, async () => {

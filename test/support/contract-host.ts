@@ -15,7 +15,7 @@ import { echo, flood } from './tools.ts';
 export const TOKEN = 'canary-3f9c1e77-token';
 
 /** What a failing plugin throws: an absolute path and a secret that only the host's own log may show. */
-export const SECRET_FAILURE = `cannot open /etc/handfast/private.pem with ${TOKEN}`;
+export const SECRET_FAILURE = 'cannot open /etc/handfast/private.pem with passphrase canary-51d0';
 
 /**
  * - `open`: no token, default limits

@@ -52,7 +52,13 @@ const host = createHost({
 await host.start();
 const accept = (link: Link): void => host.accept(link);
 const tcp = await listenTcp({ port: 0 }, accept);
-const http = await httpServer({ endpoint: httpSseEndpoint({ accept }), webSocket: webSocketAcceptor(), accept });
+const http = await httpServer({
+  endpoint: httpSseEndpoint({ accept }),
+  webSocket: webSocketAcceptor(),
+  accept,
+  // A relay in front of it has another port.
+  allowedHosts: ['127.0.0.1'],
+});
 
 process.on('message', async (question) => {
   if (question === 'stop') {

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Host } from '../../src/host/host.ts';
+import { createLog } from '../../src/host/log.ts';
 import { httpServer } from '../../src/server/http.ts';
 import { type HttpSseOptions, httpSseEndpoint } from '../../src/transport/http-sse.ts';
 import type { Listener } from '../../src/transport/link.ts';
@@ -83,6 +84,7 @@ export class Site {
   #address: string | undefined;
   readonly #hosts = new Map<HostKind, Host>();
   readonly #ran: string[] = [];
+  readonly #written: string[] = [];
   readonly #children = new Set<ChildProcess>();
   readonly #ready: ChildProcess[] = [];
   #cache: string | undefined;
@@ -127,6 +129,11 @@ export class Site {
     await (await door)?.close();
   }
 
+  /** What the hosts of this process wrote to their logs and audits. */
+  get written(): readonly string[] {
+    return this.#written;
+  }
+
   async dial(kind: HostKind): Promise<Peer> {
     const peer = this.name === 'stdio' ? this.#child(kind) : await (await this.#door(kind)).dial();
     this.#peers.push(peer);
@@ -147,7 +154,11 @@ export class Site {
     let door = this.#doors.get(kind);
     if (door === undefined) {
       door = (async () => {
-        const host = await contractHost(kind, (name) => this.#ran.push(name));
+        const write = (line: string): void => void this.#written.push(line);
+        const host = await contractHost(kind, (name) => this.#ran.push(name), {
+          log: createLog({ level: 'debug', write }),
+          audit: { record: (one) => write(JSON.stringify(one)) },
+        });
         this.#hosts.set(kind, host);
         const opened = await doorOf(this.name as Exclude<TransportName, 'stdio'>, host);
         this.#address = opened.address;
