@@ -82,7 +82,8 @@ export class Session implements ConnectionOwner, SessionView {
   #controller: AbortController | undefined;
   #ending: { readonly code: ErrorName; readonly message: string } | undefined;
   #ended: HandfastError | undefined;
-  #closing: Promise<void> | undefined;
+  /** The end of its last link, once it is over. */
+  #left: Promise<void> | undefined;
   /** Grows with each link; a replay that was overtaken by a newer link stops. */
   #epoch = 0;
   /** When it lost its link, monotonic milliseconds; 0 while it has one. */
@@ -171,12 +172,12 @@ export class Session implements ConnectionOwner, SessionView {
 
   /**
    * Ends the session in good order: nothing new is taken, running work may finish within `timeoutMs` and is answered, the
-   * rest is answered with the error; then the link closes.
+   * rest is answered with the error; then the link closes. Resolves when what was said has left. Asked for twice, by the
+   * agent and by a host that stops, the shorter time counts.
    */
-  drain(timeoutMs: number, code: ErrorName, message: string): Promise<void> {
-    if (this.#closing !== undefined || this.#state === 'closed') return this.#closing ?? Promise.resolve();
-    this.#state = 'draining';
-    this.#closing = (async () => {
+  async drain(timeoutMs: number, code: ErrorName, message: string): Promise<void> {
+    if (this.#state !== 'closed') {
+      this.#state = 'draining';
       if (this.connection.busy > 0) {
         let timer: NodeJS.Timeout | undefined;
         const late = new Promise<void>((resolve) => {
@@ -186,8 +187,8 @@ export class Session implements ConnectionOwner, SessionView {
         clearTimeout(timer);
       }
       this.close(code, message);
-    })();
-    return this.#closing;
+    }
+    await this.#left;
   }
 
   /** Ends the session now: running work is told to stop and answered with the error where there is still a link. */
@@ -198,7 +199,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#epoch++;
     this.connection.settle(() => this.#error());
     const link = this.connection.detach();
-    if (link !== undefined) void link.close(code);
+    this.#left = link?.close(code);
     this.#controller?.abort(this.#error());
     this.#host.closed(this, code);
   }

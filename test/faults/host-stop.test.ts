@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { connect } from '../../src/connect.ts';
 import { listenTcp, parseTcpAddress } from '../../src/transport/socket.ts';
+import { dialAddress } from '../support/carriers.ts';
 import { contractHost } from '../support/contract-host.ts';
 import { doorOf } from '../support/sites.ts';
 
@@ -48,6 +52,41 @@ describe('F-38: a host that stops', () => {
       const { sessions, pending_links, running, abandoned } = host.health();
       assert.deepEqual([sessions, pending_links, running, abandoned], [0, 0, 0, 0]);
       assert.equal(host.stop(), host.stop(), 'stopping twice is one stop');
+    });
+  }
+
+  test('does not wait for the time an agent granted itself', async () => {
+    const host = await contractHost('open', () => {});
+    const door = await doorOf('tcp', host);
+    closing.push(() => door.close());
+    const peer = await door.dial();
+    await peer.shake();
+    peer.send({ ...call('never', 60_000), timeout: 3_600 });
+    peer.send({ type: 'shutdown', id: 's', timeout: 3_600 });
+    peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'echo', arguments: {} });
+    await peer.answer('late');
+    const from = performance.now();
+    await host.stop(50);
+    assert.ok(performance.now() - from < 5_000, 'an agent kept the host from stopping');
+    assert.equal((await peer.answer('never')).detail.reason, 'interrupted');
+    await peer.closed();
+  });
+
+  for (const transport of ['tcp', 'websocket', 'http'] as const) {
+    test(`over ${transport}: has said what it had to say when stop resolves, so that the process may end`, async () => {
+      const script = fileURLToPath(new URL('./fixtures/stop-and-exit.ts', import.meta.url));
+      const child = spawn(process.execPath, [script], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+      closing.push(() => child.kill('SIGKILL'));
+      const [addresses] = await once(child, 'message');
+      const peer = await dialAddress(addresses[transport]);
+      await peer.shake();
+      peer.send(call('never', 60_000));
+      await peer.ping();
+      child.send('stop');
+      assert.equal((await peer.answer('never')).detail.reason, 'interrupted');
+      if (child.exitCode === null) await once(child, 'exit');
+      assert.equal(child.exitCode, 0);
+      peer.cut();
     });
   }
 

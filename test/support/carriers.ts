@@ -8,6 +8,7 @@ import { type NetConnectOpts, connect as netConnect, type Socket } from 'node:ne
 import { WebSocket } from 'ws';
 import type { Link } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
+import { parseTcpAddress } from '../../src/transport/socket.ts';
 import { Peer } from './peer.ts';
 
 /** Waits until a socket is connected. */
@@ -166,4 +167,10 @@ export function dialMemory(accept: (link: Link) => void): Peer {
       cut: () => ours.destroy('cut'),
     };
   });
+}
+
+/** Dials `tcp://`, `ws://` or `http://`. */
+export function dialAddress(address: string): Promise<Peer> {
+  if (address.startsWith('tcp:')) return dialSocket(parseTcpAddress(address));
+  return address.startsWith('ws:') ? dialWebSocket(address) : dialHttp(address);
 }
