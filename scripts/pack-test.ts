@@ -39,7 +39,9 @@ const programTimeoutMs = 240_000;
  */
 const environment: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^npm_(?!config_(?:registry|cache|userconfig|globalconfig|cafile)$)/.test(name)),
+    Object.entries(process.env).filter(
+      ([name]) => !/^npm_(?!config_(?:registry|cache|userconfig|globalconfig|cafile)$)/.test(name),
+    ),
   ),
   PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
 };

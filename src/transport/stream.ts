@@ -263,7 +263,8 @@ export class StreamLink implements Link, LineSink {
     this.#reader.stop();
     this.#outbox?.close();
     // A reset tells the peer that this was no orderly end; an ordinary close would look like one.
-    if (this.transport === 'tcp') (this.#writable as Socket).resetAndDestroy();
+    // Not while it is being closed: resetting then fails, and the socket would stay.
+    if (this.transport === 'tcp' && this.#closing === undefined) (this.#writable as Socket).resetAndDestroy();
     this.#readable.destroy();
     this.#writable.destroy();
   }
