@@ -10,6 +10,9 @@ import { Pair } from './pair.ts';
 import type { Heat } from './plan.ts';
 import { type Measurement, median, type RunSettings } from './workloads/workload.ts';
 
+/** Least length of the round that is thrown away. */
+const WARM_UP_MS = 320;
+
 export interface RoundSettings extends RunSettings {
   /** Rounds that are kept, over all sittings. */
   readonly rounds: number;
@@ -78,6 +81,8 @@ async function runHeat(
   const each = Math.ceil(settings.rounds / settings.sittings);
   // Fresh processes have nothing to warm up from round to round.
   const thrownAway = workload.fresh ? 0 : 1;
+  // Long enough for the compiler to be done with everybody, also where the rounds are short.
+  const warmUp = { ...settings, durationMs: Math.max(settings.durationMs, WARM_UP_MS) };
   for (let round = -thrownAway; round < each; round++) {
     const kept = sitting * each + round;
     if (workload.fresh && kept >= settings.freshRounds) return;
@@ -85,7 +90,7 @@ async function runHeat(
       const entry = contenders[(turn + round + thrownAway) % contenders.length] as Entry;
       if (result.failures.has(entry.name)) continue;
       try {
-        const measurement = await measure(result.heat, entry.name, pairs, settings);
+        const measurement = await measure(result.heat, entry.name, pairs, round < 0 ? warmUp : settings);
         if (round < 0) continue;
         const samples = result.samples.get(entry.name) ?? [];
         samples[kept] = measurement;
