@@ -145,8 +145,7 @@ export class A2EDoor implements Dialect {
       host.log.error('a handshake failed', { error });
       return this.#reject(gate, request, 'server_error', { principal });
     }
-    const agreed: Message = {};
-    for (const name of extensions) agreed[name] = {};
+    const agreed = agreedOn(extensions);
     if (extensions.has(EXTENSION_RESUME)) agreed[EXTENSION_RESUME] = { window_ms: host.resumeWindowMs };
     this.#answer(gate, request, {
       session_id: session.id,
@@ -175,8 +174,7 @@ export class A2EDoor implements Dialect {
       alive: () => gate.waiting,
       greet: (gap: { from: number; to: number } | undefined) => {
         const { granted, extensions } = session.terms;
-        const agreed: Message = {};
-        for (const name of extensions) agreed[name] = {};
+        const agreed = agreedOn(extensions);
         agreed[EXTENSION_RESUME] = {
           window_ms: host.resumeWindowMs,
           resumed: true,
@@ -236,6 +234,10 @@ export class A2EDoor implements Dialect {
     link.send(this.#writer.reply(link.text, 'handshake/resp', JSON.stringify(request.id), request.id, body, 0));
   }
 }
+
+/** The `extensions` member of an answer: each agreed name, with nothing to say of it yet. */
+const agreedOn = (extensions: ReadonlySet<string>): Message =>
+  Object.fromEntries([...extensions].map((name) => [name, {}]));
 
 /** Every extension this host knows. */
 export const hostExtensions: ReadonlySet<string> = new Set([EXTENSION_CANCEL, EXTENSION_RESUME, EXTENSION_JOURNAL]);

@@ -117,11 +117,6 @@ export class Session implements ConnectionOwner, SessionView {
     return this.#controller.signal;
   }
 
-  /** Gives the session its first link. */
-  attach(link: Link): void {
-    this.connection.attach(link);
-  }
-
   /**
    * Gives the session a new link: what the old one missed goes out first, then what happens from now on. The old link, if
    * there still is one, is told `superseded` and closed.
@@ -163,11 +158,6 @@ export class Session implements ConnectionOwner, SessionView {
       await link.drained();
     }
     steps.take();
-  }
-
-  /** Entries of this session as the journal has them. */
-  get journal(): Journal | undefined {
-    return this.#journal;
   }
 
   /**
