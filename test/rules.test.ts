@@ -41,7 +41,10 @@ const levels: Levels = {
   session: 3,
   host: 4,
   agent: 4,
+  'control-client': 4,
   capabilities: 5,
+  control: 5,
+  bridge: 6,
   server: 6,
   cli: 7,
   '(front door)': 7,
@@ -73,14 +76,30 @@ const doorways: readonly Doorway[] = [
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
   { module: 'commander', files: [/^src\/cli\//] },
-  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/] },
+  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/] },
+  { module: '@marcbachmann/cel-js', files: [/^src\/control\/approvals\/policy\.ts$/] },
+  { module: '@agentclientprotocol/sdk', files: [/^src\/control\/backends\/acp\/sdk\.ts$/] },
+  { module: 'ai', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
+  ...['openai', 'openai-compatible', 'anthropic', 'google'].map((name) => ({
+    module: `@ai-sdk/${name}`,
+    files: [/^src\/control\/backends\/model\/sdk\.ts$/],
+  })),
+  { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
+  { module: '@napi-rs/keyring', files: [/^src\/control\/settings\/keyring\.ts$/] },
+  { module: 'openid-client', files: [/^src\/control\/settings\/oauth\.ts$/] },
+  { module: '@clack/prompts', files: [/^src\/cli\//] },
   {
     module: 'node:child_process',
     files: [/^src\/transport\/subprocess\.ts$/, /^src\/capabilities\/tools\/builtin\/shell\.ts$/],
   },
   ...['node:http', 'node:https'].map((module) => ({
     module,
-    files: [/^src\/server\//, /^src\/transport\/http[\w-]*\.ts$/, /^src\/capabilities\/tools\/builtin\/http-get\.ts$/],
+    files: [
+      /^src\/server\//,
+      /^src\/transport\/http[\w-]*\.ts$/,
+      /^src\/control\/settings\/callback\.ts$/,
+      /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
+    ],
   })),
 ];
 

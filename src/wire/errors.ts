@@ -177,6 +177,37 @@ export const errorTable = {
     'The policy of the host does not allow this tool to this principal.',
   ),
   tool_error: row('tool_error', -32603, 500, REMOTE, false, 'The tool ran and failed.'),
+  // Sessions of the control edge. Version 1.0.0 of session RPC says all of these with one number.
+  session_busy: row('runtime_error', -32603, 409, REMOTE, true, 'A turn is running; queue the prompt instead.'),
+  session_closed: row('runtime_error', -32603, 410, REMOTE, false, 'The session was closed; load it again.'),
+  empty_prompt: row('schema_violation', -32603, 422, 2, false, 'A prompt needs text or an image.'),
+  not_found: row(
+    'runtime_error',
+    -32603,
+    404,
+    REMOTE,
+    false,
+    'There is no such chat, model, turn, prompt or approval.',
+  ),
+  not_configured: row(
+    'runtime_error',
+    -32603,
+    409,
+    REMOTE,
+    false,
+    'No model is chosen, or its provider has no credentials. The message says which.',
+  ),
+  provider_error: row('runtime_error', -32603, 502, REMOTE, false, 'The model provider refused or failed the request.'),
+  login_failed: row('runtime_error', -32603, 401, 3, false, 'Signing in to a provider did not succeed.'),
+  denied: row('runtime_error', -32603, 403, REMOTE, false, 'The user, or the policy, did not allow it.'),
+  batch_not_supported: row(
+    'invalid_message',
+    -32600,
+    400,
+    REMOTE,
+    false,
+    'An array of requests; send them one by one.',
+  ),
   // The host's own disk and configuration.
   disk_full: row(
     'runtime_error',

@@ -1,0 +1,26 @@
+/**
+ * The tools of a session as the round loop sees them. `environment.ts` of this folder makes one out of an A2E session.
+ */
+import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+
+/** A tool a model may be offered. */
+export interface ToolOffer {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of an object. */
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  readonly kind?: string;
+  readonly risks: readonly string[];
+}
+
+export interface Toolbox {
+  /** What can be called now, sorted by name. */
+  list(): Promise<readonly ToolOffer[]>;
+  /** The offer of one tool; undefined = unknown. */
+  find(name: string): ToolOffer | undefined;
+  /**
+   * Calls a tool. Never rejects: what goes wrong is `ok: false` with `error`, an abort too.
+   * @param output told of what it prints while it runs
+   */
+  call(call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void): Promise<ToolDone>;
+}
