@@ -8,6 +8,7 @@ import { dirname } from 'node:path';
 import { errorsPage } from './generate-errors.ts';
 import { securityPage } from './generate-limits.ts';
 import { protocolPage } from './generate-protocol.ts';
+import { sessionRpcPage, sessionRpcSchema } from './generate-session-rpc.ts';
 import { generateValidators } from './generate-validators.ts';
 
 /** The root of the repository. */
@@ -27,5 +28,13 @@ export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
+  {
+    name: 'session RPC methods',
+    generate: () =>
+      new Map([
+        ['docs/protocol/session-rpc.md', sessionRpcPage(root)],
+        ['schema/session-rpc.json', sessionRpcSchema()],
+      ]),
+  },
   { name: 'message tables', generate: () => new Map([['docs/protocol/a2e.md', protocolPage(root)]]) },
 ];

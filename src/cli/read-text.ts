@@ -1,4 +1,4 @@
-/** Reads what a command line points at: a file, or standard input for `-`. Used by the commands that take JSON. */
+/** Reads what a command line points at: a file, or standard input for `-`. Used by the commands that take JSON or prompts. */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { fail } from '../wire/errors.ts';
@@ -9,4 +9,10 @@ export async function readText(path: string): Promise<string> {
   return readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     throw fail('usage', `cannot read ${path}: ${cause.code ?? cause.message}`, {}, cause);
   });
+}
+
+/** What a word of the command line stands for: standard input for `-`, a file for `@FILE`, else itself. */
+export async function textOf(word: string): Promise<string> {
+  if (word === '-') return readText(word);
+  return word.startsWith('@') ? readText(word.slice(1)) : word;
 }

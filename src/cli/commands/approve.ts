@@ -1,0 +1,88 @@
+/**
+ * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
+ */
+import type { Approval, ControlClient } from '../../control.ts';
+import { fail } from '../../wire/errors.ts';
+import { type ControlFlags, withControl } from '../open-control.ts';
+import { textOf } from '../read-text.ts';
+import type { Terminal } from '../terminal.ts';
+
+export async function approveList(
+  { all, ...flags }: ControlFlags & { readonly all?: boolean },
+  terminal: Terminal,
+): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const { approvals } = await control.rpc.approvalList({ all });
+    if (terminal.json) return terminal.document(approvals);
+    if (approvals.length === 0) return terminal.note('nothing is asked');
+    terminal.table(
+      ['APPROVAL', 'STATE', 'EXPIRES', 'RISKS', 'WHAT'],
+      approvals.map((approval) => [
+        approval.id,
+        approval.state,
+        approval.expires_at.slice(11, 19),
+        approval.risks.join(','),
+        whatOf(approval),
+      ]),
+    );
+  });
+}
+
+/** What is asked, with the real arguments: nobody should allow what they cannot see. */
+function whatOf({ title, tool, reason }: Approval): string {
+  return `${title}${tool === undefined ? '' : ` ${JSON.stringify(tool.input)}`}${reason === '' ? '' : ` (${reason})`}`;
+}
+
+export interface AnswerFlags extends ControlFlags {
+  readonly remember?: 'once' | 'session' | 'directory';
+  /** JSON object: the answer to a question. */
+  readonly content?: string;
+}
+
+export async function approveAnswer(
+  ids: readonly string[],
+  decision: 'allow' | 'deny',
+  { remember, content, ...flags }: AnswerFlags,
+  terminal: Terminal,
+): Promise<number> {
+  const answer = content === undefined ? undefined : contentOf(await textOf(content));
+  return withControl(flags, terminal, async ({ control }) => {
+    let late = 0;
+    for (const id of ids) {
+      const approval_id = await fullApprovalId(control, id);
+      const { approval, accepted } = await control.rpc.approvalAnswer({
+        approval_id,
+        decision,
+        remember,
+        content: answer,
+      });
+      if (!accepted) late++;
+      if (terminal.json) terminal.document({ approval, accepted });
+      else if (accepted) terminal.note(`${approval.state}: ${approval.title}`);
+      else terminal.note(`too late, ${approval.state} by ${approval.answered_by ?? 'nobody'}: ${approval.title}`);
+    }
+    return late === 0 ? 0 : 5;
+  });
+}
+
+function contentOf(text: string): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw fail('usage', 'the content of an answer is a JSON object', {}, error);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw fail('usage', 'the content of an answer is a JSON object');
+  }
+  return value as Record<string, unknown>;
+}
+
+/** The approval an id or the beginning of one stands for. */
+async function fullApprovalId(control: ControlClient, id: string): Promise<string> {
+  const { approvals } = await control.rpc.approvalList({});
+  const found = approvals.filter((approval) => approval.id.startsWith(id));
+  if (found.length > 1) throw fail('usage', `${found.length} approvals begin with ${JSON.stringify(id)}`);
+  // One that is not waiting any more: the server says what became of it.
+  return found[0]?.id ?? id;
+}

@@ -1,0 +1,253 @@
+/**
+ * `handfast session …`: looks at sessions and acts on them, from any terminal.
+ */
+import { writeFile } from 'node:fs/promises';
+import type { ControlClient, EventGap, SessionEvent, SessionSummary } from '../../control.ts';
+import { fail } from '../../wire/errors.ts';
+import { type ControlFlags, withControl } from '../open-control.ts';
+import { readText, textOf } from '../read-text.ts';
+import { SessionOutput } from '../session-output.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** Exit code of a command whose turn failed. */
+const TURN_FAILED = 5;
+
+export interface ListFlags extends ControlFlags {
+  readonly all?: boolean;
+  readonly cwd?: string;
+}
+
+export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: Terminal): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const sessions = await Array.fromAsync(control.sessions({ includeClosed: all, cwd }));
+    if (terminal.json) return terminal.document(sessions);
+    if (sessions.length === 0) return terminal.note('no sessions; begin one with: handfast chat');
+    terminal.table(
+      ['SESSION', 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
+      sessions.map((session) => [
+        session.session_id,
+        stateOf(session),
+        session.updated_at.slice(0, 16).replace('T', ' '),
+        String(session.message_count),
+        session.backend,
+        session.title,
+      ]),
+    );
+  });
+}
+
+function stateOf({ closed, pending, queue_length, approvals_pending }: SessionSummary): string {
+  if (closed) return 'closed';
+  if (approvals_pending > 0) return 'asks';
+  if (!pending) return 'idle';
+  return queue_length > 0 ? `running+${queue_length}` : 'running';
+}
+
+export async function sessionShow(id: string, flags: ControlFlags, terminal: Terminal): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const session = await control.open(await fullId(control, id));
+    const state = await session.state();
+    if (terminal.json) return terminal.document(state);
+    const { usage } = state;
+    terminal.line(`session   ${state.id}`);
+    terminal.line(`title     ${state.title}`);
+    terminal.line(
+      `state     ${state.closed ? 'closed' : state.statusLabel}${state.turnId === null ? '' : ` (turn ${state.turnId})`}`,
+    );
+    terminal.line(`backend   ${state.backend}${state.settings.model === undefined ? '' : `, ${state.settings.model}`}`);
+    terminal.line(`folder    ${state.cwd}`);
+    terminal.line(
+      `tokens    ${usage.input_tokens} in, ${usage.output_tokens} out; context about ${state.contextTokenEstimate}`,
+    );
+    for (const { id: turn, text } of state.queue) terminal.line(`queued    ${turn}  ${text}`);
+    for (const { id: approval, title } of state.approvals) terminal.line(`asks      ${approval}  ${title}`);
+    for (const { kind, text } of state.messages) {
+      terminal.line();
+      terminal.line(`${kind}: ${text}`);
+    }
+  });
+}
+
+export interface TailFlags extends ControlFlags {
+  /** Only what came after this sequence number. */
+  readonly after?: number;
+  readonly follow?: boolean;
+}
+
+export async function sessionTail(
+  id: string,
+  { after = 0, follow, ...flags }: TailFlags,
+  terminal: Terminal,
+): Promise<void> {
+  await withControl(flags, terminal, async ({ control, signal }) => {
+    const session = await control.open(await fullId(control, id));
+    const { seq } = await session.state();
+    if (!follow && seq <= after) return;
+    const output = new SessionOutput(terminal, { conversation: true });
+    for await (const event of session.events({ afterSeq: after, signal })) {
+      output.show(event);
+      if (!follow && reached(event) >= seq) break;
+    }
+    output.settle();
+    signal.throwIfAborted();
+  });
+}
+
+const reached = (event: SessionEvent | EventGap): number =>
+  event.type === 'gap' ? (event as EventGap).to_seq : (event as SessionEvent).seq;
+
+export interface SendFlags extends ControlFlags {
+  readonly image?: readonly string[];
+  /** Return when the prompt was taken. */
+  readonly detach?: boolean;
+  readonly enqueue?: boolean;
+}
+
+/** Sends a prompt; `new` opens a session for it. */
+export async function sessionSend(id: string, prompt: string, flags: SendFlags, terminal: Terminal): Promise<number> {
+  const text = await textOf(prompt);
+  return withControl(flags, terminal, async ({ control, signal }) => {
+    const session =
+      id === 'new' ? await control.create({ cwd: process.cwd() }) : await control.open(await fullId(control, id));
+    if (id === 'new' && !terminal.json) terminal.note(`session ${session.id}`);
+    const images = flags.image?.map((path) => ({ path }));
+    const turn = await session.prompt(text, { images, enqueue: flags.enqueue ?? true });
+    if (flags.detach) {
+      if (terminal.json) terminal.document({ session_id: session.id, turn_id: turn.turnId, queued: turn.queued });
+      else terminal.line(turn.turnId);
+      return 0;
+    }
+    const interrupt = (): void => void session.interrupt(turn.turnId).catch(() => {});
+    signal.addEventListener('abort', interrupt, { once: true });
+    const output = new SessionOutput(terminal, { conversation: false });
+    for await (const event of turn) output.show(event);
+    output.settle();
+    signal.throwIfAborted();
+    const { stopReason, error } = await turn.result();
+    if (error !== undefined && !terminal.json) terminal.note(`the turn failed: ${error}`);
+    return stopReason === 'error' ? TURN_FAILED : 0;
+  });
+}
+
+export async function sessionSteer(
+  id: string,
+  text: string,
+  { turn, ...flags }: ControlFlags & { readonly turn?: string },
+  terminal: Terminal,
+): Promise<number> {
+  return withControl(flags, terminal, async ({ control }) => {
+    const session = await control.open(await fullId(control, id));
+    const result = await session.steer(await textOf(text), { expectedTurnId: turn, whenLate: 'queue' });
+    if (terminal.json) terminal.document(result);
+    else terminal.line(result.outcome);
+    return result.accepted ? 0 : TURN_FAILED;
+  });
+}
+
+export async function sessionInterrupt(id: string, flags: ControlFlags, terminal: Terminal): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const interrupted = await (await control.open(await fullId(control, id))).interrupt();
+    if (terminal.json) terminal.document({ interrupted });
+    else terminal.note(interrupted ? 'interrupted' : 'nothing was running');
+  });
+}
+
+export async function sessionQueue(
+  id: string,
+  { clear, remove, ...flags }: ControlFlags & { readonly clear?: boolean; readonly remove?: string },
+  terminal: Terminal,
+): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const session = await control.open(await fullId(control, id));
+    if (clear) {
+      const cleared = await session.clearQueue();
+      return terminal.json ? terminal.document({ cleared }) : terminal.note(`${cleared} dropped`);
+    }
+    if (remove !== undefined) {
+      const { removed } = await control.rpc.queueRemove({ session_id: session.id, turn_id: remove });
+      if (!removed) throw fail('not_found', `no prompt ${remove} waits`);
+      return terminal.json ? terminal.document({ removed }) : undefined;
+    }
+    const queue = await session.queue();
+    if (terminal.json) return terminal.document(queue);
+    if (queue.length === 0) return terminal.note('nothing waits');
+    terminal.table(
+      ['TURN', 'SINCE', 'PROMPT'],
+      queue.map((item) => [item.id, item.enqueuedAt.slice(11, 19), item.text]),
+    );
+  });
+}
+
+export async function sessionFork(
+  id: string,
+  { through, title, ...flags }: ControlFlags & { readonly through?: string; readonly title?: string },
+  terminal: Terminal,
+): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const fork = await (await control.open(await fullId(control, id))).fork({ throughTurnId: through, title });
+    if (terminal.json) terminal.document({ session_id: fork.id });
+    else terminal.line(fork.id);
+  });
+}
+
+export async function sessionExport(
+  id: string,
+  { out, ...flags }: ControlFlags & { readonly out?: string },
+  terminal: Terminal,
+): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    const session_id = await fullId(control, id);
+    const lines: string[] = [];
+    let after_seq: number | undefined;
+    do {
+      const page = await control.rpc.sessionExport({ session_id, after_seq });
+      lines.push(...page.lines);
+      after_seq = page.next_after_seq ?? undefined;
+    } while (after_seq !== undefined);
+    const text = `${lines.join('\n')}\n`;
+    if (out === undefined) process.stdout.write(text);
+    else {
+      // The conversation may hold secrets.
+      await writeFile(out, text, { mode: 0o600 });
+      terminal.note(`${lines.length} lines written to ${out}`);
+    }
+  });
+}
+
+export async function sessionImport(
+  file: string,
+  { title, ...flags }: ControlFlags & { readonly title?: string },
+  terminal: Terminal,
+): Promise<void> {
+  const text = await readText(file);
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  await withControl(flags, terminal, async ({ control }) => {
+    const { session_id } = await control.rpc.sessionImport({ lines, title, cwd: process.cwd() });
+    if (terminal.json) terminal.document({ session_id });
+    else terminal.line(session_id);
+  });
+}
+
+export async function sessionRemove(ids: readonly string[], flags: ControlFlags, terminal: Terminal): Promise<void> {
+  await withControl(flags, terminal, async ({ control }) => {
+    for (const id of ids) {
+      const session_id = await fullId(control, id);
+      await control.rpc.sessionDelete({ session_id });
+      if (terminal.json) terminal.document({ session_id, deleted: true });
+      else terminal.note(`removed ${session_id}`);
+    }
+  });
+}
+
+/** The session an id, the beginning of one, or `last` stands for. Fails with `session_not_found` or `usage`. */
+export async function fullId(control: ControlClient, id: string): Promise<string> {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return id;
+  const found: string[] = [];
+  for await (const { session_id } of control.sessions({ includeClosed: true })) {
+    if (id === 'last') return session_id;
+    if (session_id.startsWith(id)) found.push(session_id);
+  }
+  if (found.length === 1) return found[0] as string;
+  if (found.length === 0) throw fail('session_not_found', `no session begins with ${JSON.stringify(id)}`);
+  throw fail('usage', `${found.length} sessions begin with ${JSON.stringify(id)}: ${found.slice(0, 5).join(', ')}`);
+}
