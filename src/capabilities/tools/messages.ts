@@ -3,9 +3,9 @@
  *
  * @see docs/protocol/a2e.md#tools
  */
-import { type Body, method } from '../../protocol/method.ts';
+import { method } from '../../protocol/method.ts';
 import * as checks from './tools.generated.ts';
-import type { ToolCallReq, ToolCallResp, ToolListReq, ToolListResp, ToolResult } from './tools.schema.ts';
+import type { ToolCallReq, ToolCallResp, ToolListReq, ToolListResp } from './tools.schema.ts';
 
 export type { ToolDescription, ToolParameter, ToolResult } from './tools.schema.ts';
 export type { ToolCallReq, ToolCallResp, ToolListReq, ToolListResp };
@@ -34,18 +34,5 @@ export const toolCall = method<ToolCallReq, ToolCallResp>({
   limitMs: ({ timeout }) => (timeout === undefined ? 30_000 : timeout === 0 ? undefined : timeout * 1000),
   streaming: ({ streaming }) => streaming === true,
   // `created_at` is the time of the message: formatting the number again would cost more than the rest.
-  writeReply: ({ data }, seconds) => `"data":${writeResult(data)},"created_at":${seconds}`,
+  writeReply: ({ data }, seconds) => `"data":${JSON.stringify(data)},"created_at":${seconds}`,
 });
-
-const json = (value: unknown): string => JSON.stringify(value ?? null) ?? 'null';
-
-/** The hottest answer of the protocol: writing its fixed members by hand halves the cost of encoding it. */
-function writeResult(result: Body<ToolResult>): string {
-  return `{"success":${result.success},"tool_name":${json(result.tool_name)},"data":${json(result.data)},"summary":${
-    result.summary == null ? 'null' : json(result.summary)
-  },"truncated":${result.truncated === true},"exit_code":${result.exit_code ?? 'null'},"error":${
-    result.error == null ? 'null' : json(result.error)
-  },"error_code":${result.error_code == null ? 'null' : json(result.error_code)},"duration_ms":${
-    result.duration_ms
-  },"events":${result.events === undefined || result.events.length === 0 ? '[]' : json(result.events)}}`;
-}

@@ -12,9 +12,9 @@ import { isIP, type LookupFunction } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import type { CallContext } from '../../../host/context.ts';
+import { errnoOf, shown } from '../../../host/workspace/file-error.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { errnoOf, shown } from './file-error.ts';
 import { isPublicAddress } from './public-address.ts';
 import { looksBinary, wholeCharacters } from './text-bytes.ts';
 

@@ -5,10 +5,10 @@
 import type { Stats } from 'node:fs';
 import { lstat, opendir } from 'node:fs/promises';
 import type { CallContext } from '../../../host/context.ts';
+import { errnoOf, fileError, outsideWorkspace } from '../../../host/workspace/file-error.ts';
+import type { HeldDirectory } from '../../../host/workspace/held-directory.ts';
+import { holdDirectory } from '../../../host/workspace/workspace-path.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { errnoOf, fileError, outsideWorkspace } from './file-error.ts';
-import type { HeldDirectory } from './held-directory.ts';
-import { holdDirectory } from './workspace-path.ts';
 
 /** Names read from one directory; a larger one is reported as truncated. Bounds memory. */
 const MAX_NAMES = 100_000;

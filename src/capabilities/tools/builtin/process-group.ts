@@ -3,7 +3,7 @@
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { errnoOf } from './file-error.ts';
+import { errnoOf } from '../../../host/workspace/file-error.ts';
 
 /** Pauses between two looks at a group that is given time, in milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 10;

@@ -6,10 +6,10 @@
 import { createHash, type Hash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { CallContext } from '../../../host/context.ts';
+import { fileError, fileFailure } from '../../../host/workspace/file-error.ts';
+import { locate, openFile } from '../../../host/workspace/workspace-path.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { fileError, fileFailure } from './file-error.ts';
 import { looksBinary, SAMPLE_BYTES, wholeCharacters } from './text-bytes.ts';
-import { locate, openFile } from './workspace-path.ts';
 
 const NEWLINE = 0x0a;
 const CHUNK_BYTES = 256 * 1024;
@@ -55,7 +55,7 @@ export interface FileWindow {
 /**
  * Reads part of a file. Lines unless a byte range or base64 is asked for.
  *
- * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `file-error.ts`.
+ * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `host/workspace/file-error.ts`.
  */
 export async function readFile(args: ReadFileArgs, context: CallContext): Promise<ShapedResult<FileWindow>> {
   await using place = await locate(context.workspace, args.path);

@@ -3,8 +3,9 @@
  *
  * The host's own environment may hold tokens and keys, so nothing is passed on that is not named here.
  */
+
+import { shown } from '../../../host/workspace/file-error.ts';
 import { fail } from '../../../wire/errors.ts';
-import { shown } from './file-error.ts';
 
 const passedOn = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LANGUAGE', 'TERM', 'TMPDIR', 'TZ'];
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';

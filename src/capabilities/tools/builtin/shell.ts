@@ -12,13 +12,13 @@ import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { CallContext } from '../../../host/context.ts';
+import { errnoOf, shown } from '../../../host/workspace/file-error.ts';
+import { holdDirectory } from '../../../host/workspace/workspace-path.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
-import { errnoOf, shown } from './file-error.ts';
 import { OutputCapture } from './output-capture.ts';
 import { endGroup, isGone } from './process-group.ts';
 import { shellEnvironment } from './shell-environment.ts';
-import { holdDirectory } from './workspace-path.ts';
 
 /** Output silent for so long after the program ended is taken as complete, even if somebody still holds the pipe. */
 const SILENT_MS = 250;
@@ -83,8 +83,8 @@ interface Reading {
  * is not lost; `exit_code` and `timed_out` tell.
  *
  * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
- * `not_ended`, `bad_env` or one of `file-error.ts` for `cwd`; with `tool_denied` (`env_refused`, `outside_workspace`);
- * with the reason of the signal when the call is given up.
+ * `not_ended`, `bad_env` or one of `host/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
+ * `outside_workspace`); with the reason of the signal when the call is given up.
  */
 export async function runShell(
   args: ShellArgs,

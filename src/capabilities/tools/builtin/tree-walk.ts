@@ -6,7 +6,13 @@
  */
 import { closeSync, type Dirent, fstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Addressing, directoryFlags, entryPath, type HeldDirectory, readFlags } from './held-directory.ts';
+import {
+  type Addressing,
+  directoryFlags,
+  entryPath,
+  type HeldDirectory,
+  readFlags,
+} from '../../../host/workspace/held-directory.ts';
 import { type IgnoreRules, noRules } from './ignore-rules.ts';
 
 /** Directories inside one another; deeper ones are left out. Each costs one open descriptor. */

@@ -3,11 +3,11 @@
  */
 import { createHash } from 'node:crypto';
 import type { CallContext } from '../../../host/context.ts';
+import { fileFailure } from '../../../host/workspace/file-error.ts';
+import { locate, openFile, type Place } from '../../../host/workspace/workspace-path.ts';
 import { fail } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
-import { fileFailure } from './file-error.ts';
-import { locate, openFile, type Place } from './workspace-path.ts';
 
 export interface WriteFileArgs {
   readonly path: string;
@@ -29,7 +29,7 @@ export interface WrittenFile {
  * Writes `content` to a file in the workspace.
  *
  * Fails with `tool_error` and a reason: `exists` (with `overwrite: false`), `conflict` (the file is not the one
- * `expected_sha256` names), `invalid_base64`, or one of `file-error.ts`.
+ * `expected_sha256` names), `invalid_base64`, or one of `host/workspace/file-error.ts`.
  */
 export async function writeFile(args: WriteFileArgs, context: CallContext): Promise<ShapedResult<WrittenFile>> {
   const content = decodeContent(args);

@@ -5,7 +5,7 @@
  * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor and does the same. Elsewhere
  * the path is used and {@link HeldDirectory.confirm} looks after the fact whether it still leads to the held directory;
  * a program that exchanges directories back and forth at just the right moments can deceive that look.
- * Used by `workspace-path.ts` (walking down a path) and `tree-walk.ts` (walking a tree).
+ * Used by `workspace-path.ts` (walking down a path) and the tools that walk a tree.
  */
 import { constants, existsSync } from 'node:fs';
 import { type FileHandle, open, realpath, stat } from 'node:fs/promises';

@@ -1,15 +1,15 @@
 /**
  * Confinement: turns a path a caller gave into a place inside the workspace, or refuses.
  *
- * Every file tool and the working directory of `shell` come through here. The path is walked one component at a time
- * from the workspace's own descriptor; links are read and followed by this code and never by the system, so nothing
- * outside is opened, and whether something exists outside cannot be told from the answer. Exchanging a directory for
- * a link during the walk or after it changes nothing, because what was checked is what is held.
+ * Every file tool, the working directory of `shell` and the images of prompts come through here. The path is walked one
+ * component at a time from the workspace's own descriptor; links are read and followed by this code and never by the
+ * system, so nothing outside is opened, and whether something exists outside cannot be told from the answer. Exchanging
+ * a directory for a link during the walk or after it changes nothing, because what was checked is what is held.
  */
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
-import { fail } from '../../../wire/errors.ts';
+import { fail } from '../../wire/errors.ts';
 import { errnoOf, fileError, fileFailure, outsideWorkspace, shown } from './file-error.ts';
 import { type Addressing, bestAddressing, HeldDirectory, readFlags } from './held-directory.ts';
 

@@ -5,8 +5,7 @@ import { chmod, readdir, readFile as readReal, rename, symlink, unlink } from 'n
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { replaceFile } from '../../../../src/capabilities/tools/builtin/atomic-write.ts';
-import type { Addressing } from '../../../../src/capabilities/tools/builtin/held-directory.ts';
+import { replaceFile } from '../../../src/capabilities/tools/builtin/atomic-write.ts';
 import {
   editFile,
   glob,
@@ -14,9 +13,10 @@ import {
   listDir,
   readFile,
   writeFile as writeTool,
-} from '../../../../src/capabilities/tools/builtin/index.ts';
-import { holdDirectory, locate, openFile } from '../../../../src/capabilities/tools/builtin/workspace-path.ts';
-import { call, failsWith, makeWorkspace, put, testCall } from './support.ts';
+} from '../../../src/capabilities/tools/builtin/index.ts';
+import type { Addressing } from '../../../src/host/workspace/held-directory.ts';
+import { holdDirectory, locate, openFile } from '../../../src/host/workspace/workspace-path.ts';
+import { call, failsWith, makeWorkspace, put, testCall } from '../../capabilities/tools/builtin/support.ts';
 
 const addressings: readonly Addressing[] = process.platform === 'linux' ? ['descriptor', 'path'] : ['path'];
 

@@ -1,10 +1,10 @@
 /**
  * How a failed file operation is told to the caller: with the path as the caller gave it and a reason to test for.
  *
- * Called by every file tool. The message of the operating system is never passed on, because it holds absolute paths
+ * Called by `workspace-path.ts` and every file tool. The message of the operating system is never passed on, because it holds absolute paths
  * of the host.
  */
-import { fail, HandfastError } from '../../../wire/errors.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
 
 /** Longest piece of a caller's input that an error repeats, in characters. */
 const SHOWN_CHARACTERS = 200;
