@@ -22,6 +22,12 @@ export interface RpcCall {
   readonly signal: AbortSignal;
   /** Runs `work` once the answer of this call has been handed to the link. */
   afterAnswer(work: () => void): void;
+  /**
+   * Sends the stored events of a session to this connection, as far as it takes events of their types, and no event of the
+   * session twice. Resolves when nothing newer is stored, with the sequence number of the last one; what happens from then
+   * on comes as it did before. Fails with `session_not_found`, and with the signal's reason.
+   */
+  replay(session: string): Promise<number>;
 }
 
 /** A method with the function that answers it. */

@@ -22,7 +22,14 @@ import type {
  * was done. `turn` is the turn it belongs to.
  */
 export type HistoryItem =
-  | { readonly role: 'user'; readonly turn: string; readonly text: string; readonly images?: readonly Image[] }
+  | {
+      readonly role: 'user';
+      readonly turn: string;
+      readonly text: string;
+      readonly images?: readonly Image[];
+      /** True when its turn failed before any model was asked: a later turn knows what was wanted. */
+      readonly unsent?: boolean;
+    }
   | {
       readonly role: 'assistant';
       readonly turn: string;
@@ -33,6 +40,8 @@ export type HistoryItem =
         readonly name: string;
         readonly input: Readonly<Record<string, unknown>>;
       }[];
+      /** True when the calls were begun at the same time and not one after the other. */
+      readonly parallel?: boolean;
       /** What the provider wants back with the message, as the model backend wrote it. */
       readonly providerData?: Readonly<Record<string, unknown>>;
     }
@@ -120,6 +129,8 @@ export interface SessionLog {
   emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void;
   /** Appends to, or replaces, what the model is given. Journaled, not sent to anybody. */
   remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void;
+  /** Says a line to the user: a new message with an id of its own, told by `session.message.appended`. Returns it. */
+  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
   /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
   flushed(): Promise<void>;
 }

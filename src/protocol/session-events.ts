@@ -106,6 +106,24 @@ export interface ServerEventPayloads {
   'auth.flow.failed': { readonly provider: string; readonly message: string };
 }
 
+/** Events about the events of one connection: additions that only subscribers are sent. `session_id` null = the server's. */
+export interface ConnectionEventPayloads {
+  /** Events between what was sent and what comes next are gone. Its `seq` is `to_seq`. Numbers are inclusive. */
+  'events.gap': {
+    readonly session_id: string | null;
+    readonly subscription_id?: string;
+    readonly from_seq: number;
+    readonly to_seq: number;
+  };
+  /** The subscription cannot go on; `kind` is the name of the error. It has no `seq`. */
+  'events.ended': {
+    readonly session_id: string | null;
+    readonly subscription_id?: string;
+    readonly kind: string;
+    readonly message: string;
+  };
+}
+
 export type SessionEventType = keyof SessionEventPayloads;
 export type ServerEventType = keyof ServerEventPayloads;
 

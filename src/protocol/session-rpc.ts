@@ -5,6 +5,8 @@
  * Imported by the server (`control/`) and by the client (`control-client/`).
  * @see docs/protocol/session-rpc.md#methods
  */
+
+import { fail } from '../wire/errors.ts';
 import {
   anything,
   flag,
@@ -14,6 +16,7 @@ import {
   optionalObject,
   optionalText,
   optionalTexts,
+  type Param,
   rpcMethod,
   text,
 } from './rpc-params.ts';
@@ -34,6 +37,7 @@ import type {
   UiMessage,
   Usage,
 } from './session-types.ts';
+import { PROVIDERS } from './session-types.ts';
 
 /** Version this server speaks; strict handshakes compare it exactly. */
 export const SESSION_RPC_VERSION = '1.0.0';
@@ -199,6 +203,8 @@ export const setOpenrouterKey = rpcMethod<{
   source: 'remote' | 'cache' | 'fallback';
   /** Addition: whether the provider took the key; null = it could not be asked. */
   verified: boolean | null;
+  /** Addition: why it was not taken, or could not be asked. */
+  message?: string;
 }>()('auth.set.openrouter_key', 'required', { api_key: text }, 'Stores and checks an OpenRouter key.');
 export const setExaKey = rpcMethod<{ configured: boolean; skipped: boolean }>()(
   'auth.set.exa_key',
@@ -228,24 +234,37 @@ export const modelList = rpcMethod<ModelListResult>()(
   { provider: optionalText },
   'The models that can be chosen; asks no network.',
 );
+/** A provider, refused with the protocol's own words before the fields behind it are looked at. */
+const providerName: Param<Provider> = {
+  schema: { enum: PROVIDERS },
+  required: true,
+  read(value, field, method) {
+    const name = text.read(value, field, method);
+    if (PROVIDERS.includes(name as Provider)) return name as Provider;
+    throw fail('schema_violation', 'provider must be openai, openrouter, or antigravity', { field });
+  },
+};
+
 export const modelSelect = rpcMethod<{
   selected_model: string;
   selected_provider: Provider;
   selected_thinking: Thinking;
   selected_openrouter_provider: string;
   compression?: Readonly<Record<string, unknown>>;
+  /** Addition: what was asked for, where the model has no such level and another one is used. */
+  replaced_thinking?: string;
 }>()(
   'model.select',
   'required',
   {
     model_id: text,
-    provider: text,
+    provider: providerName,
     thinking_level: text,
     openrouter_provider: optionalText,
     session_id: optionalText,
     compress_immediately: optionalFlag,
   },
-  'Chooses the model; with `session_id`, addition: for that session alone.',
+  'Chooses the model of every session that has none of its own; `session_id` only says what to compress.',
 );
 export const openrouterProviders = rpcMethod<{ model_id: string; providers: readonly string[] }>()(
   'model.openrouter.providers',
@@ -490,6 +509,7 @@ export const authSetKey = rpcMethod<{
   configured: true;
   verified: boolean | null;
   model_count: number;
+  message?: string;
 }>()(
   'auth.set.api_key',
   'required',

@@ -40,6 +40,8 @@ export interface UiMessage {
   readonly kind: 'user' | 'assistant' | 'system';
   readonly text: string;
   readonly images?: readonly Image[];
+  /** Addition: true for a prompt whose turn failed before any model was asked. `session.get` leaves those out. */
+  readonly unsent?: boolean;
 }
 
 /** One message of what the model is given, tools left out. */
@@ -114,6 +116,11 @@ export interface SessionSettings {
   readonly approvals?: 'ask' | 'allow' | 'deny';
   /** Mode of the agent behind an ACP session. */
   readonly mode?: string;
+  /**
+   * The session of the agent behind this one, written by the `acp` backend so that the agent finds its context again after
+   * a restart. Holds only where `session` is this session: a fork has its own.
+   */
+  readonly agentSession?: { readonly backend: string; readonly id: string; readonly session: string };
   /** MCP servers of the session, handed to the host once it serves that capability. */
   readonly mcpServers?: readonly Readonly<Record<string, unknown>>[];
 }
@@ -281,6 +288,8 @@ export interface Approval {
   readonly risks: readonly string[];
   /** Why it is asked, e.g. the rule of the policy. */
   readonly reason: string;
+  /** For `tool`: what an answer kept for longer than this call would cover, in words, e.g. `shell: npm test …`. */
+  readonly covers?: string;
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
   readonly created_at: string;

@@ -17,6 +17,8 @@ export interface ApprovalRequest {
     readonly call_id: string;
   };
   readonly risks: readonly string[];
+  /** For `tool`: the kind its offer names, e.g. `file`; policy rules may look at it. */
+  readonly toolKind?: string;
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
   /** Time for an answer in milliseconds; default the configuration's. */

@@ -68,6 +68,21 @@ export interface TurnOutcome {
   readonly stopReason: Extract<StopReason, 'end_turn' | 'max_tokens' | 'max_rounds' | 'refusal' | 'interrupted'>;
 }
 
+/** What a compaction came to: the payload of `compaction.completed` and the answer of `/compress`. */
+export interface Compaction {
+  readonly compressed: boolean;
+  readonly reason: 'auto' | 'manual' | 'provider_switch';
+  readonly estimated_tokens_before: number;
+  readonly estimated_tokens_after: number;
+  /** Tokens the model can be given. */
+  readonly model_context_window: number;
+  /** Tokens from which the context is compressed by itself. */
+  readonly target_limit: number;
+  /** Items of the conversation that are only in the summary, before and after. */
+  readonly anchor_event_index_before: number;
+  readonly anchor_event_index_after: number;
+}
+
 export interface Backend {
   /** `model`, `acp`, `rehearsal`, or the name a configuration gives it. */
   readonly name: string;
@@ -80,11 +95,15 @@ export interface Backend {
    * the user as it is.
    */
   preflight(settings: SessionSettings): void | Promise<void>;
-  /** Makes room in the context before a turn; emits `compaction.*` and replaces the history itself. */
+  /**
+   * Makes room in the context before a turn; emits `compaction.*`, replaces the history and says so in a system line,
+   * all by itself. `auto` does so only when the context has grown over its limit, the other two whenever there is
+   * something to sum up. Rejects when the summary could not be made; the history is then as it was.
+   */
   compact?(
     turn: Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'>,
     reason: 'auto' | 'manual' | 'provider_switch',
-  ): Promise<void>;
+  ): Promise<Compaction>;
   /** Runs a turn. Rejects with a `HandfastError` when it failed; the message is shown to the user. */
   run(turn: Turn): Promise<TurnOutcome>;
   /** Model and provider a turn with these settings would use, for saved chats; null where that means nothing. */

@@ -24,6 +24,8 @@ export interface ProviderAccess {
   readonly kind: 'api_key' | 'oauth';
   /** Extra headers of every request, e.g. the account of a ChatGPT login. */
   readonly headers: Readonly<Record<string, string>>;
+  /** `antigravity`: the Cloud project its requests run in, where the account has one. */
+  readonly project?: string;
 }
 
 export interface Providers {

@@ -1,0 +1,109 @@
+/**
+ * Answers kept for a working directory, in one JSON file of the user's Handfast folder: owner → directory → rules.
+ *
+ * Opened once by whoever composes the control edge. The file is 0600 and replaced as a whole; one that cannot be read is
+ * set aside and nothing is remembered, which means asking again.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Log } from '../../host/context.ts';
+import type { DirectoryRule, DirectoryRules } from './remembered.ts';
+
+export interface DirectoryRulesOptions {
+  /** The file; made with its folder when the first rule is added. */
+  readonly file: string;
+  readonly log: Log;
+  /** Epoch milliseconds; names a file that is set aside. */
+  readonly now?: () => number;
+}
+
+/** Rules that outlive the process. */
+export interface DirectoryRuleFile extends DirectoryRules {
+  /** Everything added so far is on disk, or was reported as not. Never rejects. */
+  flushed(): Promise<void>;
+}
+
+/** Most rules one directory keeps; the oldest goes first. */
+const MAX_RULES = 512;
+
+type Stored = Record<string, Record<string, DirectoryRule[]>>;
+
+/** Opens the file. Never rejects: what fails is logged. */
+export async function directoryRules({ file, log, now = Date.now }: DirectoryRulesOptions): Promise<DirectoryRuleFile> {
+  const rules = await load(file, log, now);
+  let writing: Promise<void> = Promise.resolve();
+  let waiting = false;
+  const write = async (): Promise<void> => {
+    waiting = false;
+    try {
+      await replaceFile(file, `${JSON.stringify(rules, null, 2)}\n`);
+    } catch (error) {
+      log.error('an answer to be remembered was not kept', { file, error });
+    }
+  };
+  return {
+    get: (owner, cwd) => rules[owner]?.[cwd] ?? [],
+    add(owner, cwd, rule) {
+      rules[owner] ??= Object.create(null) as Record<string, DirectoryRule[]>;
+      const ofOwner = rules[owner];
+      const others = (ofOwner[cwd] ?? []).filter(({ key }) => key !== rule.key);
+      ofOwner[cwd] = [...others, rule].slice(-MAX_RULES);
+      // One write that has not begun takes in all that is added meanwhile.
+      if (!waiting) {
+        waiting = true;
+        writing = writing.then(write);
+      }
+    },
+    flushed: () => writing,
+  };
+}
+
+async function load(file: string, log: Log, now: () => number): Promise<Stored> {
+  // Without a prototype: owners and directories may have any name.
+  const rules = Object.create(null) as Stored;
+  try {
+    const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code === 'ENOENT') return '{}';
+      throw cause;
+    });
+    for (const [owner, directories] of Object.entries(JSON.parse(text) as object)) {
+      rules[owner] = Object.create(null) as Stored[string];
+      for (const [cwd, list] of Object.entries(directories as object)) {
+        if (!Array.isArray(list)) throw new Error(`the rules of ${cwd} are no list`);
+        rules[owner]![cwd] = list.filter(isRule);
+      }
+    }
+    return rules;
+  } catch (error) {
+    const aside = `${file}.unreadable-${now()}`;
+    await rename(file, aside).catch(() => {});
+    log.error('the remembered answers cannot be read and were set aside', { file, aside, error });
+    return Object.create(null) as Stored;
+  }
+}
+
+function isRule(value: unknown): value is DirectoryRule {
+  if (typeof value !== 'object' || value === null) return false;
+  const { key, decision } = value as Partial<DirectoryRule>;
+  return typeof key === 'string' && (decision === 'allow' || decision === 'deny');
+}
+
+/** Readers, and a crash, see the old text or the new one. */
+async function replaceFile(file: string, text: string): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
+  try {
+    const handle = await open(draft, 'wx', 0o600);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (error) {
+    await unlink(draft).catch(() => {});
+    throw error;
+  }
+}

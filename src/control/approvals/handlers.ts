@@ -1,0 +1,90 @@
+/**
+ * The methods of session RPC about approvals. Whoever owns a session may see and answer its questions, and so may an
+ * administrator; for everybody else they do not exist.
+ */
+
+import { wrongParam } from '../../protocol/rpc-params.ts';
+import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
+import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
+import { fail } from '../../wire/errors.ts';
+import { type Caller, type Handled, handles } from '../handlers.ts';
+import type { SessionLog } from '../session-log.ts';
+import type { Desk } from './desk.ts';
+
+export interface ApprovalHandlerParts {
+  readonly desk: Desk;
+  /** An open session. */
+  readonly session: (id: string) => SessionLog | undefined;
+  /** The open sessions. */
+  readonly sessions: () => Iterable<SessionLog>;
+  /**
+   * Checks the content of an answer against the schema of its question. Returns the content to keep, with defaults filled
+   * in; throws `schema_violation`.
+   */
+  readonly checkContent: (schema: Readonly<Record<string, unknown>>, content: unknown) => unknown;
+}
+
+/** `approval.list` and `approval.answer`. */
+export function approvalHandlers({ desk, session, sessions, checkContent }: ApprovalHandlerParts): readonly Handled[] {
+  const mayUse = ({ principal }: Caller, owner: string): boolean =>
+    principal.admin === true || principal.name === owner;
+  return [
+    handles(approvalList, ({ session_id: id, all = false }, { caller }) => {
+      const one = id === undefined ? undefined : session(id);
+      if (id !== undefined && (one === undefined || !mayUse(caller, one.record.owner))) {
+        throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
+      }
+      const asked = [...(one === undefined ? sessions() : [one])].filter(({ record }) => mayUse(caller, record.owner));
+      const approvals = asked
+        .flatMap(({ record }) => record.approvals)
+        .filter(({ state }) => all || state === 'pending')
+        .sort((first, second) => (first.created_at < second.created_at ? -1 : 1));
+      return { approvals };
+    }),
+
+    handles(approvalAnswer, async ({ approval_id: id, decision, remember = 'once', content }, { caller }) => {
+      if (decision === undefined) throw wrongParam(approvalAnswer.name, 'decision', 'one of: allow, deny');
+      const found = desk.find(id) ?? stored(sessions(), id);
+      if (found === undefined || !mayUse(caller, found.owner)) {
+        throw fail('not_found', `no approval ${id}`, { approval_id: id });
+      }
+      const { approval, log } = found;
+      if (log === undefined) return { approval, accepted: false };
+      const checked = decision === 'allow' ? await contentOf(approval, content, checkContent) : undefined;
+      const answer: ApprovalAnswer = { decision, remember, ...(checked !== undefined && { content: checked }) };
+      const { name } = caller.principal;
+      const answered = desk.answer(
+        log,
+        id,
+        answer,
+        caller.clientName === null ? name : `${name} (${caller.clientName})`,
+      );
+      // What was answered is not asked again, not even after a crash.
+      await log.flushed();
+      return answered;
+    }),
+  ];
+}
+
+/** A request in the record of an open session that the desk does not know any more. */
+function stored(
+  sessions: Iterable<SessionLog>,
+  id: string,
+): { owner: string; approval: Approval; log: SessionLog } | undefined {
+  for (const log of sessions) {
+    const approval = log.record.approvals.find((one) => one.id === id);
+    if (approval !== undefined) return { owner: log.record.owner, approval, log };
+  }
+  return undefined;
+}
+
+async function contentOf(
+  { kind, schema, state }: Approval,
+  content: Readonly<Record<string, unknown>> | undefined,
+  check: ApprovalHandlerParts['checkContent'],
+): Promise<ApprovalAnswer['content']> {
+  // A late answer is told what was decided, whatever it says.
+  if (kind !== 'question' || state !== 'pending') return undefined;
+  if (schema === undefined) return content;
+  return (await check(schema, content ?? {})) as ApprovalAnswer['content'];
+}

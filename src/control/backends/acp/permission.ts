@@ -1,0 +1,72 @@
+/**
+ * What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. Called by
+ * `agent-session.ts`.
+ */
+import type { Approval } from '../../../protocol/session-types.ts';
+import type { ApprovalRequest } from '../../approvals/approval.ts';
+import type {
+  CreateElicitationRequest,
+  CreateElicitationResponse,
+  PermissionOption,
+  PermissionOptionKind,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+} from './sdk.ts';
+import { inputOf, nameOf, risksOf, type ToolFields } from './tool-facts.ts';
+
+/** The approval for a call, as far as the agent has told of it. `callId` must be new for every request. */
+export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {
+  const { title, kind } = fields;
+  const name = nameOf(fields);
+  return {
+    kind: 'tool',
+    title: title || name,
+    tool: { name, input: inputOf(fields), call_id: callId },
+    toolKind: kind ?? undefined,
+    risks: risksOf(kind ?? undefined),
+  };
+}
+
+/**
+ * The agent's option for a decision. What is to hold for the directory is left to the agent too, because its memory may
+ * outlive ours; what is to hold for the session is remembered here, so the agent is told of each call. An agent without a
+ * fitting option is answered `cancelled`, which runs nothing.
+ */
+export function permissionAnswer(
+  { state, answer }: Approval,
+  options: RequestPermissionRequest['options'],
+): RequestPermissionResponse {
+  const forGood = answer?.remember === 'directory';
+  const kinds: Partial<Record<Approval['state'], readonly PermissionOptionKind[]>> = {
+    allowed: forGood ? ['allow_always', 'allow_once'] : ['allow_once', 'allow_always'],
+    denied: forGood ? ['reject_always', 'reject_once'] : ['reject_once', 'reject_always'],
+    expired: ['reject_once'],
+  };
+  const byKind = (kind: PermissionOptionKind): PermissionOption[] => options.filter((option) => option.kind === kind);
+  const [chosen] = (kinds[state] ?? []).flatMap(byKind);
+  return {
+    outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
+  };
+}
+
+/** The question of a form; undefined for what we offered nothing for. */
+export function questionOf(request: CreateElicitationRequest): ApprovalRequest | undefined {
+  if (request.mode !== 'form') return undefined;
+  const { requestedSchema: schema } = request as { requestedSchema?: unknown };
+  if (typeof schema !== 'object' || schema === null) return undefined;
+  return {
+    kind: 'question',
+    title: request.message,
+    risks: [],
+    schema: { type: 'object', ...schema } as Readonly<Record<string, unknown>>,
+  };
+}
+
+/** What became of a question. */
+export function questionAnswer({ state, answer }: Approval): CreateElicitationResponse {
+  if (state === 'allowed') {
+    type Content = Extract<CreateElicitationResponse, { action: 'accept' }>['content'];
+    return { action: 'accept', content: (answer?.content ?? {}) as Content };
+  }
+  return { action: state === 'denied' ? 'decline' : 'cancel' };
+}

@@ -1,0 +1,61 @@
+/**
+ * A prompt of ours as content blocks of the protocol, and the conversation so far for an agent that does not know it.
+ * Pure; called by `agent-session.ts`.
+ */
+import { pathToFileURL } from 'node:url';
+import { fail } from '../../../wire/errors.ts';
+import type { HistoryItem } from '../../session-log.ts';
+import type { Turn } from '../backend.ts';
+import type { ContentBlock } from './sdk.ts';
+
+/** Most of an earlier conversation that is told, in characters; the newest part is kept. */
+const MAX_TRANSCRIPT_CHARS = 64 * 1024;
+
+/** Most of one result of a tool in it. */
+const MAX_RESULT_CHARS = 1000;
+
+/**
+ * The blocks of a prompt.
+ *
+ * @param takesImages whether the agent said so
+ * @param earlier the conversation to tell first
+ * @throws not_configured when there is an image the agent cannot take
+ */
+export function promptBlocks(
+  { text, images }: Turn['prompt'],
+  { agent, takesImages, earlier = [] }: { agent: string; takesImages: boolean; earlier?: readonly HistoryItem[] },
+): ContentBlock[] {
+  if (images.length > 0 && !takesImages) throw fail('not_configured', `the agent ${agent} takes no images`, { agent });
+  const blocks: ContentBlock[] = [];
+  const told = transcript(earlier);
+  if (told !== '') blocks.push({ type: 'text', text: told });
+  if (text !== '') blocks.push({ type: 'text', text });
+  for (const { dataUrl, mimeType, path } of images) {
+    const uri = path.startsWith('/') ? pathToFileURL(path).href : undefined;
+    blocks.push({ type: 'image', data: dataUrl.slice(dataUrl.indexOf(',') + 1), mimeType, ...(uri && { uri }) });
+  }
+  return blocks;
+}
+
+/** The conversation as text, the newest part of it; `''` when there was none. */
+export function transcript(history: readonly HistoryItem[]): string {
+  const lines: string[] = [];
+  let left = MAX_TRANSCRIPT_CHARS;
+  for (const item of history.toReversed()) {
+    const line = lineOf(item);
+    if (line === '') continue;
+    left -= line.length;
+    if (left < 0) break;
+    lines.push(line);
+  }
+  if (lines.length === 0) return '';
+  const told = lines.reverse().join('\n\n');
+  return `This session goes on with an earlier conversation. What was said and done so far:\n\n${told}\n\nThe next message is the user's.`;
+}
+
+function lineOf(item: HistoryItem): string {
+  if (item.role === 'user') return `User: ${item.text}`;
+  if (item.role === 'assistant') return item.text === '' ? '' : `Assistant: ${item.text}`;
+  const result = item.error ?? JSON.stringify(item.result) ?? '';
+  return `Tool ${item.name} ${item.ok ? 'returned' : 'failed with'}: ${result.slice(0, MAX_RESULT_CHARS)}`;
+}

@@ -1,0 +1,262 @@
+/**
+ * What an agent reports while it works, turned into what a turn streams and remembers. Called by `agent-session.ts` for
+ * every `session/update` of a running prompt; kinds it does not know are left to the debug log.
+ *
+ * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
+ * the history of such a turn reads like that of any other.
+ */
+import type { ToolDone } from '../../../protocol/session-types.ts';
+import { NO_USAGE } from '../../../protocol/session-types.ts';
+import type { HistoryItem } from '../../session-log.ts';
+import type { Turn } from '../backend.ts';
+import type { ContentBlock } from './sdk.ts';
+import { inputOf, merged, nameOf, readFields, resultOf, risksOf, type ToolFields, textOf } from './tool-facts.ts';
+
+/** A call of the agent's. */
+export interface AgentCall {
+  /** Ours: unique in the turn. */
+  readonly callId: string;
+  fields: ToolFields;
+  /** The round it was told in; 0 = not told yet. */
+  round: number;
+  startedAt: number;
+  /** The text told so far. */
+  output: string;
+  done: ToolDone | undefined;
+}
+
+/** Updates that are about the agent's session rather than about the turn. */
+export interface SessionChanges {
+  mode(id: string): void;
+  options(options: unknown): void;
+  /** Cost of the whole session so far; returns what was added. */
+  cost(totalUsd: number): number;
+}
+
+type Update = Readonly<Record<string, unknown>> & { readonly sessionUpdate?: string };
+
+export class TurnUpdates {
+  readonly #turn: Turn;
+  readonly #session: SessionChanges;
+  readonly #now: () => number;
+  /** By the agent's id: the newest call of that id. */
+  readonly #byId = new Map<string, AgentCall>();
+  #round = 1;
+  #text = '';
+  #reasoning = '';
+  /** The calls of this round that were told, in order. */
+  #calls: AgentCall[] = [];
+  #made = 0;
+
+  constructor(turn: Turn, session: SessionChanges, now: () => number = () => performance.now()) {
+    this.#turn = turn;
+    this.#session = session;
+    this.#now = now;
+  }
+
+  /** Takes one update in. Never throws for what an agent sends. */
+  take(value: unknown): void {
+    const update = (typeof value === 'object' && value !== null ? value : {}) as Update;
+    switch (update.sessionUpdate) {
+      case 'agent_message_chunk':
+        return this.#say(update.content as ContentBlock);
+      case 'agent_thought_chunk':
+        return this.#think(update.content as ContentBlock);
+      case 'tool_call':
+      case 'tool_call_update':
+        return this.#tool(update as ToolFields, update.sessionUpdate === 'tool_call');
+      case 'plan':
+        return this.#plan(update.entries);
+      case 'usage_update':
+        return this.#usage(update);
+      case 'current_mode_update':
+        if (typeof update.currentModeId === 'string') this.#session.mode(update.currentModeId);
+        return;
+      case 'config_option_update':
+        return this.#session.options(update.configOptions);
+      default:
+        this.#turn.debug(`acp.${update.sessionUpdate ?? 'update'}`, update);
+    }
+  }
+
+  /** The call a permission request is about, told now if it was not yet. */
+  asked(request: ToolFields): AgentCall {
+    const fields = readFields(request);
+    const call = this.#call(fields, false);
+    call.fields = merged(call.fields, { ...fields, status: call.fields.status ?? fields.status });
+    this.#start(call);
+    return call;
+  }
+
+  /** The turn is over: calls the agent did not finish are ended with `why`, and what was said is remembered. */
+  finish(why: string): void {
+    for (const call of this.#byId.values()) {
+      if (call.done !== undefined || (call.round === 0 && call.fields.status === 'pending')) continue;
+      this.#start(call);
+      this.#end(call, why);
+    }
+    this.#flush();
+  }
+
+  #say(content: ContentBlock | undefined): void {
+    const text = wordsOf(content);
+    if (text === '') return;
+    this.#next();
+    this.#text += text;
+    this.#turn.answer(text);
+  }
+
+  #think(content: ContentBlock | undefined): void {
+    const text = wordsOf(content);
+    if (text === '') return;
+    this.#next();
+    this.#reasoning += text;
+    this.#turn.thought(text);
+  }
+
+  #tool(fields: ToolFields, isNew: boolean): void {
+    if (typeof fields.toolCallId !== 'string') return;
+    const call = this.#call(fields, isNew);
+    if (call.done !== undefined) return;
+    call.fields = merged(call.fields, readFields(fields));
+    const { status } = call.fields;
+    // A pending call's input is often still being written; it is told when it runs, or when somebody is asked about it.
+    if ((status ?? 'pending') === 'pending' && call.round === 0) return;
+    this.#start(call);
+    this.#output(call);
+    if (status === 'completed') this.#end(call);
+    else if (status === 'failed') this.#end(call, textOf(call.fields.content) || 'the tool failed');
+  }
+
+  #call({ toolCallId = '' }: ToolFields, isNew: boolean): AgentCall {
+    const known = this.#byId.get(toolCallId);
+    if (known !== undefined && !(isNew && known.done !== undefined)) return known;
+    this.#made++;
+    // An agent that uses an id twice still gets two calls.
+    const callId = known === undefined && toolCallId !== '' ? toolCallId : `${toolCallId || 'call'}_${this.#made}`;
+    const call: AgentCall = { callId, fields: {}, round: 0, startedAt: 0, output: '', done: undefined };
+    this.#byId.set(toolCallId, call);
+    return call;
+  }
+
+  #start(call: AgentCall): void {
+    if (call.round !== 0) return;
+    call.round = this.#round;
+    call.startedAt = this.#now();
+    this.#calls.push(call);
+    const { fields, callId } = call;
+    const name = nameOf(fields);
+    const told = { name, input: inputOf(fields), providerToolName: fields.title || name, callId };
+    this.#turn.toolStarted(this.#round, told, {
+      toolKind: fields.kind ?? undefined,
+      risks: risksOf(fields.kind ?? undefined),
+    });
+  }
+
+  /** Contents come whole with each update: what was added is what is new. */
+  #output(call: AgentCall): void {
+    const text = textOf(call.fields.content);
+    if (text === call.output) return;
+    const added = text.startsWith(call.output) ? text.slice(call.output.length) : text;
+    call.output = text;
+    if (added !== '') this.#turn.toolOutput(call.callId, 'output', added);
+  }
+
+  #end(call: AgentCall, error?: string): void {
+    const { fields, callId } = call;
+    const name = nameOf(fields);
+    const ok = error === undefined;
+    call.done = { name, ok, input: inputOf(fields), result: resultOf(fields), ...(!ok && { error }), callId };
+    this.#turn.toolDone(call.round, call.done, Math.round(this.#now() - call.startedAt));
+  }
+
+  /** The agent speaks: if its calls are over, a new round begins. */
+  #next(): void {
+    if (this.#calls.length > 0 && this.#calls.every(({ done }) => done !== undefined)) this.#flush();
+  }
+
+  /** Remembers the round. Everything in it was streamed before. */
+  #flush(): void {
+    const { id: turn } = this.#turn;
+    const done = this.#calls.flatMap(({ done }) => (done === undefined ? [] : [done]));
+    if (this.#text === '' && done.length === 0) return;
+    const calls = done.map(({ callId = '', name, input = {} }) => ({ callId, name, input }));
+    const items: HistoryItem[] = [
+      {
+        role: 'assistant',
+        turn,
+        text: this.#text,
+        ...(this.#reasoning !== '' && { reasoning: this.#reasoning }),
+        ...(calls.length > 0 && { calls }),
+      },
+      ...done.map(
+        ({ callId = '', name, ok, result, error }): HistoryItem => ({
+          role: 'tool',
+          turn,
+          callId,
+          name,
+          ok,
+          result,
+          ...(error !== undefined && { error }),
+        }),
+      ),
+    ];
+    if (done.length > 0) this.#turn.toolResults(this.#round, done);
+    this.#turn.log.remember(items);
+    if (done.length > 0) this.#round++;
+    this.#text = '';
+    this.#reasoning = '';
+    this.#calls = [];
+  }
+
+  #plan(value: unknown): void {
+    if (!Array.isArray(value)) return;
+    const entries = value.flatMap((entry: { content?: unknown; status?: unknown; priority?: unknown } | null) =>
+      typeof entry?.content === 'string'
+        ? [
+            {
+              content: entry.content,
+              status: String(entry.status ?? 'pending'),
+              ...(typeof entry.priority === 'string' && { priority: entry.priority }),
+            },
+          ]
+        : [],
+    );
+    this.#turn.log.emit('session.plan', { entries }, this.#turn.id);
+  }
+
+  #usage({ used, size, cost }: Update): void {
+    if (typeof used === 'number') {
+      const breakdown = {
+        pinned_tokens: 0,
+        conversation_tokens: used,
+        tool_schema_tokens: 0,
+        provider_overhead_tokens: 0,
+      };
+      const estimate = { provider: null, source: 'provider', total_tokens_estimate: used, breakdown };
+      const window = typeof size === 'number' ? { context_window_tokens: size } : {};
+      this.#turn.log.emit('session.context.estimate', { ...estimate, ...window }, this.#turn.id);
+    }
+    const { amount, currency } = (cost ?? {}) as { amount?: unknown; currency?: unknown };
+    if (typeof amount !== 'number' || currency !== 'USD') return;
+    const added = this.#session.cost(amount);
+    if (added > 0) this.#turn.usage({ ...NO_USAGE, cost_usd: added });
+  }
+}
+
+/** What of a content block can be shown as text. */
+function wordsOf(content: ContentBlock | undefined): string {
+  switch (content?.type) {
+    case 'text':
+      return typeof content.text === 'string' ? content.text : '';
+    case 'resource_link':
+      return `[${content.title ?? content.name}](${content.uri})`;
+    case 'resource':
+      return 'text' in content.resource ? content.resource.text : `[${content.resource.uri}]`;
+    case 'image':
+    case 'audio':
+      return `[${content.type}: ${content.mimeType}]`;
+    default:
+      return '';
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * One answer of a provider while it streams: turns the SDK's parts into the parts of a round, and gathers what is only
+ * known, or only safe to say, at the end.
+ *
+ * Used by `provider-rounds.ts`, one for each attempt. What is done per delta is kept to a few field accesses.
+ */
+import type { FinishReason, ModelPart } from '../../turns/round-model.ts';
+import { keptFields, type PartRecord, type ProviderData } from './provider-data.ts';
+import type { AnswerEnd, BlockDelta, BlockMark, CallMade, ProviderFields, StreamPart } from './provider-model.ts';
+import { RawArguments } from './raw-arguments.ts';
+import type { ToolNames } from './tool-names.ts';
+import { usageOf } from './usage.ts';
+
+type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
+type Block = Writable<Extract<PartRecord, { kind: 'text' | 'reasoning' }>> & { readonly id: string };
+type CallBlock = Writable<Extract<PartRecord, { kind: 'call' }>> & { readonly call: CallMade };
+
+const FINISH: Readonly<Record<AnswerEnd['finishReason']['unified'], FinishReason>> = {
+  stop: 'stop',
+  length: 'max_tokens',
+  'content-filter': 'refusal',
+  'tool-calls': 'tool_calls',
+  error: 'other',
+  interrupted: 'other',
+  other: 'other',
+};
+
+export class Answer {
+  /** True once something was handed on that cannot be taken back. */
+  delivered = false;
+  /** The provider's last word; undefined until it came. */
+  end: AnswerEnd | undefined;
+  readonly #names: ToolNames;
+  readonly #blocks: (Block | CallBlock)[] = [];
+  readonly #raw: RawArguments | undefined;
+  /** Characters handed on so far, of each kind. */
+  #text = 0;
+  #reasoning = 0;
+  /** False when texts of several blocks came mixed: then it cannot be said which belongs where. */
+  #inOrder = true;
+
+  /** `raw` where the provider's package is known to hide arguments it cannot read. */
+  constructor(names: ToolNames, raw: boolean) {
+    this.#names = names;
+    this.#raw = raw ? new RawArguments() : undefined;
+  }
+
+  /** Takes a part in; returns what is to be handed on at once. */
+  take(part: StreamPart): ModelPart | undefined {
+    switch (part.type) {
+      case 'text-delta':
+        return this.#delta('text', part);
+      case 'reasoning-delta':
+        return this.#delta('reasoning', part);
+      case 'text-start':
+      case 'text-end':
+        this.#mark('text', part);
+        return undefined;
+      case 'reasoning-start':
+      case 'reasoning-end':
+        this.#mark('reasoning', part);
+        return undefined;
+      case 'tool-call':
+        // What the provider runs itself was not asked for and is not ours to run.
+        if (!part.providerExecuted) this.#blocks.push({ kind: 'call', call: part });
+        return undefined;
+      case 'raw':
+        this.#raw?.take(part.rawValue);
+        return undefined;
+      case 'finish':
+        this.end = part;
+        return undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  /**
+   * What is to be handed on once the answer is complete: its calls, what it used, and how it ended. Calls come last because
+   * an answer that breaks off may have made half of one.
+   */
+  *rest(provider: string, model: string): Generator<ModelPart> {
+    const end = this.end as AnswerEnd;
+    for (const block of this.#blocks) if (block.kind === 'call') yield this.#call(block.call);
+    const usage = usageOf(end.usage, end.providerMetadata);
+    if (usage !== undefined) yield { type: 'usage', usage };
+    const providerData = this.#providerData(provider, model, end.providerMetadata);
+    yield { type: 'finish', reason: FINISH[end.finishReason.unified], ...(providerData && { providerData }) };
+  }
+
+  #delta(kind: 'text' | 'reasoning', part: BlockDelta): ModelPart | undefined {
+    const block = this.#block(kind, part.id);
+    if (part.providerMetadata !== undefined) block.fields = keptFields(part.providerMetadata) ?? block.fields;
+    if (part.delta === '') return undefined;
+    const before = this.#length(kind);
+    // Providers send each paragraph of their reasoning as a block of its own and nothing between them.
+    const gap = kind === 'reasoning' && block.start === block.end && before > 0 ? '\n\n' : '';
+    if (block.start === block.end) block.start = before + gap.length;
+    else if (block.end !== before) this.#inOrder = false;
+    this.delivered = true;
+    block.end = before + gap.length + part.delta.length;
+    if (kind === 'text') {
+      this.#text = block.end;
+      return { type: 'answer', text: part.delta };
+    }
+    this.#reasoning = block.end;
+    return { type: 'thought', text: gap + part.delta };
+  }
+
+  #mark(kind: 'text' | 'reasoning', part: BlockMark): void {
+    const block = this.#block(kind, part.id);
+    if (part.providerMetadata !== undefined) block.fields = keptFields(part.providerMetadata) ?? block.fields;
+  }
+
+  /** The block with this id, which is nearly always the newest. */
+  #block(kind: 'text' | 'reasoning', id: string): Block {
+    const there = this.#blocks.findLast((block): block is Block => block.kind === kind && block.id === id);
+    if (there !== undefined) return there;
+    const block: Block = { kind, id, start: 0, end: 0 };
+    this.#blocks.push(block);
+    return block;
+  }
+
+  #length(kind: 'text' | 'reasoning'): number {
+    return kind === 'text' ? this.#text : this.#reasoning;
+  }
+
+  #call({ toolCallId, toolName, input }: CallMade): ModelPart {
+    const name = this.#names.fromProvider(toolName);
+    const said = this.#raw?.of(toolCallId) ?? input;
+    return { type: 'call', callId: toolCallId, name, providerToolName: toolName, ...readArguments(said) };
+  }
+
+  #providerData(
+    provider: string,
+    model: string,
+    ending: ProviderFields | undefined,
+  ): Readonly<Record<string, unknown>> | undefined {
+    if (!this.#inOrder) return undefined;
+    const details = ending?.openrouter?.reasoning_details;
+    // OpenRouter repeats all of its reasoning with each part; once, with the message, is enough.
+    const fields =
+      Array.isArray(details) && details.length > 0 ? { openrouter: { reasoning_details: details } } : undefined;
+    const parts: PartRecord[] = this.#blocks.map((block) => {
+      const given = block.kind === 'call' ? keptFields(block.call.providerMetadata) : block.fields;
+      const kept = given && { fields: given };
+      return block.kind === 'call'
+        ? { kind: 'call', ...kept }
+        : { kind: block.kind, start: block.start, end: block.end, ...kept };
+    });
+    const plain = parts.every((part) => part.kind !== 'reasoning' && part.fields === undefined);
+    if (plain && fields === undefined) return undefined;
+    return { provider, model, parts, ...(fields && { fields }) } satisfies ProviderData;
+  }
+}
+
+type Arguments = Pick<Extract<ModelPart, { type: 'call' }>, 'input' | 'invalid'>;
+
+/** Reads the arguments of a call. Nothing at all stands for no arguments, as several models have it. */
+function readArguments(text: string): Arguments {
+  if (text.trim() === '') return { input: {} };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return { input: {}, invalid: `they are not JSON (${(error as Error).message})` };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { input: {}, invalid: 'they are not a JSON object' };
+  }
+  return { input: value as Record<string, unknown> };
+}

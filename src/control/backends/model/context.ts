@@ -1,0 +1,163 @@
+/**
+ * How much of a model's context a conversation takes: the protocol's estimate, replaced by the provider's own count as far
+ * as it has counted.
+ *
+ * The functions are pure and may be used by whoever shows a session. `ContextMeter` is the model backend's: it remembers
+ * estimates of items, which never change, and the last count of each session.
+ * @see docs/protocol/session-rpc.md#types
+ */
+import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
+import type { ContextBreakdown, Provider, Usage } from '../../../protocol/session-types.ts';
+import type { HistoryItem } from '../../session-log.ts';
+import { resultText } from './conversation.ts';
+import type { FunctionTool } from './provider-model.ts';
+
+const CHARACTERS_PER_TOKEN = 4;
+const TOKENS_PER_MESSAGE = 20;
+const TOKENS_PER_IMAGE = 850;
+/** Share of a window from which the context is compressed, and the least it may hold. */
+const HIGH_WATERMARK = 0.82;
+const MIN_LIMIT = 6_000;
+
+/** Window of a model nobody knows the window of. */
+export const UNKNOWN_WINDOW = 128_000;
+
+/** Tokens from which a context with this window is compressed. */
+export const contextLimit = (windowTokens: number): number =>
+  Math.max(MIN_LIMIT, Math.floor(windowTokens * HIGH_WATERMARK));
+
+/** Tokens of a text, after white space was collapsed. */
+export function textTokens(text: string): number {
+  return Math.ceil(text.replaceAll(/\s+/g, ' ').trim().length / CHARACTERS_PER_TOKEN);
+}
+
+/** Tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
+export function itemTokens(item: HistoryItem): number {
+  switch (item.role) {
+    case 'user':
+      return TOKENS_PER_MESSAGE + textTokens(item.text) + (item.images?.length ?? 0) * TOKENS_PER_IMAGE;
+    case 'assistant': {
+      const calls = (item.calls ?? []).map(({ name, input }) => textTokens(`${name} ${JSON.stringify(input)}`));
+      return TOKENS_PER_MESSAGE + textTokens(item.text) + calls.reduce((sum, tokens) => sum + tokens, 0);
+    }
+    case 'tool':
+      return TOKENS_PER_MESSAGE + textTokens(resultText(item));
+  }
+}
+
+export interface ContextEstimate {
+  readonly tokens: number;
+  /** `provider` where the provider has counted, `compaction` right after one, else `history`. */
+  readonly source: 'compaction' | 'history' | 'provider';
+  readonly breakdown: ContextBreakdown;
+}
+
+/** What is sent beside the conversation. */
+export interface Fixed {
+  readonly system: string;
+  readonly tools: readonly FunctionTool[];
+}
+
+/** What a provider has counted: everything up to and including the item at `upTo`, which is `item` as long as it holds. */
+interface Count {
+  readonly tokens: number;
+  readonly upTo: number;
+  readonly item: HistoryItem | undefined;
+}
+
+interface Metered {
+  system: string;
+  toolTokens: number;
+  count: Count | undefined;
+}
+
+export class ContextMeter {
+  readonly #items = new WeakMap<HistoryItem, number>();
+  readonly #sessions = new Map<string, Metered>();
+
+  /** Remembers what a session's requests begin with. */
+  fixed(sessionId: string, { system, tools }: Fixed): void {
+    const session = this.#session(sessionId);
+    session.system = system;
+    session.toolTokens = tools.length === 0 ? 0 : Math.ceil(JSON.stringify(tools).length / CHARACTERS_PER_TOKEN);
+  }
+
+  /** Takes in what the provider counted for a request with this history; its answer is one more item. */
+  counted(sessionId: string, history: readonly HistoryItem[], used: Usage): void {
+    // Reasoning is not sent again; what is left of the answer is.
+    const answer = Math.max(0, used.output_tokens - used.reasoning_tokens);
+    const upTo = history.length - 1;
+    this.#session(sessionId).count =
+      used.input_tokens === 0 ? undefined : { tokens: used.input_tokens + answer, upTo, item: history[upTo] };
+  }
+
+  /** The context of a session now. An empty conversation takes nothing, for nothing is sent. */
+  estimate(
+    sessionId: string,
+    history: readonly HistoryItem[],
+    source: 'history' | 'compaction' = 'history',
+  ): ContextEstimate {
+    const { system, toolTokens, count } = this.#session(sessionId);
+    const pinned = textTokens(system);
+    const conversation = this.tokensOf(history);
+    if (count === undefined || count.item === undefined || history[count.upTo] !== count.item) {
+      const tokens = history.length === 0 ? 0 : pinned + conversation + toolTokens;
+      return { tokens, source, breakdown: breakdownOf(pinned, conversation, toolTokens, 0) };
+    }
+    // The counted answer is the item behind the last one that was sent; what follows is estimated.
+    const tokens = count.tokens + this.tokensOf(history.slice(count.upTo + 2));
+    const overhead = tokens - pinned - conversation - toolTokens;
+    return {
+      tokens,
+      source: 'provider',
+      breakdown:
+        overhead >= 0
+          ? breakdownOf(pinned, conversation, toolTokens, overhead)
+          : breakdownOf(pinned, Math.max(0, conversation + overhead), toolTokens, 0),
+    };
+  }
+
+  /** Tokens of some items, estimated. */
+  tokensOf(items: readonly HistoryItem[]): number {
+    let sum = 0;
+    for (const item of items) {
+      let tokens = this.#items.get(item);
+      if (tokens === undefined) {
+        tokens = itemTokens(item);
+        this.#items.set(item, tokens);
+      }
+      sum += tokens;
+    }
+    return sum;
+  }
+
+  /** The session is closed. */
+  forget(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+  }
+
+  #session(sessionId: string): Metered {
+    let session = this.#sessions.get(sessionId);
+    if (session === undefined) {
+      session = { system: '', toolTokens: 0, count: undefined };
+      this.#sessions.set(sessionId, session);
+    }
+    return session;
+  }
+}
+
+/** An estimate as `session.context.estimate` tells it. */
+export function estimatePayload(
+  { tokens, source, breakdown }: ContextEstimate,
+  provider: Provider | null,
+  windowTokens: number,
+): SessionEventPayloads['session.context.estimate'] {
+  return { provider, source, total_tokens_estimate: tokens, breakdown, context_window_tokens: windowTokens };
+}
+
+const breakdownOf = (pinned: number, conversation: number, tools: number, overhead: number): ContextBreakdown => ({
+  pinned_tokens: pinned,
+  conversation_tokens: conversation,
+  tool_schema_tokens: tools,
+  provider_overhead_tokens: overhead,
+});

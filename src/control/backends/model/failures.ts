@@ -1,0 +1,115 @@
+/**
+ * What a provider's failure means: one error for the caller with the provider's own words and none of its secrets, and
+ * whether asking again can help.
+ *
+ * Used by `provider-rounds.ts`. The SDK's errors hold the whole request; nothing of that, and no credential, goes on.
+ */
+import { HandfastError } from '../../../wire/errors.ts';
+import type { ModelChoice } from '../../settings/providers.ts';
+import { isOverflow, windowNamedIn } from './context-overflow.ts';
+import { providersWords, type ThrownFacts, thrownFacts } from './thrown-facts.ts';
+
+/** `detail.reason` of a `provider_error`. */
+export type FailureReason =
+  | 'auth'
+  | 'quota'
+  | 'rate_limited'
+  | 'unavailable'
+  | 'unreachable'
+  | 'timeout'
+  | 'stream_ended'
+  | 'unreadable'
+  | 'context_overflow'
+  | 'refused'
+  | 'not_found'
+  | 'rejected';
+
+export interface ProviderFailure {
+  readonly error: HandfastError;
+  readonly reason: FailureReason;
+  /**
+   * `capacity`: the provider is there and has no room, or is away for a moment. `broken`: it took the request and did not
+   * finish; a few attempts are enough to see that it never does. `never`: the same request fails again.
+   */
+  readonly retry: 'capacity' | 'broken' | 'never';
+  /** How long the provider asked to wait. */
+  readonly retryAfterMs?: number;
+}
+
+/** Longest message handed on. */
+const MAX_MESSAGE = 600;
+const CAPACITY: ReadonlySet<FailureReason> = new Set(['rate_limited', 'unavailable', 'unreachable']);
+const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', 'unreadable']);
+
+/** Reads whatever a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
+export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
+  const facts = thrownFacts(thrown, now);
+  const words = redacted(providersWords(facts), token);
+  const reason = reasonOf(facts, words, choice.provider);
+  return failure(choice, reason, words, facts);
+}
+
+/** A failure that only we have noticed: the provider said nothing of it. */
+export function brokenAnswer(
+  choice: ModelChoice,
+  reason: 'timeout' | 'stream_ended' | 'unreadable',
+  message: string,
+): ProviderFailure {
+  return failure(choice, reason, message, {});
+}
+
+function failure(
+  { provider, model }: ModelChoice,
+  reason: FailureReason,
+  message: string,
+  { status, retryAfterMs, shouldRetry }: Partial<ThrownFacts>,
+): ProviderFailure {
+  const windowTokens = reason === 'context_overflow' ? windowNamedIn(message) : undefined;
+  const wanted = CAPACITY.has(reason) ? 'capacity' : BROKEN.has(reason) ? 'broken' : 'never';
+  // A provider that says what to do knows best; but what it refuses for good is not asked again whatever it says.
+  const retry = shouldRetry === false ? 'never' : wanted;
+  const detail = {
+    provider,
+    model,
+    reason,
+    ...(status !== undefined && { status }),
+    ...(retryAfterMs !== undefined && { retry_after_ms: retryAfterMs }),
+    ...(windowTokens !== undefined && { context_window_tokens: windowTokens }),
+  };
+  // Without the cause: the SDK's errors carry the request, its headers included.
+  const error = new HandfastError('provider_error', message, { detail, retryable: retry !== 'never' });
+  return { error, reason, retry, retryAfterMs };
+}
+
+function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureReason {
+  const { status, code } = facts;
+  if (status !== 429 && isOverflow(words, code)) return 'context_overflow';
+  if (/insufficient_quota|billing|payment_required|credit/.test(code) || status === 402) return 'quota';
+  if (status === 401 || /authentication|invalid_api_key|api_key_invalid|unauthenticated/.test(code)) return 'auth';
+  // Google says of a wrong key that the request is wrong.
+  if (status === 400 && /api key not valid|api key expired/i.test(words)) return 'auth';
+  // OpenRouter's word for a prompt its moderation has stopped; everybody else's for a key without the right.
+  if (status === 403) return provider === 'openrouter' ? 'refused' : 'auth';
+  if (status === 404) return 'not_found';
+  if (status === 429 || /rate_limit|resource_exhausted|too_many_requests/.test(code)) return 'rate_limited';
+  if (status !== undefined && (status === 408 || status === 409 || (status >= 500 && status !== 501)))
+    return 'unavailable';
+  if (status === undefined && /overloaded|unavailable|server_error|api_error|internal/.test(code)) return 'unavailable';
+  if (facts.endedEarly) return 'stream_ended';
+  if (facts.unreachable) return 'unreachable';
+  if (facts.unreadable) return 'unreadable';
+  if (status === undefined && facts.retryable) return 'unavailable';
+  return 'rejected';
+}
+
+/** One line without credentials. Some providers repeat a wrong key in parts, so what looks like one goes too. */
+function redacted(text: string, token: string): string {
+  const named = token.length >= 6 ? text.replaceAll(token, '[credential]') : text;
+  const line = named
+    .replaceAll(/\b(?:sk|pk|rk|key|gsk|xai|AIza)[-_][\w*.-]{6,}/g, '[credential]')
+    .replaceAll(/\bAIza[\w*-]{8,}/g, '[credential]')
+    .replaceAll(/\bBearer\s+[\w.*-]{8,}/gi, 'Bearer [credential]')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+  return line.length <= MAX_MESSAGE ? line : `${line.slice(0, MAX_MESSAGE)}…`;
+}

@@ -1,0 +1,263 @@
+/**
+ * The model backend: turns thought by a model of a provider, through the AI SDK, with the tools of the session's
+ * environment. The rounds are `control/turns/rounds.ts`'s; here are the conversation, the provider and the context.
+ *
+ * Made by whoever composes the control edge. Which model, with which credentials, is asked of the settings each time.
+ * @see docs/protocol/session-rpc.md#turns
+ */
+import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
+import { THINKING_LEVELS } from '../../../protocol/session-types.ts';
+import { asError, fail } from '../../../wire/errors.ts';
+import type { ModelChoice, Providers } from '../../settings/providers.ts';
+import type { Environments } from '../../turns/environments.ts';
+import { gated } from '../../turns/gated.ts';
+import { withQuestions } from '../../turns/questions.ts';
+import type { ModelPart, RoundRequest } from '../../turns/round-model.ts';
+import { runRounds } from '../../turns/rounds.ts';
+import type { Backend, Compaction, Turn, TurnOutcome } from '../backend.ts';
+import { compactHistory } from './compaction.ts';
+import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
+import { messagesOf } from './conversation.ts';
+import { type ProviderRoundOptions, providerRound, type RoundInput } from './provider-rounds.ts';
+import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
+import { openModel } from './sdk.ts';
+import type { SummaryQuestion } from './summary.ts';
+import { systemPrompt } from './system-prompt.ts';
+import { toolNames } from './tool-names.ts';
+
+export interface ModelBackendOptions {
+  readonly providers: Providers;
+  /** Where the tools of each session are; shared with the other backends and stopped by their owner. */
+  readonly environments: Pick<Environments, 'for' | 'release'>;
+  /** What a turn's model is told beside the system prompt: the operator's instructions, the skills the prompt names. */
+  readonly instructionsFor?: (turn: Pick<Turn, 'prompt' | 'cwd'>) => string | Promise<string>;
+  /** Timeouts and retries of requests. */
+  readonly limits?: Partial<RequestLimits>;
+  /** Time a summary may take, retries included, in milliseconds. Default five minutes. */
+  readonly summaryTimeoutMs?: number;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  /** Waits between attempts; rejects when the signal aborts. */
+  readonly wait?: ProviderRoundOptions['wait'];
+  /** Opens models. Default: the AI SDK's. */
+  readonly open?: ProviderRoundOptions['open'];
+}
+
+type CompactedTurn = Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'> & Partial<Pick<Turn, 'usage'>>;
+
+const SUMMARY_TIMEOUT_MS = 300_000;
+
+/** Makes the backend. Nothing is loaded, and no provider asked, before a turn runs. */
+export function modelBackend(options: ModelBackendOptions): Backend {
+  return new ModelBackend(options);
+}
+
+class ModelBackend implements Backend {
+  readonly name = 'model';
+  readonly label = 'A model of a provider, with the tools of the environment';
+  readonly continues = true;
+  readonly #options: ModelBackendOptions;
+  readonly #providers: Providers;
+  readonly #limits: RequestLimits;
+  readonly #meter = new ContextMeter();
+  /** Windows that providers named when a request did not fit, by provider and model. */
+  readonly #windows = new Map<string, number>();
+  /** Sessions whose last request did not fit, whatever our count says. */
+  readonly #overflowed = new Set<string>();
+
+  constructor(options: ModelBackendOptions) {
+    this.#options = options;
+    this.#providers = options.providers;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+  }
+
+  preflight(settings: SessionSettings): void {
+    this.#choice(settings);
+  }
+
+  modelOf(settings: SessionSettings): ReturnType<Backend['modelOf']> {
+    const choice = this.#providers.choose(settings);
+    return choice === undefined ? null : { model: choice.model, provider: choice.provider };
+  }
+
+  async compact(turn: CompactedTurn, reason: Compaction['reason']): Promise<Compaction> {
+    if (reason === 'manual' && this.#providers.choose(turn.settings) === undefined) {
+      throw fail('not_configured', 'select a model first before running /compress');
+    }
+    return this.#compact(turn, this.#choice(turn.settings), reason);
+  }
+
+  async run(turn: Turn): Promise<TurnOutcome> {
+    const { log, cwd, principal } = turn;
+    const { id } = log.record;
+    const choice = this.#choice(turn.settings);
+    const system = (await this.#options.instructionsFor?.(turn)) ?? '';
+    const toolbox = withQuestions(gated(this.#options.environments.for(id, { cwd, principal }), turn), turn);
+    // A compaction that did not make enough room would not the next time either.
+    const room = { hopeless: false };
+    const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);
+    try {
+      return await runRounds(turn, { stream }, toolbox, { system });
+    } catch (thrown) {
+      this.#learn(id, choice, thrown);
+      throw thrown;
+    } finally {
+      // A turn that ended with its session has nobody left to tell.
+      if (!turn.signal.aborted) this.#estimated(turn, choice);
+    }
+  }
+
+  release(sessionId: string): void {
+    this.#meter.forget(sessionId);
+    this.#overflowed.delete(sessionId);
+    this.#options.environments.release(sessionId);
+  }
+
+  #choice(settings: SessionSettings): ModelChoice {
+    const providers: Providers = this.#providers;
+    const choice = providers.choose(settings);
+    providers.check(choice);
+    return choice;
+  }
+
+  #stream(
+    turn: Turn,
+    choice: ModelChoice,
+    request: RoundRequest,
+    room: { hopeless: boolean },
+  ): AsyncIterable<ModelPart> {
+    const { log } = turn;
+    let history = request.history;
+    return providerRound({
+      ...this.#round(choice, log.record.id, request.signal),
+      input: async () => {
+        const input = await this.#input(turn, choice, request, room);
+        // The list grows in place; what was counted are the items of now.
+        history = [...log.record.history];
+        return input;
+      },
+      counted: (used) => this.#meter.counted(log.record.id, history, used),
+      debug: (stage, data) => turn.debug(stage, data),
+    });
+  }
+
+  async #input(
+    turn: Turn,
+    choice: ModelChoice,
+    { tools, system, turnId }: RoundRequest,
+    room: { hopeless: boolean },
+  ): Promise<RoundInput> {
+    const { log, cwd } = turn;
+    const { id } = log.record;
+    const names = toolNames(tools);
+    const now = this.#options.now ?? Date.now;
+    const prompt = systemPrompt({ cwd, now: now(), hasTools: tools.length > 0, added: system });
+    this.#meter.fixed(id, { system: prompt, tools: names.tools });
+    const limit = contextLimit(this.#window(choice));
+    if (!room.hopeless && this.#meter.estimate(id, log.record.history).tokens > limit) {
+      turn.status('compressing context...');
+      const { estimated_tokens_after } = await this.#compact(turn, choice, 'auto');
+      room.hopeless = estimated_tokens_after > limit;
+      turn.status('thinking...');
+    }
+    this.#estimated(turn, choice);
+    const messages = messagesOf(log.record.history, { provider: choice.provider, model: choice.model, names, turnId });
+    return { system: prompt, messages, names };
+  }
+
+  async #compact(turn: CompactedTurn, choice: ModelChoice, reason: Compaction['reason']): Promise<Compaction> {
+    const { log, id } = turn;
+    const sessionId = log.record.id;
+    const compaction = await compactHistory({
+      log,
+      meter: this.#meter,
+      reason,
+      windowTokens: this.#window(choice),
+      turnId: id === '' ? undefined : id,
+      ask: (question) => this.#ask(turn, choice, question),
+      now: this.#options.now ?? Date.now,
+      always: this.#overflowed.has(sessionId),
+    });
+    if (compaction.compressed) {
+      this.#overflowed.delete(sessionId);
+      this.#estimated(turn, choice, 'compaction');
+    }
+    return compaction;
+  }
+
+  /** Asks for a summary: no tools, as little thinking as the model can do, and a time limit over all attempts. */
+  async #ask(turn: CompactedTurn, choice: ModelChoice, question: SummaryQuestion): Promise<string> {
+    const { log, signal } = turn;
+    const ended = new AbortController();
+    const abort = (): void => ended.abort(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+    const timeoutMs = this.#options.summaryTimeoutMs ?? SUMMARY_TIMEOUT_MS;
+    const late = (): void =>
+      ended.abort(fail('provider_error', 'the summary took too long', { reason: 'timeout', timeout_ms: timeoutMs }));
+    const timer = setTimeout(late, timeoutMs);
+    try {
+      let text = '';
+      const parts = providerRound({
+        ...this.#round({ ...choice, thinking: leastThinking(choice) }, log.record.id, ended.signal),
+        input: () => ({
+          system: question.system,
+          messages: [{ role: 'user', content: [{ type: 'text', text: question.text }] }],
+          names: toolNames([]),
+          maxOutputTokens: question.maxOutputTokens,
+        }),
+      });
+      for await (const part of parts) {
+        if (part.type === 'answer') text += part.text;
+        else if (part.type === 'usage') turn.usage?.(part.usage);
+        else if (part.type === 'retry') {
+          const { attempt, maxAttempts, delayMs, reason } = part;
+          const retry = { attempt, max_attempts: maxAttempts, delay_ms: Math.round(delayMs), reason };
+          turn.status(`capacity unavailable; retrying (${attempt}/${maxAttempts})...`, { retry });
+        }
+      }
+      return text;
+    } catch (thrown) {
+      throw asError(ended.signal.aborted ? ended.signal.reason : thrown);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  #round(choice: ModelChoice, sessionId: string, signal: AbortSignal): Omit<ProviderRoundOptions, 'input'> {
+    const { open = openModel, monotonic = () => performance.now(), wait } = this.#options;
+    return { choice, providers: this.#providers, open, sessionId, limits: this.#limits, signal, now: monotonic, wait };
+  }
+
+  /** Tokens a model takes: what its provider named, else the catalogue, else a guess. */
+  #window({ provider, model, option }: ModelChoice): number {
+    return this.#windows.get(`${provider}/${model}`) ?? option?.contextWindowTokens ?? UNKNOWN_WINDOW;
+  }
+
+  /** Keeps what a provider says of a request that did not fit. */
+  #learn(sessionId: string, choice: ModelChoice, thrown: unknown): void {
+    const { code, detail } = asError(thrown);
+    if (code !== 'provider_error' || detail.reason !== 'context_overflow') return;
+    this.#overflowed.add(sessionId);
+    const named = detail.context_window_tokens;
+    if (typeof named === 'number') this.#windows.set(`${choice.provider}/${choice.model}`, named);
+  }
+
+  #estimated({ log, id }: Pick<Turn, 'log' | 'id'>, choice: ModelChoice, source?: 'compaction'): void {
+    const estimate = this.#meter.estimate(log.record.id, log.record.history, source);
+    log.emit(
+      'session.context.estimate',
+      estimatePayload(estimate, choice.provider, this.#window(choice)),
+      id === '' ? undefined : id,
+    );
+  }
+}
+
+/** The least a model can think. */
+function leastThinking({ thinking, option }: ModelChoice): Thinking {
+  const levels = option?.supportedThinkingLevels ?? [];
+  return THINKING_LEVELS.find((level) => levels.includes(level)) ?? (levels.length > 0 ? thinking : 'OFF');
+}

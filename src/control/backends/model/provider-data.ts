@@ -1,0 +1,69 @@
+/**
+ * What a provider wants back with a message of its own: signatures of reasoning, sealed reasoning, ids of items. It is kept
+ * in the history beside the message, in the order the model produced the parts, and goes back unchanged.
+ *
+ * Written by `answer.ts`, read by `conversation.ts`. Texts are not kept twice: a part says where in the message's text, or
+ * reasoning, it stands.
+ */
+import type { HistoryItem } from '../../session-log.ts';
+import type { Json, ProviderFields } from './provider-model.ts';
+
+/** Where a part of a message came from. `call` parts stand for the message's calls, in order. */
+export type PartRecord =
+  | {
+      readonly kind: 'reasoning' | 'text';
+      readonly start: number;
+      readonly end: number;
+      readonly fields?: ProviderFields;
+    }
+  | { readonly kind: 'call'; readonly fields?: ProviderFields };
+
+/** `providerData` of an assistant's message. */
+export interface ProviderData {
+  readonly provider: string;
+  readonly model: string;
+  readonly parts: readonly PartRecord[];
+  /** Fields of the message itself. */
+  readonly fields?: ProviderFields;
+}
+
+/**
+ * The members that providers want back; all others (citations, log probabilities, usage) are only told. The list is what
+ * the SDK's packages read again when they turn a message into a request.
+ */
+const KEPT: ReadonlySet<string> = new Set([
+  // Anthropic
+  'signature',
+  'redactedData',
+  // OpenAI
+  'itemId',
+  'reasoningEncryptedContent',
+  'phase',
+  // Google, and Google's models behind other APIs
+  'thoughtSignature',
+]);
+
+/** The part of what a provider attached to content that it wants back; undefined when there is none. */
+export function keptFields(fields: ProviderFields | undefined): ProviderFields | undefined {
+  const kept: Record<string, Record<string, Json>> = {};
+  for (const [provider, members] of Object.entries(fields ?? {})) {
+    for (const [name, value] of Object.entries(members)) {
+      if (!KEPT.has(name) || value === undefined || value === null) continue;
+      kept[provider] ??= {};
+      kept[provider][name] = value;
+    }
+  }
+  return Object.keys(kept).length > 0 ? kept : undefined;
+}
+
+type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
+
+/** What was kept with `item` for this model; undefined when it came from elsewhere, or does not fit the message. */
+export function providerDataOf(item: AssistantItem, provider: string, model: string): ProviderData | undefined {
+  const data = item.providerData as Partial<ProviderData> | undefined;
+  if (data?.provider !== provider || data.model !== model || !Array.isArray(data.parts)) return undefined;
+  const fits = (data.parts as readonly PartRecord[]).every(
+    (part) => part.kind === 'call' || part.end <= (part.kind === 'text' ? item.text : (item.reasoning ?? '')).length,
+  );
+  return fits ? (data as ProviderData) : undefined;
+}

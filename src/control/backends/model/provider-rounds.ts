@@ -1,0 +1,194 @@
+/**
+ * One round asked of a provider: the request, its attempts, and its answer as the parts of a round while it streams.
+ *
+ * Called by `model-backend.ts` for each round of a turn and for summaries; the parts go to `control/turns/rounds.ts`. An
+ * attempt is only repeated while nothing of its answer was handed on, so no delta is ever sent twice; every wait has a
+ * bound and ends with the turn.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Usage } from '../../../protocol/session-types.ts';
+import { asError, HandfastError } from '../../../wire/errors.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../../settings/providers.ts';
+import type { ModelPart } from '../../turns/round-model.ts';
+import { Answer } from './answer.ts';
+import { AnswerWatch } from './answer-watch.ts';
+import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
+import type { ModelCall, PromptMessage, ProviderModel, StreamPart } from './provider-model.ts';
+import { nextAttempt, type RequestLimits } from './request-limits.ts';
+import { canThink, requestSettings } from './request-settings.ts';
+import type { ToolNames } from './tool-names.ts';
+
+/** What the provider is asked. */
+export interface RoundInput {
+  readonly system: string;
+  readonly messages: readonly PromptMessage[];
+  readonly names: ToolNames;
+  readonly maxOutputTokens?: number;
+}
+
+export interface ProviderRoundOptions {
+  readonly choice: ModelChoice;
+  readonly providers: Pick<Providers, 'access'>;
+  readonly open: (choice: ModelChoice, access: ProviderAccess, thinks: boolean) => Promise<ProviderModel>;
+  readonly sessionId: string;
+  /** Makes the request; called once, when the round begins. */
+  readonly input: () => RoundInput | Promise<RoundInput>;
+  readonly limits: RequestLimits;
+  /** Told what the provider has counted. */
+  readonly counted?: (used: Usage) => void;
+  /** Aborts with the turn; its reason is thrown. */
+  readonly signal: AbortSignal;
+  /** Steps for those who look into a session. */
+  readonly debug?: (stage: string, data: unknown) => void;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** Waits; rejects when the signal aborts. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
+}
+
+/** How long the rest of a finished answer is read, so that its connection can be used again. */
+const DRAIN_TIMEOUT_MS = 2_000;
+
+const nothing = (): void => {};
+const waiting = (ms: number, signal: AbortSignal): Promise<unknown> => delay(ms, undefined, { signal });
+
+/**
+ * Asks for one answer. Ends after its `finish` part. Throws `provider_error` (`detail.reason` says why) when it failed for
+ * good, `not_configured` and `login_failed` as they come, and the signal's reason once that has aborted.
+ */
+export async function* providerRound(options: ProviderRoundOptions): AsyncGenerator<ModelPart, void, undefined> {
+  const { choice, signal, limits, wait = waiting } = options;
+  const input = await options.input();
+  for (let attempts = 1, broken = 0; ; attempts += 1) {
+    signal.throwIfAborted();
+    const answer = new Answer(input.names, choice.provider === 'openrouter');
+    const watch = new AnswerWatch(signal, { ...limits, now: options.now });
+    let token = '';
+    let reader: ReadableStreamDefaultReader<StreamPart> | undefined;
+    let failure: ProviderFailure;
+    try {
+      const access = await watch.during(options.providers.access(choice.provider, watch.signal), nothing);
+      token = access.token;
+      const model = await watch.during(options.open(choice, access, canThink(choice)), nothing);
+      const call = callOf(input, options, access, watch.signal);
+      options.debug?.('request', debugView(choice, call));
+      const { stream } = await watch.during(model.doStream(call), ({ stream: late }) => void drop(late.getReader()));
+      reader = stream.getReader();
+      const cancel = (): void => void drop(reader as ReadableStreamDefaultReader<StreamPart>);
+      watch.signal.addEventListener('abort', cancel, { once: true });
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        watch.heard();
+        if (value.type === 'error') throw value.error;
+        const part = answer.take(value);
+        if (part !== undefined) yield part;
+        else if (answer.end !== undefined) break;
+      }
+      watch.signal.throwIfAborted();
+      const brokenOff = brokenEnd(answer, choice);
+      if (brokenOff === undefined) {
+        options.debug?.('response_final', { finish: answer.end?.finishReason, usage: answer.end?.usage.raw });
+        for (const part of answer.rest(choice.provider, choice.model)) {
+          if (part.type === 'usage') options.counted?.(part.usage);
+          yield part;
+        }
+        return;
+      }
+      failure = brokenOff;
+    } catch (thrown) {
+      signal.throwIfAborted();
+      if (thrown instanceof HandfastError && thrown.code !== 'provider_error') throw thrown;
+      failure =
+        watch.silentForMs === undefined
+          ? failureOf(thrown, choice, token)
+          : brokenAnswer(choice, 'timeout', `the provider said nothing for ${seconds(watch.silentForMs)}`);
+    } finally {
+      watch.stop();
+      if (reader !== undefined) void (answer.end === undefined ? drop(reader) : drain(reader));
+    }
+    if (answer.delivered) throw failure.error;
+    if (failure.retry === 'broken') broken += 1;
+    const next = nextAttempt(failure, attempts, broken, limits);
+    if (next === undefined) throw failure.error;
+    yield { type: 'retry', ...next, reason: failure.error.message };
+    await wait(next.delayMs, signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw asError(error);
+    });
+  }
+}
+
+/** What is wrong with an answer that is over; undefined = it is complete. */
+function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
+  const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
+  // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.
+  const stopped = unified === 'interrupted' || (choice.provider === 'openrouter' && raw === undefined);
+  if (stopped) return brokenAnswer(choice, 'stream_ended', "the provider's answer ended early");
+  if (unified !== 'error') return undefined;
+  return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
+}
+
+function callOf(
+  { system, messages, names, maxOutputTokens }: RoundInput,
+  { choice, sessionId }: ProviderRoundOptions,
+  { kind }: ProviderAccess,
+  abortSignal: AbortSignal,
+): ModelCall {
+  const settings = requestSettings(choice, sessionId);
+  const tools = names.tools.length > 0 ? { tools: names.tools } : {};
+  const raw = choice.provider === 'openrouter' ? { includeRawChunks: true } : {};
+  if (choice.provider === 'openai' && kind === 'oauth') {
+    // The service behind a ChatGPT sign-in wants the system prompt apart, and no limit of the output.
+    const openai = { ...settings.providerOptions?.openai, instructions: system };
+    return { ...settings, ...tools, prompt: messages, providerOptions: { openai }, abortSignal };
+  }
+  return {
+    ...settings,
+    ...tools,
+    ...raw,
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    prompt: [{ role: 'system', content: system }, ...messages],
+    abortSignal,
+  };
+}
+
+/** The request for `session.debug`, with sizes in the place of images. Nothing in it is secret to who may read the session. */
+function debugView(
+  { provider, model, thinking }: ModelChoice,
+  { abortSignal: _, prompt, ...call }: ModelCall,
+): unknown {
+  const shown = prompt.map((message) =>
+    message.role !== 'user'
+      ? message
+      : {
+          ...message,
+          content: message.content.map((part) =>
+            part.type === 'file'
+              ? { type: 'file', mediaType: part.mediaType, base64_length: part.data.data.length }
+              : part,
+          ),
+        },
+  );
+  return { provider, model, thinking, ...call, prompt: shown };
+}
+
+/** Gives an answer up. */
+async function drop(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
+  await reader.cancel().catch(() => {});
+}
+
+/** Reads what is left of a finished answer, for a moment: a connection with an unread rest is closed and not used again. */
+async function drain(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
+  const timer = setTimeout(() => void drop(reader), DRAIN_TIMEOUT_MS);
+  timer.unref();
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The answer was complete; how its connection ends does not matter.
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`;

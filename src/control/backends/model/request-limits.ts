@@ -1,0 +1,63 @@
+/**
+ * How long a request to a provider may take and how often it is tried: the limits, and the plan after a failure. Pure.
+ *
+ * Used by `provider-rounds.ts`. The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
+ * @see docs/protocol/session-rpc.md#turns
+ */
+import type { ProviderFailure } from './failures.ts';
+
+export interface RequestLimits {
+  /** Attempts of one request while the provider has no capacity, the first one included. */
+  readonly maxAttempts: number;
+  /** Attempts of one request that the provider takes and does not finish, the first one included. */
+  readonly maxBrokenAttempts: number;
+  readonly firstDelayMs: number;
+  readonly maxDelayMs: number;
+  /** A provider that asks for a longer wait is not waited for. */
+  readonly maxRetryAfterMs: number;
+  /** Time until the first part of an answer. */
+  readonly firstPartTimeoutMs: number;
+  /** Time between two parts of an answer. */
+  readonly idleTimeoutMs: number;
+}
+
+/** The timeouts are as long as models are known to think without a word, and no longer than Node waits for bytes. */
+export const DEFAULT_LIMITS: RequestLimits = {
+  maxAttempts: 8,
+  maxBrokenAttempts: 3,
+  firstDelayMs: 1_250,
+  maxDelayMs: 20_000,
+  maxRetryAfterMs: 60_000,
+  firstPartTimeoutMs: 300_000,
+  idleTimeoutMs: 300_000,
+};
+
+export interface NextAttempt {
+  /** Number of the attempt that comes next, counted from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly delayMs: number;
+}
+
+/**
+ * When to try again after `attempts` attempts, of which `broken` were taken and not finished; undefined = not any more.
+ * The provider's own wish is honoured, and never shortens the wait.
+ */
+export function nextAttempt(
+  { retry, retryAfterMs = 0 }: ProviderFailure,
+  attempts: number,
+  broken: number,
+  limits: RequestLimits,
+): NextAttempt | undefined {
+  if (retry === 'never' || attempts >= limits.maxAttempts || retryAfterMs > limits.maxRetryAfterMs) return undefined;
+  if (retry === 'broken' && broken >= limits.maxBrokenAttempts) return undefined;
+  const backoffMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (attempts - 1));
+  return {
+    attempt: attempts + 1,
+    maxAttempts:
+      retry === 'broken'
+        ? Math.min(limits.maxAttempts, attempts + limits.maxBrokenAttempts - broken)
+        : limits.maxAttempts,
+    delayMs: Math.max(backoffMs, retryAfterMs),
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * What a request says beside the conversation: how much to think, what to keep private, what to cache. Pure.
+ *
+ * Thinking levels become the SDK's `reasoning`, which it maps per model: OpenAI's effort, Anthropic's adaptive thinking or
+ * budget, Google's level or budget. What the SDK leaves open is set here; OpenRouter's is set when the model is made.
+ */
+import type { Thinking } from '../../../protocol/session-types.ts';
+import type { ModelChoice } from '../../settings/providers.ts';
+import type { ModelCall, ProviderFields, ReasoningEffort } from './provider-model.ts';
+
+const EFFORT: Readonly<Record<Thinking, ReasoningEffort>> = {
+  OFF: 'none',
+  MINIMAL: 'minimal',
+  LOW: 'low',
+  MEDIUM: 'medium',
+  HIGH: 'high',
+  XHIGH: 'xhigh',
+};
+
+/**
+ * True when thinking may be spoken of to this model at all. Many servers refuse a request that sets it for a model that
+ * cannot think; of a server that is only OpenAI-compatible, nothing is believed that the catalogue does not say.
+ */
+export function canThink({ provider, thinking, option }: ModelChoice): boolean {
+  const levels = option?.supportedThinkingLevels;
+  if (levels === undefined) return thinking !== 'OFF' && provider !== 'compatible';
+  if (!levels.some((level) => level !== 'OFF')) return false;
+  return provider !== 'compatible' || thinking !== 'OFF';
+}
+
+/**
+ * Settings of a request for `choice`. `sessionId` groups requests that begin alike, for the provider's cache. Temperature
+ * and the like are left to the provider, for whose defaults these models are tuned.
+ */
+export function requestSettings(
+  choice: ModelChoice,
+  sessionId: string,
+): Pick<ModelCall, 'reasoning' | 'providerOptions'> {
+  const thinks = canThink(choice);
+  const fields = providerFields(choice, sessionId, thinks);
+  return {
+    ...(thinks && choice.provider !== 'openrouter' && { reasoning: EFFORT[choice.thinking] }),
+    ...(fields !== undefined && { providerOptions: fields }),
+  };
+}
+
+function providerFields(
+  { provider, thinking }: ModelChoice,
+  sessionId: string,
+  thinks: boolean,
+): ProviderFields | undefined {
+  switch (provider) {
+    case 'openai':
+      return {
+        openai: {
+          // The conversation is kept here and sent whole; nothing needs to stay at the provider. Reasoning travels sealed.
+          store: false,
+          promptCacheKey: sessionId,
+          ...(thinks && thinking !== 'OFF' && { reasoningSummary: 'auto' }),
+        },
+      };
+    case 'anthropic':
+      // What a request repeats from the one before is read from the cache.
+      return { anthropic: { cacheControl: { type: 'ephemeral' } } };
+    case 'google':
+    case 'antigravity':
+      return thinks && thinking !== 'OFF' ? { google: { thinkingConfig: { includeThoughts: true } } } : undefined;
+    default:
+      return undefined;
+  }
+}

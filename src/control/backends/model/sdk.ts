@@ -1,0 +1,127 @@
+/**
+ * The doorway to the AI SDK: the only file that imports its provider packages, each when a model of its provider is first
+ * asked for. They are optional peers; which one is missing, and what to type, is in the error.
+ *
+ * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: rounds, tool
+ * calls, retries and limits are ours, and each layer in between costs time on every delta.
+ */
+import { randomUUID } from 'node:crypto';
+import type { OpenAIProvider } from '@ai-sdk/openai';
+import type { Provider, Thinking } from '../../../protocol/session-types.ts';
+import { fail } from '../../../wire/errors.ts';
+import type { ModelChoice, ProviderAccess } from '../../settings/providers.ts';
+import { cloudCodeFetch } from './cloud-code.ts';
+import type { ProviderModel } from './provider-model.ts';
+
+type SdkModel = ReturnType<OpenAIProvider['languageModel']>;
+
+/** The package of each provider and the major version this code is written for. */
+const PACKAGES: Readonly<Record<Provider, readonly [name: string, major: number]>> = {
+  openai: ['@ai-sdk/openai', 4],
+  openrouter: ['@openrouter/ai-sdk-provider', 3],
+  anthropic: ['@ai-sdk/anthropic', 4],
+  google: ['@ai-sdk/google', 4],
+  antigravity: ['@ai-sdk/google', 4],
+  compatible: ['@ai-sdk/openai-compatible', 3],
+};
+
+/** OpenRouter's reasoning efforts; the package wants them when the model is made, not with the request. */
+const OPENROUTER_EFFORT = {
+  OFF: 'none',
+  MINIMAL: 'minimal',
+  LOW: 'low',
+  MEDIUM: 'medium',
+  HIGH: 'high',
+  XHIGH: 'xhigh',
+} as const satisfies Record<Thinking, string>;
+
+/**
+ * Makes the model of a choice, reached with `access`. `thinks` is false where nothing about thinking may be sent. Cheap
+ * after the first call for a provider. Fails with `not_configured` when the provider's package is not installed, or is of
+ * another major version.
+ */
+export async function openModel(choice: ModelChoice, access: ProviderAccess, thinks: boolean): Promise<ProviderModel> {
+  const [name, major] = PACKAGES[choice.provider];
+  let model: SdkModel;
+  try {
+    model = await MAKERS[choice.provider](choice, access, thinks);
+  } catch (error) {
+    throw isMissing(error, name) ? notInstalled(choice.provider, name, major, 'is not installed') : error;
+  }
+  if (model.specificationVersion !== 'v4') {
+    throw notInstalled(choice.provider, name, major, 'is installed in another version');
+  }
+  // The tools' schemas are JSON Schema by their own check; the SDK's type for them is narrower than it needs.
+  return { doStream: (call) => model.doStream(call as Parameters<SdkModel['doStream']>[0]) };
+}
+
+type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean) => Promise<SdkModel>;
+
+const MAKERS: Readonly<Record<Provider, Maker>> = {
+  async openai(choice, { baseUrl, token, headers }) {
+    const { createOpenAI } = await import('@ai-sdk/openai');
+    return createOpenAI({ baseURL: baseUrl, apiKey: token, headers: { ...headers } }).responses(choice.model);
+  },
+  async openrouter(choice, { baseUrl, token, headers }, thinks) {
+    const { createOpenRouter } = await import('@openrouter/ai-sdk-provider');
+    const openRouter = createOpenRouter({
+      baseURL: baseUrl,
+      apiKey: token,
+      headers: { ...headers },
+      // Asks for usage in the stream.
+      compatibility: 'strict',
+    });
+    return openRouter.chat(choice.model, {
+      usage: { include: true },
+      ...(thinks && { reasoning: { effort: OPENROUTER_EFFORT[choice.thinking] } }),
+      ...(choice.openRouterProvider !== 'any' && { provider: { order: [choice.openRouterProvider] } }),
+      // Anthropic's models cache what a request repeats only when told to; the others do so by themselves.
+      ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),
+    });
+  },
+  async anthropic(choice, { baseUrl, token, kind, headers }) {
+    const { createAnthropic } = await import('@ai-sdk/anthropic');
+    const credential = kind === 'oauth' ? { authToken: token } : { apiKey: token };
+    return createAnthropic({ baseURL: baseUrl, ...credential, headers: { ...headers } }).languageModel(choice.model);
+  },
+  async google(choice, { baseUrl, token, headers }) {
+    const { createGoogle } = await import('@ai-sdk/google');
+    return createGoogle({ baseURL: baseUrl, apiKey: token, headers: { ...headers } }).languageModel(choice.model);
+  },
+  async antigravity(choice, access) {
+    const { createGoogle } = await import('@ai-sdk/google');
+    // The key is only there because the package insists on one; `cloudCodeFetch` replaces every header.
+    return createGoogle({
+      baseURL: access.baseUrl,
+      apiKey: 'unused',
+      fetch: cloudCodeFetch(choice.model, access, randomUUID),
+    }).languageModel(choice.model);
+  },
+  async compatible(choice, { baseUrl, token, headers }) {
+    const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
+    return createOpenAICompatible({
+      name: 'compatible',
+      baseURL: baseUrl,
+      // Local servers need none.
+      apiKey: token === '' ? undefined : token,
+      headers: { ...headers },
+      includeUsage: true,
+    }).chatModel(choice.model);
+  },
+};
+
+/** True when `error` says that this package, or one it needs, cannot be found. */
+function isMissing(error: unknown, name: string): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  return (code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND') && error.message.includes(name);
+}
+
+function notInstalled(provider: Provider, name: string, major: number, what: string): Error {
+  const install = `npm install ${name}@${major}`;
+  return fail('not_configured', `models of ${provider} need the package ${name}, which ${what}; run: ${install}`, {
+    provider,
+    package: name,
+    install,
+  });
+}

@@ -1,0 +1,191 @@
+/**
+ * What can be read out of whatever a request to a provider was ended by: errors of the SDK, of the network, and the many
+ * shapes in which providers report a failure in the middle of a stream.
+ *
+ * Used by `failures.ts`. Errors are looked at by their members and not by their classes, because each package may bring
+ * its own copy of them.
+ */
+
+export interface ThrownFacts {
+  /** HTTP status, or what stands for one in a stream. */
+  readonly status?: number;
+  /** Every code and type the provider gave, lower case, joined by spaces. */
+  readonly code: string;
+  readonly message: string;
+  /** The failure as the provider sent it, parsed where it is JSON. */
+  readonly body: unknown;
+  readonly retryAfterMs?: number;
+  /** What the provider itself says about trying again. */
+  readonly shouldRetry?: boolean;
+  /** What the SDK thinks about trying again. */
+  readonly retryable: boolean;
+  /** The network failed, not the provider. */
+  readonly unreachable: boolean;
+  /** The answer is not what the API's reference says. */
+  readonly unreadable: boolean;
+  /** The answer ended without the provider's last word. */
+  readonly endedEarly: boolean;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+const NETWORK = new Set([
+  'ECONNRESET',
+  'ECONNREFUSED',
+  'ETIMEDOUT',
+  'EPIPE',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);
+const UNREADABLE = /^AI_(?:TypeValidation|JSONParse|InvalidResponseData|EmptyResponseBody|NoContentGenerated)/;
+/** Deep enough for every known nesting, and an end for a circle. */
+const MAX_DEPTH = 5;
+
+/** The facts of a failure. `now` is in epoch milliseconds and turns a date of `Retry-After` into a delay. */
+export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
+  if (typeof thrown === 'string') return { ...NOTHING, message: thrown };
+  const error = membersOf(thrown);
+  const body = parsed(error.responseBody) ?? error.data ?? (thrown instanceof Error ? undefined : thrown);
+  const codes = new Set<string>();
+  collectCodes(body ?? error, codes, 0);
+  const chain = causesOf(thrown);
+  const headers = membersOf(error.responseHeaders);
+  const status = statusOf(error.statusCode) ?? statusIn(body, 0) ?? statusOf(error.code);
+  const failedNetwork = chain.some(
+    ({ code }) => typeof code === 'string' && (NETWORK.has(code) || code.startsWith('UND_ERR_')),
+  );
+  return {
+    status,
+    code: [...codes].join(' ').toLowerCase(),
+    message: textOf(error.message) ?? '',
+    body,
+    retryAfterMs: retryAfter(headers, now) ?? retryDelayIn(body, 0),
+    shouldRetry: { true: true, false: false }[String(headers['x-should-retry'])],
+    retryable: error.isRetryable === true,
+    unreachable:
+      status === undefined &&
+      (failedNetwork || /^cannot connect to api|^terminated$|socket hang up/i.test(String(error.message))),
+    unreadable: chain.some(({ name }) => UNREADABLE.test(String(name))),
+    endedEarly: chain.some(({ message }) => /ended without a finish reason/i.test(String(message))),
+  };
+}
+
+/** The failure in the provider's own words; a line of ours where it has none that can be read. */
+export function providersWords({ status, message, body, unreachable, unreadable, endedEarly }: ThrownFacts): string {
+  const own = wordsIn(body, 0);
+  const upstream = upstreamWords(body);
+  if (endedEarly) return "the provider's answer ended early";
+  if (own !== undefined) return upstream !== undefined && !own.includes(upstream) ? `${own}: ${upstream}` : own;
+  if (unreachable) {
+    const refused = /^Cannot connect to API: (.*)$/s.exec(message)?.[1];
+    return refused === undefined
+      ? 'the connection to the provider was lost'
+      : `the provider cannot be reached: ${refused}`;
+  }
+  if (unreadable && status === undefined) return "the provider's answer could not be read";
+  // A page of HTML, as gateways send it, says less than its status.
+  if (message !== '' && !unreadable && !/^\s*</.test(message)) return message;
+  return status === undefined ? 'the provider failed the request' : `the provider answered with status ${status}`;
+}
+
+const NOTHING: ThrownFacts = {
+  code: '',
+  message: '',
+  body: undefined,
+  retryable: false,
+  unreachable: false,
+  unreadable: false,
+  endedEarly: false,
+};
+
+const membersOf = (value: unknown): Members => (typeof value === 'object' && value !== null ? (value as Members) : {});
+const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && value.trim() !== '' ? value : undefined;
+
+function parsed(text: unknown): unknown {
+  if (typeof text !== 'string' || text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function statusOf(value: unknown): number | undefined {
+  const status = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  return typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599 ? status : undefined;
+}
+
+function statusIn(body: unknown, depth: number): number | undefined {
+  if (depth > MAX_DEPTH) return undefined;
+  const members = membersOf(body);
+  return (
+    statusOf(members.code) ??
+    statusOf(members.status) ??
+    (members.error ? statusIn(members.error, depth + 1) : undefined)
+  );
+}
+
+function causesOf(thrown: unknown): Members[] {
+  const chain: Members[] = [];
+  for (
+    let next = thrown;
+    chain.length < MAX_DEPTH && typeof next === 'object' && next !== null;
+    next = membersOf(next).cause
+  ) {
+    chain.push(next as Members);
+  }
+  return chain;
+}
+
+/** Codes stand below `error`, below `response.error`, or in Google's `details`. */
+function collectCodes(value: unknown, into: Set<string>, depth: number): void {
+  if (depth > MAX_DEPTH) return;
+  const { code, type, status, reason, error, response, details, metadata, error_type } = membersOf(value);
+  for (const word of [code, type, status, reason, error_type])
+    if (typeof word === 'string' && word !== 'error') into.add(word);
+  for (const inner of [error, response, metadata, ...(Array.isArray(details) ? details : [])])
+    collectCodes(inner, into, depth + 1);
+}
+
+function wordsIn(body: unknown, depth: number): string | undefined {
+  if (depth > MAX_DEPTH) return undefined;
+  if (Array.isArray(body)) return wordsIn(body[0], depth + 1);
+  const { message, error, detail, response } = membersOf(body);
+  if (typeof error === 'object' && error !== null) return wordsIn(error, depth + 1);
+  if (typeof response === 'object' && response !== null) return wordsIn(response, depth + 1);
+  return textOf(message) ?? textOf(error) ?? textOf(detail);
+}
+
+/** OpenRouter hands on what the provider behind it said as `metadata.raw`; its own words are then only a heading. */
+function upstreamWords(body: unknown): string | undefined {
+  const { raw } = membersOf(membersOf(membersOf(body).error ?? body).metadata);
+  if (typeof raw !== 'string') return undefined;
+  return wordsIn(parsed(raw), 0) ?? textOf(raw);
+}
+
+function retryAfter(headers: Members, now: number): number | undefined {
+  const milliseconds = Number(headers['retry-after-ms'] ?? Number.NaN);
+  if (milliseconds >= 0) return milliseconds;
+  const said = textOf(headers['retry-after']);
+  if (said === undefined) return undefined;
+  const seconds = Number(said);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
+  const at = Date.parse(said);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now);
+}
+
+/** Google's `RetryInfo`: `"retryDelay": "17s"`. */
+function retryDelayIn(body: unknown, depth: number): number | undefined {
+  if (depth > MAX_DEPTH) return undefined;
+  const { retryDelay, error, details } = membersOf(Array.isArray(body) ? body[0] : body);
+  const seconds = typeof retryDelay === 'string' ? /^([\d.]+)s$/.exec(retryDelay)?.[1] : undefined;
+  if (seconds !== undefined) return Math.round(Number(seconds) * 1000);
+  for (const inner of [error, ...(Array.isArray(details) ? details : [])]) {
+    const delay = inner === undefined ? undefined : retryDelayIn(inner, depth + 1);
+    if (delay !== undefined) return delay;
+  }
+  return undefined;
+}

@@ -1,0 +1,31 @@
+/**
+ * The rehearsal backend: runs turns without a model, so that clients, policies and tools can be tried before a provider
+ * is configured. It follows directives in plain English and really calls the tools.
+ *
+ * It is the default until a model is configured, and its first answer says what it is.
+ * @see docs/protocol/session-rpc.md#rehearsal
+ */
+import type { Environments } from '../../turns/environments.ts';
+import { gated } from '../../turns/gated.ts';
+import { withQuestions } from '../../turns/questions.ts';
+import { runRounds } from '../../turns/rounds.ts';
+import type { Backend } from '../backend.ts';
+import { type RehearsalOptions, rehearsalModel } from './rehearsal-model.ts';
+
+/** @param environments where the tools of each session are; shared with the other backends and stopped by their owner */
+export function rehearsalBackend(environments: Environments, options: RehearsalOptions = {}): Backend {
+  const model = rehearsalModel(options);
+  return {
+    name: 'rehearsal',
+    label: 'Rehearsal: follows simple directives, without a model',
+    continues: true,
+    preflight() {},
+    modelOf: () => null,
+    run(turn) {
+      const { cwd, principal, log } = turn;
+      const tools = environments.for(log.record.id, { cwd, principal });
+      return runRounds(turn, model, withQuestions(gated(tools, turn), turn));
+    },
+    release: (sessionId) => environments.release(sessionId),
+  };
+}

@@ -1,0 +1,194 @@
+/**
+ * Slash commands: `command.execute`. Most say what another method says, in the words of a chat; the others reach into the
+ * session through functions that whoever composes the control edge hands in.
+ *
+ * @see docs/protocol/session-rpc.md#commands
+ */
+import { readParams } from '../protocol/rpc-params.ts';
+import {
+  type AuthStatus,
+  authStatus,
+  commandExecute,
+  historyList,
+  limitsGet,
+  type ModelListResult,
+  modelList,
+  onboardingStatus,
+  skillsList,
+  toolsList,
+} from '../protocol/session-rpc.ts';
+import { fail } from '../wire/errors.ts';
+import type { Compaction } from './backends/backend.ts';
+import { type Handled, handles, type RpcCall } from './handlers.ts';
+
+/** Calls another method of the server as this caller. Fails as that method does, or with `unknown_type`. */
+export type CallMethod = (method: string, params: Readonly<Record<string, unknown>>, call: RpcCall) => Promise<unknown>;
+
+/** What the commands reach besides other methods. */
+export interface CommandParts {
+  readonly callMethod: CallMethod;
+  /** Fails with `session_not_found` unless the caller may use this session. Asked before the command is looked at. */
+  checkSession(sessionId: string, call: RpcCall): void | Promise<void>;
+  /** Empties messages and history of a session and detaches its saved chat; queue and steers stay. No event. */
+  clear(sessionId: string, call: RpcCall): void | Promise<void>;
+  /**
+   * Ends a running turn and waits for it, then compresses: `compressing context...`, `compaction.*`, a system line,
+   * `ready`. Fails with `not_configured` where the session has no model.
+   */
+  compress(sessionId: string, call: RpcCall): Promise<Compaction>;
+  /**
+   * Loads a saved chat into the session, chooses its model, emits `state.changed` with `session_resumed`, and answers the
+   * chat's id. Fails with `not_found`: `no saved chat history yet`, or `no saved chat matched id: x`.
+   * @param which an id or the beginning of one; undefined = the newest
+   */
+  resumeChat(sessionId: string, which: string | undefined, call: RpcCall): Promise<string>;
+  /** Deletes settings, stored credentials and the model cache, and resets model and onboarding. No event. */
+  forgetEverything(call: RpcCall): Promise<void>;
+  /** Appends a system line to a session's messages. */
+  notice(sessionId: string, text: string): void;
+  /** Emits `state.changed`. */
+  stateChanged(reason: string): void;
+  /**
+   * Ends the server as `system.shutdown` does: turns, `state.changed` with this reason, then the process. Resolves before
+   * the server waits for open requests: this one is among them.
+   */
+  shutdown(reason: string, call: RpcCall): void | Promise<void>;
+}
+
+/** One command. `words` are what follows its name. */
+interface Command {
+  readonly name: string;
+  readonly description: string;
+  run(parts: CommandParts, sessionId: string, words: readonly string[], call: RpcCall): unknown;
+}
+
+/** Saved chats `/history` lists. */
+const LISTED_CHATS = 100;
+
+/** In the order `/help` tells them. */
+const commands: readonly Command[] = [
+  {
+    name: '/auth',
+    description: 'show which providers are signed in',
+    async run({ callMethod }, _sessionId, _words, call) {
+      const status = (await callMethod(authStatus.name, {}, call)) as AuthStatus;
+      return { auth_status: status, hint: 'sign in with auth.connect.*, or store a key with auth.set.*' };
+    },
+  },
+  {
+    name: '/onboarding',
+    description: 'show whether the set-up is done',
+    run: ({ callMethod }, _sessionId, _words, call) => callMethod(onboardingStatus.name, {}, call),
+  },
+  {
+    name: '/forgeteverything',
+    description: 'delete all settings and credentials of this server',
+    run: forgetEverything,
+  },
+  {
+    name: '/model',
+    description: 'show the chosen model and those that can be chosen',
+    async run({ callMethod }, _sessionId, _words, call) {
+      const available = (await callMethod(modelList.name, {}, call)) as ModelListResult;
+      const { selected_model, selected_provider, selected_thinking, selected_openrouter_provider } = available;
+      return { selected_model, selected_provider, selected_thinking, selected_openrouter_provider, available };
+    },
+  },
+  {
+    name: '/limits',
+    description: "show what is left of the providers' limits",
+    run: ({ callMethod }, _sessionId, _words, call) => callMethod(limitsGet.name, {}, call),
+  },
+  {
+    name: '/history',
+    description: 'list saved chats; with "last" or an id, go on with one',
+    async run({ callMethod, resumeChat }, sessionId, [which = 'list'], call) {
+      const word = which.toLowerCase();
+      if (word === 'list' || word === 'all') return callMethod(historyList.name, { limit: LISTED_CHATS }, call);
+      return { resumed: await resumeChat(sessionId, word === 'last' ? undefined : which, call) };
+    },
+  },
+  {
+    name: '/compress',
+    description: 'sum up the conversation to make room in the context',
+    run: ({ compress }, sessionId, _words, call) => compress(sessionId, call),
+  },
+  {
+    name: '/skills',
+    description: 'list the skills on disk',
+    run: ({ callMethod }, _sessionId, _words, call) => callMethod(skillsList.name, {}, call),
+  },
+  {
+    name: '/tools',
+    description: 'list the tools a model is given',
+    run: ({ callMethod }, _sessionId, _words, call) => callMethod(toolsList.name, {}, call),
+  },
+  {
+    name: '/clear',
+    description: 'empty this session; its saved chat stays',
+    async run({ clear }, sessionId, _words, call) {
+      await clear(sessionId, call);
+      return { cleared: true };
+    },
+  },
+  { name: '/quit', description: 'end the server', run: quit },
+  {
+    name: '/help',
+    description: 'list the commands',
+    run: () => ({ commands: commands.map(({ name, description }) => ({ name, description })) }),
+  },
+  { name: '/exit', description: 'end the server', run: quit },
+];
+
+const byName: ReadonlyMap<string, Command> = new Map(commands.map((command) => [command.name, command]));
+
+/** The handler of `command.execute`. */
+export function commandHandler(parts: CommandParts): Handled {
+  return handles(commandExecute, async ({ session_id, raw_command }, call) => {
+    await parts.checkSession(session_id, call);
+    if (!raw_command.startsWith('/')) return { handled: false };
+    const [first = '', ...words] = raw_command.split(/\s+/);
+    const name = first.toLowerCase();
+    const command = byName.get(name);
+    if (command === undefined) return { handled: true, output: { error: `unknown command: ${name}` } };
+    return { handled: true, output: await command.run(parts, session_id, words, call) };
+  });
+}
+
+/** Calls methods out of a list of handlers; parameters are read as if they had come over the wire. */
+export function methodCaller(handlers: Iterable<Handled>): CallMethod {
+  const known = new Map([...handlers].map((handled) => [handled.method.name, handled]));
+  return async (method, params, call) => {
+    const handled = known.get(method);
+    if (handled === undefined) throw fail('unknown_type', `method not found: ${method}`, { method });
+    return handled.handle(readParams(handled.method, params), call);
+  };
+}
+
+/** Other people's credentials go with it, so being connected is not enough. */
+async function forgetEverything(
+  parts: CommandParts,
+  sessionId: string,
+  _words: readonly string[],
+  call: RpcCall,
+): Promise<unknown> {
+  const { name, admin } = call.caller.principal;
+  if (admin !== true) {
+    throw fail('unauthorized', `/forgeteverything needs an administrator of this server, and ${name} is none`);
+  }
+  await parts.forgetEverything(call);
+  await parts.clear(sessionId, call);
+  parts.notice(sessionId, 'all local config was cleared. onboarding restarted.');
+  parts.stateChanged('forgeteverything');
+  return { cleared: true };
+}
+
+async function quit(
+  { shutdown }: CommandParts,
+  _sessionId: string,
+  _words: readonly string[],
+  call: RpcCall,
+): Promise<unknown> {
+  await shutdown('quit_command', call);
+  return { shutting_down: true };
+}

@@ -1,0 +1,25 @@
+/**
+ * Which types of event somebody wants, or does not: exact names, and beginnings that end in `*`.
+ *
+ * Made by subscriptions and by the handshake's opt-out, asked for every event.
+ */
+
+/** Patterns a client may give at once, and characters of each: more than there are event types. */
+export const MOST_PATTERNS = 64;
+export const MOST_PATTERN_CHARS = 128;
+
+export class EventFilter {
+  readonly #exact = new Set<string>();
+  readonly #beginnings: string[] = [];
+
+  constructor(patterns: readonly string[]) {
+    for (const pattern of patterns) {
+      if (pattern.endsWith('*')) this.#beginnings.push(pattern.slice(0, -1));
+      else this.#exact.add(pattern);
+    }
+  }
+
+  matches(type: string): boolean {
+    return this.#exact.has(type) || this.#beginnings.some((beginning) => type.startsWith(beginning));
+  }
+}

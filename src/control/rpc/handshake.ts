@@ -1,0 +1,173 @@
+/**
+ * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and who the client is. On a link whose client was not
+ * told by the way it came, the door answers nothing else before it.
+ *
+ * `RpcDoor` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
+ * makes the connection. @see docs/protocol/session-rpc.md#handshake
+ */
+import type { Dialect, Gate } from '../../connection/accept.ts';
+import type { Authenticator } from '../../host/auth.ts';
+import type { FailureBackoff } from '../../host/backoff.ts';
+import type { Log } from '../../host/context.ts';
+import { type ParamsOf, readParams } from '../../protocol/rpc-params.ts';
+import { type HandshakeResult, handshake, ping, SESSION_RPC_VERSION } from '../../protocol/session-rpc.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { Link } from '../../transport/link.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import {
+  NO_REQUEST,
+  parseError,
+  type RpcIncoming,
+  type RpcRequest,
+  readRpc,
+  writeError,
+  writeResult,
+} from '../../wire/jsonrpc.ts';
+import { MOST_PATTERN_CHARS, MOST_PATTERNS } from './event-filter.ts';
+import type { RpcConnection } from './rpc-connection.ts';
+
+/** What is kept of what a client calls itself, in characters. */
+const MOST_NAME_CHARS = 128;
+/** Answers a peer gets without a handshake before its link is closed. */
+const MOST_STRIKES = 16;
+
+/** What a client said of itself and of the events it wants. */
+export interface Greeting {
+  readonly clientName: string | null;
+  readonly clientVersion: string | null;
+  /** As it came; only an authenticator looks at it. */
+  readonly token: unknown;
+  /** All events (true) or none (false) before the first subscription; undefined = as it was. */
+  readonly allEvents: boolean | undefined;
+  /** Types that never come; undefined = as it was. */
+  readonly optedOut: readonly string[] | undefined;
+}
+
+/**
+ * Reads a handshake. Fails with `version_mismatch` when it is strict and another version is asked for; a flexible client
+ * decides for itself. What 1.0.0 does not check is not checked: a name that is none is no name.
+ */
+export function greetingOf(params: ParamsOf<(typeof handshake)['fields']>): Greeting {
+  const { protocol_version: version, strict, opt_out_events: optOut } = params;
+  if (strict === true && version !== undefined && version !== SESSION_RPC_VERSION) {
+    throw fail('version_mismatch', `unsupported protocol_version: ${version}`, { supported: SESSION_RPC_VERSION });
+  }
+  return {
+    clientName: named(params.client_name),
+    clientVersion: named(params.client_version),
+    token: params.token,
+    allEvents: typeof params.events === 'boolean' ? params.events : undefined,
+    optedOut: Array.isArray(optOut)
+      ? optOut
+          .filter((type): type is string => typeof type === 'string' && type.length <= MOST_PATTERN_CHARS)
+          .slice(0, MOST_PATTERNS)
+      : undefined,
+  };
+}
+
+function named(value: unknown): string | null {
+  if (typeof value !== 'string') return null;
+  return value.trim().slice(0, MOST_NAME_CHARS) || null;
+}
+
+/** What the door needs of its server. */
+export interface Reception {
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  readonly maxDepth: number;
+  /** Makes the connection of a link. Fails with `over_capacity`, and `interrupted` while the server is stopping. */
+  admit(link: Link, principal: Principal): RpcConnection;
+  /** Takes in what a client said, and answers it. */
+  welcome(connection: RpcConnection, greeting: Greeting): HandshakeResult;
+  pong(): object;
+}
+
+export class RpcDoor implements Dialect {
+  readonly #server: Reception;
+
+  constructor(server: Reception) {
+    this.#server = server;
+  }
+
+  greet(_message: object, gate: Gate, raw: string | Record<string, unknown>): void {
+    const incoming = readRpc(raw, this.#server.maxDepth) as RpcIncoming;
+    if (!this.#server.auth.hasTokens) return this.#letIn(incoming, gate);
+    if (incoming.kind === 'invalid') return this.#refuse(gate, NO_REQUEST, incoming.error);
+    if (incoming.kind === 'notification') return this.#strike(gate);
+    if (incoming.method === handshake.name) return this.#shake(incoming, gate);
+    if (incoming.method !== ping.name)
+      return this.#refuse(gate, incoming, fail('handshake_required', 'shake hands first'));
+    gate.link.send(writeResult(gate.link.text, incoming, this.#server.pong()));
+    this.#strike(gate);
+  }
+
+  unreadable(error: HandfastError, gate: Gate, raw?: string): void {
+    // The gate only knows that it is no JSON object; this protocol says more.
+    const incoming = raw === undefined ? undefined : readRpc(raw, this.#server.maxDepth);
+    if (raw !== undefined && incoming === undefined) return this.#strike(gate);
+    const known = error.code === 'parse_error' ? parseError(error.message) : error;
+    this.#refuse(gate, NO_REQUEST, incoming?.kind === 'invalid' ? incoming.error : known);
+  }
+
+  /** No token is asked for: whoever reaches this listener may call, with or without a handshake. */
+  #letIn(incoming: RpcIncoming, gate: Gate): void {
+    const { auth } = this.#server;
+    let connection: RpcConnection;
+    try {
+      connection = this.#server.admit(gate.link, auth.authenticate('') as Principal);
+    } catch (thrown) {
+      const request = incoming.kind === 'request' ? incoming : NO_REQUEST;
+      return this.#refuse(gate, request, asError(thrown));
+    }
+    gate.accept(connection);
+    connection.accept(incoming);
+  }
+
+  #shake(request: RpcRequest, gate: Gate): void {
+    const { auth } = this.#server;
+    let greeting: Greeting;
+    try {
+      greeting = greetingOf(readParams(handshake, request.params));
+    } catch (thrown) {
+      // A client that speaks another version, or badly, may try again until its time is over.
+      gate.link.send(writeError(gate.link.text, request, asError(thrown)));
+      return this.#strike(gate);
+    }
+    const principal = auth.authenticate(greeting.token);
+    if (principal === undefined) return this.#authFailed(gate, request);
+    let connection: RpcConnection;
+    try {
+      connection = this.#server.admit(gate.link, principal);
+    } catch (thrown) {
+      return this.#refuse(gate, request, asError(thrown));
+    }
+    // The answer before the first event.
+    gate.link.send(writeResult(gate.link.text, request, this.#server.welcome(connection, greeting)));
+    gate.accept(connection);
+  }
+
+  #authFailed(gate: Gate, request: RpcRequest): void {
+    const { backoff, log } = this.#server;
+    const refuse = (): void => {
+      if (gate.waiting) this.#refuse(gate, request, fail('auth_failed', 'the token is missing or wrong'));
+    };
+    const { origin } = gate;
+    if (origin === undefined) return refuse();
+    const { delayMs, failures, report } = backoff.failed(origin);
+    if (report) log.warn('a client sent a wrong credential', { origin, failures });
+    if (delayMs === 0) return refuse();
+    gate.hold();
+    setTimeout(refuse, delayMs).unref();
+  }
+
+  /** Answers and closes: where a token is asked for there is no second try. */
+  #refuse(gate: Gate, request: Pick<RpcRequest, 'id' | 'idText'>, error: HandfastError): void {
+    gate.link.send(writeError(gate.link.text, request, error));
+    gate.refuse(error.code);
+  }
+
+  #strike(gate: Gate): void {
+    if (++gate.strikes >= MOST_STRIKES) gate.refuse('too many messages before the handshake');
+  }
+}

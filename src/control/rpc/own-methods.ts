@@ -1,0 +1,76 @@
+/**
+ * The methods the wire side answers itself: the handshake, what concerns the connection and its events, and the end of
+ * the server.
+ *
+ * Made by `rpc-server.ts`. @see docs/protocol/session-rpc.md#methods
+ */
+import {
+  debugSet,
+  eventsSubscribe,
+  eventsUnsubscribe,
+  handshake,
+  ping,
+  shutdown,
+  systemClients,
+} from '../../protocol/session-rpc.ts';
+import { fail } from '../../wire/errors.ts';
+import { type Handled, handles, type RpcCall } from '../handlers.ts';
+import { type Greeting, greetingOf } from './handshake.ts';
+import type { RpcConnection } from './rpc-connection.ts';
+
+/** What these methods need of the server. */
+export interface MethodsOwner {
+  connectionOf(call: RpcCall): RpcConnection;
+  connections(): Iterable<RpcConnection>;
+  welcome(connection: RpcConnection, greeting: Greeting): NonNullable<(typeof handshake)['result']>;
+  pong(): NonNullable<(typeof ping)['result']>;
+  stopBehind(call: RpcCall, reason: string): Promise<void>;
+}
+
+export function ownMethods(server: MethodsOwner): readonly Handled[] {
+  return [
+    handles(handshake, (params, call) => {
+      const connection = server.connectionOf(call);
+      const answer = server.welcome(connection, greetingOf(params));
+      // Where events had to wait for the handshake, they wait for its answer too.
+      call.afterAnswer(() => connection.events.open());
+      return answer;
+    }),
+
+    handles(ping, () => server.pong()),
+
+    handles(debugSet, ({ super_debug }, call) => {
+      server.connectionOf(call).events.debug = super_debug;
+      return { super_debug };
+    }),
+
+    handles(eventsSubscribe, (params, call) => server.connectionOf(call).events.subscribe(params, call)),
+
+    handles(eventsUnsubscribe, ({ subscription_id }, call) => ({
+      removed: server.connectionOf(call).events.unsubscribe(subscription_id),
+    })),
+
+    handles(systemClients, (_params, { caller: { principal } }) => ({
+      clients: [...server.connections()]
+        // Who else is there concerns only those who may see everything.
+        .filter((connection) => principal.admin === true || connection.principal.name === principal.name)
+        .map(({ caller, connectedAt, events }) => ({
+          connection_id: caller.connectionId,
+          client_name: caller.clientName,
+          client_version: caller.clientVersion,
+          principal: caller.principal.name,
+          transport: caller.transport,
+          connected_at: new Date(connectedAt).toISOString(),
+          subscriptions: events.list(),
+        })),
+    })),
+
+    handles(shutdown, async ({ reason }, call) => {
+      if (call.caller.principal.admin !== true) {
+        throw fail('unauthorized', 'ending the server takes the rights of whoever runs it');
+      }
+      await server.stopBehind(call, reason ?? 'shutdown');
+      return { accepted: true, ...(reason !== undefined && { reason }) };
+    }),
+  ];
+}

@@ -1,0 +1,55 @@
+/**
+ * Every number the wire side of the control edge keeps to. All optional in `RpcServerOptions`.
+ *
+ * @see docs/protocol/session-rpc.md#limits
+ */
+export interface RpcLimits {
+  /**
+   * Longest line of a peer that may call, in bytes; before a handshake that must come it is the gate's 64 KiB. A prompt
+   * carries its images in the line, each of up to 8 MiB, so this is far above what other edges take. Default 32 MiB.
+   */
+  readonly maxMessageBytes: number;
+  /** Nesting of a message at most. Default 64. */
+  readonly maxDepth: number;
+  /**
+   * Requests of a connection without an answer at once; one more is refused with `over_capacity`. Requests that end other
+   * work (interrupts, answers to approvals, shutdown) have as many places again. Default 256.
+   */
+  readonly maxInFlight: number;
+  /** Default 256. */
+  readonly maxSubscriptions: number;
+  /** Connections at once, links before their handshake not counted. Default 1,000. */
+  readonly maxConnections: number;
+  /** Links before a handshake that must come. Default 128. */
+  readonly maxPendingLinks: number;
+  /** Absolute time for a handshake that must come, in milliseconds. Default 10,000. */
+  readonly handshakeTimeoutMs: number;
+  /** Unsent bytes above which a subscription is no longer fed but reads the journal as its link drains. Default 256 KiB. */
+  readonly pullBytes: number;
+  /** Unsent bytes above which nothing more is read from a peer, and its grace begins. Default 4 MiB. */
+  readonly outboxBytes: number;
+  /** Unsent bytes above which a link is dropped at once, in the middle of its grace. Default 16 MiB. */
+  readonly maxOutboxBytes: number;
+  /** How long a peer may stay above `outboxBytes` before its link is dropped, in milliseconds. Default 30,000. */
+  readonly slowConsumerMs: number;
+  /** How long a request that was told to stop may take; then it is answered for its handler. Default 2,000. */
+  readonly settleMs: number;
+  /** How long turns may take to end when the server does. Default 10,000. */
+  readonly shutdownMs: number;
+}
+
+export const defaultRpcLimits: RpcLimits = {
+  maxMessageBytes: 32 * 1024 * 1024,
+  maxDepth: 64,
+  maxInFlight: 256,
+  maxSubscriptions: 256,
+  maxConnections: 1_000,
+  maxPendingLinks: 128,
+  handshakeTimeoutMs: 10_000,
+  pullBytes: 256 * 1024,
+  outboxBytes: 4 * 1024 * 1024,
+  maxOutboxBytes: 16 * 1024 * 1024,
+  slowConsumerMs: 30_000,
+  settleMs: 2_000,
+  shutdownMs: 10_000,
+};

@@ -1,0 +1,332 @@
+/**
+ * The wire side of the control edge: takes links, makes connections of them, and ends them all.
+ *
+ * `dialect` is given to a host, so that its listeners serve session RPC beside A2E; `accept` takes links that speak nothing
+ * else, such as those of `/rpc`; `serve` takes the pipes of this process. Composed by `control-server.ts`.
+ * @see docs/architecture.md
+ */
+import { Acceptor, type Dialect } from '../../connection/accept.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../host/auth.ts';
+import { FailureBackoff } from '../../host/backoff.ts';
+import { readParams } from '../../protocol/rpc-params.ts';
+import {
+  approvalAnswer,
+  type HandshakeResult,
+  SESSION_RPC_VERSION,
+  sessionConfigure,
+} from '../../protocol/session-rpc.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { Closed, Link } from '../../transport/link.ts';
+import { fail } from '../../wire/errors.ts';
+import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
+import type { RpcCall } from '../handlers.ts';
+import type { ControlParts } from './control-parts.ts';
+import { EventFanOut } from './event-fan-out.ts';
+import { type Greeting, type Reception, RpcDoor } from './handshake.ts';
+import { type MethodsOwner, ownMethods } from './own-methods.ts';
+import { Router } from './router.ts';
+import { RpcConnection, type RpcOwner } from './rpc-connection.ts';
+import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';
+
+export interface RpcServerOptions {
+  /** What the handshake calls this server. Default `handfast`. */
+  readonly serverName?: string;
+  /** Whose token is this? Default: no token, everybody is `local`. Not asked for by {@link RpcServer.serve}. */
+  readonly auth?: Authenticator;
+  /** Slows guessing down; share the host's where both serve the same listeners. */
+  readonly backoff?: FailureBackoff;
+  /** True: only the handshake and pings are answered before a handshake, on every link. Default false, as 1.0.0 has it. */
+  readonly requireHandshake?: boolean;
+  readonly limits?: Partial<RpcLimits>;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly newId?: () => string;
+}
+
+/** A running server. */
+export interface RpcServer {
+  /** For `HostOptions.dialects`: session RPC on listeners that serve A2E too. */
+  readonly dialect: Dialect;
+  /** Longest line taken from a peer that may call, in bytes. */
+  readonly maxMessageBytes: number;
+  /** Every callable method, sorted. */
+  readonly methods: readonly string[];
+  /** Clients that may call. */
+  readonly size: number;
+  /** True while some connection wants `session.debug`: else nobody needs debug steps to be made. */
+  readonly debugging: boolean;
+  /** Resolves when the server has ended, whoever wanted it: a client, a signal, the end of the input. */
+  readonly stopped: Promise<void>;
+  /** Takes a link that speaks nothing but session RPC. A token is asked for when there are any. */
+  accept(link: Link): void;
+  /**
+   * Serves whoever started this process, on its pipes: no token is asked for, and the end of the input is the end of the
+   * server. Resolves when everything has ended; never rejects.
+   */
+  serve(link: Link, principal?: Principal): Promise<void>;
+  /**
+   * Ends the server in good order: everybody is told why (`state.changed`), nothing more is read, turns are ended and
+   * their last events sent, outputs are flushed and closed. Idempotent, never rejects, bounded.
+   */
+  stop(reason: string): Promise<void>;
+  /** The same for a handler: resolves when everybody was told why; the end comes behind the answer of `call`. */
+  stopBehind(call: RpcCall, reason: string): Promise<void>;
+  /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
+  callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
+}
+
+/** Makes the wire side of the control edge. Throws `runtime_error` when two handlers answer one method. */
+export function createRpcServer(parts: ControlParts, options: RpcServerOptions = {}): RpcServer {
+  return new SessionRpcServer(parts, options);
+}
+
+/** A link that is served on its own. */
+interface Served {
+  readonly connection: RpcConnection;
+  readonly gone: PromiseWithResolvers<Closed>;
+}
+
+class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
+  readonly limits: RpcLimits;
+  readonly router: Router;
+  readonly fanOut: EventFanOut;
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly now: () => number;
+  readonly dialect: Dialect = new RpcDoor(this);
+  readonly #parts: ControlParts;
+  readonly #options: RpcServerOptions;
+  readonly #capabilities: HandshakeResult['capabilities'];
+  readonly #connections = new Map<string, RpcConnection>();
+  readonly #acceptor: Acceptor;
+  readonly #newId: () => string;
+  readonly #stopped = Promise.withResolvers<void>();
+  #served: Served | undefined;
+  #state: 'running' | 'stopping' | 'stopped' = 'running';
+  #time = { ms: Number.NaN, pong: { ok: true as const, time: '' } };
+
+  constructor(parts: ControlParts, options: RpcServerOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.limits = { ...defaultRpcLimits, ...options.limits };
+    this.auth = options.auth ?? createAuthenticator([]);
+    this.backoff = options.backoff ?? new FailureBackoff();
+    this.now = options.now ?? Date.now;
+    this.#newId = options.newId ?? (() => crypto.randomUUID());
+    this.router = new Router([...ownMethods(this), ...parts.handlers]);
+    this.#capabilities = {
+      events: true,
+      command_execute: true,
+      multi_session: true,
+      image_inputs: ['path', 'data_url'],
+      event_replay: true,
+      approvals: this.router.has(approvalAnswer),
+      cancel_request: true,
+      parallel_tools: this.router.has(sessionConfigure),
+    };
+    const { maxPendingLinks: maxPending } = this.limits;
+    this.#acceptor = new Acceptor(
+      // Whatever the first message looks like: on these links it can only be meant for us.
+      { a2e: this.dialect, jsonrpc: this.dialect },
+      { ...this.limits, maxPending },
+      this.backoff,
+    );
+    this.fanOut = new EventFanOut(parts.events);
+  }
+
+  get log(): ControlParts['log'] {
+    return this.#parts.log;
+  }
+
+  get maxMessageBytes(): number {
+    return this.limits.maxMessageBytes;
+  }
+
+  get maxDepth(): number {
+    return this.limits.maxDepth;
+  }
+
+  get methods(): readonly string[] {
+    return this.router.names;
+  }
+
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  get debugging(): boolean {
+    return this.#connections.values().some(({ events }) => events.debug);
+  }
+
+  get stopped(): Promise<void> {
+    return this.#stopped.promise;
+  }
+
+  // Links.
+
+  accept(link: Link): void {
+    if (this.#state !== 'running') return link.destroy('the server is stopping');
+    if (this.auth.hasTokens) return this.#acceptor.accept(link);
+    this.#attach(link, LOCAL_PRINCIPAL);
+  }
+
+  async serve(link: Link, principal: Principal = LOCAL_PRINCIPAL): Promise<void> {
+    const connection = this.#attach(link, principal);
+    if (connection === undefined) return;
+    this.#served = { connection, gone: Promise.withResolvers() };
+    await this.#served.gone.promise;
+    await this.stop('input_closed');
+  }
+
+  #attach(link: Link, principal: Principal): RpcConnection | undefined {
+    try {
+      const connection = this.admit(link, principal);
+      connection.attach(link);
+      return connection;
+    } catch (thrown) {
+      link.send(writeError(link.text, NO_REQUEST, thrown as ReturnType<typeof fail>));
+      void link.close('over_capacity');
+      return undefined;
+    }
+  }
+
+  admit(link: Link, principal: Principal): RpcConnection {
+    if (this.#state !== 'running') throw fail('interrupted', 'the server is stopping');
+    const { maxConnections } = this.limits;
+    if (this.#connections.size >= maxConnections) {
+      throw fail('over_capacity', 'too many clients are connected', { max_connections: maxConnections });
+    }
+    const greeted = this.#options.requireHandshake !== true;
+    const connection = new RpcConnection(this, link, { id: this.#newId(), principal, greeted });
+    this.#connections.set(connection.id, connection);
+    return connection;
+  }
+
+  /** Requests that were read get their answers, then the link is closed; on the pipes of this process all ends. */
+  ended(connection: RpcConnection): void {
+    connection.deafen();
+    const reason = () => fail('interrupted', 'the input has ended');
+    void connection.settle(this.limits.settleMs, reason).then(() => {
+      if (this.#served?.connection === connection) return this.stop('input_closed');
+      return connection.link.close('input ended');
+    });
+  }
+
+  closed(connection: RpcConnection, cause: Closed): void {
+    this.#connections.delete(connection.id);
+    const { id, link, principal, caller } = connection;
+    this.log.info('a client is gone', {
+      connection: id,
+      transport: link.transport,
+      peer: link.peer,
+      principal: principal.name,
+      client: caller.clientName,
+      reason: cause.reason,
+    });
+    if (this.#served?.connection === connection) this.#served.gone.resolve(cause);
+  }
+
+  // What the methods of `rpc/` ask.
+
+  connectionOf(call: RpcCall): RpcConnection {
+    const connection = this.#connections.get(call.caller.connectionId);
+    if (connection === undefined) throw fail('connection_lost', 'the connection ended');
+    return connection;
+  }
+
+  connections(): Iterable<RpcConnection> {
+    return this.#connections.values();
+  }
+
+  async callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown> {
+    const served = this.router.find(name);
+    if (served === undefined) throw methodNotFound(name);
+    return served.handle(readParams(served.method, params), call);
+  }
+
+  welcome(connection: RpcConnection, greeting: Greeting): HandshakeResult {
+    connection.introduced(greeting.clientName, greeting.clientVersion);
+    connection.events.choose(greeting.allEvents, greeting.optedOut);
+    const { id, link, principal } = connection;
+    this.log.info('session RPC handshake', {
+      connection: id,
+      transport: link.transport,
+      peer: link.peer,
+      principal: principal.name,
+      client: greeting.clientName,
+      version: greeting.clientVersion,
+    });
+    return {
+      protocol_version: SESSION_RPC_VERSION,
+      server_name: this.#options.serverName ?? 'handfast',
+      capabilities: this.#capabilities,
+      methods: this.router.names,
+      connection_id: id,
+      principal: principal.name,
+    };
+  }
+
+  /** Times are formatted once a millisecond: that costs more than all the rest of a ping. */
+  pong(): { ok: true; time: string } {
+    const ms = this.now();
+    if (ms !== this.#time.ms) this.#time = { ms, pong: { ok: true, time: new Date(ms).toISOString() } };
+    return this.#time.pong;
+  }
+
+  // The end.
+
+  async stopBehind(call: RpcCall, reason: string): Promise<void> {
+    await this.#announce(reason);
+    const stop = (): void => void this.#stop(reason, false);
+    // A caller that is gone by now gets no answer, and yet has asked.
+    if (call.signal.aborted) stop();
+    else call.afterAnswer(stop);
+  }
+
+  stop(reason: string): Promise<void> {
+    return this.#stop(reason, true);
+  }
+
+  #stop(reason: string, announce: boolean): Promise<void> {
+    if (this.#state === 'running') {
+      this.#state = 'stopping';
+      void this.#ending(reason, announce).finally(() => {
+        this.#state = 'stopped';
+        this.#stopped.resolve();
+      });
+    }
+    return this.#stopped.promise;
+  }
+
+  async #announce(reason: string): Promise<void> {
+    this.#parts.serverEvents.emit('state.changed', { reason, snapshot: await this.#parts.snapshot() });
+  }
+
+  async #ending(reason: string, announce: boolean): Promise<void> {
+    this.#acceptor.close();
+    const connections = [...this.#connections.values()];
+    for (const connection of connections) connection.deafen();
+    if (announce) {
+      await this.#announce(reason).catch((error) => this.log.error('the end could not be announced', { error }));
+    }
+    const interrupted = () => fail('interrupted', 'the server is stopping');
+    await Promise.all(connections.map((connection) => connection.settle(0, interrupted)));
+    await this.#shutDown(reason);
+    this.fanOut.close();
+    await Promise.all(connections.map(({ link }) => link.close('the server has ended')));
+  }
+
+  /** Ends the turns, within its time. */
+  async #shutDown(reason: string): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      this.log.error('the server ends although something did not', { reason });
+      late.resolve();
+    }, this.limits.shutdownMs);
+    const done = (async () => this.#parts.shutdown(reason))().catch((error) =>
+      this.log.error('the server did not end well', { error }),
+    );
+    await Promise.race([done, late.promise]);
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,372 @@
+/**
+ * The sessions of a server: everything of this folder put together. Composed into the control edge by its server.
+ *
+ * The journal is the session: each change is an event, folded into what is known and journaled; snapshots, the catalogue
+ * and saved chats are made from that.
+ * @see docs/architecture.md
+ */
+import { randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Log } from '../../host/context.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { wrongParam } from '../../protocol/rpc-params.ts';
+import { sessionCreate } from '../../protocol/session-rpc.ts';
+import type { SessionSettings, Snapshot, Usage } from '../../protocol/session-types.ts';
+import type { Principal } from '../../session/principal.ts';
+import { fail } from '../../wire/errors.ts';
+import type { ApprovalDesk } from '../approvals/approval.ts';
+import type { Backend, Compaction } from '../backends/backend.ts';
+import type { EventSource } from '../events.ts';
+import type { Handled, RpcCall } from '../handlers.ts';
+import type { SessionLog } from '../session-log.ts';
+import { type ChatParts, findChat, saveChat, takeUpChat } from './chats.ts';
+import { EventHub } from './event-hub.ts';
+import { SessionEvents } from './event-source.ts';
+import { historyHandlers, ownerSeenBy } from './history-handlers.ts';
+import { TurnLog } from './live-turn.ts';
+import type { OpenSession } from './open-session.ts';
+import { pageHandlers } from './page-handlers.ts';
+import { recoverSessions } from './recovery.ts';
+import { createServerEvents, type ServerEventLog } from './server-events.ts';
+import { sessionHandlers } from './session-handlers.ts';
+import { type PoolLimits, SessionPool } from './session-pool.ts';
+import type { SessionTurns, TurnParts } from './session-turns.ts';
+import type { SessionStore } from './store.ts';
+import { turnHandlers } from './turn-handlers.ts';
+import { COMPRESSING, noBackend, type TurnRunParts } from './turn-run.ts';
+import { TurnSlots } from './turn-slots.ts';
+import { addUsage } from './usage.ts';
+
+/** Bounds of a server's sessions. */
+export interface SessionLimits {
+  /** Sessions that are not closed. Default 1,000. */
+  readonly sessions: number;
+  /** Prompts that wait in a session. Default 64. */
+  readonly queueLength: number;
+  /** Turns at the same time; further ones wait in order. Default 8. */
+  readonly turns: number;
+  /** Time of a turn whose settings say nothing, in milliseconds. Default 30 minutes. */
+  readonly turnTimeoutMs: number;
+  /** Time a backend has to stop, in milliseconds. Default 5 seconds. */
+  readonly interruptGraceMs: number;
+  /** A session nothing happens in stays in memory for so long, in milliseconds. Default 10 minutes. */
+  readonly idleMs: number;
+  /** Sessions in memory that nothing happens in. Default 256. */
+  readonly awake: number;
+}
+
+export const DEFAULT_SESSION_LIMITS: SessionLimits = {
+  sessions: 1000,
+  queueLength: 64,
+  turns: 8,
+  turnTimeoutMs: 30 * 60 * 1000,
+  interruptGraceMs: 5000,
+  idleMs: 10 * 60 * 1000,
+  awake: 256,
+};
+
+/** How often quiet sessions are looked for. */
+const SWEEP_MS = 60_000;
+
+export interface SessionsOptions {
+  readonly store: SessionStore;
+  /** Keeps the events; its lock makes this process the only one in the data directory. Closed by its owner. */
+  readonly journal: Journal;
+  readonly backends: ReadonlyMap<string, Backend>;
+  /** Name of the backend of sessions that choose none; asked at each turn. */
+  readonly defaultBackend: string | (() => string);
+  readonly desk: ApprovalDesk;
+  readonly readPrompt: TurnRunParts['readPrompt'];
+  /** Folders beside that of the session that images may be read from. Default none. */
+  readonly imageRoots?: readonly string[];
+  /** The skills a prompt names. Default none. */
+  readonly skillsFor?: TurnRunParts['skillsFor'];
+  /** What sessions follow where they decide nothing: model, thinking level, … */
+  readonly defaults?: () => SessionSettings;
+  /** Refuses settings of a session that cannot be used. Throws an error of the table. */
+  readonly checkSettings?: (settings: SessionSettings) => void;
+  /** Where sessions work that name no folder. Absolute; default the process's. */
+  readonly defaultCwd?: string;
+  /** Refuses folders a principal may not work in. */
+  readonly checkCwd?: (cwd: string, principal: Principal) => void;
+  /** The principal of a name, for turns nobody is connected for. Default: as it was last seen, else the name alone. */
+  readonly principalOf?: (name: string) => Principal;
+  /** The server's state, told when sessions come and go. Without it, nobody is told. */
+  readonly snapshot?: () => Snapshot | Promise<Snapshot>;
+  /** True while somebody wants debug steps. Default false. */
+  readonly isDebugging?: () => boolean;
+  readonly limits?: Partial<SessionLimits>;
+  readonly log: Log;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly newId?: () => string;
+}
+
+export interface Sessions {
+  readonly events: EventSource;
+  readonly serverEvents: ServerEventLog;
+  /** The methods of sessions, turns and saved chats. */
+  handlers(): readonly Handled[];
+  /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
+  liveIds(owner?: string): readonly string[];
+  /** Sessions in memory; all that run, wait or ask something are. */
+  opened(): readonly SessionLog[];
+  /** A session. Fails with `session_not_found`. */
+  open(id: string): SessionLog;
+  /** A session the principal may use. Fails with `session_not_found`. */
+  openFor(principal: Principal, id: string): SessionLog;
+  /** Empties a session; a running turn is ended first. `queue`: what waits is dropped too. */
+  clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
+  /**
+   * Ends a running turn, then sums the conversation up, for a model with these settings where they are given. Fails with
+   * `not_configured` where there is no model to do it, and as the backend does.
+   */
+  compress(id: string, settings?: SessionSettings, signal?: AbortSignal): Promise<Compaction>;
+  /**
+   * Loads a saved chat of the principal's into a session; undefined = the newest. A running turn is ended first. Fails with
+   * `not_found` and the protocol's words.
+   */
+  resumeChat(id: string, which: string | undefined, principal: Principal): Promise<ResumedChat>;
+  /**
+   * Ends all turns, bounded by the time backends have to stop, and stores everything. With `keepWaiting`, turns that only
+   * wait for the user go on in the next process. Idempotent, never rejects. Store and journal are closed by their owner.
+   */
+  stop(options?: { readonly keepWaiting?: boolean }): Promise<void>;
+}
+
+/** What a saved chat was made with. */
+export interface ResumedChat {
+  readonly id: string;
+  readonly settings: SessionSettings;
+}
+
+/**
+ * Opens the sessions of a data directory: those of earlier processes are known again, and turns they left behind are ended
+ * or gone on with before this resolves. Rejects as the journal does.
+ */
+export async function createSessions(options: SessionsOptions): Promise<Sessions> {
+  const { journal, log, now = Date.now } = options;
+  const hub = new EventHub(log);
+  const sessions = new ServedSessions(options, hub, await createServerEvents({ journal, hub, now }));
+  await sessions.start();
+  return sessions;
+}
+
+class ServedSessions implements Sessions {
+  readonly events: EventSource;
+  readonly serverEvents: ServerEventLog;
+  readonly #options: SessionsOptions;
+  readonly #pool: SessionPool;
+  readonly #newId: () => string;
+  readonly #now: () => number;
+  readonly #chats: ChatParts;
+  /** Principals as they last called, for their turns. */
+  readonly #seen = new Map<string, Principal>();
+  readonly #sweeper: NodeJS.Timeout;
+  #ending = false;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: SessionsOptions, hub: EventHub, serverEvents: ServerEventLog) {
+    const { store, journal, desk, log } = options;
+    const limits: SessionLimits = { ...DEFAULT_SESSION_LIMITS, ...options.limits };
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#newId = options.newId ?? randomUUID;
+    this.#chats = {
+      chats: store.chats,
+      modelOf: (session) => this.#backendOf(session).modelOf(this.#settingsOf(session)),
+      settingsOf: (session) => this.#settingsOf(session),
+      newId: this.#newId,
+      now: this.#now,
+    };
+    const turnParts: TurnParts = {
+      readPrompt: options.readPrompt,
+      imageRoots: options.imageRoots ?? [],
+      skillsFor: options.skillsFor ?? (async () => []),
+      slots: new TurnSlots(limits.turns),
+      turnTimeoutMs: limits.turnTimeoutMs,
+      saveChat: (session, turnId) => saveChat(session, turnId, this.#chats),
+      now: this.#now,
+      desk,
+      backendOf: (session) => this.#backendOf(session),
+      settingsOf: (session) => this.#settingsOf(session),
+      principalOf: options.principalOf ?? ((name) => this.#seen.get(name) ?? { name }),
+      isDebugging: options.isDebugging ?? (() => false),
+      isEnding: () => this.#ending,
+      limits,
+    };
+    const poolLimits: PoolLimits = limits;
+    this.#pool = new SessionPool({ store, journal, hub, log, now: this.#now }, turnParts, poolLimits);
+    this.serverEvents = serverEvents;
+    this.events = new SessionEvents(this.#pool, journal, hub, serverEvents);
+    this.#sweeper = setInterval(() => this.#pool.sweep(), Math.min(SWEEP_MS, limits.idleMs));
+    this.#sweeper.unref();
+  }
+
+  start(): Promise<void> {
+    return recoverSessions(this.#pool, this.#options.desk);
+  }
+
+  handlers(): readonly Handled[] {
+    const { store, journal, backends, checkSettings = () => {} } = this.#options;
+    const parts = {
+      sessionFor: (id: string, { caller }: RpcCall) => this.#turnsFor(caller.principal, id),
+      newId: this.#newId,
+      now: this.#now,
+    };
+    return [
+      ...sessionHandlers({
+        ...parts,
+        pool: this.#pool,
+        backendNames: [...backends.keys()],
+        defaultBackend: () => this.#defaultBackend,
+        resolveCwd: (cwd, principal) => this.#resolveCwd(cwd, principal),
+        checkSettings,
+        changed: (reason, sessionId) => this.#changed(reason, sessionId),
+        release: ({ session }) => this.#release(session),
+      }),
+      ...turnHandlers(parts),
+      ...pageHandlers({ ...parts, journal }),
+      ...historyHandlers({
+        chats: store.chats,
+        clear: (id, { caller }) => this.#clear(this.#turnsFor(caller.principal, id), true),
+      }),
+    ];
+  }
+
+  liveIds(owner?: string): readonly string[] {
+    return this.#pool.liveIds(owner);
+  }
+
+  opened(): readonly SessionLog[] {
+    return this.#pool.awake().map(({ session }) => session);
+  }
+
+  open(id: string): SessionLog {
+    return this.#pool.get(id).session;
+  }
+
+  openFor(principal: Principal, id: string): SessionLog {
+    return this.#turnsFor(principal, id).session;
+  }
+
+  clear(id: string, { queue = false }: { readonly queue?: boolean } = {}): Promise<void> {
+    return this.#clear(this.#pool.get(id), queue);
+  }
+
+  async compress(id: string, overrides: SessionSettings = {}, signal?: AbortSignal): Promise<Compaction> {
+    const turns = this.#pool.get(id);
+    const { session } = turns;
+    const settings = { ...this.#settingsOf(session), ...overrides };
+    const backend = this.#backendOf(session);
+    if (backend.compact === undefined || backend.modelOf(settings) === null) {
+      throw fail('not_configured', 'select a model first before running /compress', { session_id: id });
+    }
+    return turns.exclusively('interrupted', (held, isOver) => {
+      const log = new TurnLog(session, isOver);
+      const status = (status_label: string, detail?: Readonly<Record<string, unknown>>): void =>
+        log.emit('session.status', { pending: true, status_label, detail });
+      const usage = (used: Usage): void =>
+        log.emit('session.usage', { usage: used, session_usage: addUsage(log.record.usage, used) });
+      status(COMPRESSING);
+      const until = signal === undefined ? held : AbortSignal.any([held, signal]);
+      const turn = { id: '', log, settings, signal: until, status, usage };
+      return backend.compact!(turn, 'manual');
+    });
+  }
+
+  async resumeChat(id: string, which: string | undefined, principal: Principal): Promise<ResumedChat> {
+    const turns = this.#turnsFor(principal, id);
+    const { chats, messageIds } = this.#options.store;
+    const { session } = turns;
+    return turns.exclusively('cleared', async () => {
+      // Found again now: what the ended turn saved is part of it.
+      const chat = findChat(chats, ownerSeenBy(principal), which);
+      this.#forgetAgent(session);
+      takeUpChat(session, chat, chats, () => messageIds.next());
+      session.snapshot();
+      await session.flushed();
+      const { id: chatId, model, provider, thinking, openRouterProvider } = chat;
+      const settings = provider === null ? {} : { model, provider, thinking, openRouterProvider };
+      return { id: chatId, settings };
+    });
+  }
+
+  stop({ keepWaiting = false }: { readonly keepWaiting?: boolean } = {}): Promise<void> {
+    this.#stopped ??= this.#stop(keepWaiting);
+    return this.#stopped;
+  }
+
+  async #stop(keepWaiting: boolean): Promise<void> {
+    clearInterval(this.#sweeper);
+    this.#ending = true;
+    const all = this.#pool.awake();
+    const left = keepWaiting ? all.filter((turns) => !turns.suspend()) : all;
+    await Promise.all(left.map((turns) => turns.close('shutdown')));
+    await Promise.all(
+      all.map(async ({ session }) => {
+        session.snapshot();
+        await session.flushed().catch(() => {});
+      }),
+    );
+  }
+
+  get #defaultBackend(): string {
+    const { defaultBackend } = this.#options;
+    return typeof defaultBackend === 'string' ? defaultBackend : defaultBackend();
+  }
+
+  #backendOf({ record }: OpenSession): Backend {
+    // A turn that runs has the backend it began with.
+    const name = record.turn === null ? (record.settings.backend ?? this.#defaultBackend) : record.backend;
+    return this.#options.backends.get(name) ?? noBackend(name);
+  }
+
+  #settingsOf({ record }: OpenSession): SessionSettings {
+    return { ...this.#options.defaults?.(), ...record.settings };
+  }
+
+  #turnsFor(principal: Principal, id: string): SessionTurns {
+    const turns = this.#pool.getFor(principal, id);
+    if (turns.session.record.owner === principal.name) this.#seen.set(principal.name, principal);
+    return turns;
+  }
+
+  #resolveCwd(asked: string | undefined, principal: Principal): string {
+    const { defaultCwd = process.cwd(), checkCwd } = this.#options;
+    const cwd = resolve(defaultCwd, asked ?? '.');
+    if (asked !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true) {
+      throw wrongParam(sessionCreate.name, 'cwd', 'the path of a folder');
+    }
+    checkCwd?.(cwd, principal);
+    return cwd;
+  }
+
+  async #clear(turns: SessionTurns, dropQueue: boolean): Promise<void> {
+    const { session } = turns;
+    await turns.exclusively('cleared', async () => {
+      if (dropQueue) turns.dropQueued('cleared');
+      this.#forgetAgent(session);
+      session.emit('session.cleared', {});
+      session.snapshot();
+      await session.flushed();
+    });
+  }
+
+  /** What stands behind a session knows what was said in it; it must not go on from there. */
+  #forgetAgent(session: OpenSession): void {
+    this.#release(session);
+    const { agentSession, ...settings } = session.record.settings;
+    if (agentSession !== undefined) session.emit('session.configured', { settings });
+  }
+
+  #release(session: OpenSession): void {
+    for (const backend of this.#options.backends.values()) backend.release?.(session.id);
+  }
+
+  async #changed(reason: string, session_id: string): Promise<void> {
+    const snapshot = await this.#options.snapshot?.();
+    if (snapshot !== undefined) this.serverEvents.emit('state.changed', { reason, snapshot, session_id });
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and small values of other
+ * parts. The one file of the control edge that imports `node:sqlite`.
+ *
+ * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
+ * `recovery.ts`. So its commits do not wait for the disk, but for message ids and small values, which only it has. One
+ * process per file: whoever opens it holds the lock of the journal in the same directory.
+ */
+import { chmodSync, closeSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fail } from '../../wire/errors.ts';
+import { Catalogue } from './store-catalogue.ts';
+import { SavedChats } from './store-chats.ts';
+import { storeError } from './store-error.ts';
+import { MessageIds, SmallValues } from './store-values.ts';
+
+/** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
+const APPLICATION_ID = 0x48465345;
+const BUSY_TIMEOUT_MS = 1000;
+
+/** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
+const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE sessions (
+     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT NOT NULL,
+     backend TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL, messages INTEGER NOT NULL,
+     pending INTEGER NOT NULL, closed INTEGER NOT NULL, queued INTEGER NOT NULL, approvals INTEGER NOT NULL,
+     parent TEXT, seq INTEGER NOT NULL, cursor INTEGER NOT NULL, deleted INTEGER NOT NULL DEFAULT 0, head TEXT
+   ) STRICT;
+   CREATE INDEX sessions_by_update ON sessions (updated, id);
+   CREATE TABLE lists (
+     session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, items TEXT NOT NULL,
+     PRIMARY KEY (session, list, number)
+   ) STRICT;
+   CREATE TABLE chats (
+     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, title TEXT NOT NULL, provider TEXT,
+     model TEXT NOT NULL, thinking TEXT NOT NULL, routing TEXT, created INTEGER NOT NULL, updated INTEGER NOT NULL,
+     revision INTEGER NOT NULL, messages INTEGER NOT NULL, length INTEGER NOT NULL, origin TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX chats_by_revision ON chats (revision);
+   CREATE TABLE chat_turns (
+     chat INTEGER NOT NULL, position INTEGER NOT NULL, turn TEXT NOT NULL, messages INTEGER NOT NULL,
+     items TEXT NOT NULL, PRIMARY KEY (chat, position)
+   ) STRICT;
+   CREATE TABLE small_values (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`,
+];
+
+export interface SessionStoreOptions {
+  /** Path of the database, or `:memory:`. The file is made 0600, directories that do not exist yet 0700. */
+  readonly file: string;
+  /**
+   * With it, a damaged file is moved aside, this is called, and an empty one takes its place: sessions come back out of the
+   * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
+   */
+  readonly onCorrupt?: (damage: { readonly reason: string; readonly movedTo: string }) => void;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** What is stored beside the journal. */
+export interface SessionStore {
+  readonly catalogue: Catalogue;
+  readonly chats: SavedChats;
+  /** Settings of other parts, by key. */
+  readonly values: SmallValues;
+  readonly messageIds: MessageIds;
+  /** Gives the file back. Closing twice is fine. */
+  close(): void;
+}
+
+/**
+ * Opens or creates the store. Fails with `journal_corrupt`, `disk_full`, or `runtime_error` when the file is another
+ * program's or was written by a newer version; then it is left untouched.
+ */
+export function openSessionStore(options: SessionStoreOptions): SessionStore {
+  const { onCorrupt, now = Date.now } = options;
+  if (options.file === ':memory:') return assemble(prepare(':memory:'));
+  const file = resolve(options.file);
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    createPrivate(file);
+    try {
+      return assemble(prepare(file));
+    } catch (thrown) {
+      if (onCorrupt === undefined || storeError(thrown).code !== 'journal_corrupt') throw thrown;
+      onCorrupt({ reason: (thrown as Error).message, movedTo: setAside(file, now()) });
+      createPrivate(file);
+      return assemble(prepare(file));
+    }
+  } catch (thrown) {
+    throw storeError(thrown);
+  }
+}
+
+function assemble(db: DatabaseSync): SessionStore {
+  let open = true;
+  const messageIds = new MessageIds(db);
+  return {
+    catalogue: new Catalogue(db),
+    chats: new SavedChats(db),
+    values: new SmallValues(db),
+    messageIds,
+    close() {
+      if (!open) return;
+      open = false;
+      messageIds.close();
+      db.close();
+    },
+  };
+}
+
+/** Opens, checks and migrates. */
+function prepare(file: string): DatabaseSync {
+  const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+  try {
+    const number = (sql: string) => Object.values(db.prepare(sql).get() ?? {})[0] as number;
+    const version = number('PRAGMA user_version');
+    const foreign = number('PRAGMA application_id') !== APPLICATION_ID;
+    if (foreign && (version !== 0 || number('SELECT count(*) FROM sqlite_schema') !== 0)) {
+      throw fail('runtime_error', 'the session store is the database of another program');
+    }
+    if (version > MIGRATIONS.length) {
+      throw fail('runtime_error', `the session store was written by a newer version (schema ${version})`);
+    }
+    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY');
+    const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
+    if (finding !== 'ok') throw fail('journal_corrupt', `the session store is damaged: ${String(finding)}`);
+    for (let step = version; step < MIGRATIONS.length; step += 1) {
+      db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[step]}
+        PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${step + 1}; COMMIT`);
+    }
+    return db;
+  } catch (thrown) {
+    db.close();
+    throw thrown;
+  }
+}
+
+/** Moves a damaged file and its companions away. Returns where the file is now. */
+function setAside(file: string, now: number): string {
+  const target = `${file}.corrupt-${new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')}`;
+  for (const suffix of ['', '-wal', '-shm']) {
+    if (statSync(file + suffix, { throwIfNoEntry: false }) !== undefined) renameSync(file + suffix, target + suffix);
+  }
+  return target;
+}
+
+/** Makes sure the file exists and nobody else can read it. */
+function createPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
+    if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
+  }
+}

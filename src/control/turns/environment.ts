@@ -1,0 +1,190 @@
+/**
+ * The tools of an environment host as a toolbox: what an A2E session lists and calls, in the words of the round loop.
+ *
+ * Made by `environments.ts`, which knows how the session is opened and when it may be closed.
+ * @see docs/protocol/a2e.md#tools
+ */
+import type { CallEvent } from '../../connection/call.ts';
+import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
+import { type FailedStatus, failedCall } from './failed-call.ts';
+import { unlessAborted } from './interruptible.ts';
+import { liveOutput, type Output } from './live-output.ts';
+import type { Toolbox, ToolOffer } from './toolbox.ts';
+
+/** What a host tells of a tool, as far as a toolbox needs it. */
+export interface DescribedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly input_parameters?: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly description: string;
+    readonly required?: boolean;
+    readonly enum?: readonly unknown[] | null;
+  }[];
+  readonly input_schema?: Readonly<Record<string, unknown>>;
+  readonly kind?: string;
+  readonly risks?: readonly string[];
+}
+
+/** What a host answers to a call. */
+export interface AnsweredCall {
+  readonly data?: unknown;
+  readonly exit_code?: number | null;
+}
+
+/** The part of an agent's session with a host that is used here; `connect(…, { capabilities: ['tools'] })` makes one. */
+export interface EnvironmentAgent {
+  /** `closed`: over for good, a new one is needed. */
+  readonly state: 'open' | 'lost' | 'closed';
+  readonly tools: {
+    list(filter: object, options: { signal?: AbortSignal; timeoutMs?: number }): PromiseLike<readonly DescribedTool[]>;
+    call(
+      name: string,
+      args: Readonly<Record<string, unknown>>,
+      options: {
+        signal?: AbortSignal;
+        timeoutMs?: number;
+        correlationId?: string;
+        onEvent?: (event: CallEvent) => void;
+      },
+    ): PromiseLike<AnsweredCall>;
+  };
+  close(): Promise<void>;
+}
+
+/** Lends a session for one piece of work. Rejects when there is none to be had. */
+export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Result>) => Promise<Result>;
+
+export interface EnvironmentOptions {
+  /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
+  readonly callTimeoutMs?: number;
+  /** Longest time for a list, in milliseconds. Default 15,000. */
+  readonly listTimeoutMs?: number;
+}
+
+const DEFAULT_CALL_TIMEOUT_MS = 15 * 60_000;
+const DEFAULT_LIST_TIMEOUT_MS = 15_000;
+
+/** Codes that mean the session, and with it perhaps the answer, is gone. */
+const LOST = new Set([
+  'connection_lost',
+  'session_expired',
+  'interrupted',
+  'superseded',
+  'reply_lost',
+  'slow_consumer',
+]);
+
+/** How else a failed call is told to the model. */
+const STATUS: Readonly<Record<string, FailedStatus>> = {
+  unknown_tool: 'not_found',
+  tool_denied: 'denied',
+  schema_violation: 'invalid_input',
+  timeout: 'timeout',
+  cancelled: 'cancelled',
+};
+
+/** The toolbox of one session. `list` rejects when the environment cannot be reached; `call` never does. */
+export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions = {}): Toolbox {
+  const { callTimeoutMs = DEFAULT_CALL_TIMEOUT_MS, listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS } = options;
+  let offers: ReadonlyMap<string, ToolOffer> = new Map();
+  const ask = () => borrow((agent) => agent.tools.list({}, { timeoutMs: listTimeoutMs }));
+  return {
+    async list() {
+      // A list changes nothing, so one whose session went away is simply asked for again.
+      const described = await ask().catch((error) => {
+        if (LOST.has(asError(error).code)) return ask();
+        throw error;
+      });
+      const sorted = described.map(offerOf).sort((one, other) => (one.name < other.name ? -1 : 1));
+      offers = new Map(sorted.map((offer) => [offer.name, offer]));
+      return sorted;
+    },
+    find: (name) => offers.get(name),
+    async call(call, signal, output) {
+      const live = liveOutput(output);
+      try {
+        const answer = borrow((agent) =>
+          // A copy: in one process the tool gets this very object, and what was asked for must stay what it was.
+          agent.tools.call(call.name, structuredClone(call.input), {
+            signal,
+            timeoutMs: callTimeoutMs,
+            correlationId: call.callId,
+            onEvent: (event) => passOn(event, live.push),
+          }),
+        );
+        // A session that is still being opened does not hear the signal.
+        return finished(call, await unlessAborted(answer, signal));
+      } catch (error) {
+        return failure(call, asError(error), signal);
+      } finally {
+        live.end();
+      }
+    },
+  };
+}
+
+function offerOf({ name, description, kind, risks = [], ...tool }: DescribedTool): ToolOffer {
+  return { name, description, inputSchema: schemaOf(tool), ...(kind !== undefined && { kind }), risks };
+}
+
+/** JSON Schema of an object: what the host gives, or made of the flat form that every host has. */
+function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, 'name' | 'description'>): object & {
+  readonly [member: string]: unknown;
+} {
+  if (input_schema !== undefined) return { type: 'object', properties: {}, ...input_schema };
+  const required = input_parameters.filter((parameter) => parameter.required).map(({ name }) => name);
+  const properties = input_parameters.map(({ name, type, description, enum: words }) => [
+    name,
+    { type, description, ...(words != null && { enum: words }) },
+  ]);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    ...(required.length > 0 && { required }),
+  };
+}
+
+/** A tool's event as live output. */
+function passOn({ kind, data }: CallEvent, output: Output): void {
+  const message = typeof data.message === 'string' ? data.message : '';
+  switch (kind) {
+    case 'log':
+      return output(typeof data.level === 'string' ? data.level : 'log', message);
+    case 'progress':
+      return output('progress', typeof data.pct === 'number' ? `${Math.round(data.pct)} % ${message}`.trim() : message);
+    case 'artifact':
+      // Its content is not text for a terminal; that it came is.
+      return data.final === false ? undefined : output('artifact', `${String(data.name)} (${String(data.mime)})`);
+    default:
+      return output(kind, message);
+  }
+}
+
+/** A program that failed is a failed call with its whole output: that is what a model has to see. */
+function finished({ callId, name, input }: ToolCall, { data, exit_code }: AnsweredCall): ToolDone {
+  const ok = exit_code == null || exit_code === 0;
+  const timedOut = (data as { timed_out?: unknown } | null | undefined)?.timed_out === true;
+  const error = ok ? undefined : timedOut ? `timed out (exit code ${exit_code})` : `exit code ${exit_code}`;
+  return { name, ok, input, result: data ?? null, ...(error !== undefined && { error }), callId };
+}
+
+function failure(call: ToolCall, error: HandfastError, signal: AbortSignal): ToolDone {
+  const { code, message, detail } = error;
+  // What a host sends as an answer with `success: false` has its data beside the error.
+  const { result, ...facts } = detail as { result?: { data?: unknown } };
+  const more = {
+    code,
+    ...(Object.keys(facts).length > 0 && { detail: facts }),
+    ...(result?.data != null && { data: result.data }),
+  };
+  if (signal.aborted) return failedCall(call, 'cancelled', `stopped: ${asError(signal.reason).message}`, more);
+  if (code === 'unknown_tool') return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
+  if (LOST.has(code)) {
+    const lost = `${message}; the tool may or may not have taken effect`;
+    return failedCall(call, 'lost', lost, more);
+  }
+  return failedCall(call, Object.hasOwn(STATUS, code) ? (STATUS[code] as FailedStatus) : 'failed', message, more);
+}

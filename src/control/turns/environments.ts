@@ -1,0 +1,181 @@
+/**
+ * The environments of the control edge: which host serves the tools of which session, opened when a tool is first needed.
+ *
+ * Backends ask for a session's toolbox here. Whoever composes the server says how a host is reached: by default one in
+ * this process for each working directory and principal, or a host at an address. Hosts nobody uses are stopped when
+ * there are too many; a session then gets a new one with its next call, because hosts keep nothing for it.
+ */
+import type { Principal } from '../../session/principal.ts';
+import { fail } from '../../wire/errors.ts';
+import { type Borrow, type EnvironmentAgent, type EnvironmentOptions, environmentToolbox } from './environment.ts';
+import type { Toolbox } from './toolbox.ts';
+
+/** Where tools work, and with whose rights. */
+export interface Place {
+  /** Absolute path of the working directory: the workspace of an in-process host. */
+  readonly cwd: string;
+  readonly principal: Principal;
+}
+
+/** A host that can be reached. */
+export interface Environment {
+  /** Opens an A2E session with the tools capability, as the principal of the place. */
+  connect(): Promise<EnvironmentAgent>;
+  /** Ends it, if it is this process's own. Bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+export interface EnvironmentsOptions extends EnvironmentOptions {
+  /** Finds or starts the host of a place. Rejects with `unreachable`, `config_invalid`, … */
+  readonly open: (place: Place) => Promise<Environment>;
+  /** Hosts kept at most. Default 64. */
+  readonly maxEnvironments?: number;
+}
+
+/** A place's host, and how many pieces of work are going on in it. */
+interface Opened {
+  readonly key: string;
+  readonly environment: Promise<Environment>;
+  busy: number;
+  stopped: boolean;
+}
+
+/** One control session's A2E session. */
+interface Held {
+  readonly place: Place;
+  readonly toolbox: Toolbox;
+  /** True once its control session was closed: nothing may be opened for it that nobody would close. */
+  released: boolean;
+  /** The session that is open or being opened, and where. */
+  agent?: { readonly opened: Opened; readonly connecting: Promise<EnvironmentAgent>; settled?: EnvironmentAgent };
+}
+
+export class Environments {
+  readonly #options: EnvironmentsOptions;
+  readonly #maxEnvironments: number;
+  /** By place, the longest unused first. */
+  readonly #opened = new Map<string, Opened>();
+  /** By control session. */
+  readonly #held = new Map<string, Held>();
+  readonly #stopping = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(options: EnvironmentsOptions) {
+    this.#options = options;
+    this.#maxEnvironments = options.maxEnvironments ?? 64;
+  }
+
+  /** The toolbox of a control session. Nothing is opened before it is used. */
+  for(session: string, place: Place): Toolbox {
+    const held = this.#held.get(session);
+    if (held !== undefined && keyOf(held.place) === keyOf(place)) return held.toolbox;
+    this.release(session);
+    const borrow: Borrow = (work) => this.#borrow(fresh, work);
+    const fresh: Held = { place, toolbox: environmentToolbox(borrow, this.#options), released: false };
+    this.#held.set(session, fresh);
+    return fresh.toolbox;
+  }
+
+  /** A control session was closed: its A2E session ends. */
+  release(session: string): void {
+    const held = this.#held.get(session);
+    if (held === undefined) return;
+    this.#held.delete(session);
+    held.released = true;
+    if (held.agent !== undefined) this.#end(closeAgent(held.agent.connecting));
+  }
+
+  /** Ends every session and every host. Bounded by them, never rejects; later uses fail with `interrupted`. */
+  async stop(): Promise<void> {
+    this.#closed = true;
+    for (const session of [...this.#held.keys()]) this.release(session);
+    for (const opened of [...this.#opened.values()]) this.#drop(opened);
+    await Promise.all(this.#stopping);
+  }
+
+  async #borrow<Result>(held: Held, work: (agent: EnvironmentAgent) => PromiseLike<Result>): Promise<Result> {
+    if (this.#closed) throw fail('interrupted', 'the server is stopping');
+    if (held.released) throw fail('session_closed', 'the session was closed');
+    const opened = this.#open(held.place);
+    opened.busy += 1;
+    try {
+      return await work(await this.#connected(held, opened));
+    } finally {
+      opened.busy -= 1;
+    }
+  }
+
+  /** The host of a place, now the one used last. */
+  #open(place: Place): Opened {
+    const key = keyOf(place);
+    let opened = this.#opened.get(key);
+    if (opened === undefined) {
+      this.#makeRoom();
+      const environment = this.#options.open(place);
+      opened = { key, environment, busy: 0, stopped: false };
+      const failing = opened;
+      // One that could not be opened is not kept: the next use tries again.
+      environment.catch(() => this.#drop(failing));
+    }
+    this.#opened.delete(key);
+    this.#opened.set(key, opened);
+    return opened;
+  }
+
+  #makeRoom(): void {
+    if (this.#opened.size < this.#maxEnvironments) return;
+    const idle = [...this.#opened.values()].find(({ busy }) => busy === 0);
+    if (idle === undefined) {
+      throw fail('over_capacity', `tools are running in ${this.#opened.size} working directories at once`);
+    }
+    this.#drop(idle);
+  }
+
+  /** The control session's A2E session with this host: the one it has, or a new one when that is over. */
+  async #connected(held: Held, opened: Opened): Promise<EnvironmentAgent> {
+    const { agent } = held;
+    const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
+    if (agent !== undefined && usable) return agent.connecting;
+    if (agent !== undefined) this.#end(closeAgent(agent.connecting));
+    const connecting = opened.environment.then((environment) => environment.connect());
+    const current: Held['agent'] = { opened, connecting };
+    held.agent = current;
+    try {
+      current.settled = await connecting;
+    } catch (error) {
+      if (held.agent === current) held.agent = undefined;
+      throw error;
+    }
+    return current.settled;
+  }
+
+  #drop(opened: Opened): void {
+    if (opened.stopped) return;
+    opened.stopped = true;
+    if (this.#opened.get(opened.key) === opened) this.#opened.delete(opened.key);
+    this.#end(
+      opened.environment.then(
+        (environment) => environment.stop(),
+        () => {},
+      ),
+    );
+  }
+
+  /** Work nobody waits for until `stop` does. */
+  #end(work: Promise<void>): void {
+    const ended = work.then(
+      () => {},
+      () => {},
+    );
+    this.#stopping.add(ended);
+    void ended.then(() => this.#stopping.delete(ended));
+  }
+}
+
+async function closeAgent(connecting: Promise<EnvironmentAgent>): Promise<void> {
+  const agent = await connecting.catch(() => undefined);
+  await agent?.close();
+}
+
+/** Equal for places that may share a host. Rights are part of it, not only the name they go by. */
+const keyOf = ({ cwd, principal }: Place): string => JSON.stringify([cwd, principal]);

@@ -1,0 +1,52 @@
+/**
+ * Waits for a stream or a promise until a signal aborts, whichever comes first: a provider or a host that neither answers
+ * nor hears the abort must not keep a turn from ending.
+ *
+ * Called by `rounds.ts` around every model stream and by `environment.ts` around what it waits for.
+ */
+
+/**
+ * The items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then told to end and not waited
+ * for. Leaving the loop early ends the stream too.
+ */
+export async function* interruptible<Item>(
+  stream: AsyncIterable<Item>,
+  signal: AbortSignal,
+): AsyncGenerator<Item, void, undefined> {
+  signal.throwIfAborted();
+  const iterator = stream[Symbol.asyncIterator]();
+  // Made anew for each step: racing every step against one long-lived promise would keep a reaction of each in memory.
+  let give: ((reason: unknown) => void) | undefined;
+  const aborted = () => give?.(signal.reason);
+  signal.addEventListener('abort', aborted, { once: true });
+  try {
+    for (;;) {
+      const step = await new Promise<IteratorResult<Item>>((resolve, reject) => {
+        give = reject;
+        iterator.next().then(resolve, reject);
+      });
+      signal.throwIfAborted();
+      if (step.done) return;
+      yield step.value;
+      signal.throwIfAborted();
+    }
+  } finally {
+    signal.removeEventListener('abort', aborted);
+    // Not awaited: a generator that hangs in its own `await` would answer only after that.
+    iterator.return?.()?.then(undefined, () => {});
+  }
+}
+
+/** The result of `work`, or the signal's reason as soon as it aborts; `work` then goes on and nobody waits for it. */
+export async function unlessAborted<Value>(work: PromiseLike<Value>, signal: AbortSignal): Promise<Value> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const aborted = () => reject(signal.reason);
+  signal.addEventListener('abort', aborted, { once: true });
+  if (signal.aborted) aborted();
+  try {
+    // The abort first: what is ready in the same moment is not gone on with.
+    return await Promise.race([promise, work]);
+  } finally {
+    signal.removeEventListener('abort', aborted);
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Live output of one tool call within a rate: what a program prints goes to every client and into the journal, so a
+ * program that prints without end must not be passed on whole. The result of the call is not touched by it.
+ *
+ * Called by `environment.ts`. Spans left out are named where they were.
+ */
+
+/** Told of a piece of output. */
+export type Output = (stream: string, text: string) => void;
+
+export interface LiveOutputOptions {
+  /** Characters that pass at once. Default 256 Ki. */
+  readonly burstCharacters?: number;
+  /** Characters that pass for each second after that. Default 64 Ki. */
+  readonly charactersPerSecond?: number;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+}
+
+/** Passes output on as long as it keeps to the rate. `end` names what was left out last. */
+export function liveOutput(output: Output, options: LiveOutputOptions = {}): { push: Output; end(): void } {
+  const { burstCharacters = 256 * 1024, charactersPerSecond = 64 * 1024, now = () => performance.now() } = options;
+  const leftOut = new Map<string, number>();
+  let allowance = burstCharacters;
+  let lastMs = now();
+  const tell = (stream: string): void => {
+    const characters = leftOut.get(stream);
+    if (characters === undefined) return;
+    leftOut.delete(stream);
+    output(stream, `\n[… ${characters} characters left out …]\n`);
+  };
+  return {
+    push(stream, text) {
+      if (text === '') return;
+      const nowMs = now();
+      allowance = Math.min(burstCharacters, allowance + ((nowMs - lastMs) / 1000) * charactersPerSecond);
+      lastMs = nowMs;
+      // All or nothing: a piece is at most a message long, and cutting one would only make more of them.
+      if (text.length > allowance) {
+        leftOut.set(stream, (leftOut.get(stream) ?? 0) + text.length);
+        return;
+      }
+      allowance -= text.length;
+      tell(stream);
+      output(stream, text);
+    },
+    end() {
+      for (const stream of [...leftOut.keys()]) tell(stream);
+    },
+  };
+}

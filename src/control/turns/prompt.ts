@@ -1,0 +1,92 @@
+/**
+ * Prompts: what `session.send` was given, made into text and images a turn can use.
+ *
+ * Two steps, both called by `sessions/`: {@link acceptPrompt} when a prompt arrives, which looks at nothing but the
+ * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
+ * @see docs/protocol/session-rpc.md#prompts
+ */
+import type { Image, ImageReference } from '../../protocol/session-types.ts';
+import { fail } from '../../wire/errors.ts';
+import { type ImageOptions, readImage } from './prompt-image.ts';
+
+/** A prompt as it waits. */
+export interface AcceptedPrompt {
+  /** Trimmed. */
+  readonly text: string;
+  readonly images: readonly ImageReference[];
+}
+
+/** A prompt as the model gets it. */
+export interface ReadPrompt {
+  readonly text: string;
+  readonly images: readonly Image[];
+}
+
+export interface ReadPromptOptions extends ImageOptions {
+  /** Images of one prompt at most. Default 16. */
+  readonly maxImages?: number;
+  /** Bytes of all images of a prompt together. Default 32 MiB. */
+  readonly maxTotalBytes?: number;
+}
+
+const DEFAULT_MAX_IMAGES = 16;
+const DEFAULT_MAX_TOTAL_BYTES = 32 * 1024 * 1024;
+
+/**
+ * The prompt in `text` and `images` as they were sent. `images` may be anything: what is no array counts as none, and
+ * entries that are no objects or name no image are left out. Empty when neither text nor an image remains.
+ *
+ * @param now epoch milliseconds; part of the label of an image that came without a path
+ */
+export function acceptPrompt(
+  text: string | undefined,
+  images: unknown,
+  now: () => number = Date.now,
+): AcceptedPrompt | undefined {
+  const references = Array.isArray(images) ? images.flatMap((entry) => referenceOf(entry, now)) : [];
+  const trimmed = (text ?? '').trim();
+  return trimmed === '' && references.length === 0 ? undefined : { text: trimmed, images: references };
+}
+
+/**
+ * Reads the images of a prompt and marks them in its text. Fails with `not_found`, `schema_violation`, `too_large` or
+ * `runtime_error`; the messages are those the protocol lists, to be shown to the user as they are.
+ */
+export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOptions): Promise<ReadPrompt> {
+  const { maxImages = DEFAULT_MAX_IMAGES, maxTotalBytes = DEFAULT_MAX_TOTAL_BYTES } = options;
+  if (prompt.images.length > maxImages) {
+    throw fail('schema_violation', `too many images (${prompt.images.length}). max is ${maxImages}`);
+  }
+  const images: Image[] = [];
+  let bytes = 0;
+  // One after the other, so that a prompt over the limit is not read to its end first.
+  for (const reference of prompt.images) {
+    const image = await readImage(reference, options);
+    images.push(image);
+    bytes += image.byteSize;
+    if (bytes > maxTotalBytes) throw fail('too_large', `images too large together. max is ${maxTotalBytes} bytes`);
+  }
+  return { text: marked(prompt.text, images.length), images };
+}
+
+/** The text with an `[Image n]` for every image that it does not name itself. */
+function marked(text: string, images: number): string {
+  const lower = text.toLowerCase();
+  const marks = Array.from({ length: images }, (_, index) => `[Image ${index + 1}]`);
+  return [text, ...marks.filter((mark) => !lower.includes(mark.toLowerCase()))].filter((part) => part !== '').join(' ');
+}
+
+function referenceOf(entry: unknown, now: () => number): ImageReference[] {
+  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [];
+  const { path, data_url, dataUrl, mime_type, mimeType } = entry as Record<string, unknown>;
+  const data = textOf(data_url) ?? textOf(dataUrl);
+  const mime = textOf(mime_type) ?? textOf(mimeType);
+  const label = textOf(path) ?? (data === undefined ? undefined : `rpc-image-${now()}.png`);
+  if (label === undefined) return [];
+  return [
+    { path: label, ...(mime !== undefined && { mime_type: mime }), ...(data !== undefined && { data_url: data }) },
+  ];
+}
+
+const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;

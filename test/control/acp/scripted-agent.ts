@@ -1,0 +1,126 @@
+/**
+ * Runs the scripted agent of `fixtures/` behind a real `acp` backend, over real processes.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type AcpAgent, acpBackend } from '../../../src/control/backends/acp/acp.ts';
+import type { SessionFiles } from '../../../src/control/backends/acp/agent-session.ts';
+import type { Backend } from '../../../src/control/backends/backend.ts';
+import { spawnLink } from '../../../src/transport/subprocess.ts';
+
+/** What the agent does in a turn, in order. */
+export type AgentStep =
+  | { readonly update: Readonly<Record<string, unknown>> }
+  | { readonly permission: Readonly<Record<string, unknown>> }
+  | { readonly elicit: Readonly<Record<string, unknown>> }
+  | { readonly read: { readonly path: string; readonly line?: number; readonly limit?: number } }
+  | { readonly write: { readonly path: string; readonly content: string } }
+  /** A line on stdout, past the SDK. */
+  | { readonly raw: string }
+  | { readonly untilCancelled: true }
+  | { readonly hang: true }
+  | { readonly exit: number; readonly stderr?: string }
+  | { readonly fail: { readonly code: number; readonly message: string; readonly data?: unknown } }
+  | { readonly stop: string; readonly usage?: Readonly<Record<string, number>> };
+
+export interface AgentScript {
+  readonly capabilities?: Readonly<Record<string, unknown>>;
+  readonly protocolVersion?: number;
+  readonly authMethods?: { readonly id: string; readonly name: string; readonly description?: string }[];
+  /** Members of the answers to `session/new`, `session/load` and `session/resume`. */
+  readonly session?: Readonly<Record<string, unknown>>;
+  /** Updates `session/load` replays. */
+  readonly replay?: readonly Readonly<Record<string, unknown>>[];
+  readonly optionsAfter?: readonly Readonly<Record<string, unknown>>[];
+  readonly refuseNew?: { readonly code: number; readonly message: string };
+  readonly refuseLoad?: boolean;
+  readonly hangAtNew?: boolean;
+  readonly exitAtStart?: number;
+  readonly stderr?: string;
+  /** Printed on stdout before anything else. */
+  readonly noise?: string;
+  /** By prompt, counted over all processes. */
+  readonly prompts?: readonly (readonly AgentStep[])[];
+}
+
+/** A request the agent got, or the answer to one of its own. */
+export interface Recorded {
+  readonly method: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into requests of many shapes
+  readonly params: any;
+  readonly pid: number;
+}
+
+export interface ScriptedAgent extends AsyncDisposable {
+  readonly backend: Backend;
+  /** All it was told so far, by all its processes. */
+  requests(): Recorded[];
+  /** The parameters of the requests with this method. */
+  told(method: string): Recorded['params'][];
+  /** A second backend over the same agent, as after a restart of the server. */
+  again(changes?: Partial<AgentScript>): Backend;
+}
+
+/** Makes a backend of an agent that follows a script. */
+export function scriptedAgent(
+  script: AgentScript,
+  options: Partial<AcpAgent> & { readonly files?: SessionFiles } = {},
+): ScriptedAgent {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-acp-'));
+  const file = join(folder, 'script.json');
+  const fixture = join(import.meta.dirname, 'fixtures', 'scripted-agent.ts');
+  const { files, ...more } = options;
+  const backends: Backend[] = [];
+  const make = (given: AgentScript): Backend => {
+    writeFileSync(file, JSON.stringify(given));
+    const agent = { name: 'scripted', command: process.execPath, args: [fixture, file], cwd: folder, ...more };
+    const backend = acpBackend({ agent, start: spawnLink, version: '0.0.0', files });
+    backends.push(backend);
+    return backend;
+  };
+  const requests = (): Recorded[] =>
+    existsSync(`${file}.requests`)
+      ? readFileSync(`${file}.requests`, 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as Recorded)
+      : [];
+  return {
+    backend: make(script),
+    requests,
+    told: (method) => requests().flatMap((one) => (one.method === method ? [one.params] : [])),
+    again: (changes = {}) => make({ ...script, ...changes }),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(backends.map((backend) => backend.stop?.()));
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A chunk of the agent's answer, or of its thoughts. */
+export const says = (text: string, sessionUpdate = 'agent_message_chunk'): AgentStep => ({
+  update: { sessionUpdate, content: { type: 'text', text } },
+});
+
+/** A tool call, or an update of one. */
+export const calls = (sessionUpdate: 'tool_call' | 'tool_call_update', fields: Record<string, unknown>): AgentStep => ({
+  update: { sessionUpdate, toolCallId: 'call-1', ...fields },
+});
+
+/** The options agents usually offer. */
+export const OPTIONS = [
+  { optionId: 'once', name: 'Allow once', kind: 'allow_once' },
+  { optionId: 'always', name: 'Allow always', kind: 'allow_always' },
+  { optionId: 'no', name: 'Reject', kind: 'reject_once' },
+];
+
+/** True while a process exists. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
