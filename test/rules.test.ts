@@ -41,9 +41,9 @@ const levels: Levels = {
   session: 3,
   host: 4,
   agent: 4,
-  'control-client': 4,
   capabilities: 5,
   control: 5,
+  'control-client': 5,
   bridge: 6,
   server: 6,
   cli: 7,
@@ -58,7 +58,7 @@ const transports: ConcreteRule = {
   shared: ['link.ts'],
   mayName: composers,
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
-  mayNameLazily: [/^src\/agent\/addresses\.ts$/],
+  mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],
 };
 
 const journals: ConcreteRule = {
@@ -75,7 +75,7 @@ const doorways: readonly Doorway[] = [
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
-  { module: 'commander', files: [/^src\/cli\//] },
+  { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
   { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/] },
   { module: '@marcbachmann/cel-js', files: [/^src\/control\/approvals\/policy\.ts$/] },
   { module: '@agentclientprotocol/sdk', files: [/^src\/control\/backends\/acp\/sdk\.ts$/] },
@@ -87,10 +87,14 @@ const doorways: readonly Doorway[] = [
   { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
   { module: '@napi-rs/keyring', files: [/^src\/control\/settings\/keyring\.ts$/] },
   { module: 'openid-client', files: [/^src\/control\/settings\/oauth\.ts$/] },
-  { module: '@clack/prompts', files: [/^src\/cli\//] },
   {
     module: 'node:child_process',
-    files: [/^src\/transport\/subprocess\.ts$/, /^src\/capabilities\/tools\/builtin\/shell\.ts$/],
+    files: [
+      /^src\/transport\/subprocess\.ts$/,
+      /^src\/capabilities\/tools\/builtin\/shell\.ts$/,
+      // A keyring that hangs must not hang the server: it is asked in a child that can be killed.
+      /^src\/control\/settings\/keyring\.ts$/,
+    ],
   },
   ...['node:http', 'node:https'].map((module) => ({
     module,

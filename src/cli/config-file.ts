@@ -1,6 +1,6 @@
 /** Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults. */
 import { existsSync } from 'node:fs';
-import { type HostConfig, loadConfig } from '../host/config.ts';
+import { type ConfigSurroundings, type HostConfig, loadConfig } from '../host/config.ts';
 
 /** Read when no file is named. */
 export const CONFIG_FILE = 'handfast.yaml';
@@ -10,7 +10,13 @@ export function configFile(named: string | undefined): string | undefined {
   return named ?? (existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined);
 }
 
-/** Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column. */
-export function configOf(named: string | undefined): Promise<HostConfig> {
-  return loadConfig(configFile(named));
+/**
+ * Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column.
+ * @param options `insecureBind`: addresses that other machines can reach are allowed, whatever the file says of it
+ */
+export function configOf(
+  named: string | undefined,
+  options: Pick<ConfigSurroundings, 'insecureBind'> = {},
+): Promise<HostConfig> {
+  return loadConfig(configFile(named), options);
 }

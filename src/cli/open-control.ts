@@ -3,7 +3,8 @@
  *
  * Called by `session`, `chat` and `approve`.
  */
-import { type ConnectControlOptions, type ControlClient, connectControl } from '../control.ts';
+import { type ConnectControlOptions, connectControl } from '../control-client/connect.ts';
+import type { ControlClient } from '../control-client/control.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import { type ConnectFlags, findHost } from './find-host.ts';
 import { interruptible } from './interrupt.ts';

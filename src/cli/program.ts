@@ -1,14 +1,29 @@
 /**
- * The command line: every command, its options and its help. The only file that knows the command line library; what a
+ * The command line: every command, its options and its help (those of sessions: `session-commands.ts`). What a
  * command does is in `commands/`, loaded when it is called.
  *
  * Called by `main.ts`.
  */
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import { fail } from '../wire/errors.ts';
 import { reportFailure } from './failure.ts';
+import {
+  type Act,
+  Command,
+  CommanderError,
+  collect,
+  configOption,
+  connecting,
+  connectOption,
+  jsonOption,
+  Option,
+  port,
+  positive,
+  timeoutOption,
+  tokenFileOption,
+  whole,
+} from './options.ts';
 import { packageVersion } from './package-info.ts';
+import { addSessions } from './session-commands.ts';
 import { Terminal } from './terminal.ts';
 
 const EXIT_CODES = `
@@ -34,9 +49,6 @@ export async function run(words: readonly string[]): Promise<number> {
   }
 }
 
-/** What a command does; a number is its exit code, anything else means 0. */
-type Act = (terminal: Terminal) => Promise<unknown>;
-
 function commandLine(setExit: (code: number) => void, json: boolean): Command {
   const act = async (action: Act): Promise<void> => {
     const result = await action(new Terminal(json));
@@ -47,6 +59,10 @@ function commandLine(setExit: (code: number) => void, json: boolean): Command {
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print help for a command')
+    .addOption(connectOption())
+    .addOption(tokenFileOption())
+    .addOption(jsonOption())
+    .hook('preAction', (anywhere, command) => passOn(anywhere, command))
     .exitOverride()
     .configureOutput({ outputError: () => {} })
     .configureHelp({ sortSubcommands: false })
@@ -57,13 +73,31 @@ Examples:
   handfast init && handfast up              # a host in this folder, with a first plugin
   handfast tools ls                         # its tools, from a second terminal
   handfast tools call read_file path=README.md
+  handfast --connect tcp://127.0.0.1:4701 tools ls
+
+--connect, --token-file and --json may stand before the command or after it.
 ${EXIT_CODES}`,
     );
   addServing(program, act);
   addCalling(program, act);
+  addSessions(program, act);
   addLooking(program, act);
   addPreparing(program, act);
   return program;
+}
+
+/**
+ * Hands the options that may stand before a command to the command that was called: it finds them as if they stood behind
+ * it. One that it does not have is refused, wherever it stands.
+ */
+function passOn(anywhere: Command, command: Command): void {
+  for (const [name, value] of Object.entries(anywhere.opts())) {
+    const option = anywhere.options.find((each) => each.attributeName() === name);
+    if (!command.options.some((each) => each.long === option?.long)) {
+      throw fail('usage', `unknown option '${option?.long}' for ${command.name()}`);
+    }
+    command.setOptionValueWithSource(name, value, 'cli');
+  }
 }
 
 /** Commands that are a host. */
@@ -78,7 +112,7 @@ function addServing(program: Command, act: (action: Act) => Promise<void>): void
         collect,
       ),
     )
-    .option('--insecure-bind', 'let --listen use addresses other machines can reach, unencrypted; needs auth.tokens')
+    .option('--insecure-bind', 'allow addresses other machines can reach, unencrypted; needs auth.tokens')
     .option('--verbose', 'log handshakes and the like to stderr')
     .addOption(jsonOption('print one line when ready: {"ready":true,"url":…,"listeners":[…],"token_file":…,"pid":…}'))
     .addHelpText(
@@ -257,49 +291,4 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     .action((name, flags) =>
       act(async (terminal) => (await import('./commands/schema-export.ts')).schemaExport(name, flags, terminal)),
     );
-}
-
-/** The options of every command that talks to a host. */
-function connecting(command: Command): Command {
-  return command
-    .option('--connect <address>', `the host: ${ADDRESS_FORMS} (default: the one of this user that is running)`)
-    .option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)')
-    .addOption(new Option('--cap <names>', 'capabilities to ask for, with commas between').argParser(names));
-}
-
-const configOption = (): Option =>
-  new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one)');
-
-const jsonOption = (about = 'print JSON; errors as one JSON line on stderr'): Option => new Option('--json', about);
-
-const timeoutOption = (): Option =>
-  new Option('--timeout <seconds>', 'time limit (default 60; 0: none of ours)').argParser((text) => {
-    const seconds = Number(text);
-    if (text === '' || !Number.isFinite(seconds) || seconds < 0) throw new InvalidArgumentError('Expected seconds.');
-    return seconds;
-  });
-
-const collect = (text: string, previous: readonly string[] = []): string[] => [...previous, text];
-
-const names = (text: string): string[] => {
-  const list = text.split(',').map((name) => name.trim());
-  if (list.includes('')) throw new InvalidArgumentError('Expected names with commas between.');
-  return list;
-};
-
-function whole(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
-  return Number(text);
-}
-
-function positive(text: string): number {
-  const value = whole(text);
-  if (value < 1) throw new InvalidArgumentError('Expected 1 or more.');
-  return value;
-}
-
-function port(text: string): number {
-  const value = whole(text);
-  if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.');
-  return value;
 }

@@ -4,7 +4,8 @@
  *
  * Used by `chat`, `session send` and `session tail`.
  */
-import type { EventGap, SessionEvent } from '../control.ts';
+import type { EventGap } from '../control-client/feed.ts';
+import type { SessionEvent } from '../protocol/session-events.ts';
 import type { Approval, ToolCall, ToolDone, UiMessage } from '../protocol/session-types.ts';
 import type { Terminal } from './terminal.ts';
 

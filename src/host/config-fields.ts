@@ -74,10 +74,14 @@ export type Fields = Readonly<Record<string, Field<any>>>;
 
 type Camel<Key> = Key extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : Key;
 
-/** What a group of fields becomes once read. */
+/** What a group of fields becomes once read; what may be left out may not be there. */
 export type Settings<F extends Fields> = {
-  readonly [Key in keyof F as Camel<Key>]: F[Key] extends Field<infer T> ? T : never;
+  readonly [Key in keyof F as undefined extends Value<F[Key]> ? never : Camel<Key>]: Value<F[Key]>;
+} & {
+  readonly [Key in keyof F as undefined extends Value<F[Key]> ? Camel<Key> : never]?: Value<F[Key]>;
 };
+
+type Value<F> = F extends Field<infer T> ? T : never;
 
 /** What every field may be told about how it is presented and what stands in for it. */
 interface Presentation<T> {

@@ -6,6 +6,7 @@
  */
 import { capabilityNames, capabilityOf } from '../protocol/a2e.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, GATE_MAX_MESSAGE_BYTES, HIGHEST_MAX_MESSAGE_BYTES } from '../transport/link.ts';
+import { controlFields, providersFields } from './config-control.ts';
 import {
   anything,
   type ConfigMap,
@@ -275,7 +276,7 @@ export const configFields = {
       min: 0,
       max: 30 * DAY_MS,
     }),
-    resume_window_ms: integer('How long a session waits for its agent after a lost link. 0: not at all.', {
+    resume_window_ms: integer('How long a session waits for its agent after a lost link. 0: resume is not offered.', {
       default: 60_000,
       min: 0,
       max: 7 * DAY_MS,
@@ -294,6 +295,10 @@ export const configFields = {
       min: 0,
       max: 600_000,
     }),
+    write_stall_ms: integer(
+      'A reader behind by more than 256 KiB that takes nothing at all for so long is detached. 0: never.',
+      { default: 30_000, min: 0, max: 600_000 },
+    ),
     shutdown_ms: integer('Time granted to running work when the host stops.', {
       default: 10_000,
       min: 0,
@@ -311,6 +316,16 @@ export const configFields = {
     }),
     max_entries: integer('Entries kept per session.', { default: 4096, min: 16, max: 10_000_000 }),
     max_bytes: integer('Bytes kept per session.', { default: 8 * MIB, min: 64 * KIB, max: 16 * KIB * MIB }),
+    retain_days: integer('Days sqlite keeps a session that has ended, after its last entry. 0: for ever.', {
+      default: 30,
+      min: 0,
+      max: 36_500,
+    }),
+    max_sessions: integer('Sessions that have ended and are kept by sqlite; of more, the oldest go.', {
+      default: 100_000,
+      min: 1,
+      max: 10_000_000,
+    }),
   }),
   audit: group('One line per handled request: who, what, sizes, duration, outcome. Never contents.', {
     enabled: flag('Write the audit.', { default: true }),
@@ -339,6 +354,11 @@ export const configFields = {
       '    options: { greeting: hello }',
     ],
   }),
+  control: group('Sessions with agents: session RPC and what is behind it.', controlFields),
+  providers: group(
+    'Model providers. Keys are never written here: they come from the environment or a sign-in.',
+    providersFields,
+  ),
 } satisfies Fields;
 
 /** The whole file as one field. */

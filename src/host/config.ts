@@ -67,6 +67,8 @@ export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'j
 export interface ConfigSurroundings {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
+  /** True: as if the file said `insecure_bind: true`. For whoever starts the host and says so there. */
+  readonly insecureBind?: boolean;
 }
 
 /**
@@ -77,7 +79,7 @@ export interface ConfigSurroundings {
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
 export async function loadConfig(file: string | undefined, surroundings: ConfigSurroundings = {}): Promise<HostConfig> {
-  const { env = process.env, cwd = process.cwd() } = surroundings;
+  const { env = process.env, cwd = process.cwd(), insecureBind = false } = surroundings;
   const absolute = file === undefined ? undefined : resolve(cwd, file);
   const shown = absolute === undefined ? 'defaults' : shownPath(absolute, cwd);
   const problems: ConfigProblem[] = [];
@@ -90,8 +92,9 @@ export async function loadConfig(file: string | undefined, surroundings: ConfigS
 
   const node = absolute === undefined ? undefined : await readTree(absolute, reading);
   const unreadable = problems.length > 0 && node === undefined;
-  const settings = unreadable ? undefined : configRoot.read(node, '', reading);
-  if (settings === undefined) throw invalid(shown, problems);
+  const said = unreadable ? undefined : configRoot.read(node, '', reading);
+  if (said === undefined) throw invalid(shown, problems);
+  const settings = insecureBind ? { ...said, insecureBind } : said;
 
   const tell = (into: ConfigProblem[]) => (path: string, message: string) => {
     const { line, column } = placeOf(path, reading.positions);

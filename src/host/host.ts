@@ -6,7 +6,7 @@
  * @see docs/architecture.md#the-host-and-its-plugins
  */
 import { Acceptor, type Dialect, type DialectName } from '../connection/accept.ts';
-import type { ConnectionLimits, Message } from '../connection/connection.ts';
+import { type ConnectionLimits, type Message, shown } from '../connection/connection.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -21,6 +21,7 @@ import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import { isVerbatim } from '../wire/a2e.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit.ts';
 import { type Authenticator, createAuthenticator } from './auth.ts';
@@ -43,7 +44,7 @@ export interface HostLimits extends ConnectionLimits {
   readonly maxSessions: number;
   /** A session without traffic ends. Default 15 minutes; 0 = never. */
   readonly idleTimeoutMs: number;
-  /** A session without a link waits so long for a new one. Default 60,000. */
+  /** A session without a link waits so long for a new one. Default 60,000; 0 = not at all: resume is not offered. */
   readonly resumeWindowMs: number;
   /** Time running work is granted when the host stops. Default 10,000. */
   readonly shutdownMs: number;
@@ -56,6 +57,7 @@ export const defaultHostLimits: HostLimits = {
   maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   outboxBytes: 4 * 1024 * 1024,
   slowConsumerMs: 30_000,
+  writeStallMs: 30_000,
   handshakeTimeoutMs: 10_000,
   maxPendingLinks: 128,
   maxSessions: 10_000,
@@ -95,6 +97,7 @@ export interface HostOptions {
   readonly dialects?: Partial<Record<Exclude<DialectName, 'a2e'>, Dialect>>;
   /** Epoch milliseconds. */
   readonly now?: () => number;
+  /** Makes session ids: any text that is not empty, not in use and not to be guessed. Default 128 random bits in hex. */
   readonly newId?: () => string;
 }
 
@@ -107,6 +110,8 @@ export interface HostHealth {
   readonly running: number;
   /** Handlers that ignored their signal and still run. */
   readonly abandoned: number;
+  /** Answers and events of agents that belong to no request of this host. */
+  readonly dropped_messages: number;
   readonly journal_failures: number;
   readonly capabilities: readonly string[];
 }
@@ -125,6 +130,8 @@ export interface Host {
   stop(graceMs?: number): Promise<void>;
   health(): HostHealth;
   readonly sessions: Iterable<Session>;
+  /** True while a session of this id lives. */
+  has(session: string): boolean;
 }
 
 /** Makes a host. Nothing runs until `start`. */
@@ -155,6 +162,8 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
   #state: 'new' | 'running' | 'stopping' = 'new';
   #stopped: Promise<void> | undefined;
   #zombies = 0;
+  /** Messages that sessions which are over had no use for. */
+  #dropped = 0;
   #journalFailures = 0;
 
   constructor(options: HostOptions) {
@@ -172,7 +181,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
       { ...this.limits, maxPending },
       this.backoff,
     );
-    this.extensions = options.journal === undefined ? new Set([EXTENSION_CANCEL]) : hostExtensions;
+    this.extensions = extensionsOf(options.journal, this.limits);
     this.#journalRoute = journalReader({
       journal: options.journal,
       owner: (id) => this.#registry.get(id)?.principal.name,
@@ -186,6 +195,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     for (const plugin of this.#options.plugins) {
       if (names.has(plugin.name)) throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}`);
       names.add(plugin.name);
+      checkTypes(plugin);
       try {
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
         await plugin.start?.({ hostId: this.id, ...this.#surroundings });
@@ -203,6 +213,10 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
 
   get sessions(): Iterable<Session> {
     return this.#registry;
+  }
+
+  has(session: string): boolean {
+    return this.#registry.get(session) !== undefined;
   }
 
   accept(link: Link): void {
@@ -237,7 +251,11 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
 
   health(): HostHealth {
     let running = 0;
-    for (const { connection } of this.#registry) running += connection.busy;
+    let dropped = this.#dropped;
+    for (const { connection } of this.#registry) {
+      running += connection.busy;
+      dropped += connection.dropped;
+    }
     return {
       host_id: this.id,
       uptime_seconds: Math.round(this.uptimeMs()) / 1000,
@@ -245,6 +263,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
       pending_links: this.#acceptor.pending,
       running,
       abandoned: this.#zombies,
+      dropped_messages: dropped,
       journal_failures: this.#journalFailures + (this.#options.journal?.volatileFailures ?? 0),
       capabilities: [...this.#offers.keys()],
     };
@@ -276,6 +295,8 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     if (this.#state !== 'running') throw fail('server_error', 'the host is stopping');
     if (!this.#registry.hasRoom) throw fail('over_capacity', 'too many sessions');
     const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
+    if (id === '' || this.has(id))
+      throw fail('runtime_error', 'newId must give an id that is not empty and not in use');
     const session = new Session({
       id,
       agentId: request.agent_id ?? '',
@@ -398,6 +419,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
 
   closed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
+    this.#dropped += session.connection.dropped;
     for (const plugin of this.#pluginsOf(session.terms.granted)) {
       try {
         plugin.closed?.(session);
@@ -424,6 +446,24 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
   *#pluginsOf(granted: ReadonlySet<string>): Iterable<Plugin> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
+}
+
+/** Refuses message types that cannot be written: the codec writes them as they are. */
+function checkTypes({ name, methods }: Plugin): void {
+  for (const { method } of methods) {
+    const types = [method.request, method.reply, method.event];
+    if (method.request !== '' && types.every(isVerbatim)) continue;
+    throw fail(
+      'config_invalid',
+      `plugin ${shown(name)} has a message type that cannot be written: ${shown(types.join())}`,
+    );
+  }
+}
+
+/** The extensions a host grants: nothing is read where nothing is written, and nobody waits where there is no time to. */
+function extensionsOf(journal: Journal | undefined, { resumeWindowMs }: HostLimits): ReadonlySet<string> {
+  if (journal === undefined) return new Set([EXTENSION_CANCEL]);
+  return resumeWindowMs > 0 ? hostExtensions : new Set([EXTENSION_CANCEL, EXTENSION_JOURNAL]);
 }
 
 /** The capability a request type belongs to by its prefix, for types no loaded plugin serves. */

@@ -7,7 +7,7 @@
 import type { Authenticator } from '../host/auth.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
-import { createHost, type Host, type SnapshotStore } from '../host/host.ts';
+import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Journal } from '../journal/journal.ts';
 import { memoryJournal } from '../journal/memory.ts';
@@ -17,6 +17,8 @@ import { LateAudit } from './late-audit.ts';
 export interface AssembleOptions {
   readonly auth: Authenticator;
   readonly log: Log;
+  /** Protocols served beside A2E on links whose first message is theirs. */
+  readonly dialects?: HostOptions['dialects'];
   /** Makes session ids; default 128 random bits. They must not be guessable where anybody may open links. */
   readonly newId?: () => string;
 }
@@ -40,12 +42,14 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId } = options;
+  const { log, auth, newId, dialects } = options;
   const { hostId, home, workspace, limits } = config;
   const closing: (() => unknown)[] = [];
   try {
     const plugins = await loadPlugins(config, closing);
-    const journal = await openJournal(config, log);
+    let running: Host | undefined;
+    // Not before the host is there can anybody say which sessions live.
+    const journal = await openJournal(config, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
     const audit = config.audit.enabled ? new LateAudit(config.audit, log) : undefined;
     closing.push(() => audit?.close());
@@ -61,7 +65,9 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       audit,
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
+      dialects,
     });
+    running = host;
     await host.start();
     let stopped: Promise<void> | undefined;
     const stop = async (graceMs?: number): Promise<void> => {
@@ -105,13 +111,26 @@ async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]):
   return loaded;
 }
 
-async function openJournal({ journal: { kind, file, maxEntries, maxBytes } }: HostConfig, log: Log): Promise<Journal> {
+/** What session ids of a host look like. A journal may hold streams of others, which are not for the host to drop. */
+const HOST_SESSION = /^[0-9a-f]{32}$/;
+const DAY_MS = 86_400_000;
+
+async function openJournal(
+  { journal: { kind, file, maxEntries, maxBytes, retainDays, maxSessions } }: HostConfig,
+  log: Log,
+  lives: (session: string) => boolean,
+): Promise<Journal> {
   const retention = { maxEntries, maxBytes };
   if (kind === 'memory') return memoryJournal({ retention });
   const { sqliteJournal } = await import('../journal/sqlite.ts');
   return sqliteJournal({
     file,
     retention,
+    expiry: {
+      maxAgeMs: retainDays * DAY_MS,
+      maxSessions,
+      keeps: (session) => !HOST_SESSION.test(session) || lives(session),
+    },
     onCorrupt: ({ reason, movedTo }) =>
       log.error('the journal was damaged; a new one was begun', { file, reason, movedTo }),
   });

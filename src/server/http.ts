@@ -1,5 +1,5 @@
 /**
- * The one HTTP port: guards every request, routes it, upgrades `/ws`, answers `/health`, and closes without cutting
+ * The one HTTP port: guards every request, routes it, upgrades `/ws` and `/rpc`, answers `/health`, and closes without cutting
  * anybody off.
  *
  * Started by whoever puts a server together; the A2E binding's endpoint, the console and others bring their routes.
@@ -27,6 +27,8 @@ export interface HttpServerOptions {
   /** Serves upgrades of `/ws`; links go to `accept`. */
   readonly webSocket?: WebSocketAcceptor;
   readonly accept?: (link: Link) => void;
+  /** Serves upgrades of `/rpc`: links that speak session RPC, whose messages may be longer than those of `/ws`. */
+  readonly rpc?: { readonly webSocket: WebSocketAcceptor; accept(link: Link): void };
   /** Added to `{"status":"ok"}` of `GET /health`; anybody who reaches the port can read it. */
   readonly health?: () => Record<string, unknown>;
   /** Names this server is called by, beside loopback and `host`: `name` (any port) or `name:port`. */
@@ -131,6 +133,8 @@ class HttpPort {
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly #router: Router;
+  /** Paths that are WebSocket links, and who gets them. */
+  readonly #upgrades = new Map<string, { webSocket: WebSocketAcceptor; accept: (link: Link) => void }>();
   /** Nothing comes in before the port is known. */
   #guard: Guard = () => false;
   #closing: Promise<void> | undefined;
@@ -147,6 +151,9 @@ class HttpPort {
       handle: (_request, response) => this.#health(response),
     };
     this.#router = new Router([health, ...(options.endpoint?.routes ?? []), ...(options.routes ?? [])]);
+    const { webSocket, accept, rpc } = options;
+    if (webSocket !== undefined && accept !== undefined) this.#upgrades.set('/ws', { webSocket, accept });
+    if (rpc !== undefined) this.#upgrades.set('/rpc', { ...rpc, accept: (link) => rpc.accept(link) });
     server.on('request', (request, response) => this.#request(request, response));
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#unreadable(error, socket as Socket));
@@ -219,17 +226,15 @@ class HttpPort {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // From here on nobody else listens for errors of this socket until the link does.
     socket.on('error', () => socket.destroy());
-    const { webSocket, accept } = this.#options;
     if (!this.#guard(request)) return endWith(socket, FORBIDDEN);
     if (this.#closing !== undefined) return endWith(socket, CLOSING);
-    if (pathOf(request.url ?? '') !== '/ws' || webSocket === undefined || accept === undefined) {
-      return endWith(socket, NO_UPGRADE);
-    }
+    const upgrade = this.#upgrades.get(pathOf(request.url ?? ''));
+    if (upgrade === undefined) return endWith(socket, NO_UPGRADE);
     this.#upgraded += 1;
     socket.once('close', () => {
       this.#upgraded -= 1;
     });
-    webSocket.handle(request, socket, head, accept);
+    upgrade.webSocket.handle(request, socket, head, upgrade.accept);
   }
 
   /** Bytes that are no request: told so when nothing of ours is under way on this connection, and closed. */

@@ -3,6 +3,7 @@
  *
  * Called by `start-server.ts`. Only what an address needs is loaded.
  */
+import type { RpcServer } from '../control/rpc/rpc-server.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import { checkBind, type ListenAddress } from '../host/listen-address.ts';
@@ -13,6 +14,8 @@ import type { Operated } from './operator-routes.ts';
 export interface ListenersOptions {
   readonly config: HostConfig;
   readonly operated: Omit<Operated, 'listeners'>;
+  /** Serves `/rpc`. */
+  readonly rpc?: RpcServer;
   readonly log: Log;
 }
 
@@ -22,7 +25,7 @@ export interface ListenersOptions {
  *
  * Fails with `config_invalid` (`detail.reason` is the system's code, e.g. `EADDRINUSE`); then none is left open.
  */
-export async function openListeners({ config, operated, log }: ListenersOptions): Promise<Listener[]> {
+export async function openListeners({ config, operated, rpc, log }: ListenersOptions): Promise<Listener[]> {
   const hasToken = config.auth.grants.length > 0;
   const addresses = config.listen.map((address) => checkBind(address, { hasToken, insecure: config.insecureBind }));
   const listeners: Listener[] = [];
@@ -30,7 +33,7 @@ export async function openListeners({ config, operated, log }: ListenersOptions)
   try {
     for (const [index, address] of addresses.entries()) {
       try {
-        listeners.push(await openListener(address, config, known, log));
+        listeners.push(await openListener(address, config, known, rpc, log));
       } catch (error) {
         throw cannotListen(config.listen[index] as string, error);
       }
@@ -42,11 +45,17 @@ export async function openListeners({ config, operated, log }: ListenersOptions)
   }
 }
 
-async function openListener(address: ListenAddress, config: HostConfig, operated: Operated, log: Log) {
+async function openListener(
+  address: ListenAddress,
+  config: HostConfig,
+  operated: Operated,
+  rpc: RpcServer | undefined,
+  log: Log,
+) {
   const accept = (link: Link): void => operated.host.accept(link);
   switch (address.kind) {
     case 'http':
-      return openHttp(address, config, operated, log);
+      return openHttp(address, config, operated, rpc, log);
     case 'tcp':
       return (await import('../transport/socket.ts')).listenTcp({ host: address.host, port: address.port }, accept);
     case 'unix':
@@ -58,6 +67,7 @@ async function openHttp(
   { host, port }: { host: string; port: number },
   { limits, http }: HostConfig,
   operated: Operated,
+  rpc: RpcServer | undefined,
   log: Log,
 ): Promise<Listener> {
   const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
@@ -73,6 +83,10 @@ async function openHttp(
     accept,
     endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.outboxBytes }),
     webSocket: webSocketAcceptor({ maxMessageBytes: limits.maxMessageBytes }),
+    rpc: rpc && {
+      webSocket: webSocketAcceptor({ maxMessageBytes: rpc.maxMessageBytes }),
+      accept: (link) => rpc.accept(link),
+    },
     routes: operatorRoutes(operated),
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,

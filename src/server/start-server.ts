@@ -4,13 +4,15 @@
  * Order matters. Start: plugins before anybody can call them, addresses before anybody is told of them. Stop: the other
  * way round, so that nobody is sent here any more, running work gets its time, and what was written is on disk.
  */
+
+import type { ControlServer } from '../control/control-server.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../host/auth.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
 import { ensureLocalToken } from '../host/local-token.ts';
 import { silentLog } from '../host/log.ts';
-import { fail } from '../wire/errors.ts';
+import { asError, fail } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import { openListeners } from './listeners.ts';
 import { announce, dialable, type RunningHost } from './running-hosts.ts';
@@ -20,6 +22,8 @@ export interface StartServerOptions {
   readonly log?: Log;
   /** False: commands of this user are not told of this host. Default true. */
   readonly announce?: boolean;
+  /** Version of this software, told to agents behind sessions. */
+  readonly version?: string;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -27,6 +31,8 @@ export interface StartServerOptions {
 /** A host that serves. */
 export interface RunningServer {
   readonly host: Host;
+  /** The server of sessions; undefined where it is turned off, or another process has its data. */
+  readonly control: ControlServer | undefined;
   /** The first HTTP address, else the first of all; undefined when the configuration lists none. */
   readonly url: string | undefined;
   /** Every address, with the port that was bound. */
@@ -50,17 +56,43 @@ export interface RunningServer {
 export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
-  const assembled = await assembleHost(config, { auth, log });
+  const control = await controlOf(config, auth, { log, version: options.version ?? '0' });
   try {
-    return await serve(config, assembled, { auth, tokenFile, log, announced: options.announce ?? true, now });
+    const assembled = await assembleHost(config, { auth, log, dialects: control && { jsonrpc: control.rpc.dialect } });
+    try {
+      const announced = options.announce ?? true;
+      return await serve(config, assembled, { auth, control, tokenFile, log, announced, now });
+    } catch (error) {
+      await assembled.stop(0);
+      throw error;
+    }
   } catch (error) {
-    await assembled.stop(0);
+    await control?.rpc.stop('shutdown');
     throw error;
+  }
+}
+
+/** The server of sessions. Another process that has the data directory is no reason not to serve tools. */
+async function controlOf(
+  config: HostConfig,
+  auth: Authenticator,
+  options: { readonly log: Log; readonly version: string },
+): Promise<ControlServer | undefined> {
+  if (!config.control.enabled) return undefined;
+  const { assembleControl } = await import('./control-assembly.ts');
+  try {
+    return await assembleControl(config, { ...options, auth });
+  } catch (thrown) {
+    const error = asError(thrown);
+    if (error.code !== 'journal_locked') throw thrown;
+    options.log.warn('no sessions are served here: another process has their data', { reason: error.message });
+    return undefined;
   }
 }
 
 interface Serving {
   readonly auth: Authenticator;
+  readonly control: ControlServer | undefined;
   readonly tokenFile: string | undefined;
   readonly log: Log;
   readonly announced: boolean;
@@ -68,10 +100,10 @@ interface Serving {
 }
 
 async function serve(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, tokenFile, log } = serving;
+  const { auth, control, tokenFile, log } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
-  const opened = await openListeners({ config, operated: { host, journal, auth, audit }, log });
+  const opened = await openListeners({ config, operated: { host, journal, auth, audit }, rpc: control?.rpc, log });
   const listeners = opened.map(({ address }) => address);
   const url = listeners.find((address) => address.startsWith('http')) ?? listeners[0];
   const running: RunningHost = {
@@ -95,11 +127,14 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
     const closed = Promise.all(opened.map((listener) => listener.close()));
+    // Turns first: they use tools.
+    await control?.rpc.stop('shutdown');
     await assembled.stop(graceMs);
     await closed;
   };
   return {
     host,
+    control,
     url,
     listeners,
     tokenFile,

@@ -1,7 +1,8 @@
 /**
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
-import type { Approval, ControlClient } from '../../control.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, withControl } from '../open-control.ts';
 import { textOf } from '../read-text.ts';

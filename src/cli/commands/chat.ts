@@ -5,7 +5,9 @@
  * Without a terminal it reads one prompt a line and answers each. While a turn runs, what is typed is said to that turn.
  */
 import { createInterface, type Interface } from 'node:readline';
-import type { ControlClient, ControlSession, SessionEvent, TurnHandle } from '../../control.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import type { ControlSession, TurnHandle } from '../../control-client/session.ts';
+import type { SessionEvent } from '../../protocol/session-events.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { findHost } from '../find-host.ts';
@@ -24,9 +26,13 @@ export interface ChatFlags extends ControlFlags {
   readonly model?: string;
   readonly title?: string;
   readonly config?: string;
+  /** What happens where the policy asks. */
+  readonly approvals?: 'ask' | 'allow' | 'deny';
 }
 
 const PROMPT = '› ';
+
+const LONG_MS = 2 ** 30;
 
 const HELP = `Type a prompt. While the agent works, what you type is said to it.
   /new             begin a new session        /sessions        list them
@@ -36,19 +42,26 @@ Ctrl-C stops the turn; twice, or with nothing running, leaves. Ctrl-D leaves.`;
 
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const server = await serverFor(flags, terminal);
+  // A turn may wait for nothing but an answer, whose timers do not keep a process.
+  const alive = setInterval(() => {}, LONG_MS);
   try {
     const control = server.control;
-    const session = await sessionFor(control, flags);
+    // With a server of our own and nobody at a terminal, there is nobody who could be asked.
+    const unattended = server.own && (terminal.json || process.stdin.isTTY !== true);
+    const session = await sessionFor(control, unattended ? { approvals: 'deny', ...flags } : flags);
     const conversation = new Conversation(control, session, terminal);
     await conversation.greet(flags.new === true ? 0 : undefined);
     return await conversation.run();
   } finally {
+    clearInterval(alive);
     await server.close();
   }
 }
 
 interface ChatServer {
   readonly control: ControlClient;
+  /** True for one that nobody else can reach. */
+  readonly own: boolean;
   close(): Promise<void>;
 }
 
@@ -66,13 +79,14 @@ async function serverFor(flags: ChatFlags, terminal: Terminal): Promise<ChatServ
         if (state === 'lost') terminal.note(`· ${error?.message ?? 'the link is lost'}; trying again`);
       },
     });
-    return { control, close: () => control.close() };
+    return { control, own: false, close: () => control.close() };
   }
   const { embeddedServer } = await import('../embedded-server.ts');
   const server = await embeddedServer({ config: flags.config, backend: flags.backend });
   const control = await openControl(server as never, {});
   return {
     control,
+    own: true,
     async close() {
       await control.close();
       await server.stop();
@@ -82,6 +96,14 @@ async function serverFor(flags: ChatFlags, terminal: Terminal): Promise<ChatServ
 
 /** The session that is named, else the last one of this folder, else a new one. */
 async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<ControlSession> {
+  const session = await chosenSession(control, flags);
+  if (flags.approvals !== undefined) {
+    await control.rpc.sessionConfigure({ session_id: session.id, approvals: flags.approvals });
+  }
+  return session;
+}
+
+async function chosenSession(control: ControlClient, flags: ChatFlags): Promise<ControlSession> {
   if (flags.session !== undefined) return control.open(await fullId(control, flags.session));
   const wanted = flags.backend !== undefined || flags.model !== undefined || flags.title !== undefined;
   if (!flags.new && !wanted) {

@@ -2,7 +2,10 @@
  * `handfast session …`: looks at sessions and acts on them, from any terminal.
  */
 import { writeFile } from 'node:fs/promises';
-import type { ControlClient, EventGap, SessionEvent, SessionSummary } from '../../control.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import type { EventGap } from '../../control-client/feed.ts';
+import type { SessionEvent } from '../../protocol/session-events.ts';
+import type { SessionSummary } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, withControl } from '../open-control.ts';
 import { readText, textOf } from '../read-text.ts';

@@ -26,19 +26,21 @@ export interface UpFlags {
  * `--json` exactly one line goes to stdout, when everything is open. The log goes to stderr.
  */
 export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
-  const config = withFlags(await configOf(flags.config), flags);
+  const { insecureBind } = flags;
+  const config = withFlags(await configOf(flags.config, { insecureBind }), flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logStrayRejections(log);
   for (const warning of config.warnings) log.warn(formatProblem(warning));
   const stopped = signalled(terminal);
-  const server = await startServer(config, { log }).catch((error) => {
+  const server = await startServer(config, { log, version: packageVersion() }).catch((error) => {
     throw withAdvice(error);
   });
   warnOfRisks(config, server, log);
   if (terminal.json) terminal.document(readyLine(server));
   else greet(config, server, terminal);
-  await stopped;
+  // A client may end the server too (`system.shutdown`).
+  await Promise.race([stopped, server.control?.rpc.stopped ?? stopped]);
   await server.stop();
   leaveSoon();
 }
@@ -48,12 +50,17 @@ function readyLine({ url, listeners, tokenFile }: RunningServer): object {
   return { ready: true, url: url ?? null, listeners, token_file: tokenFile ?? null, pid: process.pid };
 }
 
-function greet(config: HostConfig, { host, url, listeners, tokenFile }: RunningServer, terminal: Terminal): void {
+function greet(
+  config: HostConfig,
+  { host, control, url, listeners, tokenFile }: RunningServer,
+  terminal: Terminal,
+): void {
   const facts: [string, string][] = [
     ['url', url ?? 'none'],
     ...listeners.filter((address) => address !== url).map((address): [string, string] => ['also on', address]),
     ['workspace', config.workspace],
     ['provides', host.health().capabilities.join(', ') || 'nothing'],
+    ['sessions', sessionsOf(control)],
     ['configuration', config.file ?? 'the defaults (handfast init writes a file)'],
     ['token', tokenFile === undefined ? 'not needed' : `${tokenFile} (handfast commands of this user find it)`],
   ];
@@ -63,7 +70,15 @@ function greet(config: HostConfig, { host, url, listeners, tokenFile }: RunningS
   terminal.line('From a second terminal:');
   terminal.line('  handfast tools ls');
   terminal.line('  handfast tools call list_dir path=.');
+  if (control !== undefined) terminal.line('  handfast chat');
   terminal.line('Ctrl-C stops it.');
+}
+
+/** What runs the turns of sessions. */
+function sessionsOf(control: RunningServer['control']): string {
+  if (control === undefined) return 'not served (turned off, or another process has their data)';
+  if (control.defaultBackend !== 'rehearsal') return `session RPC at /rpc, backend ${control.defaultBackend}`;
+  return 'session RPC at /rpc, rehearsal backend: no model provider is configured';
 }
 
 /** Resolves at the first signal to stop. */
@@ -81,7 +96,7 @@ function signalled(terminal: Terminal): Promise<void> {
 }
 
 /** The configuration with what the command line says instead. */
-function withFlags(config: HostConfig, { port, listen, insecureBind }: UpFlags): HostConfig {
+function withFlags(config: HostConfig, { port, listen }: UpFlags): HostConfig {
   let addresses = (listen ?? config.listen).map((address) => {
     const parsed = parseListenAddress(address);
     return parsed?.kind === 'unix' ? `unix://${resolve(parsed.path)}` : address;
@@ -91,7 +106,7 @@ function withFlags(config: HostConfig, { port, listen, insecureBind }: UpFlags):
     if (http === -1) addresses = [`http://127.0.0.1:${port}`, ...addresses];
     else addresses = addresses.with(http, (addresses[http] as string).replace(/:\d+\/?$/, `:${port}`));
   }
-  return { ...config, listen: addresses, insecureBind: insecureBind || config.insecureBind };
+  return { ...config, listen: addresses };
 }
 
 function warnOfRisks(config: HostConfig, { listeners }: RunningServer, log: Log): void {

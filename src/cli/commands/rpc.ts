@@ -1,0 +1,60 @@
+/** `handfast rpc`: session RPC for the program that started this one, on its pipes. */
+import { defaultRpcLimits } from '../../control/rpc/rpc-limits.ts';
+import type { RpcServer } from '../../control/rpc/rpc-server.ts';
+import type { HostConfig } from '../../host/config.ts';
+import type { Log } from '../../host/context.ts';
+import { createLog } from '../../host/log.ts';
+import { configOf } from '../config-file.ts';
+import { packageVersion } from '../package-info.ts';
+import { openRpcPipes, serveRpc } from '../serve-rpc.ts';
+import { logStrayRejections } from '../stray-rejections.ts';
+
+export interface RpcFlags {
+  readonly config?: string;
+  /** Backend of new sessions, by its name in the configuration. */
+  readonly backend?: string;
+  /** Working directory of new sessions that name none. Default: where the command was called. */
+  readonly cwd?: string;
+  /** What the handshake calls this server. */
+  readonly serverName?: string;
+  readonly verbose?: boolean;
+}
+
+/** What a server of sessions is made from. */
+export interface RpcComposition {
+  readonly config: HostConfig;
+  readonly log: Log;
+  readonly backend: string;
+  readonly cwd?: string;
+  readonly serverName?: string;
+}
+
+/** Makes the server; what it stands on is ended with it. */
+export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
+
+const assembled: ComposeRpc = async ({ config, ...options }) => {
+  const { assembleControl } = await import('../../server/control-assembly.ts');
+  return (await assembleControl(config, { ...options, version: packageVersion() })).rpc;
+};
+
+/**
+ * Serves until the input ends, a signal, or `system.shutdown`. Nothing but the protocol goes to stdout; by default only
+ * what goes wrong is written to stderr. Without --backend turns go to the configured model: where there is none, each ends in the error that says so.
+ * Fails with `config_invalid`, and with `journal_locked` when another process has the data directory.
+ */
+export async function rpc(flags: RpcFlags, compose: ComposeRpc = assembled): Promise<void> {
+  const { cwd, serverName, verbose } = flags;
+  // Before anything of the configuration is loaded: from here on what it prints goes to stderr.
+  const link = openRpcPipes(defaultRpcLimits.maxMessageBytes);
+  const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
+  logStrayRejections(log);
+  try {
+    const config = await configOf(flags.config);
+    const backend = flags.backend ?? config.control.backend ?? 'model';
+    const server = await compose({ config, log, backend, cwd, serverName });
+    await serveRpc(link, server);
+  } catch (error) {
+    link.destroy();
+    throw error;
+  }
+}

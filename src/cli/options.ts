@@ -1,0 +1,64 @@
+/**
+ * The options commands share, and how their values are read: the one file that knows the command line library. Used by
+ * `program.ts` and `session-commands.ts`.
+ */
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { ADDRESS_FORMS } from '../agent/addresses.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What a command does; a number is its exit code, anything else means 0. */
+export type Act = (terminal: Terminal) => Promise<unknown>;
+
+/** The options of every command that talks to a host. */
+export function connecting(command: Command): Command {
+  return command
+    .addOption(connectOption())
+    .addOption(tokenFileOption())
+    .addOption(new Option('--cap <names>', 'capabilities to ask for, with commas between').argParser(names));
+}
+
+export const connectOption = (): Option =>
+  new Option('--connect <address>', `the host: ${ADDRESS_FORMS} (default: the one of this user that is running)`);
+
+export const tokenFileOption = (): Option =>
+  new Option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)');
+
+export const configOption = (): Option =>
+  new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one)');
+
+export const jsonOption = (about = 'print JSON; errors as one JSON line on stderr'): Option =>
+  new Option('--json', about);
+
+export const timeoutOption = (): Option =>
+  new Option('--timeout <seconds>', 'time limit (default 60; 0: none of ours)').argParser((text) => {
+    const seconds = Number(text);
+    if (text === '' || !Number.isFinite(seconds) || seconds < 0) throw new InvalidArgumentError('Expected seconds.');
+    return seconds;
+  });
+
+export const collect = (text: string, previous: readonly string[] = []): string[] => [...previous, text];
+
+export const names = (text: string): string[] => {
+  const list = text.split(',').map((name) => name.trim());
+  if (list.includes('')) throw new InvalidArgumentError('Expected names with commas between.');
+  return list;
+};
+
+export function whole(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
+  return Number(text);
+}
+
+export function positive(text: string): number {
+  const value = whole(text);
+  if (value < 1) throw new InvalidArgumentError('Expected 1 or more.');
+  return value;
+}
+
+export function port(text: string): number {
+  const value = whole(text);
+  if (value > 65_535) throw new InvalidArgumentError('Expected a port from 0 to 65535.');
+  return value;
+}
+
+export { Command, CommanderError, Option };

@@ -1,0 +1,173 @@
+/**
+ * The commands of the control edge: sessions, conversations, approvals, and the servers that speak on pipes.
+ *
+ * Called by `program.ts`.
+ */
+import {
+  type Act,
+  type Command,
+  collect,
+  configOption,
+  connectOption,
+  jsonOption,
+  Option,
+  tokenFileOption,
+  whole,
+} from './options.ts';
+
+/** The options of every command that talks to a server of sessions. */
+const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
+
+const ABOUT_IDS = '\nSESSION is an id, the beginning of one, or "last".';
+
+export function addSessions(program: Command, act: (action: Act) => Promise<void>): void {
+  reaching(program.command('chat'))
+    .description('talk to an agent, going on with the last session of this folder')
+    .option('--new', 'begin a new session')
+    .option('--session <session>', 'go on with this one')
+    .option('--backend <name>', 'what runs a new session: model, rehearsal or a configured agent')
+    .option('--model <id>', 'the model of a new session')
+    .option('--title <title>', 'the title of a new session')
+    .addOption(
+      new Option(
+        '--approvals <what>',
+        'what happens where the policy asks (default: ask; deny where nobody can answer)',
+      ).choices(['ask', 'allow', 'deny']),
+    )
+    .addOption(configOption())
+    .addOption(jsonOption('print every event as a line; read one prompt a line'))
+    .addHelpText(
+      'after',
+      `
+Uses the server that is running (handfast up), else one of its own while the conversation lasts. Without a model
+provider it rehearses: it follows simple directives with real tools, and says so.
+What is typed while the agent works is said to it. Ctrl-C stops the turn, twice leaves.
+
+Examples:
+  handfast chat
+  echo 'read README.md and count its lines' | handfast chat --new`,
+    )
+    .action((flags) => act(async (terminal) => (await import('./commands/chat.ts')).chat(flags, terminal)));
+
+  addSession(program, act);
+  addApprovals(program, act);
+  addPipes(program, act);
+}
+
+function addSession(program: Command, act: (action: Act) => Promise<void>): void {
+  const session = program
+    .command('session')
+    .description('look at sessions and act on them')
+    .addHelpText('after', ABOUT_IDS);
+  const commands = () => import('./commands/session.ts');
+
+  reaching(session.command('ls'))
+    .description('list the sessions, the latest changed first')
+    .option('--all', 'closed ones too')
+    .option('--cwd <folder>', 'only those of this folder')
+    .addOption(jsonOption())
+    .action((flags) => act(async (terminal) => (await commands()).sessionList(flags, terminal)));
+  reaching(session.command('show <session>'))
+    .description('show a session and its messages')
+    .addOption(jsonOption())
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionShow(id, flags, terminal)));
+  reaching(session.command('tail <session>'))
+    .description('print its events')
+    .addOption(new Option('--after <seq>', 'only what came after it').default(0).argParser(whole))
+    .option('--follow', 'go on with what happens, until Ctrl-C')
+    .addOption(jsonOption('print one event a line'))
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionTail(id, flags, terminal)));
+  reaching(session.command('send <session> <prompt>'))
+    .description('send a prompt and print the answer ("new": in a session of its own; prompt: text, @FILE or -)')
+    .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
+    .option('--detach', 'return at once and print the id of the turn')
+    .option('--no-enqueue', 'fail when a turn is running')
+    .addOption(jsonOption('print every event of the turn as a line'))
+    .action((id, prompt, flags) =>
+      act(async (terminal) => (await commands()).sessionSend(id, prompt, flags, terminal)),
+    );
+  reaching(session.command('steer <session> <text>'))
+    .description('say something to the running turn')
+    .option('--turn <turn>', 'only if this turn is the one that runs')
+    .addOption(jsonOption())
+    .action((id, text, flags) => act(async (terminal) => (await commands()).sessionSteer(id, text, flags, terminal)));
+  reaching(session.command('interrupt <session>'))
+    .description('end the running turn')
+    .addOption(jsonOption())
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionInterrupt(id, flags, terminal)));
+  reaching(session.command('queue <session>'))
+    .description('list the prompts that wait')
+    .option('--clear', 'drop them')
+    .option('--remove <turn>', 'drop this one')
+    .addOption(jsonOption())
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionQueue(id, flags, terminal)));
+  reaching(session.command('fork <session>'))
+    .description('begin a session with the conversation of another')
+    .option('--through <turn>', 'up to and with this turn')
+    .option('--title <title>', 'its title')
+    .addOption(jsonOption())
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionFork(id, flags, terminal)));
+  reaching(session.command('export <session>'))
+    .description('print a whole session as JSON lines')
+    .option('--out <file>', 'write a file instead')
+    .addOption(jsonOption())
+    .action((id, flags) => act(async (terminal) => (await commands()).sessionExport(id, flags, terminal)));
+  reaching(session.command('import <file>'))
+    .description('begin a session out of an export (- for standard input)')
+    .option('--title <title>', 'its title')
+    .addOption(jsonOption())
+    .action((file, flags) => act(async (terminal) => (await commands()).sessionImport(file, flags, terminal)));
+  reaching(session.command('rm <session...>'))
+    .description('forget sessions and their events')
+    .addOption(jsonOption())
+    .action((ids, flags) => act(async (terminal) => (await commands()).sessionRemove(ids, flags, terminal)));
+}
+
+function addApprovals(program: Command, act: (action: Act) => Promise<void>): void {
+  const approve = program.command('approve').description('answer what agents ask before they act');
+  const commands = () => import('./commands/approve.ts');
+
+  reaching(approve.command('ls'))
+    .description('list what is asked')
+    .option('--all', 'what was answered too')
+    .addOption(jsonOption())
+    .action((flags) => act(async (terminal) => (await commands()).approveList(flags, terminal)));
+  const answering = (name: string, about: string, decision: 'allow' | 'deny'): void => {
+    reaching(approve.command(`${name} <approval...>`))
+      .description(about)
+      .addOption(
+        new Option('--remember <for>', 'for this call, this session, or this folder from now on')
+          .choices(['once', 'session', 'directory'])
+          .default('once'),
+      )
+      .option('--content <json>', 'the answer to a question: a JSON object, @FILE or -')
+      .addOption(jsonOption())
+      .action((ids, flags) =>
+        act(async (terminal) => (await commands()).approveAnswer(ids, decision, flags, terminal)),
+      );
+  };
+  answering('yes', 'allow it', 'allow');
+  answering('no', 'do not allow it', 'deny');
+}
+
+/** Servers for the program that started them. */
+function addPipes(program: Command, act: (action: Act) => Promise<void>): void {
+  program
+    .command('rpc')
+    .description('serve session RPC to the program that started this one, on stdin and stdout')
+    .option('--backend <name>', 'what runs the turns: model (default), rehearsal or a configured agent')
+    .option('--server-name <name>', 'the name clients are told')
+    .option('--cwd <folder>', 'folder of sessions that name none (default: the current one)')
+    .addOption(configOption())
+    .option('--verbose', 'log to stderr what is worth knowing')
+    .addHelpText(
+      'after',
+      `
+JSON-RPC 2.0, one message a line; nothing else goes to stdout. Ends with exit code 0 when the input ends.
+
+Examples:
+  echo '{"jsonrpc":"2.0","id":1,"method":"rpc.handshake"}' | handfast rpc
+  await connectControl('stdio:handfast rpc')    // in a program`,
+    )
+    .action((flags) => act(async () => (await import('./commands/rpc.ts')).rpc(flags)));
+}
