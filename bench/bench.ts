@@ -7,14 +7,8 @@ import { fileURLToPath } from 'node:url';
 import type { Contender, Session, Target, TransportName } from './contenders/contender.ts';
 import { bounded, collectGarbage, ownUsage, ServerControl, type Usage } from './control.ts';
 
-/**
- * Node flags of both processes. Handfast is loaded from its sources by its own name; peers are not given that condition,
- * because some of them publish sources under it which Node does not load from `node_modules`.
- */
-export function processFlags(contender: string): readonly string[] {
-  const flags = ['--expose-gc', '--no-warnings'];
-  return contender.startsWith('handfast') ? ['-C', 'handfast-source', ...flags] : flags;
-}
+/** Node flags of both processes, the same for all contenders. */
+export const PROCESS_FLAGS: readonly string[] = ['--expose-gc', '--no-warnings'];
 
 const SERVER_PROCESS = fileURLToPath(new URL('./server-process.ts', import.meta.url));
 
@@ -75,13 +69,7 @@ export class Bench {
   async #startServer(): Promise<Target> {
     if (this.transport === 'memory') return { transport: 'memory' };
     this.#control = await ServerControl.listen();
-    const args = [
-      ...processFlags(this.contender.name),
-      SERVER_PROCESS,
-      this.contender.name,
-      this.transport,
-      String(this.#control.port),
-    ];
+    const args = [...PROCESS_FLAGS, SERVER_PROCESS, this.contender.name, this.transport, String(this.#control.port)];
     if (this.transport === 'stdio') return { transport: 'stdio', command: process.execPath, args };
     spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
     const { port } = await this.#control.hello();

@@ -3,9 +3,13 @@
  *
  *   npm run bench -- [--quick] [--json FILE] [--rounds N] [--workload NAME]… [--transport NAME]… [--contender NAME]…
  *
+ * Builds first: what is measured of Handfast is its compiled JavaScript, as of every other package.
+ *
  * Compare the ratios, not the absolute figures: they depend on the machine and on what else it does.
  */
+import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { checkFilters, type Filters, plan } from './plan.ts';
 import { rowsOf, rowsText, targetsText, thisMachine } from './report.ts';
@@ -50,7 +54,16 @@ function options(): Options {
   });
   const filters = { workloads: values.workload, transports: values.transport, contenders: values.contender };
   checkFilters(filters);
+  build();
   return { filters, settings: settingsOf(values.quick, values.rounds), jsonFile: values.json };
+}
+
+/** What is measured must be what the sources say now. */
+function build(): void {
+  const { status } = spawnSync(process.execPath, [fileURLToPath(new URL('../scripts/build.ts', import.meta.url))], {
+    stdio: 'inherit',
+  });
+  if (status !== 0) throw new Error('the build failed');
 }
 
 async function bench({ filters, settings, jsonFile }: Options): Promise<void> {

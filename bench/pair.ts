@@ -5,7 +5,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { processFlags } from './bench.ts';
+import { PROCESS_FLAGS } from './bench.ts';
 import type { PairAnswer, PairRequest } from './client-process.ts';
 import type { TransportName } from './contenders/contender.ts';
 import { bounded } from './control.ts';
@@ -26,7 +26,7 @@ export class Pair {
 
   static async start(contender: string, transport: TransportName): Promise<Pair> {
     const child = fork(CLIENT_PROCESS, [contender, transport], {
-      execArgv: [...processFlags(contender)],
+      execArgv: [...PROCESS_FLAGS],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     const pair = new Pair(child);

@@ -11,7 +11,7 @@ import type { Heat } from './plan.ts';
 import { type Measurement, median, type RunSettings } from './workloads/workload.ts';
 
 /** Least length of the round that is thrown away. */
-const WARM_UP_MS = 320;
+const WARM_UP_MS = 480;
 
 export interface RoundSettings extends RunSettings {
   /** Rounds that are kept, over all sittings. */

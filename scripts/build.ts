@@ -2,8 +2,8 @@
  * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the way of
  * `handfast stdio` once more as one file, in `dist/cli/bundled/`.
  *
- * Needed only before packing; everything else runs the sources. The compiler stays a separate process so that its
- * exit code is the only thing that decides.
+ * Needed before packing and by the benchmark; everything else runs the sources. The compiler stays a separate process so
+ * that its exit code is the only thing that decides.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -25,7 +25,8 @@ Every failure has one name, the same in the library (\`error.code\`), on every w
 the message and not the class; a peer may send a code that is not listed here, so keep a default branch.
 
 - **A2E** carries the code below in \`error.code\`. Where several names share a code, \`detail.reason\` holds the name.
-- **JSON-RPC** carries the number below in \`error.code\`. Where several names share a number, \`data.reason\` holds the name.
+- **JSON-RPC** carries the number below in \`error.code\` and the name in \`data.kind\`; \`data.reason\` has the
+  word of the protocol.
 - **HTTP** is the status when the failure is the answer to an HTTP request.
 - **Exit** is the exit code of the command line.
 - **Retry** says whether the same request, unchanged, may succeed later.

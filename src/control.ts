@@ -14,9 +14,12 @@ export {
   type CreateOptions,
   type Rpc,
 } from './control-client/control.ts';
-export type { EventGap, ReadOptions } from './control-client/feed.ts';
+export type { ControlEvent, EventGap } from './control-client/control-event.ts';
+export type { EventReader } from './control-client/event-reader.ts';
+export type { ReadOptions } from './control-client/feed.ts';
 export type { CallOptions } from './control-client/rpc-client.ts';
-export { ControlSession, type PromptOptions, type TurnHandle, type TurnResult } from './control-client/session.ts';
+export { ControlSession, type PromptOptions } from './control-client/session.ts';
+export { TurnHandle, type TurnResult } from './control-client/turn.ts';
 export type { SessionEvent, SessionEventPayloads, SessionEventType } from './protocol/session-events.ts';
 export {
   type HandshakeResult,

@@ -12,4 +12,10 @@ export {
   type Retention,
 } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
-export { type Damage, type SqliteJournal, type SqliteJournalOptions, sqliteJournal } from './journal/sqlite.ts';
+export {
+  type Damage,
+  type SessionExpiry,
+  type SqliteJournal,
+  type SqliteJournalOptions,
+  sqliteJournal,
+} from './journal/sqlite.ts';

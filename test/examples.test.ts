@@ -37,6 +37,14 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^link: open$/,
     /^200 events, the tool ran 1 time, its answer is \{ counted: 200 \}$/,
   ],
+  'session-rpc-client.ts': [
+    /^handfast speaks 1\.0\.0, \d+ methods$/,
+    /^user: read LICENSE and count its words$/,
+    /^calls read_file$/,
+    /^LICENSE has 169 words\.$/,
+    /^the turn ended: end_turn$/,
+  ],
+  'sessions.ts': [/^a tool is called$/, /^end_turn LICENSE has 21 lines\.$/, /^kept: user, assistant$/],
   'transports.ts': ['in process', 'TCP', 'Unix socket', 'HTTP and SSE', 'WebSocket', 'child process'].map(
     (name) => new RegExp(`^${name}: MIT License \\(ping [\\d.]+ ms\\)$`),
   ),

@@ -79,7 +79,6 @@ const doorways: readonly Doorway[] = [
   { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/] },
   { module: '@marcbachmann/cel-js', files: [/^src\/control\/approvals\/policy\.ts$/] },
   { module: '@agentclientprotocol/sdk', files: [/^src\/control\/backends\/acp\/sdk\.ts$/] },
-  { module: 'ai', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
   ...['openai', 'openai-compatible', 'anthropic', 'google'].map((name) => ({
     module: `@ai-sdk/${name}`,
     files: [/^src\/control\/backends\/model\/sdk\.ts$/],

@@ -3,14 +3,14 @@
  * switched off; limits are only raised to what the workloads need. The variants add a hash-chained audit or the SQLite
  * journal (with which sessions can be resumed), or take events by callback.
  */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Agent, connect, createHost, type Host, type HostOptions, tool, toolsPlugin } from 'handfast';
 import { openAudit } from 'handfast/host';
 import { memoryJournal, sqliteJournal } from 'handfast/journal';
-import { LineReader } from '../../src/wire/frame.ts';
+import { built } from './built.ts';
 import {
   type Contender,
   eventIndex,
@@ -81,24 +81,25 @@ async function serve(transport: TransportName, extras: Extras | undefined): Prom
   const accept = host.accept.bind(host);
   switch (transport) {
     case 'stdio': {
-      const { stdioLink } = await import('../../src/transport/stdio.ts');
+      const { stdioLink } = await built<typeof import('../../src/transport/stdio.ts')>('transport/stdio');
       host.accept(stdioLink());
       return {};
     }
     case 'tcp': {
-      const { listenTcp } = await import('../../src/transport/socket.ts');
+      const { listenTcp } = await built<typeof import('../../src/transport/socket.ts')>('transport/socket');
       const listener = await listenTcp({ host: LOOPBACK, port: 0 }, accept);
       return { port: Number(new URL(listener.address).port) };
     }
     case 'websocket': {
-      const { httpServer } = await import('../../src/server/http.ts');
-      const { webSocketAcceptor } = await import('../../src/transport/websocket.ts');
+      const { httpServer } = await built<typeof import('../../src/server/http.ts')>('server/http');
+      const { webSocketAcceptor } =
+        await built<typeof import('../../src/transport/websocket.ts')>('transport/websocket');
       const { port } = await httpServer({ webSocket: webSocketAcceptor(), accept });
       return { port };
     }
     case 'http': {
-      const { httpServer } = await import('../../src/server/http.ts');
-      const { httpSseEndpoint } = await import('../../src/transport/http-sse.ts');
+      const { httpServer } = await built<typeof import('../../src/server/http.ts')>('server/http');
+      const { httpSseEndpoint } = await built<typeof import('../../src/transport/http-sse.ts')>('transport/http-sse');
       const { port } = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
       return { port };
     }
@@ -139,13 +140,6 @@ function sessionOf(agent: Agent<'tools'>, byCallback: boolean, stop: () => Promi
   };
 }
 
-/** The command line as it is installed; from its sources while there is no build. */
-function startArguments(): readonly string[] {
-  const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
-  if (existsSync(built)) return [built, 'stdio'];
-  return ['-C', 'handfast-source', fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url)), 'stdio'];
-}
-
 function variant(name: string, options: { extras?: Extras; byCallback?: boolean } = {}): Contender {
   const { extras, byCallback = false } = options;
   return {
@@ -161,11 +155,12 @@ function variant(name: string, options: { extras?: Extras; byCallback?: boolean 
       return sessionOf(await connect(host, asked), byCallback, () => host.stop());
     },
     start: {
-      args: startArguments(),
+      args: [fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url)), 'stdio'],
       opening: `${JSON.stringify(handshakeRequest('1'))}\n`,
       answers: '"ok":true',
     },
     scanner: async (onText) => {
+      const { LineReader } = await built<typeof import('../../src/wire/frame.ts')>('wire/frame');
       const reader = new LineReader({ line: onText, malformed: () => {} }, MAX_MESSAGE_BYTES);
       return (chunk) => reader.push(chunk);
     },

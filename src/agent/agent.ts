@@ -6,7 +6,14 @@
  */
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';
-import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import {
+  Connection,
+  type ConnectionLimits,
+  type ConnectionOwner,
+  isAnswer,
+  type Message,
+  shown,
+} from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
@@ -19,7 +26,7 @@ import {
 } from '../protocol/a2e.ts';
 import { answered, type Method } from '../protocol/method.ts';
 import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
-import { A2EWriter, errorOf, isObject, withoutEnvelope } from '../wire/a2e.ts';
+import { A2EWriter, errorOf, isObject, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type Offer, shakeHands } from './handshake.ts';
 
@@ -71,6 +78,8 @@ const connectionLimits: ConnectionLimits = {
   maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
   outboxBytes: 64 * 1024 * 1024,
   slowConsumerMs: 30_000,
+  // A host may be busy for as long as the time limits of calls allow.
+  writeStallMs: 0,
 };
 
 /** Codes a host ends a session with. */
@@ -188,9 +197,7 @@ export class AgentSession implements ConnectionOwner {
    */
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
     // The codec writes types as they are: all others are constants.
-    if (JSON.stringify(type).length !== type.length + 2 || type === '') {
-      throw fail('usage', `${JSON.stringify(type.slice(0, 64))} is no message type`);
-    }
+    if (!isVerbatim(type) || type === '') throw fail('usage', `${shown(String(type))} is no message type`);
     const method: Method = {
       request: type,
       reply: '',
@@ -256,8 +263,10 @@ export class AgentSession implements ConnectionOwner {
     if (type === 'error' && (message.req_id === undefined || message.req_id === '')) {
       const error = errorOf(message);
       if (farewells.has(error.code)) this.#farewell = error;
+      return true;
     }
-    return true;
+    // Requests of a host are ignored, not answered; answers that nobody waits for are the connection's to count.
+    return !isAnswer(type);
   }
 
   unreadable(_error: HandfastError, raw: string | undefined): void {
@@ -319,14 +328,15 @@ export class AgentSession implements ConnectionOwner {
     const { calls } = this;
     if (response.session_id === before && isObject(terms) && terms.resumed === true) {
       const received = typeof terms.received === 'number' ? terms.received : 0;
+      const known = calls.readIds(received);
       this.#connection.sent = received; // Both sides count from here again.
       greeting.handOver(this.#connection);
       calls.resend(received);
       if (isObject(terms.gap) && Array.isArray(terms.running)) {
-        // The pong comes behind the replay: what is still open then and not running has lost its reply.
+        // The pong comes behind the replay: what is still open then and not running has lost its reply. Should this link be
+        // lost before, the ping is sent again on the next one, behind the rest of the replay.
         const running = new Set(terms.running.map(String));
-        const known = calls.sentIds();
-        this.ping().then(
+        this.ping({ timeoutMs: 0 }).then(
           () => calls.failLost(known, running),
           () => {},
         );

@@ -24,5 +24,5 @@ export async function embeddedServer(flags: { config?: string; backend?: string 
     backend: flags.backend,
     cwd: process.cwd(),
   });
-  return { accept: (link) => rpc.accept(link), stop: () => rpc.stop('shutdown') };
+  return { accept: (link) => rpc.accept(link), stop: () => rpc.stop('sigterm') };
 }

@@ -3,7 +3,7 @@
  *
  * Called by `session`, `chat` and `approve`.
  */
-import { type ConnectControlOptions, connectControl } from '../control-client/connect.ts';
+import { type ConnectControlOptions, connectControl, type InProcessServer } from '../control-client/connect.ts';
 import type { ControlClient } from '../control-client/control.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import { type ConnectFlags, findHost } from './find-host.ts';
@@ -39,7 +39,10 @@ export async function withControl<T>(
 }
 
 /** Connects as this command line. */
-export async function openControl(address: string, options: ConnectControlOptions): Promise<ControlClient> {
+export async function openControl(
+  address: string | InProcessServer,
+  options: ConnectControlOptions,
+): Promise<ControlClient> {
   try {
     return await connectControl(address, {
       clientName: 'handfast-cli',
@@ -52,7 +55,7 @@ export async function openControl(address: string, options: ConnectControlOption
     if (error.code !== 'auth_failed' && error.code !== 'handshake_required') throw error;
     const hint =
       options.token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
-    throw new HandfastError(error.code, `${error.message} (${address}); ${hint}`, {
+    throw new HandfastError(error.code, `${error.message} (${String(address)}); ${hint}`, {
       detail: error.detail,
       cause: error,
     });

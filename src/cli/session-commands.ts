@@ -77,20 +77,22 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .option('--follow', 'go on with what happens, until Ctrl-C')
     .addOption(jsonOption('print one event a line'))
     .action((id, flags) => act(async (terminal) => (await commands()).sessionTail(id, flags, terminal)));
-  reaching(session.command('send <session> <prompt>'))
+  reaching(session.command('send <session> <prompt...>'))
     .description('send a prompt and print the answer ("new": in a session of its own; prompt: text, @FILE or -)')
     .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
     .option('--detach', 'return at once and print the id of the turn')
     .option('--no-enqueue', 'fail when a turn is running')
     .addOption(jsonOption('print every event of the turn as a line'))
-    .action((id, prompt, flags) =>
-      act(async (terminal) => (await commands()).sessionSend(id, prompt, flags, terminal)),
+    .action((id, words, flags) =>
+      act(async (terminal) => (await commands()).sessionSend(id, words.join(' '), flags, terminal)),
     );
-  reaching(session.command('steer <session> <text>'))
+  reaching(session.command('steer <session> <text...>'))
     .description('say something to the running turn')
     .option('--turn <turn>', 'only if this turn is the one that runs')
     .addOption(jsonOption())
-    .action((id, text, flags) => act(async (terminal) => (await commands()).sessionSteer(id, text, flags, terminal)));
+    .action((id, words, flags) =>
+      act(async (terminal) => (await commands()).sessionSteer(id, words.join(' '), flags, terminal)),
+    );
   reaching(session.command('interrupt <session>'))
     .description('end the running turn')
     .addOption(jsonOption())
@@ -170,4 +172,21 @@ Examples:
   await connectControl('stdio:handfast rpc')    // in a program`,
     )
     .action((flags) => act(async () => (await import('./commands/rpc.ts')).rpc(flags)));
+
+  reaching(program.command('acp'))
+    .description('serve sessions to the editor that started this program, by the Agent Client Protocol')
+    .option('--backend <name>', 'what runs new sessions: model, rehearsal or a configured agent')
+    .option('--model <id>', 'the model of new sessions')
+    .addOption(configOption())
+    .option('--verbose', 'log to stderr what is worth knowing')
+    .addHelpText(
+      'after',
+      `
+Uses the server that is running (handfast up), so that sessions outlive the editor; else one of its own while the editor
+stays. Needs the package @agentclientprotocol/sdk. Ends with exit code 0 when the editor closes the pipes.
+
+In the settings of an editor, e.g. Zed:
+  "agent_servers": { "Handfast": { "command": "handfast", "args": ["acp"] } }`,
+    )
+    .action((flags) => act(async () => (await import('./commands/acp.ts')).acp(flags)));
 }

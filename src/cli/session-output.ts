@@ -4,143 +4,184 @@
  *
  * Used by `chat`, `session send` and `session tail`.
  */
-import type { EventGap } from '../control-client/feed.ts';
-import type { SessionEvent } from '../protocol/session-events.ts';
-import type { Approval, ToolCall, ToolDone, UiMessage } from '../protocol/session-types.ts';
+import type { ControlEvent, EventGap } from '../control-client/control-event.ts';
+import type { Approval, ToolCall, ToolDone } from '../protocol/session-types.ts';
+import { questionOf, shortId } from './approval-text.ts';
 import type { Terminal } from './terminal.ts';
+import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 
-/** Longest input or result shown on one line, in characters. */
-const LONGEST = 160;
+/** A tool that took longer has its time shown, in milliseconds. */
+const LONG_MS = 1000;
+
+/** Why a turn ended that did not come to its end by itself. */
+const endings: Readonly<Record<string, string>> = {
+  max_tokens: 'the answer was cut: it reached the most tokens the model may say',
+  max_rounds: 'stopped: the most rounds of a turn were reached',
+  refusal: 'the model refused',
+  timeout: 'stopped: the time of the turn was over',
+  interrupted: 'interrupted',
+  cleared: 'dropped before it ran',
+  closed: 'the session was closed',
+  shutdown: 'the server stopped',
+  restart: 'interrupted: the server was restarted',
+};
+
+export interface SessionOutputOptions {
+  /** What users said is shown too: for those who did not say it. */
+  readonly conversation?: boolean;
+  /** Questions are asked by whoever shows this, so they are not told here. */
+  readonly asking?: boolean;
+}
 
 export class SessionOutput {
   readonly #terminal: Terminal;
-  /** True while the last thing written to stdout does not end its line. */
-  #midLine = false;
+  readonly #options: SessionOutputOptions;
+  /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
+  #line: 'ended' | 'open' | 'broken' = 'ended';
   #thinking = false;
-  /** True when what a user said is shown too: for those who did not say it. */
-  readonly #conversation: boolean;
+  /** The server has said in its own words what becomes of this turn. */
+  #told = false;
+  /** What each running call is about. */
+  readonly #calls = new Map<string, string>();
+  readonly #asked = new Set<string>();
 
-  constructor(terminal: Terminal, options: { readonly conversation: boolean }) {
+  constructor(terminal: Terminal, options: SessionOutputOptions = {}) {
     this.#terminal = terminal;
-    this.#conversation = options.conversation;
+    this.#options = options;
   }
 
   /** Ends a line that was begun. */
   settle(): void {
-    if (!this.#midLine) return;
-    this.#midLine = false;
+    if (this.#line !== 'open') return;
+    this.#line = 'broken';
     this.#terminal.raw('\n');
   }
 
-  show(event: SessionEvent | EventGap): void {
-    if (this.#terminal.json) return this.#terminal.document(event);
-    if (event.type === 'gap') {
-      const { from_seq, to_seq } = event as EventGap;
-      return this.#note(`events ${from_seq}–${to_seq} are no longer kept`);
-    }
-    const { type, payload } = event as SessionEvent;
-    const handler = Object.hasOwn(handlers, type) ? handlers[type] : undefined;
-    handler?.(payload as never, {
-      note: (text) => this.#note(text),
-      answer: (text) => this.#answer(text),
-      think: (text) => this.#think(text),
-      said: (text) => this.#conversation && this.#note(`you: ${text}`),
-      settle: () => this.settle(),
-    });
-  }
-
-  #note(text: string): void {
+  /** A line about what happens. */
+  note(text: string): void {
     this.settle();
-    this.#thinking = false;
+    this.#endThought();
     this.#terminal.note(text);
   }
 
+  show(event: ControlEvent | EventGap): void {
+    if (this.#terminal.json) return this.#terminal.document(event);
+    switch (event.type) {
+      case 'gap':
+        return this.note(`· events ${event.from_seq} to ${event.to_seq} are no longer kept`);
+      case 'session.stream.chunk': {
+        const { answerText, segments } = event.payload.chunk;
+        for (const { kind, text } of segments ?? [{ kind: 'answer', text: answerText }]) {
+          if (kind === 'answer') this.#answer(text);
+          else this.#think(text);
+        }
+        return;
+      }
+      case 'session.message.appended': {
+        const { kind, text } = event.payload.message;
+        // A failure is told by the end of its turn.
+        if (kind === 'system' && !text.startsWith('inference error: ')) {
+          this.#told = true;
+          this.note(`· ${text}`);
+        }
+        if (kind === 'user' && this.#options.conversation) this.note(`you: ${text}`);
+        return;
+      }
+      case 'session.tool.call.started':
+        return this.#called(event.payload.data.call);
+      case 'session.tool.call.completed':
+        return this.#done(event.payload.data.executed, event.payload.duration_ms);
+      case 'session.status':
+        // What passes by itself is not worth a line; waiting for a provider, or for another turn, is.
+        if (event.payload.detail?.retry !== undefined || event.payload.status_label.startsWith('queued')) {
+          this.note(`· ${event.payload.status_label}`);
+        }
+        return;
+      case 'session.plan':
+        for (const { content, status } of event.payload.entries) {
+          this.note(`${status === 'completed' ? '[x]' : '[ ]'} ${content}`);
+        }
+        return;
+      case 'approval.requested':
+        return this.#asks(event.payload.approval);
+      case 'approval.resolved':
+        return this.#resolved(event.payload.approval);
+      case 'session.steer.returned':
+        for (const { text } of event.payload.steers) this.note(`· not applied: ${oneLine(text)}`);
+        return;
+      case 'session.completed':
+      case 'session.interrupted':
+        if (event.payload.stop_reason !== 'end_turn' && !this.#told) {
+          this.note(`· ${endings[event.payload.stop_reason] ?? event.payload.stop_reason}`);
+        }
+        return this.#ended();
+      case 'session.error':
+        this.note(`✗ the turn failed: ${event.payload.message} [${event.payload.kind}]`);
+        return this.#ended();
+      default:
+    }
+  }
+
   #answer(text: string): void {
-    if (text === '') return;
-    if (this.#thinking) this.#note('');
-    this.#terminal.raw(text);
-    this.#midLine = !text.endsWith('\n');
+    // A line that was ended for a note in between is not ended twice.
+    const rest = this.#line === 'broken' ? text.replace(/^\n/, '') : text;
+    if (text !== '') this.#line = 'ended';
+    if (rest === '') return;
+    this.#endThought();
+    this.#terminal.raw(rest);
+    this.#line = rest.endsWith('\n') ? 'ended' : 'open';
   }
 
   /** Reasoning is about the answer, so it goes to stderr, and only where somebody watches. */
   #think(text: string): void {
     if (text === '' || !this.#terminal.watched) return;
     this.settle();
-    this.#thinking = true;
+    this.#thinking = !text.endsWith('\n');
     this.#terminal.rawError(text);
   }
-}
 
-interface Shown {
-  note(text: string): void;
-  answer(text: string): void;
-  think(text: string): void;
-  said(text: string): unknown;
-  settle(): void;
-}
+  #endThought(): void {
+    if (!this.#thinking) return;
+    this.#thinking = false;
+    this.#terminal.rawError('\n');
+  }
 
-const one = (value: unknown): string => {
-  const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).replaceAll(/\s+/g, ' ');
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-};
+  /** A running tool is a line that passes; what came of it takes its place. */
+  #called({ callId, name, input }: ToolCall): void {
+    const subject = `${name} ${subjectOf(input)}`.trim();
+    this.#calls.set(callId, subject);
+    if (!this.#terminal.watched) return;
+    this.settle();
+    this.#endThought();
+    this.#terminal.passing(`▸ ${subject}`);
+  }
 
-/** `path=README.md limit=10`, short. */
-function argumentsOf(input: Readonly<Record<string, unknown>>): string {
-  return one(
-    Object.entries(input)
-      .map(([name, value]) => `${name}=${one(value)}`)
-      .join(' '),
-  );
-}
+  #done({ callId = '', name, ok, input = {}, error, result }: ToolDone, durationMs = 0): void {
+    const subject = this.#calls.get(callId) ?? `${name} ${subjectOf(input)}`.trim();
+    this.#calls.delete(callId);
+    const what = ok ? summaryOf(result) : failureOf(error, result);
+    const time = durationMs >= LONG_MS ? ` (${(durationMs / 1000).toFixed(1)} s)` : '';
+    this.note(`${ok ? '✓' : '✗'} ${subject}${what === '' ? '' : `: ${what}`}${time}`);
+  }
 
-/** What each event says to people. Types that are not here say nothing. */
-const handlers: Readonly<Record<string, (payload: never, shown: Shown) => void>> = {
-  'session.stream.chunk': (
-    { chunk }: { chunk: { answerText: string; segments?: readonly { kind: string; text: string }[] } },
-    { answer, think },
-  ) => {
-    for (const { kind, text } of chunk.segments ?? [{ kind: 'answer', text: chunk.answerText }]) {
-      if (kind === 'answer') answer(text);
-      else think(text);
-    }
-  },
-  'session.message.appended': ({ message }: { message: UiMessage }, { note, said }) => {
-    if (message.kind === 'system') note(`· ${message.text}`);
-    if (message.kind === 'user') said(message.text);
-  },
-  'session.tool.call.started': ({ data }: { data: { call: ToolCall } }, { note }) =>
-    note(`▸ ${data.call.name} ${argumentsOf(data.call.input)}`),
-  'session.tool.call.completed': ({ data }: { data: { executed: ToolDone } }, { note }) => {
-    const { name, ok, error, result } = data.executed;
-    note(ok ? `✓ ${name} ${one(summaryOf(result))}` : `✗ ${name}: ${one(error ?? summaryOf(result))}`);
-  },
-  'session.status': (
-    { status_label, detail }: { status_label: string; detail?: Readonly<Record<string, unknown>> },
-    { note },
-  ) => {
-    // What passes by itself is not worth a line; waiting for a provider is.
-    if (detail?.retry !== undefined || status_label.startsWith('queued')) note(`· ${status_label}`);
-  },
-  'session.plan': ({ entries }: { entries: readonly { content: string; status: string }[] }, { note }) => {
-    for (const { content, status } of entries) note(`${status === 'completed' ? '[x]' : '[ ]'} ${content}`);
-  },
-  'approval.requested': ({ approval }: { approval: Approval }, { note }) =>
-    note(`? ${approval.title} (${approval.risks.join(', ') || approval.kind}; id ${approval.id})`),
-  'approval.resolved': ({ approval }: { approval: Approval }, { note }) =>
-    note(
-      `· ${approval.title}: ${approval.state}${approval.answered_by === undefined ? '' : ` by ${approval.answered_by}`}`,
-    ),
-  'session.completed': (_: never, { settle }) => settle(),
-  'session.interrupted': (_: never, { settle }) => settle(),
-  'session.error': (_: never, { settle }) => settle(),
-  'session.steer.returned': ({ steers }: { steers: readonly { text: string }[] }, { note }) => {
-    for (const { text } of steers) note(`· not applied: ${one(text)}`);
-  },
-};
+  #asks(approval: Approval): void {
+    this.#asked.add(approval.id);
+    if (this.#options.asking) return;
+    this.note(`? ${questionOf(approval)}; answer: handfast approve yes|no ${shortId(approval.id)}`);
+  }
 
-/** What is worth showing of a tool's result. */
-function summaryOf(result: unknown): unknown {
-  if (typeof result !== 'object' || result === null) return result;
-  const { summary, text, output, content } = result as Record<string, unknown>;
-  return summary ?? text ?? output ?? content ?? result;
+  /** What was never asked has its tool's line, which says as much. */
+  #resolved({ id, title, state, answered_by: by }: Approval): void {
+    if (!this.#asked.delete(id) || this.#options.asking) return;
+    this.note(`· ${title}: ${state}${by === undefined ? '' : ` by ${by}`}`);
+  }
+
+  #ended(): void {
+    this.settle();
+    this.#endThought();
+    this.#line = 'ended';
+    this.#told = false;
+    this.#calls.clear();
+    this.#asked.clear();
+  }
 }

@@ -8,7 +8,7 @@
  */
 import { type Closed, GATE_MAX_MESSAGE_BYTES, type Link, type Malformed, type Receiver } from '../transport/link.ts';
 import { isObject } from '../wire/a2e.ts';
-import { tooDeep } from '../wire/depth.ts';
+import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { unreadable } from './connection.ts';
 import { Deadlines } from './deadlines.ts';
@@ -27,10 +27,10 @@ export function dialectOf(message: Message): DialectName {
 
 /** A dialect's own doorkeeper. */
 export interface Dialect {
-  /** A message before the link was taken over. */
-  greet(message: Message, gate: Gate): void;
-  /** Input that is no message. The link closes after the answer when the gate decides so. */
-  unreadable(error: HandfastError, gate: Gate): void;
+  /** A message before the link was taken over; `raw` is the same as it came. */
+  greet(message: Message, gate: Gate, raw: string | Message): void;
+  /** Input that is no message; `raw` is its text, where there is one. The link closes after the answer when the gate decides so. */
+  unreadable(error: HandfastError, gate: Gate, raw?: string): void;
 }
 
 export interface GateLimits {
@@ -93,7 +93,7 @@ export class Gate implements Receiver {
   }
 
   /** The link is accepted: it may send long messages now, and `receiver` hears what was held and all that follows. */
-  accept(receiver: { attach(link: Link): void; message(message: string | Message): void }): void {
+  accept(receiver: { attach(link: Link): void; message(message: string | Message): unknown }): void {
     if (this.#over) return;
     this.#leave();
     this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
@@ -129,26 +129,27 @@ export class Gate implements Receiver {
     void this.link.close(reason);
   }
 
-  message(raw: string | Message): void {
-    if (this.#over) return;
+  message(raw: string | Message): string | undefined {
+    if (this.#over) return undefined;
     if (this.#held !== undefined) {
       if (this.#held.push(raw) > MOST_HELD) this.refuse('too much before the handshake was answered');
-      return;
+      return undefined;
     }
     let message: unknown = raw;
     if (typeof raw === 'string') {
       try {
-        if (tooDeep(raw, this.#acceptor.limits.maxDepth)) throw fail('too_large', 'nested too deeply');
-        message = JSON.parse(raw);
+        message = parseNested(raw, this.#acceptor.limits.maxDepth);
       } catch (thrown) {
         return this.#unreadable(
           thrown instanceof SyntaxError ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError),
+          raw,
         );
       }
-      if (!isObject(message)) return this.#unreadable(fail('invalid_message', 'a message is a JSON object'));
+      if (!isObject(message)) return this.#unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
     }
     this.#dialect ??= this.#acceptor.dialect(dialectOf(message as Message));
-    this.#dialect.greet(message as Message, this);
+    this.#dialect.greet(message as Message, this, raw);
+    return undefined;
   }
 
   malformed(problem: Malformed): void {
@@ -164,8 +165,9 @@ export class Gate implements Receiver {
     this.#leave();
   }
 
-  #unreadable(error: HandfastError): void {
-    (this.#dialect ?? this.#acceptor.dialect('a2e')).unreadable(error, this);
+  #unreadable(error: HandfastError, raw?: string): string {
+    (this.#dialect ?? this.#acceptor.dialect('a2e')).unreadable(error, this, raw);
+    return error.code;
   }
 
   #leave(): void {

@@ -16,8 +16,11 @@ type Message = Record<string, unknown>;
 export interface CallWire {
   /** A fresh message id. */
   id(): string;
-  /** Sends a request; false when there is no link at the moment (it will be sent again after `resumed`). */
-  request(method: Method, id: string, body: object): boolean;
+  /**
+   * Sends a request. Returns which message of the session it was, counting from 1; 0 for a ping, which is not counted;
+   * undefined when there is no link at the moment (it will be sent again after `resumed`).
+   */
+  request(method: Method, id: string, body: object): number | undefined;
   /** Tells the peer that a request is given up. Does nothing where cancel was not agreed. */
   cancel(id: string): void;
 }
@@ -32,7 +35,7 @@ export interface CallLimits {
 }
 
 /** A call under way. */
-class PendingCall {
+export class PendingCall {
   readonly id: string;
   readonly method: Method;
   readonly body: Message;
@@ -94,9 +97,9 @@ export class Calls {
     return this.#pending.size + this.#waiting.length - this.#waitingHead;
   }
 
-  /** True when `id` belongs to a call of ours that is still open. */
-  has(id: string): boolean {
-    return this.#pending.has(id);
+  /** The call of ours that `id` belongs to, while it is open. */
+  find(id: string): PendingCall | undefined {
+    return this.#pending.get(id);
   }
 
   /**
@@ -177,43 +180,29 @@ export class Calls {
     const body = call.body;
     if (call.method.streaming !== undefined) body.streaming = call.streaming;
     try {
-      call.sent = this.#wire.request(call.method, call.id, body);
+      const ordinal = this.#wire.request(call.method, call.id, body);
+      call.sent = ordinal !== undefined;
+      if (ordinal) call.ordinal = ordinal;
     } catch (error) {
       this.#settle(call, asError(error, 'schema_violation')); // Arguments that JSON cannot carry.
     }
   }
 
-  /** Notes which message of the session a request was; see {@link resumed}. */
-  numbered(id: string, ordinal: number): void {
-    const call = this.#pending.get(id);
-    if (call !== undefined) call.ordinal = ordinal;
-  }
-
-  /** An answer came. False when nobody waits for it any more. */
-  reply(id: string, message: Message): boolean {
-    const call = this.#pending.get(id);
-    if (call === undefined) return false;
+  /** The answer to an open call came. */
+  reply(call: PendingCall, message: Message): void {
     const check = call.method.checkReply;
     if (check !== undefined && message.type === call.method.reply && !check(message)) {
       this.#settle(call, violation(call.method.reply, check.errors));
-      return true;
-    }
-    this.#settle(call, undefined, message);
-    return true;
+    } else this.#settle(call, undefined, message);
   }
 
-  /** The request failed on the other side. */
-  failure(id: string, error: HandfastError): boolean {
-    const call = this.#pending.get(id);
-    if (call === undefined) return false;
+  /** An open call failed on the other side. */
+  failure(call: PendingCall, error: HandfastError): void {
     this.#settle(call, error);
-    return true;
   }
 
-  /** An event came. False when its call is over. */
-  event(id: string, message: Message): boolean {
-    const call = this.#pending.get(id);
-    if (call === undefined) return false;
+  /** An event of an open call came. */
+  event(call: PendingCall, message: Message): void {
     const event: CallEvent = {
       kind: (message.kind ?? 'status') as string,
       data: (message.data ?? {}) as Record<string, unknown>,
@@ -226,19 +215,23 @@ export class Calls {
         this.#giveUp(call, fail('slow_consumer', 'the events of this call are not being read'));
       }
     }
-    return true;
   }
 
-  /** A new link stands: sends what the peer never got. `received` = how many of our messages it had read before. */
+  /**
+   * A new link stands: sends what the peer never got. `received` = how many of our messages it had read before. Pings are
+   * not counted and not kept there, and may be sent twice.
+   */
   resend(received: number): void {
     for (const call of [...this.#pending.values()]) {
-      if (!this.#unsent.includes(call) && (!call.sent || call.ordinal > received)) this.#send(call);
+      const unread = !call.sent || call.free || call.ordinal > received;
+      if (unread && !this.#unsent.includes(call)) this.#send(call);
     }
   }
 
-  /** Ids of the calls the peer should know. */
-  sentIds(): Set<string> {
-    return new Set([...this.#pending.values()].filter((call) => call.sent).map((call) => call.id));
+  /** Ids of the calls the peer has read: to be asked before {@link resend}. */
+  readIds(received: number): Set<string> {
+    const read = [...this.#pending.values()].filter((call) => call.sent && !call.free && call.ordinal <= received);
+    return new Set(read.map((call) => call.id));
   }
 
   /**

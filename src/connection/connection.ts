@@ -14,27 +14,21 @@ import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
 import { type A2EWriter, errorBody, errorOf, isObject } from '../wire/a2e.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
-import { tooDeep } from '../wire/depth.ts';
+import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { type CallLimits, Calls, type CallWire } from './calls.ts';
 import { type RequestLimits, type RequestOwner, Requests } from './requests.ts';
 import type { Route, RunningRequest } from './running.ts';
+import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowReader, type SlowReaderLimits } from './slow-reader.ts';
 
 export type Message = Record<string, unknown>;
 
-export interface ConnectionLimits extends RequestLimits {
+export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
   /** Nesting of a message at most. */
   readonly maxDepth: number;
   /** Longest message sent, in bytes on the wire; a longer answer becomes the error `too_large`. */
   readonly maxMessageBytes: number;
-  /** Unsent bytes past which a reader counts as too slow. */
-  readonly outboxBytes: number;
-  /** How long a reader may stay that slow before its link is dropped. */
-  readonly slowConsumerMs: number;
 }
-
-/** Unsent bytes from which `emit` asks its caller to wait. */
-const HIGH_WATER_BYTES = 256 * 1024;
 
 /** What is left of the message of an error that is too long to be sent, in characters. */
 const SHORT_MESSAGE = 1000;
@@ -74,9 +68,11 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   #text = true;
   #calls: Calls | undefined;
   #requests: Requests | undefined;
-  /** Set while the outbox is over its bound. */
-  #slow: NodeJS.Timeout | undefined;
+  /** Watches a reader that has been behind. */
+  #slow: SlowReader | undefined;
   #drained: Promise<void> | undefined;
+  /** Set while a link without its missed entries is on its way here. */
+  #replay: PromiseWithResolvers<void> | undefined;
 
   /** The last cursor given out. Grows by one for each entry recorded. */
   cursor = 0;
@@ -89,7 +85,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   sent = 0;
   /** Set by every message; the idle sweep clears it. */
   active = true;
-  /** Messages dropped because nobody here waits for them: late answers, unknown events. */
+  /** Messages dropped because nobody here waits for them: late answers, events and answers of no request. */
   dropped = 0;
 
   constructor(owner: ConnectionOwner, writer: A2EWriter, limits: ConnectionLimits) {
@@ -118,8 +114,23 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     return this.#calls;
   }
 
+  /**
+   * A new link is given what the old one missed. Until it is attached, or {@link endReplay}, events wait: they go into the
+   * journal, where retention would otherwise overtake what is being read from it.
+   */
+  beginReplay(): void {
+    this.#replay ??= Promise.withResolvers();
+  }
+
+  /** Nobody has to be waited for any more. */
+  endReplay(): void {
+    this.#replay?.resolve();
+    this.#replay = undefined;
+  }
+
   /** Takes a link over; what arrives on it comes here from now on. */
   attach(link: Link): void {
+    this.endReplay();
     this.#link = link;
     this.#text = link.text;
     link.open(this);
@@ -143,28 +154,29 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   // Receiver: what the link delivers.
 
-  message(raw: string | Message): void {
+  message(raw: string | Message): string | undefined {
     this.active = true;
     let message: unknown = raw;
     let size = 0;
     if (typeof raw === 'string') {
       size = raw.length;
-      if (tooDeep(raw, this.limits.maxDepth)) {
-        return this.#owner.unreadable(
-          fail('too_large', 'nested too deeply', { limit: this.limits.maxDepth, unit: 'levels' }),
-          raw,
-        );
-      }
       try {
-        message = JSON.parse(raw);
-      } catch {
-        return this.#owner.unreadable(fail('parse_error', 'the line is not JSON'), raw);
+        message = parseNested(raw, this.limits.maxDepth);
+      } catch (thrown) {
+        const notJson = thrown instanceof SyntaxError;
+        return this.#unreadable(notJson ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError), raw);
       }
       if (!isObject(message)) {
-        return this.#owner.unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
+        return this.#unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
       }
     }
     this.#read(message as Message, size, raw);
+    return undefined;
+  }
+
+  #unreadable(error: HandfastError, raw: string): string {
+    this.#owner.unreadable(error, raw);
+    return error.code;
   }
 
   malformed(problem: Malformed): void {
@@ -184,11 +196,13 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   #read(message: Message, size: number, raw: string | Message): void {
     const { type, req_id } = message;
-    if (typeof req_id === 'string' && this.#calls !== undefined && this.#calls.has(req_id)) {
+    const calls = this.#calls;
+    const call = calls === undefined || typeof req_id !== 'string' ? undefined : calls.find(req_id);
+    if (calls !== undefined && call !== undefined) {
       if (typeof message.cursor === 'number') this.cursor = message.cursor;
-      if (type === 'error') this.#calls.failure(req_id, errorOf(message));
-      else if (typeof type === 'string' && type.endsWith('/event')) this.#calls.event(req_id, message);
-      else this.#calls.reply(req_id, message);
+      if (type === 'error') calls.failure(call, errorOf(message));
+      else if (typeof type === 'string' && type.endsWith('/event')) calls.event(call, message);
+      else calls.reply(call, message);
       return;
     }
     if (type === 'ping') return this.#pong(message);
@@ -198,9 +212,10 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     }
     const route = this.#owner.route(type, message);
     if (route === undefined || !('run' in route)) {
-      if (route === undefined && (this.#owner.control(type, message) || isAnswer(type))) {
+      const handled = route === undefined && this.#owner.control(type, message);
+      if (handled || (route === undefined && isAnswer(type))) {
         if (typeof message.cursor === 'number') this.cursor = message.cursor;
-        this.dropped++;
+        if (!handled) this.dropped++;
         return;
       }
       return this.refuse(message, route ?? fail('unknown_type', `nobody here handles ${shown(type)}`));
@@ -343,13 +358,13 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     return this.writer.id();
   }
 
-  request(method: Method, id: string, body: object): boolean {
+  request(method: Method, id: string, body: object): number | undefined {
     const out = this.writer.message(this.#text, method.request, id, body);
     if (!this.#fits(out)) throw this.#tooLong('request', out);
-    if (this.#link === undefined) return false;
-    if (method.request !== 'ping') this.#calls?.numbered(id, ++this.sent);
+    if (this.#link === undefined) return undefined;
+    const ordinal = method.request === 'ping' ? 0 : ++this.sent;
     this.#transmit(out);
-    return true;
+    return ordinal;
   }
 
   cancel(id: string): void {
@@ -365,7 +380,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   /** True while events should wait for the reader. */
   get congested(): boolean {
-    return this.#link !== undefined && this.#link.buffered > HIGH_WATER_BYTES;
+    return this.#link === undefined ? this.#replay !== undefined : this.#link.buffered > HIGH_WATER_BYTES;
   }
 
   /** True while not even an unawaited event may be queued. */
@@ -375,8 +390,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   /** Resolves when the reader has caught up or the link is gone. */
   drained(): Promise<void> {
-    if (this.#link === undefined) return Promise.resolve();
-    this.#drained ??= this.#link.drained(HIGH_WATER_BYTES / 2).finally(() => {
+    if (this.#link === undefined) return this.#replay?.promise ?? Promise.resolve();
+    this.#drained ??= this.#link.drained(LOW_WATER_BYTES).finally(() => {
       this.#drained = undefined;
     });
     return this.#drained;
@@ -391,7 +406,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   readonly #openedAt = performance.now();
 
   #put(kind: string, request: string, out: string | Message, cursor: number): void {
-    if (cursor > 0) this.record?.record(cursor, kind, request, out);
+    if (cursor > 0) this.record?.record(cursor, kind, request, typeof out === 'string' ? joined(out) : out);
     this.#transmit(out);
   }
 
@@ -405,22 +420,15 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     const link = this.#link;
     if (link === undefined) return;
     link.send(out);
-    if (link.buffered > this.limits.outboxBytes && this.#slow === undefined) this.#watchSlow(link);
-  }
-
-  /** Stops reading from a peer that does not read, and drops its link when that lasts. */
-  #watchSlow(link: Link): void {
-    link.pause(true);
-    this.#slow = setTimeout(() => link.destroy('slow_consumer'), this.limits.slowConsumerMs);
-    void link.drained(this.limits.outboxBytes / 2).then(() => {
-      if (this.#link !== link) return;
-      this.#notSlow();
-      link.pause(false);
-    });
+    const { buffered } = link;
+    if (buffered > HIGH_WATER_BYTES || buffered > this.limits.outboxBytes) {
+      this.#slow ??= new SlowReader(link, this.limits);
+      this.#slow.behind(buffered);
+    }
   }
 
   #notSlow(): void {
-    clearTimeout(this.#slow);
+    this.#slow?.stop();
     this.#slow = undefined;
   }
 }
@@ -429,7 +437,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 const silent: Receiver = { message() {}, malformed() {}, ended() {}, closed() {} };
 
 /** Types that answer or announce; a receiver with no use for one ignores it. */
-function isAnswer(type: string): boolean {
+export function isAnswer(type: string): boolean {
   return type === 'error' || type === 'pong' || /\/(resp|event|push)$|^SUBAGENT_(\w+_RESP|EVENT)$/.test(type);
 }
 
@@ -443,4 +451,15 @@ export function unreadable(problem: Malformed): HandfastError {
 /** A type name as it may be told back: short, printable. */
 export function shown(type: string): string {
   return JSON.stringify(type.length > 64 ? `${type.slice(0, 64)}…` : type);
+}
+
+/** Texts up to this length are joined before they are kept; a longer one has few pieces, and joining would copy it. */
+const JOINED_CHARS = 16 * 1024;
+
+/**
+ * The same text in one piece. A text that was put together is a tree of its parts until somebody looks at a character;
+ * kept for a while as such, its twenty parts cost the garbage collector more than all the rest of a call.
+ */
+function joined(text: string): string {
+  return text.length > JOINED_CHARS || text.charCodeAt(0) !== 0 ? text : '';
 }

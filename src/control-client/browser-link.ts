@@ -1,11 +1,15 @@
 /**
- * A link over the WebSocket that browsers have. Node uses `transport/websocket.ts`, which can do more.
+ * A link over the WebSocket that browsers have. Node uses `transport/websocket.ts`, which can do more: this one cannot make
+ * its peer wait, so what comes while it is paused is kept.
+ *
+ * Loaded by `connect.ts` where there is no Node. Held to the contract of `transport/link.ts`.
  */
-import { DEFAULT_MAX_MESSAGE_BYTES, type Link, type Message, type Receiver } from '../transport/link.ts';
+import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Message, type Receiver } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
 
 /** How often the queue of a socket is looked at while somebody waits for it; browsers do not tell. */
 const LOOK_AGAIN_MS = 20;
+const DEFAULT_GRACE_MS = 2000;
 
 /** What is used of the browser's WebSocket. */
 interface BrowserSocket {
@@ -15,37 +19,56 @@ interface BrowserSocket {
   onerror: (() => void) | null;
   onclose: ((event: { code: number; reason: string; wasClean: boolean }) => void) | null;
   send(text: string): void;
-  close(code?: number, reason?: string): void;
+  close(code?: number): void;
 }
 
-/** Dials with the browser's own WebSocket. Rejects with `unreachable` or `cancelled`. */
-export function connectBrowser(url: string, signal?: AbortSignal, timeoutMs = 10_000): Promise<Link> {
-  const Socket = (globalThis as unknown as { WebSocket: new (url: string) => BrowserSocket }).WebSocket;
-  return new Promise((resolve, reject) => {
-    const socket = new Socket(url);
-    const peer = url.replace(/[?#].*$/, '');
-    const refuse = (error: Error): void => {
-      settled();
-      reject(error);
-      socket.close();
-    };
-    const aborted = (): void => refuse(fail('cancelled', `connecting to ${peer} was given up`));
-    const timer = setTimeout(() => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`)), timeoutMs);
-    const settled = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', aborted);
-      socket.onerror = null;
-      socket.onclose = null;
-    };
-    signal?.addEventListener('abort', aborted, { once: true });
-    if (signal?.aborted) return aborted();
-    socket.onerror = () => refuse(fail('unreachable', `nobody answers at ${peer}`));
-    socket.onclose = () => refuse(fail('unreachable', `${peer} closed the connection`));
-    socket.onopen = () => {
-      settled();
-      resolve(new BrowserLink(socket, peer));
-    };
-  });
+export interface BrowserConnectOptions {
+  /** Gives connecting up. */
+  readonly signal?: AbortSignal;
+  /** Time for connecting, in milliseconds. Default 10,000. */
+  readonly timeoutMs?: number;
+  /** Longest message accepted. Handfast's servers send ASCII, so its characters are its bytes. Default 1 MiB. */
+  readonly maxMessageBytes?: number;
+}
+
+/** Dials with the browser's own WebSocket. Rejects with `unreachable`, `cancelled`, or `usage` for what is no URL of one. */
+export function connectBrowser(url: string, options: BrowserConnectOptions = {}): Promise<Link> {
+  const { signal, timeoutMs = 10_000, maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES } = options;
+  // Query and credentials may be secrets.
+  const peer = url.replace(/[?#].*$/, '').replace(/\/\/[^/@]*@/, '//');
+  const { promise, resolve, reject } = Promise.withResolvers<Link>();
+  const givenUp = (): Error => fail('cancelled', `connecting to ${peer} was given up`);
+  if (signal?.aborted) return Promise.reject(givenUp());
+  let socket: BrowserSocket;
+  try {
+    const Socket = (globalThis as unknown as { WebSocket: new (url: string) => BrowserSocket }).WebSocket;
+    socket = new Socket(url);
+  } catch (error) {
+    return Promise.reject(fail('usage', `expected ws://host:port/path, got ${JSON.stringify(peer)}`, {}, error));
+  }
+  const settled = (): void => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', aborted);
+    socket.onopen = null;
+    socket.onerror = null;
+    socket.onclose = null;
+  };
+  const refuse = (error: Error): void => {
+    settled();
+    reject(error);
+    socket.close();
+  };
+  const aborted = (): void => refuse(givenUp());
+  const timer = setTimeout(() => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`)), timeoutMs);
+  signal?.addEventListener('abort', aborted, { once: true });
+  // A browser does not say why: nobody there, an origin that is not allowed, and an answer that is no WebSocket look alike.
+  socket.onerror = () => refuse(fail('unreachable', `${peer} cannot be reached`));
+  socket.onclose = () => refuse(fail('unreachable', `${peer} closed the connection`));
+  socket.onopen = () => {
+    settled();
+    resolve(new BrowserLink(socket, peer, maxMessageBytes));
+  };
+  return promise;
 }
 
 class BrowserLink implements Link {
@@ -56,67 +79,84 @@ class BrowserLink implements Link {
   #receiver: Receiver | undefined;
   /** What came before anybody listened, or while reading is paused. */
   #waiting: string[] = [];
+  #scheduled = false;
   #paused = false;
-  #maxBytes = DEFAULT_MAX_MESSAGE_BYTES * 64;
+  #maxBytes: number;
   #outgoing: string[] = [];
-  #reason = '';
-  readonly #gone = Promise.withResolvers<void>();
-  #over = false;
+  #closing: (PromiseWithResolvers<void> & { readonly reason: string }) | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #cause: Closed | undefined;
 
-  constructor(socket: BrowserSocket, peer: string) {
+  constructor(socket: BrowserSocket, peer: string, maxMessageBytes: number) {
     this.#socket = socket;
     this.peer = peer;
-    socket.onmessage = ({ data }) => {
-      if (typeof data === 'string') this.#arrived(data);
-    };
-    socket.onclose = ({ reason, wasClean }) => {
-      this.#over = true;
-      this.#receiver?.closed({ clean: wasClean, reason: this.#reason || reason || 'the connection was closed' });
-      this.#gone.resolve();
+    this.#maxBytes = maxMessageBytes;
+    socket.onmessage = ({ data }) => this.#arrived(data);
+    socket.onclose = ({ code, reason, wasClean }) => {
+      const told = reason === '' ? `closed with code ${code}` : reason;
+      this.#gone({ clean: wasClean, reason: this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : told) });
     };
   }
 
   open(receiver: Receiver): void {
     this.#receiver = receiver;
-    this.#deliver();
+    this.#schedule();
   }
 
   send(message: string | Message): void {
-    if (this.#over) return;
+    if (this.#closing !== undefined || this.#cause !== undefined) return;
     this.#outgoing.push(message as string);
     // Messages of one turn of the event loop leave in one frame.
     if (this.#outgoing.length === 1) queueMicrotask(() => this.#flush());
   }
 
   get buffered(): number {
-    return this.#socket.bufferedAmount;
+    return this.#cause === undefined ? this.#socket.bufferedAmount : 0;
   }
 
   async drained(lowWaterBytes = 0): Promise<void> {
-    while (!this.#over && this.buffered > lowWaterBytes) {
-      await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-    }
+    this.#flush();
+    while (this.buffered > lowWaterBytes) await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
   }
 
   pause(paused: boolean): void {
     this.#paused = paused;
-    this.#deliver();
+    this.#schedule();
   }
 
   setMaxMessageBytes(bytes: number): void {
     this.#maxBytes = bytes;
   }
 
-  close(reason = ''): Promise<void> {
+  close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing.promise;
     this.#flush();
-    this.#reason = reason;
-    this.#socket.close(1000);
-    return this.#gone.promise;
+    this.#closing = { ...Promise.withResolvers<void>(), reason };
+    this.#waiting = [];
+    if (this.#cause !== undefined) this.#closing.resolve();
+    else {
+      // A browser may wait for a peer that is gone much longer.
+      this.#timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
+      this.#socket.close(1000);
+    }
+    return this.#closing.promise;
   }
 
-  destroy(reason = ''): void {
+  destroy(reason = 'dropped'): void {
     this.#outgoing = [];
-    void this.close(reason);
+    this.#waiting = [];
+    this.#socket.close();
+    this.#gone({ clean: false, reason });
+  }
+
+  #gone(cause: Closed): void {
+    if (this.#cause !== undefined) return;
+    this.#cause = cause;
+    clearTimeout(this.#timer);
+    this.#socket.onmessage = null;
+    this.#socket.onclose = null;
+    this.#closing?.resolve();
+    this.#schedule();
   }
 
   #flush(): void {
@@ -125,11 +165,22 @@ class BrowserLink implements Link {
     this.#outgoing = [];
   }
 
-  #arrived(frame: string): void {
-    for (const line of frame.split('\n')) {
-      if (line.trim() !== '') this.#waiting.push(line);
-    }
-    this.#deliver();
+  #arrived(frame: unknown): void {
+    if (this.#closing !== undefined) return;
+    // Handfast's servers send text only.
+    if (typeof frame !== 'string') return this.#receiver?.malformed({ reason: 'bad_utf8' });
+    for (const line of frame.split('\n')) if (line.trim() !== '') this.#waiting.push(line);
+    if (!this.#scheduled) this.#deliver();
+  }
+
+  /** Delivers soon: whoever opens or continues a link gets nothing before that call has returned. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.#deliver();
+    });
   }
 
   #deliver(): void {
@@ -138,5 +189,10 @@ class BrowserLink implements Link {
       if (line.length > this.#maxBytes) this.#receiver.malformed({ reason: 'too_large', limit: this.#maxBytes });
       else this.#receiver.message(line);
     }
+    const isRead = this.#waiting.length === 0 || this.#closing !== undefined;
+    if (this.#cause === undefined || this.#receiver === undefined || !isRead) return;
+    const { closed } = this.#receiver;
+    closed.call(this.#receiver, this.#cause);
+    this.#receiver = undefined;
   }
 }

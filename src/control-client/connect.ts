@@ -32,21 +32,25 @@ export async function connectControl(
   options: ConnectControlOptions = {},
 ): Promise<ControlClient> {
   if (typeof address !== 'string') return ControlClient.open(inProcess(address), { ...options, reconnectMs: 0 });
-  const url = address.replace(/^http(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/rpc');
-  if (typeof process === 'undefined') {
+  // Where no path is named, it is the one of session RPC.
+  const url = address.replace(/^(?:http|ws)(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/rpc');
+  const { connectTimeoutMs: timeoutMs = 10_000, cwd, env, onStderr } = options;
+  const maxMessageBytes = HIGHEST_MAX_MESSAGE_BYTES;
+  if (!isNode()) {
     const { connectBrowser } = await import('./browser-link.ts');
-    return ControlClient.open((signal) => connectBrowser(url, signal, options.connectTimeoutMs), options);
+    return ControlClient.open((signal) => connectBrowser(url, { signal, timeoutMs, maxMessageBytes }), options);
   }
   const { addressOf } = await import('../agent/addresses.ts');
-  const route = addressOf(url, {
-    timeoutMs: options.connectTimeoutMs ?? 10_000,
-    maxMessageBytes: HIGHEST_MAX_MESSAGE_BYTES,
-    cwd: options.cwd,
-    env: options.env,
-    onStderr: options.onStderr,
-  });
-  const dial: Dial = (signal) => route.dial(signal);
-  return ControlClient.open(dial, route.reconnects ? options : { ...options, reconnectMs: 0 });
+  const route = addressOf(url, { timeoutMs, maxMessageBytes, cwd, env, onStderr });
+  return ControlClient.open(
+    (signal) => route.dial(signal),
+    route.reconnects ? options : { ...options, reconnectMs: 0 },
+  );
+}
+
+/** False in browsers, also where a bundler put a `process` there. */
+function isNode(): boolean {
+  return typeof process === 'object' && typeof process.versions?.node === 'string';
 }
 
 function inProcess(server: InProcessServer): Dial {

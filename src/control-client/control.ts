@@ -5,18 +5,19 @@
  * @see docs/protocol/session-rpc.md
  */
 import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
-import type { SessionEvent } from '../protocol/session-events.ts';
 import {
   type HandshakeResult,
   handshake,
   sessionRpcMethods as methods,
   SESSION_RPC_VERSION,
 } from '../protocol/session-rpc.ts';
-import type { SessionSettings, SessionState, SessionSummary } from '../protocol/session-types.ts';
+import type { SessionSettings, SessionSummary } from '../protocol/session-types.ts';
 import type { Link } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
-import { type EventGap, Feed, type ReadOptions } from './feed.ts';
-import { type CallOptions, RpcClient } from './rpc-client.ts';
+import type { ControlEvent } from './control-event.ts';
+import type { EventReader } from './event-reader.ts';
+import { Feed, type ReadOptions } from './feed.ts';
+import { type CallOptions, DEFAULT_TIMEOUT_MS, RpcClient, reasonOf } from './rpc-client.ts';
 import { ControlSession } from './session.ts';
 
 /** Opens a link to the server; called again for each reconnect. */
@@ -32,7 +33,10 @@ export interface ControlOptions {
   readonly timeoutMs?: number;
   /** Time for reaching the server and for the handshake. Default 10,000. */
   readonly connectTimeoutMs?: number;
-  /** How long to try again after a lost link, in milliseconds. Default 60,000; 0 = not at all. */
+  /**
+   * How long to try again after a lost link, in milliseconds. Default 60,000; 0 = not at all. Calls that were under way reject
+   * with `connection_lost`: whether they were carried out is not known. Calls made meanwhile wait, within their time.
+   */
   readonly reconnectMs?: number;
   /** What this client is to the sessions it reads; shown to others. Default `driver`. */
   readonly role?: 'driver' | 'observer' | 'approver';
@@ -78,6 +82,9 @@ export class ControlClient {
   #terms: HandshakeResult | undefined;
   #state: ControlState = 'lost';
   #ended: HandfastError | undefined;
+  /** Settled when the state is another one than `lost`. */
+  #settled = Promise.withResolvers<void>();
+  #reconnecting: Promise<void> | undefined;
   readonly #stop = new AbortController();
 
   private constructor(dial: Dial, options: ControlOptions) {
@@ -108,12 +115,26 @@ export class ControlClient {
     return this.#terms;
   }
 
-  /** Calls any method by its name on the wire. */
-  call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
-    if (this.#client === undefined) {
-      return Promise.reject(this.#ended ?? fail('connection_lost', 'the link is lost and being dialled again'));
+  /**
+   * Calls any method by its name on the wire. Rejects with the server's error, `connection_lost`, `timeout` or `cancelled`.
+   */
+  async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
+    const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
+    const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+    // What was not sent yet cannot happen twice: it waits for the link.
+    while (this.#state === 'lost') {
+      await within(this.#settled.promise, until, signal, () =>
+        fail('timeout', `${method} was not sent in ${timeoutMs} ms: the link is lost and being dialled again`),
+      );
     }
-    return this.#client.call(method, params, { timeoutMs: this.#options.timeoutMs, ...options });
+    const leftMs = timeoutMs === 0 ? 0 : Math.max(1, until - performance.now());
+    return this.#callNow(method, params, { ...options, timeoutMs: Math.round(leftMs) });
+  }
+
+  /** The same, where a lost link is a failure at once. */
+  #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
+    if (this.#client !== undefined) return this.#client.call(method, params, options);
+    return Promise.reject(this.#ended ?? fail('connection_lost', 'the link is lost and being dialled again'));
   }
 
   /** Opens a new session. */
@@ -156,10 +177,7 @@ export class ControlClient {
   }
 
   /** Events of the server (`state.changed`, `auth.flow.*`), or with `sessionId` of a session. */
-  events({
-    sessionId = '',
-    ...options
-  }: ReadOptions & { readonly sessionId?: string } = {}): AsyncGenerator<SessionEvent | EventGap, void, undefined> {
+  events({ sessionId = '', ...options }: ReadOptions & { readonly sessionId?: string } = {}): EventReader {
     return this.feed(sessionId).read(options);
   }
 
@@ -168,11 +186,19 @@ export class ControlClient {
     let feed = this.#feeds.get(sessionId);
     if (feed === undefined) {
       const session_id = sessionId === '' ? undefined : sessionId;
-      const role = this.#options.role ?? 'driver';
+      const { role = 'driver', timeoutMs } = this.#options;
       feed = new Feed({
         subscribe: (after_seq, onAnswer) =>
-          this.call(methods.eventsSubscribe.name, { session_id, after_seq, role }, { onResult: onAnswer as never }),
-        unsubscribe: (subscription_id) => this.rpc.eventsUnsubscribe({ subscription_id }),
+          this.#callNow(
+            methods.eventsSubscribe.name,
+            { session_id, after_seq, role },
+            { timeoutMs, onResult: onAnswer as (result: unknown) => void },
+          ),
+        unsubscribe: (subscription_id) =>
+          this.#callNow(methods.eventsUnsubscribe.name, { subscription_id }, { timeoutMs }),
+        unused: () => {
+          if (this.#feeds.get(sessionId) === feed) this.#feeds.delete(sessionId);
+        },
       });
       this.#feeds.set(sessionId, feed);
       if (this.#ended !== undefined) feed.fail(this.#ended);
@@ -180,11 +206,11 @@ export class ControlClient {
     return feed;
   }
 
-  /** Ends the connection; sessions go on without it. Idempotent. */
+  /** Ends the connection; sessions go on without it. Nothing is pending or open after it. Idempotent. */
   async close(): Promise<void> {
     const client = this.#client;
     this.#end(undefined);
-    await client?.close();
+    await Promise.all([client?.close(), this.#reconnecting]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -193,8 +219,8 @@ export class ControlClient {
 
   async #connect(signal: AbortSignal | undefined): Promise<void> {
     const link = await this.#dial(signal);
-    const client = new RpcClient(link, {
-      notification: (method, params) => this.#notified(method, params),
+    const client: RpcClient = new RpcClient(link, {
+      notification: (method, params, chars) => this.#notified(method, params, chars),
       closed: (error) => this.#lost(client, error),
     });
     const { clientName, clientVersion, token, strict, connectTimeoutMs = 10_000 } = this.#options;
@@ -211,36 +237,48 @@ export class ControlClient {
         },
         { timeoutMs: connectTimeoutMs, signal },
       )) as HandshakeResult;
-    } catch (error) {
-      await client.close();
+    } catch (thrown) {
+      const error = asError(thrown);
+      // Whoever does not answer need not be waited for once more.
+      if (error.code === 'timeout' || error.code === 'cancelled') client.destroy(error.message);
+      else await client.close();
       throw error;
     }
+    // Lost again behind the answer, or not wanted any more.
+    if (client.gone !== undefined) throw client.gone;
+    if (this.#ended !== undefined) {
+      await client.close();
+      throw this.#ended;
+    }
     this.#client = client;
-    this.#state = 'open';
-    this.#options.onState?.('open');
-    for (const feed of this.#feeds.values()) feed.reconnected();
+    this.#turn('open');
+    for (const feed of [...this.#feeds.values()]) feed.reconnected();
   }
 
-  #notified(method: string, params: unknown): void {
+  #notified(method: string, params: unknown, chars: number): void {
     if (method !== 'event' || typeof params !== 'object' || params === null) return;
-    const event = params as SessionEvent;
-    const { session_id } = (event.payload ?? {}) as { session_id?: unknown };
+    const event = params as ControlEvent;
+    const { session_id, ...facts } = (event.payload ?? {}) as Readonly<Record<string, unknown>>;
     // `state.changed` of a new session names it, and yet is an event of the server.
-    const server = event.type === 'state.changed' || event.type.startsWith('auth.');
-    const feed = this.#feeds.get(!server && typeof session_id === 'string' ? session_id : '');
-    feed?.take(event);
+    const isServers = event.type === 'state.changed' || String(event.type).startsWith('auth.');
+    const feed = this.#feeds.get(!isServers && typeof session_id === 'string' ? session_id : '');
+    const type: string = event.type;
+    // Events about the subscription itself: see `ConnectionEventPayloads`.
+    if (type === 'events.gap') feed?.gap(Number(facts.from_seq), Number(facts.to_seq));
+    else if (type === 'events.ended') feed?.ended(facts.subscription_id, String(facts.kind), String(facts.message));
+    else if (typeof event.seq === 'number') feed?.take(event, chars);
   }
 
   #lost(client: RpcClient, error: HandfastError): void {
-    if (this.#state !== 'open' || this.#client !== client) return;
+    if (this.#client !== client) return;
     this.#client = undefined;
     const { reconnectMs = 60_000 } = this.#options;
     if (reconnectMs === 0) return this.#end(error);
-    this.#state = 'lost';
-    this.#options.onState?.('lost', error);
-    void this.#reconnect(error, performance.now() + reconnectMs);
+    this.#turn('lost', error);
+    this.#reconnecting = this.#reconnect(error, performance.now() + reconnectMs);
   }
 
+  /** Dials until it succeeds, its time is over, or the client is closed. Never rejects. */
   async #reconnect(lost: HandfastError, until: number): Promise<void> {
     const { signal } = this.#stop;
     for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, LONGEST_RETRY_MS)) {
@@ -254,15 +292,23 @@ export class ControlClient {
     }
   }
 
+  #turn(state: ControlState, error?: HandfastError): void {
+    this.#state = state;
+    if (state === 'lost') this.#settled = Promise.withResolvers();
+    else this.#settled.resolve();
+    const { onState } = this.#options;
+    // Not from within what the link is doing: what a callback throws is its own.
+    if (onState !== undefined) queueMicrotask(() => onState(state, error));
+  }
+
   /** Settles everything. `error` is undefined when this side wanted it. */
   #end(error: HandfastError | undefined): void {
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
+    if (this.#ended !== undefined) return;
     this.#ended = error ?? fail('connection_lost', 'the client was closed');
     this.#client = undefined;
     this.#stop.abort();
-    for (const feed of this.#feeds.values()) feed.fail(this.#ended);
-    this.#options.onState?.('closed', error);
+    for (const feed of [...this.#feeds.values()]) feed.fail(this.#ended);
+    this.#turn('closed', error);
   }
 }
 
@@ -276,7 +322,25 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
     };
     const timer = setTimeout(done, ms);
     signal.addEventListener('abort', done);
+    if (signal.aborted) done();
   });
 }
 
-export type { SessionState };
+/** Waits for a promise that does not reject, until a time of `performance.now` and as long as the signal allows. */
+function within(
+  promise: Promise<void>,
+  until: number,
+  signal: AbortSignal | undefined,
+  late: () => HandfastError,
+): Promise<void> {
+  if (signal?.aborted) return Promise.reject(reasonOf(signal));
+  const { promise: waited, resolve, reject } = Promise.withResolvers<void>();
+  const aborted = (): void => reject(reasonOf(signal as AbortSignal));
+  const timer = Number.isFinite(until) ? setTimeout(() => reject(late()), until - performance.now()) : undefined;
+  signal?.addEventListener('abort', aborted, { once: true });
+  void promise.then(resolve);
+  return waited.finally(() => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', aborted);
+  });
+}

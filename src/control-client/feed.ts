@@ -1,38 +1,34 @@
 /**
- * Events of one session (or of the server) for any number of readers, over one subscription: each reader has its own
- * position, nothing comes twice, and nothing is left out without being told.
+ * The events of one session (or of the server) for any number of readers, over one subscription: each reader has its own
+ * position, nothing comes twice, and nothing is left out without being told. A lost link is survived by subscribing again
+ * where the readers are.
  *
- * A reader that does not keep up costs no memory past its bound: what does not fit is left to the server's journal, and
- * fetched when the reader has caught up. The same way a lost link is survived.
+ * Made by `control.ts`, one per session that somebody reads; `event-reader.ts` has the readers.
  */
-import type { SessionEvent } from '../protocol/session-events.ts';
-import { asError, type HandfastError } from '../wire/errors.ts';
-
-/** Events that are gone: they were older than what the server still holds. Numbers are inclusive. */
-export interface EventGap {
-  readonly type: 'gap';
-  readonly from_seq: number;
-  readonly to_seq: number;
-}
-
-/** Most events that wait for one reader. */
-const MOST_WAITING = 1024;
+import { asError, HandfastError } from '../wire/errors.ts';
+import type { ControlEvent } from './control-event.ts';
+import { EventReader, type ReaderFeed } from './event-reader.ts';
 
 /** What the server says to a subscription. */
 export interface Subscribed {
   readonly subscription_id: string;
+  /** Where it begins. */
   readonly after_seq: number;
+  /** The newest event there is. */
+  readonly last_seq: number;
   readonly gap: { readonly from_seq: number; readonly to_seq: number } | null;
 }
 
 /** What a feed asks the server. */
 export interface FeedSource {
   /**
-   * Subscribes above `afterSeq` (undefined = from now on). `onAnswer` is called before the first event of the subscription
-   * is read.
+   * Subscribes above `afterSeq` (undefined = from now on), in the place of what was subscribed of this session. `onAnswer` is
+   * called before the first event of the subscription is read. Rejects with `connection_lost` at once while there is no link.
    */
   subscribe(afterSeq: number | undefined, onAnswer: (answer: Subscribed) => void): Promise<unknown>;
   unsubscribe(id: string): Promise<unknown>;
+  /** Nobody reads any more. */
+  unused(): void;
 }
 
 export interface ReadOptions {
@@ -42,182 +38,140 @@ export interface ReadOptions {
   readonly signal?: AbortSignal;
 }
 
-/** One reader of a feed. */
-class Reader {
-  readonly waiting: (SessionEvent | EventGap)[] = [];
-  /** Newest sequence number taken in; undefined until the subscription has said where "now" is. */
-  position: number | undefined;
-  /** True when events were left to the journal. */
-  behind = false;
-  #wake: (() => void) | undefined;
-  ended = false;
-
-  constructor(position: number | undefined) {
-    this.position = position;
-  }
-
-  take(event: SessionEvent): void {
-    if (this.behind || this.position === undefined || event.seq <= this.position) return;
-    if (this.waiting.length >= MOST_WAITING) {
-      this.behind = true;
-      return;
-    }
-    this.position = event.seq;
-    this.waiting.push(event);
-    this.wake();
-  }
-
-  wake(): void {
-    const wake = this.#wake;
-    this.#wake = undefined;
-    wake?.();
-  }
-
-  sleep(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
-  }
-}
-
 /** The events of one session, or of the server. */
-export class Feed {
+export class Feed implements ReaderFeed {
   readonly #source: FeedSource;
-  readonly #readers = new Set<Reader>();
+  /** Readers that are fed or wait to be; those that are behind are not among them. */
+  readonly #readers = new Set<EventReader>();
+  /** Readers that are not over. */
+  #open = 0;
   #subscription: string | undefined;
-  #subscribing: Promise<void> | undefined;
-  /** False while a subscription is being made: events that come then belong to an earlier one. */
-  #armed = false;
-  /** A reader wants another position than the running subscription has. */
+  #subscribing = false;
+  /** The link became another one while it was asked for. */
   #again = false;
-  #failed: HandfastError | undefined;
-  /** True when the connection is given up for good. */
-  #over = false;
+  /** What the running subscription has passed on. */
+  #cursor = 0;
+  /** The newest event anybody has told of. */
+  #newest = 0;
+  #over: HandfastError | undefined;
 
   constructor(source: FeedSource) {
     this.#source = source;
   }
 
-  /** True while somebody reads. */
-  get used(): boolean {
-    return this.#readers.size > 0;
-  }
-
   /**
-   * Reads on until the signal aborts or the loop is left. Throws what the subscription failed with
-   * (`session_not_found`, `unauthorized`), or `connection_lost` when the connection is given up.
+   * Reads on until the signal aborts or the iteration is left. It throws what subscribing failed with
+   * (`session_not_found`, `over_capacity`), or `connection_lost` when the connection is given up. "Now" is when this is called.
    */
-  async *read({ afterSeq, signal }: ReadOptions = {}): AsyncGenerator<SessionEvent | EventGap, void, undefined> {
-    const reader = new Reader(afterSeq);
-    // What an earlier subscription failed with is no reason not to try again.
-    if (this.#readers.size === 0 && !this.#over) this.#failed = undefined;
-    this.#readers.add(reader);
-    const stop = (): void => {
-      reader.ended = true;
-      reader.wake();
-    };
-    signal?.addEventListener('abort', stop, { once: true });
-    if (signal?.aborted) stop();
-    try {
-      this.#subscribeSoon();
-      for (;;) {
-        const event = reader.waiting.shift();
-        if (event !== undefined) {
-          yield event;
-          continue;
-        }
-        if (reader.ended) return;
-        if (this.#failed !== undefined) throw this.#failed;
-        if (reader.behind) {
-          reader.behind = false;
-          this.#subscribeSoon();
-        }
-        await reader.sleep();
-      }
-    } finally {
-      signal?.removeEventListener('abort', stop);
-      this.#readers.delete(reader);
-      if (this.#readers.size === 0) this.#unsubscribe();
-    }
+  read({ afterSeq, signal }: ReadOptions = {}): EventReader {
+    this.#open++;
+    const reader = new EventReader(this, afterSeq, signal);
+    if (signal?.aborted) reader.end();
+    else this.join(reader);
+    return reader;
   }
 
-  /** An event of the server's. */
-  take(event: SessionEvent): void {
-    if (!this.#armed) return;
-    for (const reader of this.#readers) reader.take(event);
+  // What the link brings.
+
+  /** An event of the server's, and how many characters it came in. */
+  take(event: ControlEvent, chars: number): void {
+    // Between the request and its answer comes the rest of the subscription before; the new one has it all again.
+    if (this.#subscription === undefined) return;
+    this.#reached(event.seq);
+    for (const reader of this.#readers) reader.take(event, chars);
   }
 
-  /** Resolves when every reader so far is subscribed: what happens after that reaches them. */
-  async ready(): Promise<void> {
-    while (this.#subscribing !== undefined) await this.#subscribing;
-    if (this.#failed !== undefined) throw this.#failed;
+  /** Events of the running subscription are gone. */
+  gap(from: number, to: number): void {
+    if (this.#subscription === undefined) return;
+    this.#reached(to);
+    for (const reader of this.#readers) if (reader.fed) reader.miss(from, to);
+  }
+
+  /** The running subscription cannot go on. */
+  ended(subscription: unknown, kind: string, message: string): void {
+    if (this.#subscription === undefined || subscription !== this.#subscription) return;
+    this.#subscription = undefined;
+    const error = new HandfastError(kind, message);
+    for (const reader of [...this.#readers]) if (reader.fed) reader.fail(error);
   }
 
   /** The link is another one: whatever was subscribed is not any more. */
   reconnected(): void {
     this.#subscription = undefined;
-    this.#armed = false;
-    if (this.used) this.#subscribeSoon();
+    this.#again = this.#subscribing;
+    this.#subscribeSoon();
   }
 
   /** The connection is given up; readers get what waits for them, then the error. */
   fail(error: HandfastError): void {
-    this.#over = true;
-    this.#stopReaders(error);
+    this.#over = error;
+    this.#subscription = undefined;
+    for (const reader of [...this.#readers]) reader.fail(error);
   }
 
-  #stopReaders(error: HandfastError): void {
-    this.#failed = error;
-    for (const reader of this.#readers) reader.wake();
+  // What readers ask.
+
+  join(reader: EventReader): void {
+    if (this.#over !== undefined) return reader.fail(this.#over);
+    this.#readers.add(reader);
+    if (this.#subscription !== undefined) reader.begin(this.#cursor, this.#newest);
+    if (!reader.fed) this.#subscribeSoon();
+  }
+
+  leave(reader: EventReader, over: boolean): void {
+    this.#readers.delete(reader);
+    // Nobody has room for what it sends; whoever comes back subscribes where it is.
+    if (this.#readers.size === 0) this.#unsubscribe();
+    if (over && --this.#open === 0) this.#source.unused();
+  }
+
+  #reached(seq: number): void {
+    this.#cursor = seq;
+    this.#newest = Math.max(this.#newest, seq);
   }
 
   #subscribeSoon(): void {
-    if (this.#subscribing !== undefined) {
-      this.#again = true;
-      return;
-    }
-    this.#subscribing = this.#subscribe().finally(() => {
-      this.#subscribing = undefined;
-      if (!this.#again) return;
-      this.#again = false;
-      if (this.used) this.#subscribeSoon();
-    });
+    if (!this.#subscribing && this.#readers.size > 0) void this.#subscribe();
   }
 
+  /** Subscribes where the reader is that is furthest back. Never rejects. */
   async #subscribe(): Promise<void> {
-    const before = this.#subscription;
+    this.#subscribing = true;
+    this.#again = false;
     this.#subscription = undefined;
-    this.#armed = false;
+    const readers = [...this.#readers];
+    let lowest: number | undefined;
+    for (const reader of readers) {
+      reader.fed = false;
+      if (reader.position !== undefined) lowest = Math.min(lowest ?? reader.position, reader.position);
+    }
+    let lost = false;
     try {
-      if (before !== undefined) await this.#source.unsubscribe(before);
-      const positions = [...this.#readers].map(({ position }) => position).filter((each) => each !== undefined);
-      const lowest = positions.length > 0 ? Math.min(...positions) : undefined;
       await this.#source.subscribe(lowest, (answer) => this.#subscribed(answer));
-      if (!this.used) this.#unsubscribe();
     } catch (thrown) {
       const error = asError(thrown);
-      // With the link lost, the reconnect subscribes again.
-      if (error.code !== 'connection_lost') this.#stopReaders(error);
+      lost = error.code === 'connection_lost';
+      if (!lost) for (const reader of readers) reader.fail(error);
     }
+    this.#subscribing = false;
+    if (this.#readers.size === 0) return this.#unsubscribe();
+    // Those who came meanwhile may want more than was asked for. With the link lost, the reconnect asks again.
+    if (this.#again || (!lost && this.#readers.values().some(({ fed }) => !fed))) this.#subscribeSoon();
   }
 
   /** What comes on the link from here on is the replay, then what happens. */
-  #subscribed({ subscription_id, after_seq, gap }: Subscribed): void {
+  #subscribed({ subscription_id, after_seq, last_seq, gap }: Subscribed): void {
     this.#subscription = subscription_id;
-    this.#armed = true;
-    for (const reader of this.#readers) {
-      reader.position ??= after_seq;
-      if (gap === null || gap.to_seq <= reader.position) continue;
-      reader.waiting.push({ type: 'gap', from_seq: Math.max(gap.from_seq, reader.position + 1), to_seq: gap.to_seq });
-      reader.position = gap.to_seq;
-      reader.wake();
-    }
+    this.#cursor = after_seq;
+    this.#newest = last_seq;
+    for (const reader of this.#readers) reader.begin(after_seq, last_seq);
+    if (gap !== null) this.gap(gap.from_seq, gap.to_seq);
   }
 
   #unsubscribe(): void {
     const id = this.#subscription;
     this.#subscription = undefined;
-    this.#armed = false;
     if (id !== undefined) this.#source.unsubscribe(id).catch(() => {});
   }
 }

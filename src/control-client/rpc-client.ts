@@ -5,7 +5,7 @@
  */
 
 import type { Closed, Link, Message, Receiver } from '../transport/link.ts';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
 import { errorFromRpc } from '../wire/jsonrpc.ts';
 
 export interface CallOptions {
@@ -17,7 +17,17 @@ export interface CallOptions {
   readonly onResult?: (result: unknown) => void;
 }
 
+/** Where a link's messages go that answer nothing. */
+export interface RpcListener {
+  /** `chars`: the length of the line it came in; 0 where there are no lines. */
+  notification(method: string, params: unknown, chars: number): void;
+  /** The link is gone, and every call settled. Called once. */
+  closed(error: HandfastError): void;
+}
+
 interface Pending {
+  /** Characters of the request. */
+  readonly chars: number;
   readonly onResult: ((result: unknown) => void) | undefined;
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: HandfastError) => void;
@@ -26,28 +36,27 @@ interface Pending {
   readonly aborted: (() => void) | undefined;
 }
 
-const DEFAULT_TIMEOUT_MS = 60_000;
+export const DEFAULT_TIMEOUT_MS = 60_000;
 
 /** One link with its open requests. */
 export class RpcClient implements Receiver {
   readonly #link: Link;
-  readonly #onNotification: (method: string, params: unknown) => void;
-  readonly #onClosed: (error: HandfastError) => void;
+  readonly #listener: RpcListener;
   readonly #pending = new Map<number, Pending>();
   #nextId = 1;
   #ended: HandfastError | undefined;
+  /** The server's newest word on something that was no request to it: why it closes the link, as a rule. */
+  #refusal: HandfastError | undefined;
 
-  constructor(
-    link: Link,
-    on: {
-      readonly notification: (method: string, params: unknown) => void;
-      readonly closed: (error: HandfastError) => void;
-    },
-  ) {
+  constructor(link: Link, listener: RpcListener) {
     this.#link = link;
-    this.#onNotification = on.notification;
-    this.#onClosed = on.closed;
+    this.#listener = listener;
     link.open(this);
+  }
+
+  /** Why the link is gone; undefined while it is there. */
+  get gone(): HandfastError | undefined {
+    return this.#ended;
   }
 
   /** Sends a request. Rejects with the server's error, `connection_lost`, `timeout` or `cancelled`. */
@@ -58,7 +67,7 @@ export class RpcClient implements Receiver {
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       const giveUp = (error: HandfastError): void => {
-        if (!this.#settle(id)) return;
+        if (this.#settle(id) === undefined) return;
         this.#send({ jsonrpc: '2.0', method: '$/cancel_request', params: { id } });
         reject(error);
       };
@@ -67,9 +76,9 @@ export class RpcClient implements Receiver {
         timeoutMs === 0
           ? undefined
           : setTimeout(() => giveUp(fail('timeout', `${method} was not answered in ${timeoutMs} ms`)), timeoutMs);
-      this.#pending.set(id, { resolve, reject, timer, signal, aborted, onResult });
       if (aborted) signal.addEventListener('abort', aborted, { once: true });
-      this.#send({ jsonrpc: '2.0', id, method, params });
+      const chars = this.#send({ jsonrpc: '2.0', id, method, params });
+      this.#pending.set(id, { chars, resolve, reject, timer, signal, aborted, onResult });
     });
   }
 
@@ -79,18 +88,27 @@ export class RpcClient implements Receiver {
     await this.#link.close();
   }
 
+  /** Drops the link. */
+  destroy(reason: string): void {
+    this.#link.destroy(reason);
+    this.#end(fail('connection_lost', reason));
+  }
+
   message(raw: string | Message): void {
     let message: unknown = raw;
     if (typeof raw === 'string') {
       try {
         message = JSON.parse(raw);
       } catch {
-        return this.#broken('the server sent a line that is not JSON');
+        return this.destroy('the server sent a line that is not JSON');
       }
     }
     if (typeof message !== 'object' || message === null) return;
     const { id, method, result, error, params } = message as Message;
-    if (typeof method === 'string') return this.#onNotification(method, params);
+    if (typeof method === 'string') {
+      return this.#listener.notification(method, params, typeof raw === 'string' ? raw.length : 0);
+    }
+    if (id === null && error !== undefined) return this.#refused(errorFromRpc(error));
     const pending = typeof id === 'number' ? this.#settle(id) : undefined;
     if (pending === undefined) return;
     if (error !== undefined) return pending.reject(errorFromRpc(error));
@@ -99,24 +117,33 @@ export class RpcClient implements Receiver {
   }
 
   malformed(): void {
-    this.#broken('the server sent a line that cannot be read');
+    this.destroy('the server sent a line that cannot be read');
   }
 
+  /** Why it ended is known when the link is gone: a child, for one, may have said so. */
   ended(): void {
-    this.#link.destroy('the server ended');
+    void this.#link.close('the server ended');
   }
 
   closed(cause: Closed): void {
-    this.#end(fail('connection_lost', `the link ended: ${cause.reason}`));
+    this.#end(this.#refusal ?? fail('connection_lost', `the link ended: ${cause.reason}`));
   }
 
-  #broken(reason: string): void {
-    this.#link.destroy(reason);
-    this.#end(fail('connection_lost', reason));
+  /** The server could not read something of ours. A line that was too long was a request that it will never answer. */
+  #refused(error: HandfastError): void {
+    this.#refusal = error;
+    const { limit } = error.detail;
+    if (error.code !== 'too_large' || typeof limit !== 'number') return;
+    for (const [id, { chars, reject }] of this.#pending) {
+      if (chars > limit && this.#settle(id) !== undefined) reject(error);
+    }
   }
 
-  #send(message: Message): void {
-    this.#link.send(this.#link.text ? JSON.stringify(message) : message);
+  /** Gives the length of the line; 0 where there are none. */
+  #send(message: Message): number {
+    const line = this.#link.text ? JSON.stringify(message) : undefined;
+    this.#link.send(line ?? message);
+    return line?.length ?? 0;
   }
 
   /** Takes a request out of the open ones. */
@@ -133,15 +160,12 @@ export class RpcClient implements Receiver {
     if (this.#ended !== undefined) return;
     this.#ended = error;
     for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(error);
-    this.#onClosed(error);
+    this.#listener.closed(error);
   }
 }
 
 /** What a signal was aborted with, as an error of the table. */
-function reasonOf(signal: AbortSignal): HandfastError {
-  const { reason } = signal;
-  if (typeof reason === 'object' && reason !== null && 'code' in reason && typeof reason.code === 'string') {
-    return reason as HandfastError;
-  }
+export function reasonOf({ reason }: AbortSignal): HandfastError {
+  if (reason instanceof HandfastError) return reason;
   return fail('cancelled', 'the caller gave the request up', {}, reason);
 }

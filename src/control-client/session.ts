@@ -4,19 +4,12 @@
  * Made by `ControlClient.create` and `.open`.
  */
 
-import type { SessionEvent } from '../protocol/session-events.ts';
 import type { SteerResult } from '../protocol/session-rpc.ts';
-import type {
-  ImageReference,
-  QueueItem,
-  SessionState,
-  StopReason,
-  UiMessage,
-  Usage,
-} from '../protocol/session-types.ts';
-import { fail } from '../wire/errors.ts';
+import type { ImageReference, QueueItem, SessionState, UiMessage } from '../protocol/session-types.ts';
 import type { ControlClient } from './control.ts';
-import type { EventGap, ReadOptions } from './feed.ts';
+import type { EventReader } from './event-reader.ts';
+import type { ReadOptions } from './feed.ts';
+import { TurnHandle } from './turn.ts';
 
 export interface PromptOptions {
   readonly images?: readonly (Partial<ImageReference> & { readonly path?: string })[];
@@ -25,27 +18,6 @@ export interface PromptOptions {
   /** Gives waiting up; the turn goes on. */
   readonly signal?: AbortSignal;
 }
-
-/** How a turn ended. */
-export interface TurnResult {
-  readonly turnId: string;
-  readonly stopReason: StopReason;
-  /** The answer as it was streamed. */
-  readonly text: string;
-  readonly usage: Usage | undefined;
-  /** What failed, for `stopReason: 'error'`. */
-  readonly error: string | undefined;
-}
-
-/** A turn: iterate its events, or await its result. */
-export interface TurnHandle extends AsyncIterable<SessionEvent | EventGap> {
-  readonly turnId: string;
-  readonly queued: boolean;
-  /** Resolves when the turn has ended, however it did. Rejects only when the connection is given up. */
-  result(): Promise<TurnResult>;
-}
-
-const TERMINAL: ReadonlySet<string> = new Set(['session.completed', 'session.interrupted', 'session.error']);
 
 export class ControlSession {
   readonly id: string;
@@ -62,28 +34,25 @@ export class ControlSession {
   }
 
   /** Its events: those stored after `afterSeq`, then those that happen; without it only the latter. */
-  events(options: ReadOptions = {}): AsyncGenerator<SessionEvent | EventGap, void, undefined> {
+  events(options: ReadOptions = {}): EventReader {
     return this.#control.feed(this.id).read(options);
   }
 
   /**
    * Starts a turn, or queues its prompt. Resolves when the server has taken it.
-   * Rejects with `session_busy` (only with `enqueue: false`), `empty_prompt`, `over_capacity`, `session_not_found`.
+   * Rejects with `session_busy` (only with `enqueue: false`), `empty_prompt`, `over_capacity`, `session_not_found`; with
+   * `connection_lost` it may have been taken all the same.
    */
   async prompt(text: string, { images, enqueue = true, signal }: PromptOptions = {}): Promise<TurnHandle> {
-    const stop = new AbortController();
-    const feed = this.#control.feed(this.id);
-    const events = feed.read({ signal: signal === undefined ? stop.signal : AbortSignal.any([signal, stop.signal]) });
-    // The first step subscribes, so that no event of the turn is missed.
-    const first = events.next();
+    // Subscribed first, so that no event of the turn is missed.
+    const events = this.events({ signal });
     try {
-      await feed.ready();
-      const { rpc } = this.#control;
-      const sent = await rpc.sessionSend({ session_id: this.id, text, enqueue, images }, { signal });
-      return turnHandle(sent.turn_id, sent.queued, first, events);
+      await events.begun();
+      const sending = { session_id: this.id, text, enqueue, images };
+      const { turn_id, queued } = await this.#control.rpc.sessionSend(sending, { signal });
+      return new TurnHandle(turn_id, queued, events);
     } catch (error) {
-      stop.abort();
-      first.catch(() => {});
+      events.end();
       throw error;
     }
   }
@@ -128,73 +97,4 @@ export class ControlSession {
   async close(): Promise<void> {
     await this.#control.rpc.sessionClose({ session_id: this.id });
   }
-}
-
-/** Collects a turn out of the events of its session: once, for the iteration and the result alike. */
-function turnHandle(
-  turnId: string,
-  queued: boolean,
-  first: Promise<IteratorResult<SessionEvent | EventGap, void>>,
-  events: AsyncGenerator<SessionEvent | EventGap, void, undefined>,
-): TurnHandle {
-  let text = '';
-  let end: TurnResult | undefined;
-
-  /** The next event of this turn; undefined after its last. */
-  const next = async (): Promise<SessionEvent | EventGap | undefined> => {
-    while (end === undefined) {
-      const step = await (first ?? events.next());
-      first = undefined as never;
-      if (step.done) throw fail('cancelled', 'waiting for the turn was given up');
-      const event = step.value;
-      if (event.type === 'gap') return event as EventGap;
-      const { payload, type } = event as SessionEvent;
-      if (payload.turn_id !== turnId) continue;
-      if (type === 'session.stream.chunk') text += String((payload.chunk as { answerText?: string }).answerText ?? '');
-      if (TERMINAL.has(type)) {
-        end = {
-          turnId,
-          stopReason: payload.stop_reason as StopReason,
-          text,
-          usage: payload.usage as Usage | undefined,
-          error: type === 'session.error' ? String(payload.message) : undefined,
-        };
-        await events.return();
-      }
-      return event;
-    }
-    return undefined;
-  };
-
-  let iterating = false;
-  let wanted: PromiseWithResolvers<TurnResult> | undefined;
-  /** Reads on for those who only want the result; an iteration reads for them too while it lasts. */
-  const readOn = async (): Promise<void> => {
-    try {
-      while (end === undefined) await next();
-      wanted?.resolve(end);
-    } catch (error) {
-      wanted?.reject(error);
-    }
-  };
-  return {
-    turnId,
-    queued,
-    result() {
-      if (wanted === undefined) {
-        wanted = Promise.withResolvers();
-        if (!iterating) void readOn();
-      }
-      return wanted.promise;
-    },
-    async *[Symbol.asyncIterator]() {
-      iterating = true;
-      try {
-        for (let event = await next(); event !== undefined; event = await next()) yield event;
-      } finally {
-        iterating = false;
-        if (wanted !== undefined) void readOn();
-      }
-    },
-  };
 }

@@ -25,7 +25,7 @@ import type { ServerEvents } from './events.ts';
 import { handles, type RpcCall } from './handlers.ts';
 import type { RpcLimits } from './rpc/rpc-limits.ts';
 import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
-import { createSessions, type SessionLimits, type Sessions } from './sessions/sessions.ts';
+import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
 import { openSessionStore } from './sessions/store.ts';
 import type { ProvidersConfig } from './settings/endpoints.ts';
 import { createSettings, type SettingsOptions } from './settings/settings.ts';
@@ -58,6 +58,10 @@ export interface ControlServerOptions {
   readonly defaults?: SessionSettings;
   /** Where sessions work that name no folder. Absolute. */
   readonly cwd: string;
+  /** Refuses folders a principal may not work in. Default: any folder. */
+  readonly checkCwd?: SessionsOptions['checkCwd'];
+  /** The principal of a name, for turns whose owner has not called since the start. */
+  readonly principalOf?: SessionsOptions['principalOf'];
   readonly serverName?: string;
   readonly auth?: Authenticator;
   readonly backoff?: FailureBackoff;
@@ -161,6 +165,8 @@ export async function createControlServer(options: ControlServerOptions): Promis
       skillsFor: (prompt, folder) => skills.skillsFor(prompt, folder),
       defaults: () => options.defaults ?? {},
       defaultCwd: cwd,
+      checkCwd: options.checkCwd,
+      principalOf: options.principalOf,
       snapshot,
       isDebugging: () => late.rpc?.debugging ?? false,
       limits: options.sessionLimits,
@@ -191,7 +197,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
         compress: (id, { signal }) => served.compress(id, {}, signal),
         resumeChat: (id, which, call) => resumeChat(served, id, which, call, () => stateChanged('session_resumed')),
         forgetEverything: () => settings.forgetEverything(),
-        notice: (id, text) => notice(served, store.messageIds.next(), id, text),
+        notice: (id, text) => served.open(id).say('system', text),
         stateChanged,
         shutdown: (reason, call) => rpc().stopBehind(call, reason),
       }),
@@ -202,8 +208,10 @@ export async function createControlServer(options: ControlServerOptions): Promis
         events: served.events,
         serverEvents,
         snapshot,
-        async shutdown() {
-          await served.stop({ keepWaiting: true });
+        async shutdown(reason) {
+          // Whoever ends the process may start it again; a client that ends the server wants its turns ended.
+          await served.stop({ keepWaiting: reason === 'sigint' || reason === 'sigterm' });
+          desk.close();
           await directories.flushed();
           await stopParts();
         },
@@ -264,11 +272,6 @@ async function resumeChat(
   log.emit('session.configured', { settings: { ...log.record.settings, ...chat.settings } });
   resumed();
   return chat.id;
-}
-
-/** A line of the server's in a session. */
-function notice(sessions: Sessions, messageId: number, id: string, text: string): void {
-  sessions.open(id).emit('session.message.appended', { message: { id: messageId, kind: 'system', text } });
 }
 
 function tooEarly(): never {

@@ -63,7 +63,7 @@ export const controlFields = {
     },
   ),
   host: text(
-    'The host whose tools the model is given: any address of an environment. Left out: the tools of this configuration, in the folder of each session.',
+    'The host whose tools the model is given: any address of an environment. Left out: this host for sessions in its workspace, and its built-in tools for those in other folders.',
     {
       expected: 'an address',
       example: ['host: tcp://127.0.0.1:4701'],

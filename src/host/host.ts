@@ -93,6 +93,8 @@ export interface HostOptions {
   /** Absolute path of the workspace. Default: the current directory. */
   readonly workspace?: string;
   readonly snapshots?: SnapshotStore;
+  /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
+  readonly backoff?: FailureBackoff;
   /** Other protocols served on the same listeners. */
   readonly dialects?: Partial<Record<Exclude<DialectName, 'a2e'>, Dialect>>;
   /** Epoch milliseconds. */
@@ -143,7 +145,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
   readonly id: string;
   readonly limits: HostLimits;
   readonly auth: Authenticator;
-  readonly backoff = new FailureBackoff();
+  readonly backoff: FailureBackoff;
   readonly log: Log;
   readonly extensions: ReadonlySet<string>;
   readonly #options: HostOptions;
@@ -171,6 +173,7 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     this.id = options.hostId ?? 'handfast';
     this.limits = { ...defaultHostLimits, ...options.limits };
     this.auth = options.auth ?? createAuthenticator([]);
+    this.backoff = options.backoff ?? new FailureBackoff();
     this.log = options.log ?? silentLog;
     this.#now = options.now ?? Date.now;
     this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };

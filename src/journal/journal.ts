@@ -17,7 +17,7 @@ export type Durability = 'durable' | 'volatile';
 export interface JournalEntry {
   /** Per-session integer, strictly growing from 1, never reused. */
   readonly cursor: number;
-  /** When it was appended, epoch milliseconds. Recorded only; nothing is decided by it. */
+  /** When it was appended, epoch milliseconds. Recorded only; nothing but when a whole old session may go is decided by it. */
   readonly ts: number;
   /** What it is: `request`, `event`, `reply`, `error`, `cancel`, `opened`, `attached`, `detached`, `closed`, … */
   readonly kind: string;

@@ -2,8 +2,9 @@
  * The newest entries of one session, in memory. The in-memory journal consists of them, the SQLite journal holds in them
  * what waits to be written.
  *
- * Every message of a session goes through `push`, so it is on the hottest path of the kernel: it stores the object it is
- * given and allocates nothing else.
+ * Every message of a session goes through `push`, so it is on the hottest path of the kernel. Entries are kept by column:
+ * an object for each would live just long enough to be copied twice by the garbage collector, and evicting it would have
+ * to look at it again, by then long out of the processor's caches. `push` allocates nothing.
  */
 import { DEFAULT_RETENTION, type Gap, type JournalEntry, type Retention } from './journal.ts';
 import { follows, outOfOrder } from './refusals.ts';
@@ -20,8 +21,15 @@ const sizeOf = (body: string | object): number => (typeof body === 'string' ? bo
  */
 export class SessionRing {
   readonly #retention: Retention;
-  /** Length is 0 or a power of two, so that a position is a mask away. */
-  #slots: (JournalEntry | undefined)[] = [];
+  /** The columns hold `#capacity` places: 0 or a power of two, so that a position is a mask away. */
+  #capacity = 0;
+  #cursors: number[] = [];
+  #times: number[] = [];
+  #kinds: string[] = [];
+  #requests: string[] = [];
+  /** Undefined where a place is free: what was evicted is let go. */
+  #bodies: (string | object | undefined)[] = [];
+  #sizes: number[] = [];
   #head = 0;
   #count = 0;
   #bytes = 0;
@@ -42,7 +50,7 @@ export class SessionRing {
 
   /** Oldest cursor held; `last + 1` when none is. */
   get first(): number {
-    return this.#count === 0 ? this.#last + 1 : (this.#slots[this.#head] as JournalEntry).cursor;
+    return this.#count === 0 ? this.#last + 1 : (this.#cursors[this.#head] as number);
   }
 
   /** The last cursor ever pushed; 0 before the first. */
@@ -64,17 +72,24 @@ export class SessionRing {
    * Appends an entry and evicts the oldest ones past the retention. An entry that alone is over `maxBytes` is evicted at
    * once. Throws `runtime_error` when its cursor is not an integer above {@link last}.
    */
-  push(entry: JournalEntry): void {
-    if (!follows(entry.cursor, this.#last)) throw outOfOrder(entry.cursor, this.#last);
+  push({ cursor, ts, kind, request, body }: JournalEntry): void {
+    if (!follows(cursor, this.#last)) throw outOfOrder(cursor, this.#last);
     const { maxEntries, maxBytes } = this.#retention;
-    // Before storing, so that a full ring of 4,096 needs 4,096 slots and not the next power of two.
+    // Before storing, so that a full ring of 4,096 needs 4,096 places and not the next power of two.
     if (this.#count >= maxEntries && this.#count > 0) this.#evict();
-    if (this.#count === this.#slots.length) this.#grow();
-    this.#slots[(this.#head + this.#count) & (this.#slots.length - 1)] = entry;
+    if (this.#count === this.#capacity) this.#grow();
+    const place = (this.#head + this.#count) & (this.#capacity - 1);
+    const size = sizeOf(body);
+    this.#cursors[place] = cursor;
+    this.#times[place] = ts;
+    this.#kinds[place] = kind;
+    this.#requests[place] = request;
+    this.#bodies[place] = body;
+    this.#sizes[place] = size;
     this.#count += 1;
-    this.#bytes += sizeOf(entry.body);
-    this.#last = entry.cursor;
-    while ((this.#bytes > maxBytes || this.#count > maxEntries) && this.#count > 0) this.#evict();
+    this.#bytes += size;
+    this.#last = cursor;
+    if (this.#bytes > maxBytes || this.#count > maxEntries) this.retain(this.#retention);
   }
 
   /** Evicts the oldest entries past `retention`, for a ring that was made with a wider one. */
@@ -82,9 +97,15 @@ export class SessionRing {
     while ((this.#bytes > maxBytes || this.#count > maxEntries) && this.#count > 0) this.#evict();
   }
 
-  /** Lets go of every entry and of the slots: they are kept elsewhere now. */
+  /** Lets go of every entry and of the columns: they are kept elsewhere now. */
   clear(): void {
-    this.#slots = [];
+    this.#capacity = 0;
+    this.#cursors = [];
+    this.#times = [];
+    this.#kinds = [];
+    this.#requests = [];
+    this.#bodies = [];
+    this.#sizes = [];
     this.#head = 0;
     this.#count = 0;
     this.#bytes = 0;
@@ -93,19 +114,17 @@ export class SessionRing {
 
   /** The entries with `cursor > after`, oldest first, at most `limit`. Says nothing of a gap: see {@link gap}. */
   after(after: number, limit: number): JournalEntry[] {
-    const mask = this.#slots.length - 1;
+    const mask = this.#capacity - 1;
     // Cursors grow but may jump, so the place is searched for, not computed.
     let low = 0;
     let high = this.#count;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#slots[(this.#head + middle) & mask] as JournalEntry).cursor > after) high = middle;
+      if ((this.#cursors[(this.#head + middle) & mask] as number) > after) high = middle;
       else low = middle + 1;
     }
     const found: JournalEntry[] = [];
-    for (let place = low; place < this.#count && found.length < limit; place += 1) {
-      found.push(this.#slots[(this.#head + place) & mask] as JournalEntry);
-    }
+    for (; low < this.#count && found.length < limit; low += 1) found.push(this.#entry((this.#head + low) & mask));
     return found;
   }
 
@@ -114,22 +133,43 @@ export class SessionRing {
     return after < this.#evicted ? { kind: 'gap', from: after + 1, to: this.#evicted } : undefined;
   }
 
-  #evict(): void {
-    const entry = this.#slots[this.#head] as JournalEntry;
-    this.#slots[this.#head] = undefined;
-    this.#head = (this.#head + 1) & (this.#slots.length - 1);
-    this.#count -= 1;
-    this.#bytes -= sizeOf(entry.body);
-    this.#evicted = entry.cursor;
+  #entry(place: number): JournalEntry {
+    return {
+      cursor: this.#cursors[place] as number,
+      ts: this.#times[place] as number,
+      kind: this.#kinds[place] as string,
+      request: this.#requests[place] as string,
+      body: this.#bodies[place] as string | object,
+    };
   }
 
+  #evict(): void {
+    const head = this.#head;
+    this.#bodies[head] = undefined;
+    // An id is its peer's choice and may be as long as a message.
+    this.#requests[head] = '';
+    this.#bytes -= this.#sizes[head] as number;
+    this.#evicted = this.#cursors[head] as number;
+    this.#head = (head + 1) & (this.#capacity - 1);
+    this.#count -= 1;
+  }
+
+  /** Doubles the columns; the oldest entry comes to stand at their beginning. */
   #grow(): void {
-    const old = this.#slots;
-    const slots = new Array<JournalEntry | undefined>(old.length === 0 ? FIRST_CAPACITY : old.length * 2);
-    for (let place = 0; place < this.#count; place += 1) {
-      slots[place] = old[(this.#head + place) & (old.length - 1)];
-    }
-    this.#slots = slots;
+    const places = this.#capacity === 0 ? FIRST_CAPACITY : this.#capacity * 2;
+    const turned = <T>(column: T[], filler: T): T[] => {
+      const longer = column.slice(this.#head).concat(column.slice(0, this.#head));
+      while (longer.length < places) longer.push(filler);
+      return longer;
+    };
+    this.#cursors = turned(this.#cursors, 0);
+    // A fraction makes it an array of doubles: as integers these would be too large to be kept without an object each.
+    this.#times = turned(this.#times, 0.5);
+    this.#kinds = turned(this.#kinds, '');
+    this.#requests = turned(this.#requests, '');
+    this.#bodies = turned(this.#bodies, undefined);
+    this.#sizes = turned(this.#sizes, 0);
+    this.#capacity = places;
     this.#head = 0;
   }
 }

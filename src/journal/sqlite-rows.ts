@@ -7,7 +7,7 @@
 import { crc32 } from 'node:zlib';
 import { fail } from '../wire/errors.ts';
 import type { JournalSession } from './journal.ts';
-import { type Block, blockSum, type PageBuilder } from './sqlite-block.ts';
+import { type Block, blockSum, newestIn, type PageBuilder } from './sqlite-block.ts';
 
 /** The parts of `DatabaseSync` used here, so that `node:sqlite` is named in `sqlite.ts` alone. */
 export interface Database {
@@ -102,6 +102,8 @@ export class JournalRows {
   readonly #find: Statement;
   readonly #put: Statement;
   readonly #list: Statement;
+  readonly #names: Statement;
+  readonly #newest: Statement;
   readonly #reserved: Statement;
   readonly #removeBlocks: Statement;
   readonly #removeSession: Statement;
@@ -125,6 +127,8 @@ export class JournalRows {
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
     this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
+    this.#names = db.prepare('SELECT session FROM sessions ORDER BY written');
+    this.#newest = db.prepare('SELECT heads FROM blocks WHERE session = ? AND entries > 0 ORDER BY last DESC LIMIT 1');
     this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
@@ -184,6 +188,7 @@ export class JournalRows {
   }
 
   remove(session: string): void {
+    this.logged += PAGE_BYTES;
     this.#removeBlocks.run(session);
     this.#removeSession.run(session);
   }
@@ -193,6 +198,17 @@ export class JournalRows {
       const { first, last, bytes } = checked(row);
       return { session: row.session as string, first, last, bytes };
     });
+  }
+
+  /** Every session, the one written to longest ago first. */
+  names(): string[] {
+    return this.#names.all().map(({ session }) => session as string);
+  }
+
+  /** When the newest entry of a session was appended, epoch milliseconds; undefined when its rows do not say. Unchecked. */
+  newestAt(session: string): number | undefined {
+    const heads = this.#newest.get(session)?.heads;
+    return typeof heads === 'string' ? newestIn(heads) : undefined;
   }
 
   /** The sessions with reserved cursors. */

@@ -12,6 +12,7 @@ import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, 
 import { follows, journalClosed, outOfOrder, refuse } from './refusals.ts';
 import { WriteBehind } from './sqlite-behind.ts';
 import { textOf, unfit } from './sqlite-block.ts';
+import { Expiry, type SessionExpiry } from './sqlite-expiry.ts';
 import { isFatal, journalError } from './sqlite-failure.ts';
 import { type Database, JournalRows, type Statement } from './sqlite-rows.ts';
 import { type DurableEntry, SqliteSession } from './sqlite-session.ts';
@@ -64,6 +65,7 @@ export class SqliteStore implements Journal {
   #failed: HandfastError | undefined;
   #closed = false;
   #checkpointer: NodeJS.Immediate | undefined;
+  #expiry: Expiry | undefined;
 
   /** `now` counts milliseconds; only how long writing took is measured with it. */
   constructor(db: Database, retention: Retention, release: () => void, now: () => number = () => performance.now()) {
@@ -82,6 +84,18 @@ export class SqliteStore implements Journal {
     );
     this.#written = this.#rows.highestWritten();
     this.#unreserve(true);
+  }
+
+  /** Drops sessions as `rule` says, from now on until the journal is closed. `now` is epoch milliseconds. */
+  expire(rule: SessionExpiry, now: () => number): void {
+    const source = {
+      names: () => this.#rows.names(),
+      newestAt: (session: string) => this.#rows.newestAt(session),
+      busy: (session: string) => this.#sessions.get(session)?.idle === false,
+      drop: (sessions: readonly string[]) => this.#drop(sessions),
+      failed: (thrown: unknown) => void this.#note(thrown),
+    };
+    this.#expiry = new Expiry(source, rule, now);
   }
 
   /** Why nothing can be written any more, or undefined. Reads go on; only closing and opening again may help. */
@@ -223,6 +237,7 @@ export class SqliteStore implements Journal {
     // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
+    this.#expiry?.stop();
     clearImmediate(this.#checkpointer);
     for (const session of this.#sessions.values()) session.end();
     this.#sessions.clear();
@@ -241,6 +256,15 @@ export class SqliteStore implements Journal {
     return (
       why && fail(why.code as 'runtime_error', `the journal takes no more writes: ${why.message}`, why.detail, why)
     );
+  }
+
+  /** Forgets sessions nobody uses. Without a sync: should it be undone by a loss of power, the next sweep does it again. */
+  #drop(sessions: readonly string[]): boolean {
+    if (this.#refusal() !== undefined) return false;
+    this.#flush();
+    if (this.#transact(false, sessions, []) !== undefined) return false;
+    for (const session of sessions) this.#sessions.delete(session);
+    return true;
   }
 
   /** The session, loaded when the file has it. */

@@ -21,9 +21,12 @@ import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from './journal.ts';
+import type { SessionExpiry } from './sqlite-expiry.ts';
 import { isDamage, journalError } from './sqlite-failure.ts';
 import { APPLICATION_ID, MIGRATIONS } from './sqlite-rows.ts';
 import { SqliteStore } from './sqlite-store.ts';
+
+export type { SessionExpiry };
 
 /** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
 const BUSY_TIMEOUT_MS = 1000;
@@ -46,7 +49,12 @@ export interface SqliteJournalOptions {
    * The host passes it, and logs: a restart must not need an operator.
    */
   readonly onCorrupt?: (damage: Damage) => void;
-  /** Epoch milliseconds; names the damaged file. */
+  /**
+   * Drops whole sessions, a second after opening and then every hour. Default: none is ever dropped. The file does not
+   * shrink by it; the space is used again.
+   */
+  readonly expiry?: SessionExpiry;
+  /** Epoch milliseconds; names the damaged file, and tells how old a session is. */
   readonly now?: () => number;
 }
 
@@ -95,21 +103,25 @@ export interface SqliteJournal extends Journal {
  */
 export async function sqliteJournal(options: SqliteJournalOptions): Promise<SqliteJournal> {
   const file = resolve(options.file);
-  const { onCorrupt, now = Date.now } = options;
+  const { onCorrupt, expiry, now = Date.now } = options;
+  const started = (store: SqliteStore): SqliteJournal => {
+    if (expiry !== undefined) store.expire(expiry, now);
+    return store;
+  };
   let release: (() => void) | undefined;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     release = lock(file);
     const retention = { ...DEFAULT_RETENTION, ...options.retention };
     try {
-      return open(file, retention, release);
+      return started(open(file, retention, release));
     } catch (thrown) {
       if (!(thrown instanceof FileDamaged)) throw thrown;
       if (onCorrupt === undefined) {
         throw fail('journal_corrupt', `the journal file ${file} is damaged: ${thrown.message}`, {}, thrown.cause);
       }
       onCorrupt({ reason: thrown.message, movedTo: setAside(file, now()) });
-      return open(file, retention, release);
+      return started(open(file, retention, release));
     }
   } catch (thrown) {
     release?.();
@@ -169,7 +181,7 @@ function livingPid(pidFile: string): number | undefined {
 }
 
 /** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be set aside. */
-function open(file: string, retention: Retention, release: () => void): SqliteJournal {
+function open(file: string, retention: Retention, release: () => void): SqliteStore {
   const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const logBytes = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   // SQLite takes an empty file for a new database and drops the log beside it, and with it what was acknowledged.

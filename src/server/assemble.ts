@@ -17,6 +17,8 @@ import { LateAudit } from './late-audit.ts';
 export interface AssembleOptions {
   readonly auth: Authenticator;
   readonly log: Log;
+  /** Counts failed handshakes; shared with the other protocols. */
+  readonly backoff?: HostOptions['backoff'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
   /** Makes session ids; default 128 random bits. They must not be guessable where anybody may open links. */
@@ -42,7 +44,7 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId, dialects } = options;
+  const { log, auth, newId, dialects, backoff } = options;
   const { hostId, home, workspace, limits } = config;
   const closing: (() => unknown)[] = [];
   try {
@@ -66,6 +68,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
       dialects,
+      backoff,
     });
     running = host;
     await host.start();
@@ -100,7 +103,8 @@ async function closeAll(closing: readonly (() => unknown)[], log: Log): Promise<
   }
 }
 
-async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]): Promise<Plugin[]> {
+/** The plugins of a configuration. What they need until the end is added to `closing`. */
+export async function loadPlugins({ plugins }: HostConfig, closing: (() => unknown)[]): Promise<Plugin[]> {
   const modules = plugins.some(({ builtin }) => !builtin) ? await import('./plugin-modules.ts') : undefined;
   if (modules !== undefined) closing.push(modules.shareOwnPackage());
   const loaded: Plugin[] = [];

@@ -3,18 +3,21 @@
  *
  * Called by `start-server.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
-import { dirname, join, resolve } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { Checkers } from '../capabilities/tools/arguments.ts';
 import { acpBackend } from '../control/backends/acp/acp.ts';
 import type { Backend } from '../control/backends/backend.ts';
 import { type ControlServer, createControlServer } from '../control/control-server.ts';
-import type { Authenticator } from '../host/auth.ts';
+import { type Authenticator, LOCAL_PRINCIPAL } from '../host/auth.ts';
 import type { FailureBackoff } from '../host/backoff.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import { sqliteJournal } from '../journal/sqlite.ts';
+import type { Principal } from '../session/principal.ts';
 import { spawnLink } from '../transport/subprocess.ts';
-import { sessionEnvironments } from './session-environments.ts';
+import { fail } from '../wire/errors.ts';
+import { sessionEnvironments, type WorkspaceHost } from './session-environments.ts';
 
 export interface ControlAssemblyOptions {
   readonly log: Log;
@@ -28,6 +31,8 @@ export interface ControlAssemblyOptions {
   readonly serverName?: string;
   /** Folder of sessions that name none. Default: the workspace of the configuration. */
   readonly cwd?: string;
+  /** See `session-environments.ts`. */
+  readonly workspaceHost?: () => Promise<WorkspaceHost>;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -55,7 +60,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: sessionEnvironments({ config, log }),
+      openEnvironment: sessionEnvironments({ config, log, workspaceHost: options.workspaceHost }),
       checkContent: async (schema, content) => (await checkers.compile(schema, 'answer'))(content),
       backends: control.agents.map((agent): Backend => {
         const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
@@ -68,6 +73,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       imageRoots: control.imageRoots.map((root) => resolve(folder, root)),
       defaults: { maxRounds: control.maxRounds },
       cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
+      checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace),
+      principalOf: (name) => principalOf(config, name),
       serverName: options.serverName ?? control.serverName,
       auth,
       backoff,
@@ -87,4 +94,20 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     await journal.close();
     throw error;
   }
+}
+
+/** Administrators work anywhere; others where the configuration lets tools work. */
+function checkFolder(cwd: string, { admin }: Principal, workspace: string): void {
+  if (admin === true) return;
+  const way = relative(workspace, realpathSync(cwd));
+  if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) {
+    throw fail('unauthorized', 'sessions of this principal work inside the workspace of the server');
+  }
+}
+
+/** Whose rights the turns of a name have. One that is no longer configured has none. */
+function principalOf({ auth }: HostConfig, name: string): Principal {
+  if (name === LOCAL_PRINCIPAL.name) return LOCAL_PRINCIPAL;
+  const grant = auth.grants.find(({ principal }) => principal.name === name);
+  return grant?.principal ?? { name, capabilities: [] };
 }

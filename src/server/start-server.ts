@@ -7,6 +7,7 @@
 
 import type { ControlServer } from '../control/control-server.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../host/auth.ts';
+import { FailureBackoff } from '../host/backoff.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
@@ -14,8 +15,11 @@ import { ensureLocalToken } from '../host/local-token.ts';
 import { silentLog } from '../host/log.ts';
 import { asError, fail } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
+import type { ControlAssemblyOptions } from './control-assembly.ts';
+import { InsideTokens } from './inside-tokens.ts';
 import { openListeners } from './listeners.ts';
 import { announce, dialable, type RunningHost } from './running-hosts.ts';
+import type { WorkspaceHost } from './session-environments.ts';
 
 export interface StartServerOptions {
   /** Default: nothing is written. */
@@ -56,9 +60,26 @@ export interface RunningServer {
 export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
-  const control = await controlOf(config, auth, { log, version: options.version ?? '0' });
+  const backoff = new FailureBackoff();
+  const inside = new InsideTokens(auth);
+  // Turns left over from an earlier run may want tools before the host is there.
+  const workspace = Promise.withResolvers<WorkspaceHost>();
+  workspace.promise.catch(() => {});
+  const control = await controlOf(config, {
+    auth,
+    log,
+    backoff,
+    workspaceHost: () => workspace.promise,
+    version: options.version ?? '0',
+  });
   try {
-    const assembled = await assembleHost(config, { auth, log, dialects: control && { jsonrpc: control.rpc.dialect } });
+    const assembled = await assembleHost(config, {
+      auth: inside,
+      log,
+      backoff,
+      dialects: control && { jsonrpc: control.rpc.dialect },
+    });
+    workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       const announced = options.announce ?? true;
       return await serve(config, assembled, { auth, control, tokenFile, log, announced, now });
@@ -67,21 +88,18 @@ export async function startServer(config: HostConfig, options: StartServerOption
       throw error;
     }
   } catch (error) {
+    workspace.reject(error);
     await control?.rpc.stop('shutdown');
     throw error;
   }
 }
 
 /** The server of sessions. Another process that has the data directory is no reason not to serve tools. */
-async function controlOf(
-  config: HostConfig,
-  auth: Authenticator,
-  options: { readonly log: Log; readonly version: string },
-): Promise<ControlServer | undefined> {
+async function controlOf(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer | undefined> {
   if (!config.control.enabled) return undefined;
   const { assembleControl } = await import('./control-assembly.ts');
   try {
-    return await assembleControl(config, { ...options, auth });
+    return await assembleControl(config, options);
   } catch (thrown) {
     const error = asError(thrown);
     if (error.code !== 'journal_locked') throw thrown;
@@ -127,8 +145,8 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
     const closed = Promise.all(opened.map((listener) => listener.close()));
-    // Turns first: they use tools.
-    await control?.rpc.stop('shutdown');
+    // Turns first: they use tools. Those that wait for an answer go on with the next process.
+    await control?.rpc.stop('sigterm');
     await assembled.stop(graceMs);
     await closed;
   };

@@ -10,7 +10,7 @@ import type { Session } from './session.ts';
 export interface RegistryLimits {
   /** A session with a link but without traffic and running work ends after this many milliseconds. 0 = never. */
   readonly idleTimeoutMs: number;
-  /** A session without a link ends after this many milliseconds. */
+  /** A session without a link ends after this many milliseconds. 0 = at once: no session of the host can be resumed. */
   readonly resumeWindowMs: number;
   readonly maxSessions: number;
 }
@@ -51,7 +51,9 @@ export class SessionRegistry {
     this.#sessions.set(session.id, session);
     if (this.#timer === undefined) {
       session.activeAt = this.#now();
-      const shortest = Math.min(this.#limits.idleTimeoutMs || Number.POSITIVE_INFINITY, this.#limits.resumeWindowMs);
+      const { idleTimeoutMs, resumeWindowMs } = this.#limits;
+      const never = Number.POSITIVE_INFINITY;
+      const shortest = Math.min(idleTimeoutMs || never, resumeWindowMs || never);
       const every = Math.min(Math.max(shortest / 4, SHORTEST_SWEEP_MS), LONGEST_SWEEP_MS);
       this.#timer = setInterval(() => this.sweep(), every).unref();
     }

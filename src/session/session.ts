@@ -130,6 +130,7 @@ export class Session implements ConnectionOwner, SessionView {
     const { connection } = this;
     this.#stopReading();
     const old = connection.detach();
+    connection.beginReplay();
     if (old !== undefined) {
       const error = fail('superseded', 'another link took this session over');
       old.send(connection.writer.reply(old.text, 'error', '""', '', errorBody(error), 0));
@@ -139,7 +140,10 @@ export class Session implements ConnectionOwner, SessionView {
     let at = after;
     for (;;) {
       const written = connection.cursor;
-      const page = await this.#journal?.read(this.id, at, REPLAY_PAGE);
+      const page = await this.#journal?.read(this.id, at, REPLAY_PAGE).catch((error) => {
+        if (epoch === this.#epoch) this.linkLost({ clean: false, reason: 'the journal cannot be read' });
+        throw error;
+      });
       if (epoch !== this.#epoch || this.#state !== 'open') return void link.close('superseded');
       if (!steps.alive()) return this.linkLost({ clean: false, reason: 'the link ended during the replay' });
       if (first) steps.greet(page?.gap);
@@ -168,6 +172,7 @@ export class Session implements ConnectionOwner, SessionView {
   async drain(timeoutMs: number, code: ErrorName, message: string): Promise<void> {
     if (this.#state !== 'closed') {
       this.#state = 'draining';
+      this.connection.endReplay();
       if (this.connection.busy > 0) {
         let timer: NodeJS.Timeout | undefined;
         const late = new Promise<void>((resolve) => {
@@ -188,6 +193,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#ending = { code, message };
     this.#epoch++;
     this.connection.settle(() => this.#error());
+    this.connection.endReplay();
     const link = this.connection.detach();
     this.#left = link?.close(code);
     this.#controller?.abort(this.#error());
@@ -270,6 +276,7 @@ export class Session implements ConnectionOwner, SessionView {
 
   linkLost(cause: Closed): void {
     if (this.#state === 'closed') return;
+    this.connection.endReplay();
     if (this.resumable && this.#state === 'open') {
       this.#state = 'detached';
       this.detachedAt = performance.now();

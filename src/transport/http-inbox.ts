@@ -6,6 +6,7 @@
  */
 import type { Buffer } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
+import { type ErrorName, errorTable } from '../wire/errors.ts';
 import { splitBody } from './http-body.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from './http-exchange.ts';
 import { GATE_MAX_MESSAGE_BYTES, type Malformed, type Receiver } from './link.ts';
@@ -17,6 +18,10 @@ interface Delivery {
   readonly sequence: number;
   readonly response: ServerResponse;
   next: number;
+  /** True once it held a message. */
+  taken: boolean;
+  /** Why the first line that was no message was none. */
+  refused: HttpReply | undefined;
   started: boolean;
   answered: boolean;
   sweeps: number;
@@ -26,8 +31,11 @@ interface Delivery {
 const MAX_OPEN_SENDS = 8;
 
 const OK = jsonReply(200, { ok: true });
-const ONLY_TOO_LARGE = errorReply(413, 'too_large', 'the message is over the size limit');
-const ONLY_BAD_UTF8 = errorReply(400, 'parse_error', 'the body is not valid UTF-8');
+const TOO_LARGE = refusal(413, 'too_large', 'the message is over the size limit');
+const TOO_DEEP = refusal(413, 'too_large', 'the message is nested too deeply');
+const BAD_UTF8 = refusal(400, 'parse_error', 'the body is not valid UTF-8');
+const NOT_JSON = refusal(400, 'parse_error', 'the body is not JSON');
+const NO_OBJECT = refusal(400, 'invalid_message', 'a message is a JSON object');
 const OUT_OF_SEQUENCE = errorReply(409, 'invalid_message', 'X-Send-Sequence leaves a hole');
 const PAUSED = errorReply(429, 'over_capacity', 'the session is not reading at the moment; nothing was taken', [
   'Retry-After',
@@ -92,7 +100,17 @@ export class HttpInbox {
   take(body: Buffer | undefined, sequence: number, response: ServerResponse): void {
     const limit = this.maxMessageBytes;
     const lines = body === undefined ? [{ reason: 'too_large', limit } as const] : splitBody(body, limit);
-    const delivery = { lines, sequence, response, next: 0, started: false, answered: false, sweeps: 0 };
+    const delivery: Delivery = {
+      lines,
+      sequence,
+      response,
+      next: 0,
+      taken: false,
+      refused: undefined,
+      started: false,
+      answered: false,
+      sweeps: 0,
+    };
     if (this.#closed) {
       this.#answer(delivery, UNKNOWN_SESSION);
       return;
@@ -125,7 +143,9 @@ export class HttpInbox {
   /** Delivers nothing more and answers whoever waits. */
   close(): void {
     this.#closed = true;
-    for (const delivery of this.#queue.splice(0)) this.#answer(delivery, delivery.started ? OK : UNKNOWN_SESSION);
+    for (const delivery of this.#queue.splice(0)) {
+      this.#answer(delivery, delivery.started ? verdict(delivery) : UNKNOWN_SESSION);
+    }
   }
 
   /** In a microtask, because whoever calls `open` or `pause` may be in the middle of something. */
@@ -154,7 +174,7 @@ export class HttpInbox {
       if (!this.#handOver(delivery, false)) return;
       // The receiver may have closed the link meanwhile, and then the queue has been emptied and answered already.
       if (this.#queue[0] === delivery) this.#queue.shift();
-      this.#answer(delivery, verdict(delivery.lines));
+      this.#answer(delivery, verdict(delivery));
     }
   }
 
@@ -172,8 +192,15 @@ export class HttpInbox {
       if (this.#paused && !force) return false;
       const line = delivery.lines[delivery.next]!;
       delivery.next += 1;
-      if (typeof line === 'string') this.#receiver?.message(line);
-      else this.#receiver?.malformed(line);
+      if (typeof line !== 'string') {
+        delivery.refused ??= line.reason === 'too_large' ? TOO_LARGE : BAD_UTF8;
+        this.#receiver?.malformed(line);
+        continue;
+      }
+      // Only who reads the text knows whether it is JSON; parsing it here as well would double the cost of a message.
+      const code = this.#receiver?.message(line);
+      if (typeof code !== 'string') delivery.taken = true;
+      else delivery.refused ??= code === 'parse_error' ? NOT_JSON : code === 'too_large' ? TOO_DEEP : NO_OBJECT;
     }
     return true;
   }
@@ -186,13 +213,14 @@ export class HttpInbox {
   }
 }
 
-/** What a delivered body is answered: a refusal only when it held nothing else than what was refused. */
-function verdict(lines: readonly (string | Malformed)[]): HttpReply {
-  let first: Malformed | undefined;
-  for (const line of lines) {
-    if (typeof line === 'string') return OK;
-    first ??= line;
-  }
-  if (first === undefined) return OK;
-  return first.reason === 'too_large' ? ONLY_TOO_LARGE : ONLY_BAD_UTF8;
+/**
+ * What a delivered body is answered: a refusal only when it held nothing but what was refused, so that nobody sends a
+ * message again that was taken.
+ */
+const verdict = ({ taken, refused }: Delivery): HttpReply => (taken ? OK : (refused ?? OK));
+
+/** The answer to a body that was read and held no message. `ok: false` tells it from refusals of the request itself. */
+function refusal(status: number, code: ErrorName, message: string): HttpReply {
+  const { retryable } = errorTable[code];
+  return jsonReply(status, { ok: false, detail: message, error: { code, message, retryable } });
 }

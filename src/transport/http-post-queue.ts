@@ -30,6 +30,8 @@ const PACK_BYTES = 64 * 1024;
 const SLACK = 1_024;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
+/** A refusal is read up to here. */
+const MOST_ANSWER_CHARS = 4_096;
 
 /** Failures of a request that never reached the server. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
@@ -135,23 +137,29 @@ export class PostQueue {
     const request = target.begin('POST', '/send', own, { timeoutMs: answerTimeoutMs });
     this.#request = request;
     request.on('response', (response: IncomingMessage) => {
-      response.resume();
-      response.on('end', () => this.#answered(request, response));
+      let text = '';
+      if (response.statusCode === 400) {
+        response.setEncoding('latin1').on('data', (chunk: string) => {
+          if (text.length < MOST_ANSWER_CHARS) text += chunk;
+        });
+      } else response.resume();
+      response.on('end', () => this.#answered(request, response, text));
       // The status is known, whatever becomes of the rest of the answer.
-      response.on('error', () => this.#answered(request, response));
+      response.on('error', () => this.#answered(request, response, text));
     });
     request.on('timeout', () => request.destroy(new Error(`no answer within ${answerTimeoutMs} ms`)));
     request.on('error', (error: NodeJS.ErrnoException) => this.#broken(request, error));
     request.end(this.#body, 'latin1');
   }
 
-  #answered(request: ClientRequest, response: IncomingMessage): void {
+  #answered(request: ClientRequest, response: IncomingMessage, text: string): void {
     if (this.#request !== request) return;
     this.#request = undefined;
     const status = response.statusCode ?? 0;
     const { packs } = this.#options;
-    // Our own server tells its receiver about a message that is too long; the link itself goes on.
-    if ((status >= 200 && status < 300) || (packs && status === 413)) this.#done();
+    // Our own server has told its receiver of what was no message; the link itself goes on.
+    const read = packs && (status === 413 || (status === 400 && wasRead(text)));
+    if ((status >= 200 && status < 300) || read) this.#done();
     else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));
     else if (status === 404) this.#fail('the host no longer knows this session');
     else if (packs && (status === 408 || status >= 500)) this.#retry(`the host answers ${status}`);
@@ -197,6 +205,15 @@ export class PostQueue {
       waiter.resolve();
       return false;
     });
+  }
+}
+
+/** True for the answer to a body that was read and held no message: other refusals have no `ok`. */
+function wasRead(answer: string): boolean {
+  try {
+    return (JSON.parse(answer) as { ok?: unknown } | null)?.ok === false;
+  } catch {
+    return false;
   }
 }
 

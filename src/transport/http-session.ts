@@ -11,6 +11,7 @@ import { EventLog } from './http-event-log.ts';
 import { SAFE_HEADERS } from './http-exchange.ts';
 import { HttpInbox } from './http-inbox.ts';
 import type { Closed, Link, Message, Receiver } from './link.ts';
+import { unwritten } from './unwritten.ts';
 
 /** What a session is held to. Spans of time are numbers of sweeps. */
 export interface SessionRules {
@@ -60,6 +61,8 @@ export class HttpSession implements Link {
   #stream: Stream | undefined;
   #hadStream = false;
   #flushScheduled = false;
+  /** Characters the system has taken, over all streams. */
+  #taken = 0;
   #unseenSweeps = 0;
   #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
   #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
@@ -106,6 +109,11 @@ export class HttpSession implements Link {
 
   get buffered(): number {
     return this.#log.waitingBytes;
+  }
+
+  get progress(): number | undefined {
+    const socket = this.#stream?.response.socket;
+    return socket ? this.#taken - unwritten(socket) : undefined;
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
@@ -227,6 +235,7 @@ export class HttpSession implements Link {
       if (error || this.#stream !== stream) return;
       stream.busy = false;
       this.#log.delivered(frames.lastId);
+      this.#taken += frames.text.length;
       this.#wake();
       this.#flush(stream);
     });

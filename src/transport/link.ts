@@ -31,8 +31,12 @@ export interface Closed {
  * A receiver must not throw.
  */
 export interface Receiver {
-  /** One whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. */
-  message(message: string | Message): void;
+  /**
+   * One whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. May return the
+   * code of the error (a text) when what came turned out to be no message: the HTTP binding, the only one that answers
+   * what it is sent, passes it on. Anything else that is returned means nothing.
+   */
+  message(message: string | Message): unknown;
   /** Input that could not be a message. */
   malformed(problem: Malformed): void;
   /** The peer will send nothing more, but may still read. Not every transport can say this. Called at most once. */
@@ -77,6 +81,13 @@ export interface Link {
 
   /** Bytes queued here and not yet taken by the operating system (the in-memory pair counts a nominal size a message). */
   readonly buffered: number;
+
+  /**
+   * A number that is another one whenever the system has taken something of what waits here: two equal ones with bytes
+   * buffered all the time between them mean that the peer takes nothing. Undefined where that cannot be said: on the
+   * in-memory pair, and on an HTTP link while no event stream is attached, which is bounded in its own way.
+   */
+  readonly progress?: number | undefined;
 
   /** Resolves when `buffered` is at or below `lowWaterBytes`, or the link is closed. Never rejects. */
   drained(lowWaterBytes?: number): Promise<void>;

@@ -18,10 +18,10 @@ export interface OutboxTarget {
 
 /**
  * A pack of this many characters leaves at once instead of at the end of the turn: the peer starts on the first answers
- * while the rest are still being made. Measured with 64 calls in flight between two processes: 2.2 µs a call, against
- * 2.9 with one write a turn, 2.4 with 1 KiB packs and 3.1 to 4.7 with a write a message.
+ * while the rest are still being made. Measured with 64 calls in flight between two processes: packs of 4 KiB cost a
+ * fifth more CPU a call than these, packs of 16 KiB and one write a turn leave the peer without work meanwhile.
  */
-const EARLY_CHARS = 4096;
+const EARLY_CHARS = 8192;
 
 /** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
 const PACK_CHARS = 256 * 1024;
@@ -47,6 +47,8 @@ export class Outbox {
   #scheduled = false;
   #waiters: Waiter[] | undefined;
   #closed = false;
+  /** Characters given to the target so far. */
+  handed = 0;
 
   constructor(target: OutboxTarget) {
     this.#target = target;
@@ -129,10 +131,12 @@ export class Outbox {
     const first = this.#packs?.shift();
     if (first !== undefined) {
       this.#packsChars -= first.length;
+      this.handed += first.length;
       return first;
     }
     const pack = this.#pack;
     this.#pack = '';
+    this.handed += pack.length;
     return pack;
   }
 

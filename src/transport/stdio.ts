@@ -12,6 +12,8 @@ import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 export interface StdioLinkOptions {
   /** Longest message accepted, in bytes. Default 1 MiB. */
   readonly maxMessageBytes?: number;
+  /** A carriage return alone ends a message too, as session RPC has it. Default false. */
+  readonly loneReturns?: boolean;
 }
 
 /**
@@ -30,6 +32,7 @@ export function stdioLink(options: StdioLinkOptions = {}): Link {
     readable,
     writable,
     maxMessageBytes: options.maxMessageBytes,
+    loneReturns: options.loneReturns,
     // Nobody waits for an end of stdout that only comes when this process exits.
     closesAlone: true,
   });

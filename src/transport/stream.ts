@@ -11,6 +11,7 @@ import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
 import { FirstBytes } from './first-bytes.ts';
 import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Receiver, type TransportKind } from './link.ts';
 import { Outbox, type OutboxTarget } from './outbox.ts';
+import { unwritten } from './unwritten.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 
@@ -24,6 +25,8 @@ export interface StreamLinkOptions {
   readonly readable: Readable;
   readonly writable: Writable;
   readonly maxMessageBytes?: number;
+  /** A carriage return alone ends a message too. Default false. */
+  readonly loneReturns?: boolean;
   /** Closes the link at once when it begins like HTTP or TLS. */
   readonly firstByteGuard?: boolean;
   /**
@@ -128,7 +131,7 @@ export class StreamLink implements Link, LineSink {
     this.peer = options.peer;
     this.#readable = options.readable;
     this.#writable = options.writable;
-    this.#reader = new LineReader(this, options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES);
+    this.#reader = new LineReader(this, options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES, options.loneReturns);
     if (options.firstByteGuard) this.#guard = new FirstBytes();
     const onError = (error: Error): void => {
       this.#problem ??= error.message;
@@ -162,6 +165,10 @@ export class StreamLink implements Link, LineSink {
 
   get buffered(): number {
     return this.#gone || this.#outbox === undefined ? 0 : this.#outbox.buffered;
+  }
+
+  get progress(): number {
+    return this.#outbox === undefined ? 0 : this.#outbox.handed - unwritten(this.#writable);
   }
 
   drained(lowWaterBytes = 0): Promise<void> {

@@ -20,6 +20,7 @@ import {
   type Receiver,
 } from './link.ts';
 import { Outbox, type OutboxTarget } from './outbox.ts';
+import { unwritten } from './unwritten.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -122,6 +123,11 @@ class WebSocketLink implements Link, LineSink {
 
   get buffered(): number {
     return this.#outbox === undefined || this.#dropped || this.#cause !== undefined ? 0 : this.#outbox.buffered;
+  }
+
+  get progress(): number {
+    if (this.#outbox === undefined) return 0;
+    return this.#outbox.handed - (this.#raw === undefined ? this.#socket.bufferedAmount : unwritten(this.#raw));
   }
 
   drained(lowWaterBytes = 0): Promise<void> {

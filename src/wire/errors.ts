@@ -3,7 +3,7 @@
  * the exit code of the command line, and whether trying again can help.
  *
  * `docs/errors.md` is generated from this file; a test holds the two together and checks that every row can be
- * found again from what each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.reason`).
+ * found again from what each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.kind`).
  *
  * @see docs/protocol/a2e.md#what-a-host-answers-to-bad-input
  */
@@ -12,7 +12,7 @@
 export interface ErrorRow {
   /** A2E `error.code`; rows that share a code are told apart by `reason` in `detail.reason`. */
   readonly a2e: string;
-  /** JSON-RPC 2.0 error number; rows that share a number are told apart by `data.reason`. */
+  /** JSON-RPC 2.0 error number; rows that share a number are told apart by `data.kind`. */
   readonly jsonrpc: number;
   /** HTTP status where the failure is the answer to an HTTP request. */
   readonly http: number;
@@ -152,7 +152,7 @@ export const errorTable = {
     true,
     'The session ended because it was idle or its link stayed away too long.',
   ),
-  session_not_found: row('unauthorized', -32003, 404, 3, false, 'No such session for this principal.'),
+  session_not_found: row('unauthorized', -32603, 404, 3, false, 'No such session for this principal.'),
   superseded: row('runtime_error', -32000, 409, REMOTE, false, 'Another link took this session over.'),
   connection_lost: row('runtime_error', -32000, 502, 4, true, 'The link ended before the answer came.'),
   unreachable: row('runtime_error', -32000, 502, 4, true, 'Nobody answers at this address.'),

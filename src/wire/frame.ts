@@ -4,10 +4,10 @@
  * Called by the transports (and by whoever else reads newline-delimited JSON) for each chunk as it arrives. It never
  * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
- * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks at most
- * three times, and no more than the longest accepted line is held.
+ * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three
+ * times what follows its first character above ASCII), and no more than the longest accepted line is held.
  */
-import { isUtf8 } from 'node:buffer';
+import { isAscii, isUtf8 } from 'node:buffer';
 
 /** Why a stretch of input was no line. It has been skipped; reading goes on with the next line. */
 export interface BadLine {
@@ -48,10 +48,16 @@ function isBlank(text: string, from: number, to: number): boolean {
   return true;
 }
 
+/** Writes a newline over every carriage return. */
+function returnsToNewlines(bytes: Buffer): void {
+  for (let at = bytes.indexOf(RETURN); at !== -1; at = bytes.indexOf(RETURN, at + 1)) bytes[at] = NEWLINE;
+}
+
 /**
  * The line cutter.
  *
- * - LF and CRLF end a line; a CR elsewhere stays in the text. Blank lines and a byte order mark at the start are skipped.
+ * - LF and CRLF end a line; a CR elsewhere stays in the text, or ends a line too (`loneReturns`). Blank lines and a byte
+ *   order mark at the start are skipped.
  * - UTF-8 is checked strictly: a line with an invalid sequence is `malformed`, never repaired with U+FFFD.
  * - A line longer than the limit is reported once, as soon as it is known, and skipped up to its newline unbuffered.
  * - The sink may call `setMaxBytes` and `stop` from inside a call; both count from the next line on.
@@ -59,7 +65,9 @@ function isBlank(text: string, from: number, to: number): boolean {
 export class LineReader {
   readonly #sink: LineSink;
   #maxBytes: number;
-  /** The unfinished line, in pieces; undefined when there is none. */
+  /** The beginning of the unfinished line as text, while it is ASCII: such bytes need no look at what comes next. */
+  #begun = '';
+  /** The rest of the unfinished line, in pieces; undefined when there is none. */
   #pieces: Buffer[] | undefined;
   #heldBytes = 0;
   /** Where small pieces are gathered: the last of `#pieces` is its filled part. */
@@ -70,11 +78,17 @@ export class LineReader {
   /** No line was seen yet, so a byte order mark may come. */
   #fresh = true;
   #stopped = false;
+  readonly #loneReturns: boolean;
 
-  /** @param maxBytes longest accepted line in bytes, its line break not counted */
-  constructor(sink: LineSink, maxBytes: number) {
+  /**
+   * @param maxBytes longest accepted line in bytes, its line break not counted
+   * @param loneReturns a CR alone ends a line as well. `push` then writes a newline over each CR of its chunk: CRLF becomes
+   *   two, and the blank line between them is skipped however the chunks are cut
+   */
+  constructor(sink: LineSink, maxBytes: number, loneReturns = false) {
     this.#sink = sink;
     this.#maxBytes = maxBytes;
+    this.#loneReturns = loneReturns;
   }
 
   /** Changes the longest accepted line, in bytes. */
@@ -94,6 +108,7 @@ export class LineReader {
    * @param reused the memory of `chunk` will be overwritten after the call, so that nothing of it may be kept
    */
   push(chunk: Buffer, reused = false): void {
+    if (this.#loneReturns) returnsToNewlines(chunk);
     let at = 0;
     if (this.#skipping || this.#heldBytes > 0) {
       const end = chunk.indexOf(NEWLINE);
@@ -172,19 +187,25 @@ export class LineReader {
     else this.#deliver(run, from, end);
   }
 
-  /** One line as bytes: the limit is checked before it is decoded. */
-  #oneLine(bytes: Buffer, from: number, to: number): void {
-    const end = to > from && bytes[to - 1] === RETURN ? to - 1 : to;
-    if (end - from > this.#maxBytes) {
+  /** One line as bytes, maybe begun by ASCII text: the limit is checked before it is decoded. */
+  #oneLine(bytes: Buffer, from: number, to: number, begun = ''): void {
+    let end = to;
+    if (to > from) {
+      if (bytes[to - 1] === RETURN) end--;
+    } else if (begun.endsWith('\r')) begun = begun.slice(0, -1);
+    if (begun.length + end - from > this.#maxBytes) {
       this.#tooLarge();
       return;
     }
-    const text = bytes.toString('utf8', from, end);
+    const rest = bytes.toString('utf8', from, end);
     // Decoding puts U+FFFD in the place of what is invalid, so a text without it was valid; one with it may hold a real one.
-    if (text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end))) {
+    if (rest.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end))) {
       this.#fresh = false;
       this.#sink.malformed({ reason: 'bad_utf8' });
-    } else this.#deliver(text, 0, text.length);
+      return;
+    }
+    const text = begun === '' ? rest : begun + rest;
+    this.#deliver(text, 0, text.length);
   }
 
   /** Hands over the line `text[from, to)`, its line break already cut off, unless it is blank. */
@@ -205,12 +226,19 @@ export class LineReader {
       return;
     }
     this.#heldBytes += bytes;
+    if (bytes < SMALL_BYTES) {
+      this.#pieces ??= [];
+      this.#gather(this.#pieces, chunk, from);
+      return;
+    }
+    const piece = from === 0 ? chunk : chunk.subarray(from);
+    if (this.#pieces === undefined && isAscii(piece)) {
+      this.#begun += piece.toString('latin1');
+      return;
+    }
     this.#pieces ??= [];
-    if (bytes >= SMALL_BYTES) {
-      const piece = from === 0 ? chunk : chunk.subarray(from);
-      this.#pieces.push(reused ? Buffer.from(piece) : piece);
-      this.#block = undefined;
-    } else this.#gather(this.#pieces, chunk, from);
+    this.#pieces.push(reused ? Buffer.from(piece) : piece);
+    this.#block = undefined;
   }
 
   /** Copies a small piece behind the small piece before it: input in single bytes must not cost an object for each. */
@@ -239,6 +267,7 @@ export class LineReader {
   /** Delivers what is held, with the end of the line if there is more of it, and lets its memory go. */
   #heldLine(rest?: Buffer): void {
     const bytes = this.#heldBytes + (rest === undefined ? 0 : rest.length);
+    const begun = this.#begun;
     const pieces = this.#takeHeld();
     if (this.#stopped) return;
     if (bytes > this.#maxBytes + 1) {
@@ -246,11 +275,13 @@ export class LineReader {
       return;
     }
     if (rest !== undefined) pieces.push(rest);
-    this.#oneLine(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces, bytes), 0, bytes);
+    const end = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+    this.#oneLine(end, 0, end.length, begun);
   }
 
   #takeHeld(): Buffer[] {
     const pieces = this.#pieces ?? [];
+    this.#begun = '';
     this.#pieces = undefined;
     this.#block = undefined;
     this.#heldBytes = 0;

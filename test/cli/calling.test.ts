@@ -75,6 +75,21 @@ test('ping says how far the host is, as often as it is told to', async () => {
   );
 });
 
+test('the host, the token and --json may be named before the command, where they mean the same', async () => {
+  const { token_file, url } = host.ready;
+  const asked = ['--token-file', token_file as string, '--connect', url];
+  const before = await user.run([...asked, '--json', 'tools', 'ls', '--kind', 'test']);
+  const behind = await user.run(['tools', 'ls', '--kind', 'test', ...asked, '--json']);
+  assert.equal(before.code, 0);
+  assert.equal(JSON.parse(before.stdout)[0].name, 'typed');
+  assert.deepEqual(before, behind);
+  // The one that stands last counts, as between two behind the command.
+  assert.equal((await user.run(['--connect', 'tcp://127.0.0.1:1', 'ping', '--connect', url])).code, 0);
+
+  const wrong = user.write('guessed.token', 'not-the-token-of-this-host\n');
+  assert.equal((await user.run([`--token-file=${wrong}`, `--connect=${url}`, 'ping'])).code, 3);
+});
+
 test('caps shows what is granted and why the rest is refused', async () => {
   const { code, stdout } = await user.run(['caps', '--cap', 'tools,memory']);
   assert.equal(code, 0);

@@ -12,6 +12,8 @@ import { fileURLToPath } from 'node:url';
 
 const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
+const atTerminal = fileURLToPath(new URL('./at-terminal.py', import.meta.url));
+
 /** What a command prints, as the test that asked for it knows it. */
 // biome-ignore lint/suspicious/noExplicitAny: each test asserts the shape of what it reads
 export type Json = any;
@@ -90,6 +92,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Options for Node itself. */
   readonly node?: readonly string[];
+  /** At a pseudo-terminal: both outputs are what it shows, and the input is typed. Needs python3. */
+  readonly terminal?: boolean;
 }
 
 /** A user: a Handfast folder, a working directory, and commands run there. */
@@ -111,9 +115,11 @@ export class User {
   }
 
   /** Starts a command. */
-  start(words: readonly string[], { env = {}, node = [] }: Omit<RunOptions, 'input'> = {}): Command {
+  start(words: readonly string[], { env = {}, node = [], terminal }: Omit<RunOptions, 'input'> = {}): Command {
     const { HANDFAST_TOKEN: _token, NODE_OPTIONS: _options, ...inherited } = process.env;
-    const child = spawn(process.execPath, [...node, '-C', 'handfast-source', main, ...words], {
+    const line = [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
+    const [program = '', ...rest] = terminal ? ['python3', atTerminal, ...line] : line;
+    const child = spawn(program, rest, {
       cwd: this.cwd,
       env: { ...inherited, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env },
     });

@@ -156,6 +156,8 @@ test('a command line that cannot be understood ends with 2', async () => {
     ['up', '--port', '70000'],
     ['tools', 'call'],
     ['ping', 'extra'],
+    ['--connect', 'tcp://127.0.0.1:1', 'init'],
+    ['--token-file', 'x', 'stdio'],
   ]) {
     const failed = await user.failure(words);
     assert.deepEqual([failed.exit, failed.code], [2, 'usage'], words.join(' '));

@@ -47,6 +47,7 @@ test('it answers what it was asked, then ends with its input: exit code 0, nothi
   assert.deepEqual([welcome.ok, welcome.max_parallel, result.req_id, rest], [true, 4, 'call', []]);
   assert.equal(result.data.data.content, 'kept');
   assert.equal((await user.run(['stdio'])).code, 0, 'no input at all is fine');
+  assert.equal((await user.run(['--json', 'stdio'])).code, 0);
 });
 
 test('another command can be its parent', async () => {

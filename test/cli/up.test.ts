@@ -73,6 +73,7 @@ test('one host is reached over every kind of address, and details only with a to
     { status: status.status, host: status.host_id, listeners: status.listeners, dropped: status.audit.dropped },
     { status: 'ok', host: 'handfast', listeners: ready.listeners, dropped: 0 },
   );
+  assert.deepEqual([status.dropped_messages, status.journal_failures, status.abandoned], [0, 0, 0]);
 });
 
 test('an address that is taken, or that others could reach, ends with 2 and says what to do', async () => {
@@ -87,6 +88,23 @@ test('an address that is taken, or that others could reach, ends with 2 and says
   assert.match(open.message, /auth\.tokens.*insecure-bind/);
   const words = ['up', '--listen', 'tcp://0.0.0.0:0', '--insecure-bind'];
   assert.match((await user.failure(words)).message, /expected a loopback address, or a token \(auth\.tokens\), got/);
+});
+
+test('--insecure-bind also allows addresses of the configuration, which are refused without it', async () => {
+  const user = newUser();
+  user.write(
+    'handfast.yaml',
+    'listen: tcp://0.0.0.0:0\nauth: { tokens: [{ name: guest, token: guest-token-of-this-test }] }\n',
+  );
+  const refused = await user.failure(['up']);
+  assert.deepEqual([refused.exit, refused.code], [2, 'config_invalid']);
+  assert.match(refused.message, /^handfast\.yaml:1:9: at listen: .*insecure-bind/);
+  const command = user.start(['up', '--json', '--insecure-bind']);
+  await command.says('\n');
+  const [address] = JSON.parse(command.stdout).listeners as [string];
+  assert.match(address, /^tcp:\/\/0\.0\.0\.0:\d+$/);
+  await command.says('other machines can reach this host', 'stderr');
+  assert.equal((await user.run(['ping'])).code, 0);
 });
 
 test('a configuration with mistakes ends with 2 and names line and column of each', async () => {

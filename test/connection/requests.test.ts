@@ -137,6 +137,28 @@ test('a deadline reaches the signal; a handler that ignores it is abandoned with
   assert.deepEqual(agent.rest, [], 'the late value is dropped');
 });
 
+test('answers and events that nobody waits for are dropped and counted, what is handled is not, and the count outlives the session', async () => {
+  const { agent, host } = await open([echo]);
+  agent.send({ type: 'cancel', id: 'x', req_id: 'nobody' });
+  agent.send({ type: 'handshake/req', id: 'again', agent_caps: ['tools'] });
+  await agent.answer('again');
+  agent.send(call('c', 'echo'));
+  await agent.answer('c');
+  agent.send({ type: 'ping', id: 'p' });
+  await agent.answer('p');
+  assert.equal(host.health().dropped_messages, 0);
+  for (const type of ['tool/call/resp', 'tool/event', 'env/state/push', 'pong', 'error']) {
+    agent.send({ type, id: 'late', req_id: 'nobody', data: {} });
+  }
+  agent.send({ type: 'ping', id: 'p2' });
+  await agent.answer('p2');
+  assert.deepEqual(agent.rest, []);
+  assert.equal(host.health().dropped_messages, 5);
+  agent.send({ type: 'shutdown', id: 's', timeout: 0 });
+  await agent.closed();
+  assert.deepEqual([host.health().sessions, host.health().dropped_messages], [0, 5]);
+});
+
 test('a deadline also runs while a request waits for its turn', async () => {
   const gate = gated();
   const { agent } = await open([gate.tool], { limits: { maxParallel: 1 } });

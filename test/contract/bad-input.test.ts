@@ -244,6 +244,10 @@ for (const name of textTransports) {
       assertError(await agent.next(), { code: 'capability_missing', req_id: 'early' });
       agent.write('what?\n');
       assertError(await agent.next(), { code: 'parse_error', req_id: '' });
+      if (name === 'http') {
+        await agent.acknowledged();
+        assert.deepEqual(agent.statuses, [200, 400]);
+      }
       await agent.ping();
       assert.equal((await agent.shake()).ok, true);
       agent.send(call('now', 'mark', { name: 'granted' }));

@@ -81,7 +81,6 @@ const unreadable: readonly Fixture[] = [
     title: `F-05: ${what}`,
     send: bytes('{"type":"ping","id":"', wrong, '"}'),
     expect: [parseError],
-    status: 400,
   })),
 ];
 
@@ -91,6 +90,7 @@ const shapeless: readonly Fixture[] = [
     title: `${send} instead of an object`,
     send,
     expect: [noMessage],
+    status: 400,
   })),
   { title: 'an empty object', send: '{}', expect: [noMessage] },
   { title: 'no type', send: '{"id":"a"}', expect: [{ code: 'invalid_message', req_id: 'a' }] },
@@ -237,17 +237,24 @@ const oversized: readonly Fixture[] = [
     expect: [{ code: 'invalid_message', reason: 'too_large', req_id: '', retryable: false }],
     status: 413,
   },
-  { title: 'F-06: a message one level too deep', send: nested('deep', 65), expect: [tooDeep] },
-  { title: 'F-06: 100,000 open brackets', send: '['.repeat(100_000), expect: [tooDeep] },
+  { title: 'F-06: a message one level too deep', send: nested('deep', 65), expect: [tooDeep], status: 413 },
+  { title: 'F-06: 100,000 open brackets', send: '['.repeat(100_000), expect: [tooDeep], status: 413 },
   {
     title: 'F-06: 100,000 nested objects',
     send: `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`,
     expect: [tooDeep],
+    status: 413,
   },
 ];
 
 /** Sent on an established session, which must stay usable. */
-export const fixtures: readonly Fixture[] = [...unreadable, ...shapeless, ...misshapen, ...unserved, ...oversized];
+export const fixtures: readonly Fixture[] = [
+  ...unreadable.map((fixture) => ({ ...fixture, status: 400 })),
+  ...shapeless,
+  ...misshapen,
+  ...unserved,
+  ...oversized,
+];
 
 const handshake = (fields: object): string =>
   message({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'], ...fields });

@@ -119,7 +119,8 @@ export class RemoteLink implements Link {
   #heard(report: Report): void {
     switch (report.event) {
       case 'message':
-        return this.#receiver?.message(report.text);
+        this.#receiver?.message(report.text);
+        return;
       case 'malformed':
         return this.#receiver?.malformed(report.problem);
       case 'ended':

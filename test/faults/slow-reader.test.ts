@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
+import { connect as netConnect } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { createHost, type HostLimits } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import type { Link } from '../../src/transport/link.ts';
+import { parseUnixAddress } from '../../src/transport/socket.ts';
 import { PATIENCE_MS, type Peer } from '../support/peer.ts';
 import { type Message, rawAgent } from '../support/raw-agent.ts';
-import { doorOf } from '../support/sites.ts';
+import { type Door, doorOf } from '../support/sites.ts';
 import { echo } from '../support/tools.ts';
 
 const RESUME = 'handfast/resume';
@@ -15,6 +17,8 @@ const RESUME = 'handfast/resume';
 const EVENT_BYTES = 4 * 1024;
 /** Sockets of this machine take some megabytes before the host feels that nobody reads. */
 const EVENTS = 10_000;
+/** One message that takes a slow reader a while. */
+const LARGE_BYTES = 16 * 1024 * 1024;
 
 const closing: (() => unknown)[] = [];
 after(async () => {
@@ -57,8 +61,13 @@ async function floodedHost(limits: Partial<HostLimits>) {
       return { sent: EVENTS };
     },
   });
+  const large = tool({
+    name: 'large',
+    description: 'Answers with a long text',
+    run: () => 'x'.repeat(LARGE_BYTES),
+  });
   const host = createHost({
-    plugins: [toolsPlugin({ tools: [torrent, careless, echo] })],
+    plugins: [toolsPlugin({ tools: [torrent, careless, large, echo] })],
     journal: memoryJournal({ retention: { maxEntries: 100_000, maxBytes: 256 * 1024 * 1024 } }),
     limits: { maxMessageBytes: 1024 * 1024, ...limits },
   });
@@ -142,22 +151,93 @@ describe('F-30: a reader that stops', () => {
     await first.closed();
 
     const messages = first.messages.slice(1);
-    let resumed = await door.dial();
-    // It may be too slow once more while it catches up.
-    for (let round = 0; round < 20; round++) {
-      const answer = await resumed.shake({ extensions: { [RESUME]: { session_id, cursor: cursorOfAll(messages) } } });
-      assert.equal(answer.session_id, session_id);
-      await resumed.until(() => resumed.over || resumed.messages.at(-1)?.type === 'tool/call/resp', 'the rest');
-      messages.push(...resumed.messages.slice(1));
-      if (messages.at(-1)?.type === 'tool/call/resp') break;
-      resumed = await door.dial();
-    }
-    assertWhole(messages);
-    await resumed.ping();
+    await resumeToTheEnd(door, session_id, messages);
+  });
+
+  for (const transport of ['tcp', 'unix', 'websocket', 'http'] as const) {
+    test(`over ${transport}: that takes nothing at all loses its link, however little waits, and resumes where it was`, async () => {
+      const { host, watched, progress, links } = await floodedHost({ writeStallMs: 200 });
+      const door = await doorOf(transport, watched);
+      closing.push(() => door.close());
+      const first = await door.dial();
+      const { session_id } = await first.shake({ extensions: { [RESUME]: {} } });
+      first.send({ type: 'tool/call/req', id: 'f', tool_name: 'torrent', arguments: {}, streaming: true, timeout: 60 });
+      await first.next();
+      first.carrier.pause?.(true);
+      const [session] = [...host.sessions];
+      await until(() => session?.state === 'detached', 'the link is dropped');
+      assert.equal(links.length, 1);
+      // The handler waited for its reader all the time, so the other bound was never near.
+      assert.ok(progress.most < 2 * 256 * 1024, `${progress.most} bytes waited`);
+      await until(() => progress.emitted === EVENTS, 'the work is done');
+      first.carrier.pause?.(false);
+      await first.closed();
+      await resumeToTheEnd(door, session_id, first.messages.slice(1));
+    });
+  }
+
+  test('over unix: that is slow but takes some all the time keeps its link, also within one long message', async () => {
+    const limits = { writeStallMs: 400, maxMessageBytes: 2 * LARGE_BYTES, outboxBytes: 2 * LARGE_BYTES };
+    const { watched, links } = await floodedHost(limits);
+    const door = await doorOf('unix', watched);
+    closing.push(() => door.close());
+    const socket = netConnect(parseUnixAddress(door.address as string));
+    closing.push(() => socket.destroy());
+    let lines = 0;
+    let bytes = 0;
+    socket.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      lines += chunk.filter((byte) => byte === 0x0a).length;
+      // At most 64 KiB at a time.
+      socket.pause();
+      setTimeout(() => socket.resume(), 5);
+    });
+    const started = performance.now();
+    const greeting = { type: 'handshake/req', id: 'hs', agent_caps: ['tools'] };
+    const call = { type: 'tool/call/req', id: 'l', tool_name: 'large', arguments: {} };
+    socket.write(`${JSON.stringify(greeting)}\n${JSON.stringify(call)}\n`);
+    await until(() => lines === 2 || socket.destroyed, 'the answer');
+    assert.equal(lines, 2, `cut off after ${bytes} bytes`);
+    assert.ok(bytes > LARGE_BYTES);
+    assert.ok(performance.now() - started > 2 * limits.writeStallMs, 'the reader was not slow');
+    assert.equal(links.length, 1);
+  });
+
+  test('with a stall limit of 0 is waited for', async () => {
+    const { host, watched, progress } = await floodedHost({ writeStallMs: 0 });
+    const door = await doorOf('tcp', watched);
+    closing.push(() => door.close());
+    const peer = await door.dial();
+    await peer.shake({ extensions: { [RESUME]: {} } });
+    peer.send({ type: 'tool/call/req', id: 'f', tool_name: 'torrent', arguments: {}, streaming: true, timeout: 60 });
+    await peer.next();
+    peer.carrier.pause?.(true);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.equal([...host.sessions][0]?.state, 'open');
+    assert.ok(progress.emitted < EVENTS);
+    peer.carrier.pause?.(false);
+    await peer.until(() => peer.messages.at(-1)?.type === 'tool/call/resp', 'the answer');
+    assertWhole(peer.messages.slice(1));
   });
 });
 
 const cursorOfAll = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ cursor = 0 }) => cursor));
+
+/** Comes back until the answer is there, and finds that nothing is missing of what `messages` began. */
+async function resumeToTheEnd(door: Door, session_id: string, messages: Message[]): Promise<void> {
+  let resumed = await door.dial();
+  // It may be too slow once more while it catches up.
+  for (let round = 0; round < 20; round++) {
+    const answer = await resumed.shake({ extensions: { [RESUME]: { session_id, cursor: cursorOfAll(messages) } } });
+    assert.equal(answer.session_id, session_id);
+    await resumed.until(() => resumed.over || resumed.messages.at(-1)?.type === 'tool/call/resp', 'the rest');
+    messages.push(...resumed.messages.slice(1));
+    if (messages.at(-1)?.type === 'tool/call/resp') break;
+    resumed = await door.dial();
+  }
+  assertWhole(messages);
+  await resumed.ping();
+}
 
 describe('F-30: a handler that does nothing but emit', () => {
   for (const streaming of [true, false]) {

@@ -382,6 +382,20 @@ test('addresses of other machines need a token and the word for it', async (t) =
   assert.deepEqual((await load(t, `${listen}insecure_bind: true\n${tokens}`)).listen, ['tcp://0.0.0.0:4700']);
 });
 
+test('the word for it may also come from whoever starts the host, and stands in for nothing else', async (t) => {
+  const cwd = temporaryFolder(t);
+  const listen = 'listen: tcp://0.0.0.0:4700\n';
+  const tokens = `auth: { tokens: [{ name: a, token: ${TOKEN} }] }\n`;
+  const loaded = (yaml: string, insecureBind: boolean) => {
+    writeFileSync(join(cwd, 'handfast.yaml'), yaml);
+    return loadConfig('handfast.yaml', { env, cwd, insecureBind });
+  };
+  const { insecureBind, listen: addresses } = await loaded(listen + tokens, true);
+  assert.deepEqual({ insecureBind, addresses }, { insecureBind: true, addresses: ['tcp://0.0.0.0:4700'] });
+  await assert.rejects(loaded(listen + tokens, false), { code: 'config_invalid', message: /or insecure_bind: true/ });
+  await assert.rejects(loaded(listen, true), { code: 'config_invalid', message: /or a token \(auth\.tokens\), got/ });
+});
+
 test('the template loads as the defaults, and so does every setting in it once its # is taken away', async (t) => {
   const template = configTemplate();
   const plain = await load(t, '');

@@ -7,6 +7,7 @@ import { connect } from '../../src/connect.ts';
 import { type HostConfig, loadConfig } from '../../src/host/config.ts';
 import type { Log } from '../../src/host/context.ts';
 import { silentLog } from '../../src/host/log.ts';
+import { sqliteJournal } from '../../src/journal/sqlite.ts';
 import { type RunningServer, startServer } from '../../src/server/start-server.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
@@ -216,4 +217,30 @@ test('a start that fails at its last address leaves the others free and nothing 
     readdirSync(home).filter((name) => name === 'running'),
     [],
   );
+});
+
+test('a journal on disk loses the old sessions of agents after the days the file says, and nothing that is not theirs', async (t) => {
+  const { folder, start } = place(t);
+  const file = join(folder, 'journal.db');
+  const entry = (daysAgo: number) => ({
+    cursor: 1,
+    ts: Date.now() - daysAgo * 86_400_000,
+    kind: 'reply',
+    request: 'r',
+    body: '{}',
+  });
+  const [old, young] = ['a'.repeat(32), 'b'.repeat(32)] as const;
+  const before = await sqliteJournal({ file });
+  await before.append('session/kept', [entry(99)]);
+  await before.append(old, [entry(3)]);
+  await before.append(young, [entry(1)]);
+  await before.close();
+  const server = await start('journal: { kind: sqlite, file: ./journal.db, retain_days: 2 }\n');
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
+  await agent.tools.call('list_dir', { path: '.' });
+  const read = async (session: string): Promise<number> => (await agent.journal(session)).last;
+  const late = performance.now() + 10_000;
+  while ((await read(old)) !== 0 && performance.now() < late) await new Promise((next) => setTimeout(next, 50));
+  assert.deepEqual([await read(old), await read(young), await read('session/kept')], [0, 1, 1]);
+  assert.ok((await read('')) > 0, 'the living session is there');
 });

@@ -185,6 +185,22 @@ test('a session that no link comes back to expires', async () => {
   assert.notEqual((await shake(second, {}, { session_id, cursor: 0 })).session_id, session_id);
 });
 
+test('with a resume window of 0 resume is not offered, and a lost link ends the session at once', async () => {
+  const gate = gated();
+  const made = await host({ limits: { resumeWindowMs: 0 } }, [gate.tool]);
+  const first = rawAgent(made);
+  const answer = await shake(first, { extensions: { [RESUME]: {}, 'handfast/journal': {}, 'handfast/cancel': {} } });
+  assert.deepEqual(Object.keys(answer.extensions).sort(), ['handfast/cancel', 'handfast/journal']);
+  first.send(call('a', 'gated', { name: 'a' }));
+  first.link.destroy('cut');
+  await first.closed();
+  assert.equal(made.health().sessions, 0);
+  const second = await shake(rawAgent(made), {}, { session_id: answer.session_id, cursor: 0 });
+  assert.notEqual(second.session_id, answer.session_id);
+  assert.equal(second.extensions, undefined);
+  gate.open('a');
+});
+
 /** A proxy between agent and host that can be cut: each dial is a new pair of in-memory links. */
 async function cuttable(options: Partial<HostOptions> = {}) {
   const runs = new Map<string, number>();

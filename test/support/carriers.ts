@@ -81,6 +81,7 @@ export async function dialWebSocket(url: string): Promise<Peer> {
     return {
       write: (bytes) => socket.send(bytes, { binary: !isUtf8(bytes) }),
       cut: () => socket.terminate(),
+      pause: (paused) => void (paused ? socket.pause() : socket.resume()),
     };
   });
 }

@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { type ConnectHttpOptions, connectHttp } from '../../src/transport/http-client.ts';
+import type { Link } from '../../src/transport/link.ts';
 import { Recorder, Relay, serve, until, within } from './http-fixtures.ts';
 
 const TIMEOUT = { timeout: 40_000 };
@@ -90,6 +91,33 @@ describe('with our own server', TIMEOUT, () => {
     for (let n = 0; n < 100; n++) client.link.send(`{"n":${n}}`);
     await until(() => peers[0]?.messages.length === 100, 'all messages came');
     assert.equal(posts, 1);
+  });
+
+  test('a message the host refuses as no message at all does not cost the link, nor those behind it', async (t) => {
+    const heard: string[] = [];
+    let session: Link | undefined;
+    const { listener } = await serve(t, {
+      accept: (link) => {
+        session = link;
+        link.open({
+          message(text) {
+            heard.push(text as string);
+            return text === 'what?' ? 'parse_error' : undefined;
+          },
+          malformed() {},
+          ended() {},
+          closed() {},
+        });
+      },
+    });
+    const client = await open(t, listener.address);
+    for (const text of ['what?', '"after"']) {
+      client.link.send(text);
+      await within(client.link.drained(), 'the message to be answered');
+    }
+    assert.deepEqual(heard, ['what?', '"after"']);
+    assert.equal(client.closures, 0);
+    session?.destroy('the test is over');
   });
 
   test('connections cut at any point lose nothing and repeat nothing, both ways', async (t) => {

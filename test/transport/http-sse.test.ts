@@ -180,6 +180,41 @@ describe('what is refused', TIMEOUT, () => {
     );
   });
 
+  test('a body in which the receiver finds no message is refused with its reason, one with any message is not', async (t) => {
+    const heard: string[] = [];
+    const codes: Record<string, string> = { what: 'parse_error', '[]': 'invalid_message', '[[': 'too_large' };
+    const { listener } = await serve(t, {
+      accept: (link: Link) => {
+        t.after(() => link.destroy());
+        link.open({
+          message(text) {
+            heard.push(text as string);
+            return codes[text as string];
+          },
+          malformed: ({ reason }) => void heard.push(reason),
+          ended() {},
+          closed() {},
+        });
+      },
+    });
+    const session = await newSession(listener.address);
+    const send = async (body: string | Buffer) => {
+      const answer = await ask(listener.address, 'POST', '/send', plain(session), body);
+      const { ok, detail, error } = JSON.parse(answer.body);
+      if (answer.status !== 200) assert.deepEqual([ok, detail], [false, error.message]);
+      return [answer.status, error?.code];
+    };
+    assert.deepEqual(await send('what'), [400, 'parse_error']);
+    assert.deepEqual(await send('[]'), [400, 'invalid_message']);
+    assert.deepEqual(await send('[['), [413, 'too_large']);
+    // The first reason counts.
+    assert.deepEqual(await send('[]\nwhat\n'), [400, 'invalid_message']);
+    assert.deepEqual(await send(Buffer.from([0xff, 0x0a, 0x5b, 0x5b])), [400, 'parse_error']);
+    assert.deepEqual(await send('what\n{"n":1}\n[]'), [200, undefined]);
+    assert.deepEqual(await send('{"n":2}'), [200, undefined]);
+    assert.deepEqual(heard, ['what', '[]', '[[', '[]', 'what', 'bad_utf8', '[[', 'what', '{"n":1}', '[]', '{"n":2}']);
+  });
+
   test('sessions past the limit, sessions nobody accepts, and sessions of a closing endpoint get no id', async (t) => {
     let refuse = false;
     const { listener, endpoint } = await serve(t, {
@@ -518,7 +553,12 @@ describe('the life of a session', TIMEOUT, () => {
     const session = await newSession(listener.address);
     await ask(listener.address, 'POST', '/send', plain(session), '"a"');
     const second: string[] = [];
-    peers[0]!.link.open({ message: (text) => second.push(text as string), malformed() {}, ended() {}, closed() {} });
+    peers[0]!.link.open({
+      message: (text) => void second.push(text as string),
+      malformed() {},
+      ended() {},
+      closed() {},
+    });
     await ask(listener.address, 'POST', '/send', plain(session), '"b"');
     assert.deepEqual([peers[0]!.messages, second], [['"a"'], ['"b"']]);
   });

@@ -41,23 +41,23 @@ describe('the outbox', () => {
     assert.deepEqual(packs, ['1\n2\n3', '4']);
   });
 
-  test('writes early once 4 KiB have come together', () => {
+  test('writes early once 8 KiB have come together', () => {
     const { outbox, packs } = new Target();
-    for (let n = 0; n < 5; n++) outbox.send('x'.repeat(1000));
+    for (let n = 0; n < 9; n++) outbox.send('x'.repeat(1000));
     assert.equal(packs.length, 1);
-    assert.equal(packs[0]?.length, 5004);
-    outbox.send('y'.repeat(5000));
+    assert.equal(packs[0]?.length, 9008);
+    outbox.send('y'.repeat(9000));
     assert.equal(packs.length, 2);
   });
 
   test('writes nothing while the system is behind, then packs of some 256 KiB one by one', async () => {
     const target = new Target();
     target.blocked = true;
-    target.outbox.send('x'.repeat(5000));
+    target.outbox.send('x'.repeat(9000));
     for (let n = 0; n < 3000; n++) target.outbox.send(`${n} ${'y'.repeat(300)}`);
     await turns(2);
     assert.equal(target.packs.length, 1);
-    const sent = 5000 + 3000 * 301 + [...Array(3000).keys()].join('').length;
+    const sent = 9000 + 3000 * 301 + [...Array(3000).keys()].join('').length;
     // Besides the messages at most one line break for each.
     assert.ok(target.outbox.buffered >= sent && target.outbox.buffered < sent + 3000);
     for (let writes = 2; target.pending > 0; writes++) {
@@ -77,7 +77,7 @@ describe('the outbox', () => {
   test('lets a waiter go when its mark is reached and not before', async () => {
     const target = new Target();
     target.blocked = true;
-    target.outbox.send('x'.repeat(6000));
+    target.outbox.send('x'.repeat(9000));
     target.outbox.send('y'.repeat(5000));
     const reached: string[] = [];
     const low = target.outbox.drained(0).then(() => reached.push('low'));
@@ -102,7 +102,7 @@ describe('the outbox', () => {
   test('is silent after closing, and nobody waits any more', async () => {
     const target = new Target();
     target.blocked = true;
-    target.outbox.send('x'.repeat(5000));
+    target.outbox.send('x'.repeat(9000));
     target.outbox.send('lost');
     const waiting = target.outbox.drained(0);
     target.outbox.close();
@@ -117,9 +117,9 @@ describe('the outbox', () => {
   test('gives everything away at its end, though the system is behind', () => {
     const target = new Target();
     target.blocked = true;
-    for (const message of ['a'.repeat(5000), 'b'.repeat(300_000), 'c']) target.outbox.send(message);
+    for (const message of ['a'.repeat(9000), 'b'.repeat(300_000), 'c']) target.outbox.send(message);
     target.outbox.flushAll();
-    assert.equal(target.packs.join('\n').length, 305_003);
+    assert.equal(target.packs.join('\n').length, 309_003);
   });
 
   test('keeps the order and loses nothing, whenever the system blocks and takes', async () => {

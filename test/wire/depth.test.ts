@@ -2,12 +2,21 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { MAX_DEPTH, tooDeep } from '../../src/wire/depth.ts';
+import { MAX_DEPTH, parseNested, tooDeep } from '../../src/wire/depth.ts';
 
 /** How many objects and arrays stand inside each other at most. */
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+/** What parsing with a bound makes of a text: its value, or the code of its refusal. */
+function parsed(json: string, bound: number): unknown {
+  try {
+    return parseNested(json, bound);
+  } catch (error) {
+    return error instanceof SyntaxError ? 'SyntaxError' : (error as { code: string }).code;
+  }
 }
 
 const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
@@ -29,7 +38,9 @@ describe('the nesting check', () => {
     fc.assert(
       fc.property(value, fc.nat(12), fc.constantFrom(undefined, 1), (any, bound, indent) => {
         const json = JSON.stringify(any, null, indent);
-        assert.equal(tooDeep(json, bound), depthOf(JSON.parse(json)) > bound, json);
+        const deep = depthOf(JSON.parse(json)) > bound;
+        assert.equal(tooDeep(json, bound), deep, json);
+        assert.deepEqual(parsed(json, bound), deep ? 'too_large' : JSON.parse(json));
       }),
       { numRuns: 800 },
     );
@@ -57,5 +68,9 @@ describe('the nesting check', () => {
     assert.equal(tooDeep(`${'[]'.repeat(100)}"${'['.repeat(1000)}`), false);
     assert.equal(typeof tooDeep(`${']'.repeat(1000)}${'{'.repeat(1000)}`), 'boolean');
     assert.equal(tooDeep(''), false);
+    assert.equal(parsed('['.repeat(1_000_000), 64), 'too_large');
+    assert.equal(parsed(`${nested(64)}]`, 64), 'SyntaxError');
+    assert.equal(parsed(`${'[],'.repeat(100)}`, 64), 'SyntaxError');
+    assert.equal(parsed('', 64), 'SyntaxError');
   });
 });

@@ -229,3 +229,42 @@ describe('the line cutter', () => {
     assert.ok(large < 40 * Math.max(small, 1), `${small} ms, then ${large} ms`);
   });
 });
+
+describe('where a return alone ends a line', () => {
+  const readAll = (chunks: readonly Uint8Array[], maxBytes = 1 << 20): Heard[] => {
+    const heard: Heard[] = [];
+    const sink = { line: (text: string) => heard.push(text), malformed: (problem: BadLine) => heard.push(problem) };
+    const reader = new LineReader(sink, maxBytes, true);
+    for (const chunk of chunks) reader.push(Buffer.from(chunk));
+    return heard;
+  };
+
+  test('the line is delivered with its return, before anything follows', () => {
+    assert.deepEqual(readAll([Buffer.from('{"a":1}\r')]), ['{"a":1}']);
+    assert.deepEqual(readAll([Buffer.from('{"a"'), Buffer.from(':1}\r{"b":2}\r')]), ['{"a":1}', '{"b":2}']);
+  });
+
+  test('LF, CRLF and CR end the same lines, however the chunks are cut', () => {
+    const lineEnd = fc.constantFrom('\n', '\r\n', '\r');
+    const content = fc.json().filter((text) => text.trim() !== '');
+    fc.assert(
+      fc.property(fc.array(fc.tuple(content, lineEnd)), fc.array(fc.nat()), (lines, places) => {
+        const bytes = Buffer.from(lines.map(([text, end]) => text + end).join(''));
+        assert.deepEqual(
+          readAll(cut(bytes, places)),
+          lines.map(([text]) => text),
+        );
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('a limit counts from return to return', () => {
+    assert.deepEqual(readAll([Buffer.from('123456\r12\r123456\n1\r')], 4), [
+      { reason: 'too_large', limit: 4 },
+      '12',
+      { reason: 'too_large', limit: 4 },
+      '1',
+    ]);
+  });
+});

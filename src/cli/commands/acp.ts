@@ -5,18 +5,19 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 import { serveAcp } from '../../bridge/acp-agent.ts';
-import { type ConnectControlOptions, connectControl } from '../../control-client/connect.ts';
-import type { ControlClient } from '../../control-client/control.ts';
+import { connectControl } from '../../control-client/connect.ts';
+import type { ControlClient, ControlState } from '../../control-client/control.ts';
 import { createLog } from '../../host/log.ts';
 import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
-import { asError } from '../../wire/errors.ts';
-import { type ConnectFlags, findHost } from '../find-host.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import { findHost } from '../find-host.ts';
 import { leaveSoon } from '../leave.ts';
+import { type ControlFlags, openControl } from '../open-control.ts';
 import { packageVersion } from '../package-info.ts';
 import { logStrayRejections } from '../stray-rejections.ts';
 
-export interface AcpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
+export interface AcpFlags extends ControlFlags {
   /** Of a server of our own. */
   readonly config?: string;
   /** Backend and model of new sessions. */
@@ -25,52 +26,86 @@ export interface AcpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
   readonly verbose?: boolean;
 }
 
-/** The server behind the editor's sessions. */
+/** The server behind the editor's sessions, and how this process lets go of it. */
 interface Behind {
   readonly control: ControlClient;
   close(): Promise<void>;
 }
 
+/** What becomes of the link to the server. */
+interface Watch {
+  readonly onState: (state: ControlState, error?: HandfastError) => void;
+  readonly onStderr: (line: string) => void;
+}
+
 /**
  * Serves until the editor closes the pipes, or a signal. Fails as reaching or starting the server does, with
- * `not_configured` when the SDK of the protocol is not installed.
+ * `not_configured` when the SDK of the protocol is not installed, and with `connection_lost` when the server is gone for
+ * good: an editor starts its agents again, and would not know of one that can do nothing.
  */
 export async function acp(flags: AcpFlags): Promise<void> {
   // Before anything that may print is loaded: from here on it finds itself on stderr.
   const link = stdioLink({ maxMessageBytes: HIGHEST_MAX_MESSAGE_BYTES });
-  logStrayRejections(createLog({ level: flags.verbose ? 'info' : 'error', format: 'text' }));
+  const log = createLog({ level: flags.verbose ? 'info' : 'warn', format: 'text' });
+  logStrayRejections(log);
   const stop = (): void => {
+    // The second signal finds no listener any more and ends the process at once.
     process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
     void link.close('the process was told to end');
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
   let behind: Behind | undefined;
+  let lost: HandfastError | undefined;
   try {
-    behind = await serverFor(flags);
+    behind = await serverFor(flags, {
+      onStderr: (line) => log.warn(line),
+      onState(state, error) {
+        if (state === 'open') log.info('connected to the server');
+        if (state === 'lost') log.warn('the link to the server is lost; trying again', { error: error?.message });
+        if (state !== 'closed' || error === undefined) return;
+        lost = error;
+        void link.close('the server is gone');
+      },
+    });
     const { backend, model } = flags;
-    await serveAcp({ control: behind.control, link, version: packageVersion(), create: { backend, model } });
-  } catch (error) {
-    link.destroy();
-    throw error;
+    await serveAcp({
+      control: behind.control,
+      link,
+      version: packageVersion(),
+      create: { backend, model },
+      note: (line) => log.warn(line),
+    });
+    if (lost !== undefined) throw lost;
   } finally {
+    link.destroy();
     await behind?.close();
     leaveSoon();
   }
 }
 
-async function serverFor(flags: AcpFlags): Promise<Behind> {
-  const options: ConnectControlOptions = { clientName: 'handfast-acp', clientVersion: packageVersion() };
+async function serverFor(flags: AcpFlags, watch: Watch): Promise<Behind> {
+  const options = { ...watch, clientName: 'handfast-acp' };
   const found = await findHost(flags).catch((thrown: unknown) => {
     if (flags.connect === undefined && asError(thrown).code === 'unreachable') return undefined;
     throw thrown;
   });
   if (found !== undefined) {
-    const control = await connectControl(found.address, { ...options, token: found.token });
+    const control = await openControl(found.address, { ...options, token: found.token });
     return { control, close: () => control.close() };
   }
   const { embeddedServer } = await import('../embedded-server.ts');
-  const server = await embeddedServer({ config: flags.config, backend: flags.backend });
-  const control = await connectControl(server, options);
+  const server = await embeddedServer({ config: flags.config, backend: flags.backend }).catch((thrown: unknown) => {
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'journal_locked') throw thrown;
+    // Usually a second window of an editor, whose process has a server of its own too.
+    throw fail(
+      'journal_locked',
+      `${message}; with handfast up running, all editors share its sessions`,
+      detail,
+      thrown,
+    );
+  });
+  const control = await connectControl(server, { ...options, clientVersion: packageVersion() });
   return {
     control,
     async close() {

@@ -2,8 +2,8 @@
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
 import type { ControlClient } from '../../control-client/control.ts';
-import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
+import { questionOf } from '../approval-text.ts';
 import { type ControlFlags, withControl } from '../open-control.ts';
 import { textOf } from '../read-text.ts';
 import type { Terminal } from '../terminal.ts';
@@ -17,21 +17,15 @@ export async function approveList(
     if (terminal.json) return terminal.document(approvals);
     if (approvals.length === 0) return terminal.note('nothing is asked');
     terminal.table(
-      ['APPROVAL', 'STATE', 'EXPIRES', 'RISKS', 'WHAT'],
+      ['APPROVAL', 'STATE', 'EXPIRES', 'WHAT'],
       approvals.map((approval) => [
         approval.id,
         approval.state,
         approval.expires_at.slice(11, 19),
-        approval.risks.join(','),
-        whatOf(approval),
+        questionOf(approval),
       ]),
     );
   });
-}
-
-/** What is asked, with the real arguments: nobody should allow what they cannot see. */
-function whatOf({ title, tool, reason }: Approval): string {
-  return `${title}${tool === undefined ? '' : ` ${JSON.stringify(tool.input)}`}${reason === '' ? '' : ` (${reason})`}`;
 }
 
 export interface AnswerFlags extends ControlFlags {

@@ -3,8 +3,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import type { ControlClient } from '../../control-client/control.ts';
-import type { EventGap } from '../../control-client/feed.ts';
-import type { SessionEvent } from '../../protocol/session-events.ts';
+import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type { SessionSummary } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type ControlFlags, withControl } from '../open-control.ts';
@@ -96,8 +95,7 @@ export async function sessionTail(
   });
 }
 
-const reached = (event: SessionEvent | EventGap): number =>
-  event.type === 'gap' ? (event as EventGap).to_seq : (event as SessionEvent).seq;
+const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap' ? event.to_seq : event.seq);
 
 export interface SendFlags extends ControlFlags {
   readonly image?: readonly string[];
@@ -122,13 +120,12 @@ export async function sessionSend(id: string, prompt: string, flags: SendFlags, 
     }
     const interrupt = (): void => void session.interrupt(turn.turnId).catch(() => {});
     signal.addEventListener('abort', interrupt, { once: true });
-    const output = new SessionOutput(terminal, { conversation: false });
+    const output = new SessionOutput(terminal);
     for await (const event of turn) output.show(event);
     output.settle();
     signal.throwIfAborted();
-    const { stopReason, error } = await turn.result();
-    if (error !== undefined && !terminal.json) terminal.note(`the turn failed: ${error}`);
-    return stopReason === 'error' ? TURN_FAILED : 0;
+    const { error } = await turn.result();
+    return error === undefined ? 0 : TURN_FAILED;
   });
 }
 

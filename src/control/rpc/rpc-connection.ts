@@ -5,6 +5,7 @@
  * Made by `rpc-server.ts` for a link that may call. @see docs/protocol/session-rpc.md#requests
  */
 import { unreadable } from '../../connection/connection.ts';
+import { HIGH_WATER_BYTES, SlowReader } from '../../connection/slow-reader.ts';
 import type { Log } from '../../host/context.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
@@ -76,8 +77,12 @@ export class RpcConnection implements Receiver {
   /** Nothing that comes is looked at any more. */
   #deaf = false;
   #over = false;
-  /** Set while the link is above its bound. */
-  #slow: NodeJS.Timeout | undefined;
+  /** Watches a peer that has been behind. */
+  #slow: SlowReader | undefined;
+  /** Unsent bytes from which it is watched. */
+  readonly #watchedBytes: number;
+  /** Characters of events sent since the link is above its bound. */
+  #piled = 0;
 
   constructor(owner: RpcOwner, link: Link, { id, principal, greeted }: ConnectionFacts) {
     this.#owner = owner;
@@ -88,6 +93,7 @@ export class RpcConnection implements Receiver {
     this.link = link;
     this.principal = principal;
     this.limits = owner.limits;
+    this.#watchedBytes = Math.min(HIGH_WATER_BYTES, owner.limits.outboxBytes);
     this.log = owner.log;
     this.now = owner.now;
     this.connectedAt = owner.now();
@@ -134,7 +140,7 @@ export class RpcConnection implements Receiver {
   closed(cause: Closed): void {
     this.#over = true;
     this.#deaf = true;
-    clearTimeout(this.#slow);
+    this.#slow?.stop();
     this.events.close();
     const reason = fail('connection_lost', 'the connection ended');
     for (const call of this.#open) {
@@ -177,9 +183,13 @@ export class RpcConnection implements Receiver {
 
   /** Sends one event. */
   event(event: PublishedEvent): void {
-    const { link } = this;
-    // Events come whether they are read or not; nothing else can stop their pile from growing.
-    if (this.#slow !== undefined && link.buffered > this.limits.maxOutboxBytes) return link.destroy('slow_consumer');
+    const { link, limits } = this;
+    if (link.buffered <= limits.outboxBytes) this.#piled = 0;
+    else {
+      // Events come whether they are read or not; nothing else can stop their pile from growing.
+      this.#piled += event.line.length;
+      if (this.#piled > limits.maxOutboxBytes) return link.destroy('slow_consumer');
+    }
     this.put(this.#text ? event.line : { jsonrpc: '2.0', method: 'event', params: event.params });
   }
 
@@ -187,7 +197,10 @@ export class RpcConnection implements Receiver {
   put(out: string | Message): void {
     const { link } = this;
     link.send(out);
-    if (link.buffered > this.limits.outboxBytes && this.#slow === undefined) this.#tooSlow();
+    const waiting = link.buffered;
+    if (waiting <= this.#watchedBytes) return;
+    this.#slow ??= new SlowReader(link, this.limits);
+    this.#slow.behind(waiting);
   }
 
   // Requests.
@@ -237,7 +250,7 @@ export class RpcConnection implements Receiver {
         retry_after_ms: RETRY_AFTER_MS,
       });
     }
-    if (this.#slow !== undefined && this.link.buffered > maxOutboxBytes) {
+    if (this.#slow !== undefined && !served.relieves && this.link.buffered > maxOutboxBytes) {
       return fail('over_capacity', 'the answers so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
     }
     return undefined;
@@ -334,22 +347,5 @@ export class RpcConnection implements Receiver {
       this.#counted();
       this.#finish(call, writeError(this.#text, call.request, reason));
     }, this.limits.settleMs);
-  }
-
-  // Peers that do not read.
-
-  #tooSlow(): void {
-    const { link } = this;
-    const { outboxBytes, slowConsumerMs } = this.limits;
-    link.pause(true);
-    this.#slow = setTimeout(() => {
-      this.log.warn('a client does not read', { connection: this.id, peer: link.peer, client: this.caller.clientName });
-      link.destroy('slow_consumer');
-    }, slowConsumerMs);
-    void link.drained(outboxBytes / 2).then(() => {
-      clearTimeout(this.#slow);
-      this.#slow = undefined;
-      if (!this.#over) link.pause(false);
-    });
   }
 }

@@ -28,10 +28,15 @@ export interface RpcLimits {
   readonly pullBytes: number;
   /** Unsent bytes above which nothing more is read from a peer, and its grace begins. Default 4 MiB. */
   readonly outboxBytes: number;
-  /** Unsent bytes above which a link is dropped at once, in the middle of its grace. Default 16 MiB. */
+  /**
+   * Events queued above `outboxBytes`, in characters, past which a link is dropped in the middle of its grace; with as many
+   * unsent bytes of answers, further requests are refused with `over_capacity`. Default 32 MiB.
+   */
   readonly maxOutboxBytes: number;
   /** How long a peer may stay above `outboxBytes` before its link is dropped, in milliseconds. Default 30,000. */
   readonly slowConsumerMs: number;
+  /** How long a peer that is behind may take nothing at all, in milliseconds. 0 = for ever. Default 30,000. */
+  readonly writeStallMs: number;
   /** How long a request that was told to stop may take; then it is answered for its handler. Default 2,000. */
   readonly settleMs: number;
   /** How long turns may take to end when the server does. Default 10,000. */
@@ -48,8 +53,9 @@ export const defaultRpcLimits: RpcLimits = {
   handshakeTimeoutMs: 10_000,
   pullBytes: 256 * 1024,
   outboxBytes: 4 * 1024 * 1024,
-  maxOutboxBytes: 16 * 1024 * 1024,
+  maxOutboxBytes: 32 * 1024 * 1024,
   slowConsumerMs: 30_000,
+  writeStallMs: 30_000,
   settleMs: 2_000,
   shutdownMs: 10_000,
 };

@@ -215,14 +215,10 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
   closed(connection: RpcConnection, cause: Closed): void {
     this.#connections.delete(connection.id);
     const { id, link, principal, caller } = connection;
-    this.log.info('a client is gone', {
-      connection: id,
-      transport: link.transport,
-      peer: link.peer,
-      principal: principal.name,
-      client: caller.clientName,
-      reason: cause.reason,
-    });
+    const { transport, peer } = link;
+    const who = { connection: id, transport, peer, principal: principal.name, client: caller.clientName };
+    if (cause.reason === 'slow_consumer') this.log.warn('a client did not read and was dropped', who);
+    else this.log.info('a client is gone', { ...who, reason: cause.reason });
     if (this.#served?.connection === connection) this.#served.gone.resolve(cause);
   }
 

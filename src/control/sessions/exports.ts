@@ -13,7 +13,7 @@ import { fold } from './fold.ts';
 import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from './folded.ts';
 import type { Conversation } from './forks.ts';
 import { type OpenSession, streamOf } from './open-session.ts';
-import { cursorOf, isEventCursor, paramsOf, seqAt } from './published.ts';
+import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from './published.ts';
 
 /** Names the format in its first line. */
 export const EXPORT_FORMAT = 'handfast.session/1';
@@ -49,6 +49,8 @@ export async function exportLines(
   for (;;) {
     const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES);
     for (const { cursor: at, ts, kind, body } of page.entries) {
+      cursor = at;
+      if (kind === RESERVED) continue;
       if (isEventCursor(at)) {
         if (events === limit || characters > PAGE_CHARACTERS) return { lines, next: seq };
         // What is missing at the start cannot be told any more; what it came to can.
@@ -62,10 +64,8 @@ export async function exportLines(
       const line = JSON.stringify({ seq: seqAt(at), kind, timestamp, payload });
       characters += line.length;
       lines.push(line);
-      cursor = at;
     }
     if (page.entries.length === 0) break;
-    cursor = Math.max(cursor, page.entries.at(-1)?.cursor ?? cursor);
   }
   if (events === 0 && after === 0) lines.push(whole(session));
   return { lines, next: null };
@@ -131,7 +131,9 @@ function cleaned({ record }: FoldedSession, head: Readonly<Record<string, unknow
   };
 }
 
-function messageOf({ id, kind, text, images, unsent }: UiMessage): UiMessage[] {
+function messageOf(message: UiMessage): UiMessage[] {
+  if (!isObject(message)) return [];
+  const { id, kind, text, images, unsent } = message;
   if (!Number.isSafeInteger(id) || typeof text !== 'string' || !['user', 'assistant', 'system'].includes(kind))
     return [];
   return [{ id, kind, text, ...imagesOf(images), ...(unsent === true && { unsent: true }) }];
@@ -176,6 +178,7 @@ function imagesOf(images: unknown): { readonly images?: readonly Image[] } {
 }
 
 function turnOf(turn: StoredTurn): StoredTurn[] {
+  if (!isObject(turn)) return [];
   const { turnId, prompt, startedAt, endedAt, stopReason, lastMessageId } = turn;
   if (typeof turnId !== 'string' || typeof prompt !== 'string' || typeof endedAt !== 'string') return [];
   return [

@@ -13,7 +13,16 @@ import type { HistoryItem, SessionLog, SessionRecord } from '../session-log.ts';
 import type { EventHub } from './event-hub.ts';
 import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from './fold.ts';
 import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from './folded.ts';
-import { CURSORS_PER_EVENT, cursorOf, isEventCursor, paramsOf, payloadOf, publishedEvent, seqAt } from './published.ts';
+import {
+  CURSORS_PER_EVENT,
+  cursorOf,
+  isEventCursor,
+  paramsOf,
+  payloadOf,
+  publishedEvent,
+  RESERVED,
+  seqAt,
+} from './published.ts';
 import type { SessionStore } from './store.ts';
 import type { SessionRow } from './store-catalogue.ts';
 
@@ -43,6 +52,9 @@ const VOLATILE: ReadonlySet<string> = new Set(['session.stream.chunk', 'session.
 const SNAPSHOT_ENTRIES = 512;
 const HEAD_CHARACTERS_PER_ENTRY = 128;
 
+/** A session keeps numbers free for so many events ahead, at least: see {@link RESERVED}. */
+const RESERVE_EVENTS = 1024;
+
 /** Entries read at a time while a session is brought up to its journal. */
 const READ_ENTRIES = 1024;
 
@@ -57,9 +69,14 @@ export class OpenSession implements SessionLog {
   #appended: Promise<void> | undefined;
   /** Why an entry could not be written; from then on nothing is, until the whole session was. */
   #failure: HandfastError | undefined;
+  /** Durable entries that are not on disk yet. */
+  #unwritten = 0;
   #sinceSnapshot = 0;
+  #snapshotDue = false;
   #headSize = 0;
   #unlisted = false;
+  /** Below this number, no event can come to mean another one. */
+  #reserved = 0;
   #state: 'open' | 'sealed' | 'deleted' = 'open';
 
   private constructor(id: string, parts: SessionParts, folded: FoldedSession | undefined, cursor: number) {
@@ -129,6 +146,7 @@ export class OpenSession implements SessionLog {
     const ts = this.#parts.now();
     const timestamp = new Date(ts).toISOString();
     const seq = record.seq + 1;
+    if (seq >= this.#reserved) this.#reserve(seq, ts);
     const whole = payloadOf(
       { session_id: this.id, turn_id: turnId || undefined },
       payload as Readonly<Record<string, unknown>>,
@@ -145,8 +163,8 @@ export class OpenSession implements SessionLog {
     if (!this.#takesEntries()) return;
     const { folded } = this;
     const { record } = folded;
-    if (this.#cursor % CURSORS_PER_EVENT === CURSORS_PER_EVENT - 1) {
-      // No room before the next event: there is one now, which says what is known already.
+    if (this.#cursor % CURSORS_PER_EVENT >= CURSORS_PER_EVENT - 2) {
+      // No room before the next event, but for a reservation: there is one now, which says what is known already.
       this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
     }
     const ts = this.#parts.now();
@@ -187,21 +205,29 @@ export class OpenSession implements SessionLog {
     }
   }
 
-  /** Stores what is known now, when there is something new. False when that failed; the journal has it all the same. */
+  /**
+   * Stores what is known, as soon as the journal has it: a snapshot that knew more than the journal would make good for
+   * what a crash took, but the events that told of it would be gone. True when there is nothing left to store.
+   */
   snapshot(): boolean {
+    this.#snapshotDue = this.#sinceSnapshot > 0 || this.#unlisted;
+    return this.#snapshotIfDue();
+  }
+
+  #snapshotIfDue(): boolean {
+    if (!this.#snapshotDue) return true;
+    if (this.#unwritten > 0 || this.#failure !== undefined || this.#state === 'deleted') return false;
     const { folded } = this;
-    if (this.#sinceSnapshot === 0 && !this.#unlisted) return true;
     const head = headOf(folded);
+    this.#snapshotDue = false;
+    this.#sinceSnapshot = 0;
     try {
       this.#headSize = this.#parts.store.catalogue.save(this.#row(), head, listChanges(folded));
     } catch (thrown) {
       this.#parts.log.warn('a session snapshot could not be written', { session: this.id, error: String(thrown) });
-      // Not at every entry from now on.
-      this.#sinceSnapshot = 0;
       return false;
     }
     for (const list of [folded.messages, folded.history, folded.turns]) list.stored();
-    this.#sinceSnapshot = 0;
     this.#unlisted = false;
     return true;
   }
@@ -216,7 +242,7 @@ export class OpenSession implements SessionLog {
   /** Lets go of its state, which comes back when somebody looks. False when it cannot: then it stays as it is. */
   rest(): boolean {
     if (this.#folded === undefined) return true;
-    if (this.#failure !== undefined || !this.snapshot()) return false;
+    if (!this.snapshot()) return false;
     this.#folded = undefined;
     return true;
   }
@@ -270,6 +296,7 @@ export class OpenSession implements SessionLog {
     this.#cursor = cursor;
     this.#sinceSnapshot += 1;
     this.#unlisted = true;
+    if (kind === RESERVED) return;
     const entry = readEntry({ cursor, ts, kind, body }, folded.record.seq);
     if (entry !== undefined) fold(folded, entry);
     else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
@@ -285,16 +312,30 @@ export class OpenSession implements SessionLog {
     if (this.#sinceSnapshot >= due) this.snapshot();
   }
 
+  #reserve(seq: number, ts: number): void {
+    this.#reserved = seq + RESERVE_EVENTS;
+    this.#write({ cursor: this.#cursor + 1, ts, kind: RESERVED, request: '', body: '{}' }, true);
+  }
+
   #append(entry: NewEntry, isVolatile: boolean): void {
     const appended = this.#parts.journal.append(streamOf(this.id), [entry], isVolatile ? 'volatile' : 'durable');
-    if (appended === undefined || isVolatile) return;
+    if (isVolatile) return;
     this.#appended = appended;
-    appended.catch((thrown: unknown) => {
-      if (this.#failure === undefined) {
-        this.#parts.log.error('a session could not be journaled', { session: this.id, error: String(thrown) });
-      }
-      this.#failure = asError(thrown);
-    });
+    if (appended === undefined) return;
+    this.#unwritten += 1;
+    appended.then(
+      () => {
+        this.#unwritten -= 1;
+        this.#snapshotIfDue();
+      },
+      (thrown: unknown) => {
+        this.#unwritten -= 1;
+        if (this.#failure === undefined) {
+          this.#parts.log.error('a session could not be journaled', { session: this.id, error: String(thrown) });
+        }
+        this.#failure = asError(thrown);
+      },
+    );
   }
 
   /** Puts the whole session into the journal, in the place of the entries that are missing there. */

@@ -20,6 +20,13 @@ export const seqAt = (cursor: number): number => Math.floor(cursor / CURSORS_PER
 /** True when the entry at a cursor is an event and not an internal entry. */
 export const isEventCursor = (cursor: number): boolean => cursor % CURSORS_PER_EVENT === 0;
 
+/**
+ * Kind of an entry that says nothing. A journal promises for volatile entries that no cursor of theirs is used twice, even
+ * if a crash costs them, and keeps a range free ahead of them. An event that is sent before it is on disk needs that promise
+ * too, so a session writes one of these before its first event in a process, and again every so often.
+ */
+export const RESERVED = 'cursors.reserved';
+
 const HEAD = '{"jsonrpc":"2.0","method":"event","params":';
 
 /** An event, serialised. Members of `payload` that are undefined are left out of both forms. */

@@ -41,8 +41,6 @@ export interface SessionHandlerParts extends HandlerParts {
   readonly checkSettings: (settings: SessionSettings) => void;
   /** Tells everybody that there are other sessions now. */
   readonly changed: (reason: string, sessionId: string) => Promise<void>;
-  /** Nothing need be held for a session any more. */
-  readonly release: (turns: SessionTurns) => void;
 }
 
 /** What a new session is. */
@@ -59,7 +57,7 @@ const LISTED = { usual: 50, most: 500 };
 
 /** The handlers. */
 export function sessionHandlers(parts: SessionHandlerParts): readonly Handled[] {
-  const { pool, sessionFor, changed, release } = parts;
+  const { pool, sessionFor, changed } = parts;
   const { store } = pool.parts;
 
   async function begin({ owner, title, cwd, settings, parent, conversation }: Beginning) {
@@ -161,7 +159,6 @@ export function sessionHandlers(parts: SessionHandlerParts): readonly Handled[] 
       if (session.record.phase !== 'closed') {
         await turns.close('closed');
         pool.noteLive(session);
-        release(turns);
         await session.flushed();
         await changed('session_closed', session_id);
       }
@@ -177,7 +174,6 @@ export function sessionHandlers(parts: SessionHandlerParts): readonly Handled[] 
       const chat = chatId === null ? undefined : store.chats.get(chatId);
       // The chat it began goes with it, unless somebody else has gone on with that.
       if (chat?.origin === session_id && chat.length === session.folded.chatLength) store.chats.remove(chat.id);
-      release(turns);
       await pool.forget(turns);
       await changed('session_deleted', session_id);
       return { session_id, deleted: true as const };

@@ -26,6 +26,8 @@ export interface TurnParts extends TurnRunParts, TurnEndParts {
   /** Whose rights the turns of an owner run with. */
   readonly principalOf: (owner: string) => Principal;
   readonly isDebugging: () => boolean;
+  /** Nothing need be held for a session any more. */
+  readonly release: (session: OpenSession) => void;
   /** True once the server ends: no session takes anything in any more. */
   readonly isEnding: () => boolean;
   readonly limits: TurnLimits & {
@@ -151,7 +153,8 @@ export class SessionTurns {
     try {
       await before;
       const { closing, phase } = this.#state();
-      if (closing !== null || phase === 'closed') throw this.#refusal(closing === 'shutdown' ? 'interrupted' : 'session_closed');
+      if (closing !== null || phase === 'closed')
+        throw this.#refusal(closing === 'shutdown' ? 'interrupted' : 'session_closed');
       this.#happened({ type: 'hold' });
       this.interrupt(stopReason);
       await this.#still();
@@ -230,7 +233,9 @@ export class SessionTurns {
       case 'abort':
         return this.#abort(effect.turnId, effect.stopReason);
       case 'end': {
-        const restarted: TurnResult = { kind: 'interrupted', stopReason: 'restart' };
+        // Of an earlier process: it was told to end, or its process was ended with it.
+        const stopReason = session.folded.running?.ending ?? 'restart';
+        const restarted: TurnResult = { kind: 'interrupted', stopReason };
         endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
         session.snapshot();
         return;
@@ -244,7 +249,8 @@ export class SessionTurns {
       case 'ready':
         return session.emit('session.status', { pending: false, status_label: 'ready' });
       case 'close':
-        return session.emit('session.closed', { reason: this.#closeReason });
+        session.emit('session.closed', { reason: this.#closeReason });
+        return this.#parts.release(session);
       case 'reopen':
         session.note('session.reopened', {});
         return session.emit('session.status', { pending: false, status_label: 'ready' });
@@ -288,7 +294,7 @@ export class SessionTurns {
     const prompt: Prompt = waiting ?? this.#incoming.get(turnId) ?? said ?? { text: '', images: [] };
     const backend = this.#parts.backendOf(session);
     const started_at = new Date(this.#parts.now()).toISOString();
-    session.emit('session.turn.started', { text: prompt.text, started_at }, turnId);
+    session.emit('session.turn.started', { text: shownText(prompt), started_at }, turnId);
     if (backend.name !== session.record.backend) session.note('backend.chosen', { backend: backend.name });
     if (session.record.title === '') {
       const title = titleOf(prompt);
@@ -403,9 +409,13 @@ function waitsForUser({ record, folded }: OpenSession): boolean {
   return waiting.length > 0 && (folded.running?.calls ?? []).every(({ call }) => asked.has(call.callId));
 }
 
+/** What is shown of a prompt before its images were read. */
+function shownText({ text, images }: Prompt): string {
+  return text === '' ? images.map((_, index) => `[Image ${index + 1}]`).join(' ') : text;
+}
+
 /** The title a prompt gives its session. */
-function titleOf({ text, images }: Prompt): string {
-  const line = text.trim().replace(/\s+/g, ' ');
-  if (line === '') return images.length > 0 ? '[Image 1]' : '';
+function titleOf(prompt: Prompt): string {
+  const line = shownText(prompt).trim().replace(/\s+/g, ' ');
   return [...line].slice(0, TITLE_CHARACTERS).join('');
 }

@@ -8,6 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { LOCAL_PRINCIPAL } from '../../host/auth.ts';
 import type { Log } from '../../host/context.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { wrongParam } from '../../protocol/rpc-params.ts';
@@ -90,7 +91,10 @@ export interface SessionsOptions {
   readonly defaultCwd?: string;
   /** Refuses folders a principal may not work in. */
   readonly checkCwd?: (cwd: string, principal: Principal) => void;
-  /** The principal of a name, for turns nobody is connected for. Default: as it was last seen, else the name alone. */
+  /**
+   * The principal of a name, for turns nobody is connected for. Default: as it last called; one that has not called since the
+   * server started may use no capability, as nobody here knows which were granted to it.
+   */
   readonly principalOf?: (name: string) => Principal;
   /** The server's state, told when sessions come and go. Without it, nobody is told. */
   readonly snapshot?: () => Snapshot | Promise<Snapshot>;
@@ -153,6 +157,10 @@ export async function createSessions(options: SessionsOptions): Promise<Sessions
   return sessions;
 }
 
+/** Without tokens everybody is `local`, and may do everything. */
+const unseen = (name: string): Principal =>
+  name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name, capabilities: [] };
+
 class ServedSessions implements Sessions {
   readonly events: EventSource;
   readonly serverEvents: ServerEventLog;
@@ -191,9 +199,10 @@ class ServedSessions implements Sessions {
       desk,
       backendOf: (session) => this.#backendOf(session),
       settingsOf: (session) => this.#settingsOf(session),
-      principalOf: options.principalOf ?? ((name) => this.#seen.get(name) ?? { name }),
+      principalOf: options.principalOf ?? ((name) => this.#seen.get(name) ?? unseen(name)),
       isDebugging: options.isDebugging ?? (() => false),
       isEnding: () => this.#ending,
+      release: (session) => this.#release(session),
       limits,
     };
     const poolLimits: PoolLimits = limits;
@@ -224,7 +233,6 @@ class ServedSessions implements Sessions {
         resolveCwd: (cwd, principal) => this.#resolveCwd(cwd, principal),
         checkSettings,
         changed: (reason, sessionId) => this.#changed(reason, sessionId),
-        release: ({ session }) => this.#release(session),
       }),
       ...turnHandlers(parts),
       ...pageHandlers({ ...parts, journal }),
@@ -288,8 +296,8 @@ class ServedSessions implements Sessions {
       session.snapshot();
       await session.flushed();
       const { id: chatId, model, provider, thinking, openRouterProvider } = chat;
-      const settings = provider === null ? {} : { model, provider, thinking, openRouterProvider };
-      return { id: chatId, settings };
+      const routing = openRouterProvider === undefined ? {} : { openRouterProvider };
+      return { id: chatId, settings: provider === null ? {} : { model, provider, thinking, ...routing } };
     });
   }
 
@@ -306,8 +314,8 @@ class ServedSessions implements Sessions {
     await Promise.all(left.map((turns) => turns.close('shutdown')));
     await Promise.all(
       all.map(async ({ session }) => {
-        session.snapshot();
         await session.flushed().catch(() => {});
+        session.snapshot();
       }),
     );
   }

@@ -60,7 +60,7 @@ export class Catalogue {
   constructor(db: DatabaseSync) {
     this.#db = db;
     this.#put = db.prepare(
-      `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      `INSERT INTO sessions (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)
        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, title = excluded.title, cwd = excluded.cwd,
          backend = excluded.backend, created = excluded.created, updated = excluded.updated,
          messages = excluded.messages, pending = excluded.pending, closed = excluded.closed, queued = excluded.queued,
@@ -89,12 +89,15 @@ export class Catalogue {
     this.#markDeleted = db.prepare('UPDATE sessions SET deleted = 1 WHERE id = ?');
   }
 
-  /** Adds a session or brings what is listed of it up to date. Its snapshot, `seq` and `cursor` stay as they are. */
+  /**
+   * Adds a session or brings what is listed of it up to date. Its snapshot, `seq` and `cursor` stay as they are: 0, that is
+   * all of it is in the journal, until there is a snapshot.
+   */
   put(row: SessionRow): void {
     const { id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, queueLength, approvalsPending } = row;
     this.#put.run(
       ...[id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, Number(row.pending), Number(row.closed)],
-      ...[queueLength, approvalsPending, row.parent, row.seq, row.cursor],
+      ...[queueLength, approvalsPending, row.parent],
     );
   }
 

@@ -226,6 +226,27 @@ test('a summary that cannot be made is told and changes nothing', async () => {
   await assert.rejects(empty.run(), { code: 'provider_error' });
 });
 
+test('what is said while a summary is made is kept, and a conversation cleared meanwhile stays cleared', async () => {
+  const history = [said('user', 'one'), said('assistant', 'two')];
+  const later = said('user', 'three');
+  const grown: Awaited<ReturnType<typeof compacted>> = await compacted(history, {
+    ask: async () => {
+      grown.log.remember([later]);
+      return 'sum';
+    },
+  });
+  await grown.run();
+  assert.deepEqual(grown.log.record.history.slice(1), [later]);
+  const cleared: Awaited<ReturnType<typeof compacted>> = await compacted(history, {
+    ask: async () => {
+      cleared.log.remember([], 'replace');
+      return 'sum';
+    },
+  });
+  await assert.rejects(cleared.run(), { message: 'the conversation was changed while it was summed up' });
+  assert.deepEqual(cleared.log.record.history, []);
+});
+
 test('in the middle of a turn its prompt and newest rounds stay, calls with their results', async () => {
   const history = [
     said('user', words(4_000)),

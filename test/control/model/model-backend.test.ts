@@ -234,6 +234,25 @@ test('a provider whose package is not installed is an error that says what to ty
   }
 });
 
+test('a provider package of another major version is refused by name', async () => {
+  const older = 'export const createGoogle = () => ({ languageModel: () => ({ specificationVersion: "v3" }) });';
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === '@ai-sdk/google'
+        ? { url: `data:text/javascript,${encodeURIComponent(older)}`, shortCircuit: true }
+        : next(specifier, context),
+  });
+  try {
+    await assert.rejects(backendOf(choiceOf('google')).backend.run(new RecordedTurn('hi')), {
+      code: 'not_configured',
+      message:
+        'models of google need the package @ai-sdk/google, which is installed in another version; run: npm install @ai-sdk/google@4',
+    });
+  } finally {
+    hooks.deregister();
+  }
+});
+
 test('the first words arrive as soon as the provider has sent them', async () => {
   const lateMs: number[] = [];
   const { backend } = backendOf(choiceOf('compatible'));

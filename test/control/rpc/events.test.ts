@@ -510,7 +510,7 @@ describe('weakness 18: a reader that stops', () => {
     assert.equal(server.size, 1);
     await peer.recorder.end();
     assert.equal(server.size, 0);
-    assert.deepEqual(control.logged, ['warn a client does not read']);
+    assert.deepEqual(control.logged, ['warn a client did not read and was dropped']);
   });
 
   test('without one it is let go at once when it would cost too much', async () => {

@@ -1,5 +1,6 @@
 /** `stdio-control.ts` as a child, and a peer on its pipes that writes bytes of its own making. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { within } from '../../contract/recorder.ts';
 import { overStdio } from '../../support/carriers.ts';
@@ -8,12 +9,18 @@ import type { Message } from '../../support/raw-agent.ts';
 
 const program = fileURLToPath(new URL('./stdio-control.ts', import.meta.url));
 
+const children: ChildProcess[] = [];
+// Whatever becomes of a test, its children end with it.
+after(() => {
+  for (const child of children) child.kill('SIGKILL');
+});
+
 export interface Started {
   readonly child: ChildProcess;
   readonly peer: Peer;
   /** What the child has written there so far. */
   readonly stderr: () => string;
-  /** Resolves with the exit code; a child that does not end is killed. */
+  /** Resolves with the exit code. */
   exit(): Promise<number | null>;
 }
 
@@ -21,14 +28,13 @@ export interface Started {
 export function startControl(...words: string[]): Started {
   const child = spawn(process.execPath, [program, ...words], { stdio: 'pipe' });
   // Whatever becomes of the test, the child ends with it.
-  process.once('exit', () => child.kill('SIGKILL'));
+  children.push(child);
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (chunk) => {
     stderr += chunk;
   });
   const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
-  const exit = () => within(closed, 'the process to exit').finally(() => child.kill('SIGKILL'));
-  return { child, peer: overStdio(child), stderr: () => stderr, exit };
+  return { child, peer: overStdio(child), stderr: () => stderr, exit: () => within(closed, 'the process to exit') };
 }
 
 export const requestOf = (id: unknown, method: string, params?: unknown): string =>

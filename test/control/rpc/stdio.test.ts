@@ -33,7 +33,7 @@ describe('session RPC on pipes', { concurrency: 3 }, () => {
   });
 
   test('a line that cannot be read is told so, and the next one is answered', async () => {
-    const { peer } = startControl();
+    const { peer, exit } = startControl();
     const bad: [Buffer | string, number, string][] = [
       ['{', -32700, 'parse_error'],
       [Buffer.from('7b226a736f6e727063223a22ff', 'hex'), -32700, 'parse_error'],
@@ -53,14 +53,18 @@ describe('session RPC on pipes', { concurrency: 3 }, () => {
       peer.write(`${pingOf(reason)}\n`);
       await answerOf(peer, reason);
     }
+    peer.end();
+    assert.equal(await exit(), 0);
   });
 
   test('a prompt with a large image is one line', async () => {
-    const { peer } = startControl();
+    const { peer, exit } = startControl();
     const image = 'x'.repeat(11 * 1024 * 1024);
     peer.write(`${requestOf(1, 'test.echo', { text: image })}\n`);
     const { result } = (await answerOf(peer, 1)) as { result: { text: string } };
     assert.equal(result.text.length, image.length);
+    peer.end();
+    assert.equal(await exit(), 0);
   });
 
   test('the last line needs no end, and its request is answered before the process ends', async () => {

@@ -1,5 +1,5 @@
 /** The sessions of a server without a wire: methods are called as `rpc/` calls them, events are written down. */
-import { type Desk, Desk as ApprovalsDesk, type DeskOptions } from '../../../src/control/approvals/desk.ts';
+import { Desk as ApprovalsDesk, type Desk, type DeskOptions } from '../../../src/control/approvals/desk.ts';
 import type { Backend } from '../../../src/control/backends/backend.ts';
 import type { PublishedEvent } from '../../../src/control/events.ts';
 import type { Handled, RpcCall } from '../../../src/control/handlers.ts';
@@ -25,6 +25,7 @@ export const ROOT: Principal = { name: 'root', admin: true };
 export interface SeenEvent {
   readonly type: string;
   readonly seq: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into payloads of all types
   readonly payload: Readonly<Record<string, any>>;
 }
 
@@ -157,7 +158,7 @@ export class Harness {
   }
 }
 
-const seen = ({ type, seq, params }: PublishedEvent): SeenEvent => ({ type, seq, payload: params.payload });
+export const seen = ({ type, seq, params }: PublishedEvent): SeenEvent => ({ type, seq, payload: params.payload });
 
 export const isTerminal = ({ type }: { readonly type: string }): boolean =>
   ['session.completed', 'session.interrupted', 'session.error'].includes(type);

@@ -7,11 +7,11 @@ import { describe, test } from 'node:test';
 import { commandHandler } from '../../../src/control/commands.ts';
 import { handles } from '../../../src/control/handlers.ts';
 import { createRpcServer } from '../../../src/control/rpc/rpc-server.ts';
+import { LOCAL_PRINCIPAL } from '../../../src/host/auth.ts';
 import { stateGet } from '../../../src/protocol/session-rpc.ts';
 import type { Snapshot } from '../../../src/protocol/session-types.ts';
-import { LOCAL_PRINCIPAL } from '../../../src/host/auth.ts';
-import { memoryPair } from '../../../src/transport/memory.ts';
 import type { Message } from '../../../src/transport/link.ts';
+import { memoryPair } from '../../../src/transport/memory.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { play, type VectorConnection, vectorsOf } from '../vectors.ts';
 import { Harness, QUIET } from './harness.ts';
@@ -80,7 +80,6 @@ async function serve(isConfigured: boolean): Promise<{ connection: VectorConnect
   void server.serve(far, LOCAL_PRINCIPAL);
   return { connection, harness };
 }
-
 
 describe('vectors', { concurrency: 2 }, () => {
   for (const [conversation, isConfigured] of [

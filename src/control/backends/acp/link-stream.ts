@@ -53,6 +53,8 @@ export function linkStream(link: Link, { skipped, take }: LinkStreamOptions = {}
         },
         ended() {
           end(() => controller.close());
+          // Both sides only ask and answer: with nobody to ask, and nobody to answer, it is over.
+          void link.close('the peer closed its side');
         },
         closed(cause) {
           end(() => controller.close());

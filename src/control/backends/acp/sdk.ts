@@ -10,6 +10,8 @@ export type {
   AgentCapabilities,
   AgentConnection,
   AgentContext,
+  AvailableCommand,
+  ClientCapabilities,
   ClientConnection,
   ClientContext,
   ContentBlock,
@@ -30,6 +32,7 @@ export type {
   StopReason,
   Stream,
   ToolCallContent,
+  ToolCallUpdate,
   ToolKind,
 } from '@agentclientprotocol/sdk';
 

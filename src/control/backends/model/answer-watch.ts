@@ -22,6 +22,7 @@ export class AnswerWatch {
   #timer: NodeJS.Timeout | undefined;
   #limitMs: number;
   #heardAt: number;
+  #answering = false;
 
   constructor(turn: AbortSignal, options: WatchOptions) {
     this.#turn = turn;
@@ -41,7 +42,11 @@ export class AnswerWatch {
   /** The provider said something. */
   heard(): void {
     this.#heardAt = this.#options.now();
+    if (this.#answering) return;
+    this.#answering = true;
     this.#limitMs = this.#options.idleTimeoutMs;
+    clearTimeout(this.#timer);
+    this.#wait(this.#limitMs);
   }
 
   /**

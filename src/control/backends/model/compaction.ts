@@ -6,7 +6,7 @@
  * whose rounds have filled the context.
  * @see docs/protocol/session-rpc.md#turns
  */
-import { asError } from '../../../wire/errors.ts';
+import { asError, fail } from '../../../wire/errors.ts';
 import type { SessionLog } from '../../session-log.ts';
 import type { Compaction } from '../backend.ts';
 import { anchorOf, planCompaction, summaryItem } from './compaction-plan.ts';
@@ -39,8 +39,11 @@ const MAX_QUOTE_TOKENS = 4_000;
  */
 export async function compactHistory(options: CompactionOptions): Promise<Compaction> {
   const { log, meter, reason, windowTokens, turnId, now } = options;
-  const { id, history } = log.record;
-  const before = meter.estimate(id, history).tokens;
+  const { id } = log.record;
+  // The session's own list grows in place.
+  const history = [...log.record.history];
+  const estimated = meter.estimate(id, history);
+  const before = estimated.tokens;
   const limit = contextLimit(windowTokens);
   const plan =
     reason === 'auto' && !options.always && before <= limit
@@ -82,17 +85,19 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
   try {
     summary =
       summarised.length === 0 ? previous : await sumUp({ previous, items: summarised, windowTokens, ask: options.ask });
+    if (log.record.history[history.length - 1] !== history.at(-1)) {
+      throw fail('runtime_error', 'the conversation was changed while it was summed up');
+    }
   } catch (thrown) {
     const error = asError(thrown);
     log.emit('compaction.failed', { reason, message: error.message }, turnId);
     throw error;
   }
   const updatedAt = new Date(now()).toISOString();
-  const items =
-    summary === undefined
-      ? kept
-      : [summaryItem(summary, quoted, { anchor: anchorAfter, updated_at: updatedAt }), ...kept];
-  log.remember(items, 'replace');
+  const mark = { anchor: anchorAfter, updated_at: updatedAt };
+  const old = [...log.record.history];
+  const items = [...kept, ...old.slice(history.length)];
+  log.remember(summary === undefined ? items : [summaryItem(summary, quoted, mark), ...items], 'replace');
   if (summarised.length > 0) {
     log.emit(
       'compaction.summary_merged',
@@ -100,7 +105,8 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
       turnId,
     );
   }
-  const after = meter.estimate(id, log.record.history, 'compaction').tokens;
+  meter.compacted(id, estimated, old, log.record.history);
+  const after = meter.estimate(id, log.record.history).tokens;
   const done: Compaction = {
     compressed: true,
     reason,

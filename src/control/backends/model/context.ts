@@ -47,7 +47,7 @@ export function itemTokens(item: HistoryItem): number {
 
 export interface ContextEstimate {
   readonly tokens: number;
-  /** `provider` where the provider has counted, `compaction` right after one, else `history`. */
+  /** `provider` once the provider has counted, `compaction` after one until then, else `history`. */
   readonly source: 'compaction' | 'history' | 'provider';
   readonly breakdown: ContextBreakdown;
 }
@@ -58,17 +58,22 @@ export interface Fixed {
   readonly tools: readonly FunctionTool[];
 }
 
-/** What a provider has counted: everything up to and including the item at `upTo`, which is `item` as long as it holds. */
+/** What is known of a history better than by estimating it. */
 interface Count {
+  readonly source: 'provider' | 'compaction';
   readonly tokens: number;
-  readonly upTo: number;
+  /** The count holds as long as this item is at this place, and covers the first `items` of the history. */
+  readonly at: number;
   readonly item: HistoryItem | undefined;
+  readonly items: number;
 }
 
 interface Metered {
   system: string;
   toolTokens: number;
   count: Count | undefined;
+  /** What was told last. */
+  told: string;
 }
 
 export class ContextMeter {
@@ -85,36 +90,56 @@ export class ContextMeter {
   /** Takes in what the provider counted for a request with this history; its answer is one more item. */
   counted(sessionId: string, history: readonly HistoryItem[], used: Usage): void {
     // Reasoning is not sent again; what is left of the answer is.
-    const answer = Math.max(0, used.output_tokens - used.reasoning_tokens);
-    const upTo = history.length - 1;
+    const tokens = used.input_tokens + Math.max(0, used.output_tokens - used.reasoning_tokens);
+    const at = history.length - 1;
     this.#session(sessionId).count =
-      used.input_tokens === 0 ? undefined : { tokens: used.input_tokens + answer, upTo, item: history[upTo] };
+      used.input_tokens === 0 ? undefined : { source: 'provider', tokens, at, item: history[at], items: at + 2 };
+  }
+
+  /**
+   * Takes in that a history was replaced by a shorter one. What the provider counted before is kept as the ruler: only the
+   * difference is estimated.
+   */
+  compacted(
+    sessionId: string,
+    before: ContextEstimate,
+    old: readonly HistoryItem[],
+    now: readonly HistoryItem[],
+  ): void {
+    const left = before.source === 'history' ? this.#fixed(sessionId) : before.tokens - this.tokensOf(old);
+    const tokens = Math.max(0, left) + this.tokensOf(now);
+    const at = now.length - 1;
+    this.#session(sessionId).count = { source: 'compaction', tokens, at, item: now[at], items: now.length };
   }
 
   /** The context of a session now. An empty conversation takes nothing, for nothing is sent. */
-  estimate(
-    sessionId: string,
-    history: readonly HistoryItem[],
-    source: 'history' | 'compaction' = 'history',
-  ): ContextEstimate {
+  estimate(sessionId: string, history: readonly HistoryItem[]): ContextEstimate {
     const { system, toolTokens, count } = this.#session(sessionId);
     const pinned = textTokens(system);
     const conversation = this.tokensOf(history);
-    if (count === undefined || count.item === undefined || history[count.upTo] !== count.item) {
+    if (count === undefined || count.item === undefined || history[count.at] !== count.item) {
       const tokens = history.length === 0 ? 0 : pinned + conversation + toolTokens;
-      return { tokens, source, breakdown: breakdownOf(pinned, conversation, toolTokens, 0) };
+      return { tokens, source: 'history', breakdown: breakdownOf(pinned, conversation, toolTokens, 0) };
     }
-    // The counted answer is the item behind the last one that was sent; what follows is estimated.
-    const tokens = count.tokens + this.tokensOf(history.slice(count.upTo + 2));
+    const tokens = count.tokens + this.tokensOf(history.slice(count.items));
     const overhead = tokens - pinned - conversation - toolTokens;
     return {
       tokens,
-      source: 'provider',
+      source: count.source,
       breakdown:
         overhead >= 0
           ? breakdownOf(pinned, conversation, toolTokens, overhead)
           : breakdownOf(pinned, Math.max(0, conversation + overhead), toolTokens, 0),
     };
+  }
+
+  /** True when an estimate is not what was told last. */
+  isNews(sessionId: string, { tokens, source }: ContextEstimate): boolean {
+    const session = this.#session(sessionId);
+    const said = `${source} ${tokens}`;
+    if (session.told === said) return false;
+    session.told = said;
+    return true;
   }
 
   /** Tokens of some items, estimated. */
@@ -136,10 +161,15 @@ export class ContextMeter {
     this.#sessions.delete(sessionId);
   }
 
+  #fixed(sessionId: string): number {
+    const { system, toolTokens } = this.#session(sessionId);
+    return textTokens(system) + toolTokens;
+  }
+
   #session(sessionId: string): Metered {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
-      session = { system: '', toolTokens: 0, count: undefined };
+      session = { system: '', toolTokens: 0, count: undefined, told: '' };
       this.#sessions.set(sessionId, session);
     }
     return session;

@@ -160,7 +160,7 @@ class ModelBackend implements Backend {
       turn.status('compressing context...');
       const { estimated_tokens_after } = await this.#compact(turn, choice, 'auto');
       room.hopeless = estimated_tokens_after > limit;
-      turn.status('thinking...');
+      turn.status(choice.thinking === 'OFF' ? 'drafting response...' : 'thinking...');
     }
     this.#estimated(turn, choice);
     const messages = messagesOf(log.record.history, { provider: choice.provider, model: choice.model, names, turnId });
@@ -182,7 +182,7 @@ class ModelBackend implements Backend {
     });
     if (compaction.compressed) {
       this.#overflowed.delete(sessionId);
-      this.#estimated(turn, choice, 'compaction');
+      this.#estimated(turn, choice);
     }
     return compaction;
   }
@@ -246,18 +246,16 @@ class ModelBackend implements Backend {
     if (typeof named === 'number') this.#windows.set(`${choice.provider}/${choice.model}`, named);
   }
 
-  #estimated({ log, id }: Pick<Turn, 'log' | 'id'>, choice: ModelChoice, source?: 'compaction'): void {
-    const estimate = this.#meter.estimate(log.record.id, log.record.history, source);
-    log.emit(
-      'session.context.estimate',
-      estimatePayload(estimate, choice.provider, this.#window(choice)),
-      id === '' ? undefined : id,
-    );
+  /** Tells how full the context is, when that is news. */
+  #estimated({ log, id }: Pick<Turn, 'log' | 'id'>, choice: ModelChoice): void {
+    const estimate = this.#meter.estimate(log.record.id, log.record.history);
+    if (!this.#meter.isNews(log.record.id, estimate)) return;
+    const payload = estimatePayload(estimate, choice.provider, this.#window(choice));
+    log.emit('session.context.estimate', payload, id === '' ? undefined : id);
   }
 }
 
 /** The least a model can think. */
-function leastThinking({ thinking, option }: ModelChoice): Thinking {
-  const levels = option?.supportedThinkingLevels ?? [];
-  return THINKING_LEVELS.find((level) => levels.includes(level)) ?? (levels.length > 0 ? thinking : 'OFF');
+function leastThinking({ option }: ModelChoice): Thinking {
+  return THINKING_LEVELS.find((level) => option?.supportedThinkingLevels?.includes(level)) ?? 'OFF';
 }

@@ -1,0 +1,62 @@
+/**
+ * The targets the control edge is held to, and whether a run reached them.
+ */
+import { compared, type Result, type Spread, spread } from './rounds.ts';
+import type { Serialised } from './stream.ts';
+
+export interface TargetOutcome {
+  /** One line: what is asked. */
+  readonly target: string;
+  /** What was measured; undefined when it could not be. */
+  readonly measured: Spread | undefined;
+  readonly outcome: 'reached' | 'missed' | 'not measured';
+}
+
+function judged(target: string, measured: Spread | undefined, reaches: (median: number) => boolean): TargetOutcome {
+  if (measured === undefined) return { target, measured, outcome: 'not measured' };
+  return { target, measured, outcome: reaches(measured.median) ? 'reached' : 'missed' };
+}
+
+const exactly = (value: number): Spread => ({ median: value, low: value, high: value });
+
+/** Judges a run. `chunks` is how many the turns had in which `serialised` was counted. */
+export function judgeTargets(
+  results: readonly Result[],
+  serialised: Serialised,
+  chunks: number,
+): readonly TargetOutcome[] {
+  const outcomes: TargetOutcome[] = [];
+  for (const result of results) {
+    const { name, transport } = result.workload;
+    const against = (other: string): Spread | undefined => compared(result, 'handfast', other, name);
+    if (name.startsWith('rpc-ping') && transport === 'stdio') {
+      outcomes.push(
+        judged(`${name} ${transport} ≥ 0.65 × bare`, against('bare'), (ratio) => ratio >= 0.65),
+        judged(`${name} ${transport}: ahead of vscode-jsonrpc`, against('vscode-jsonrpc'), (ratio) => ratio > 1),
+      );
+    }
+    if (name.startsWith('stream')) {
+      const rounds = result.samples.get('handfast')?.length;
+      const isOut = result.failures.has('handfast');
+      outcomes.push(
+        judged(
+          `${name}: every chunk to every subscriber, once and in order`,
+          isOut || rounds === undefined ? exactly(0) : exactly(1),
+          (share) => share === 1,
+        ),
+      );
+    }
+    if (name === 'first-chunk') {
+      const added = compared(result, 'handfast', 'bare', name, (own, bare) => own - bare);
+      outcomes.push(judged('first-chunk: added < 2 ms', added, (ms) => ms < 2));
+    }
+    if (name === 'open') {
+      outcomes.push(judged('open < 50 ms', spread(result, 'handfast', name), (ms) => ms < 50));
+    }
+  }
+  for (const [subscribers, texts] of serialised) {
+    const target = `texts made of a chunk with ${subscribers} subscriber${subscribers === 1 ? '' : 's'}: 1`;
+    outcomes.push(judged(target, exactly(texts / chunks), (each) => each === 1));
+  }
+  return outcomes;
+}

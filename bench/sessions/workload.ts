@@ -1,0 +1,52 @@
+/**
+ * What a workload of the session benchmark is: contenders that are measured one after the other in every round, and the
+ * figures each measurement brings. `rounds.ts` runs them.
+ */
+
+export interface Settings {
+  /** How long a measurement that counts calls lasts, milliseconds. */
+  readonly durationMs: number;
+  /** Processes started for one measurement of a start. */
+  readonly starts: number;
+  /** Chunks of the answer of one streamed turn. */
+  readonly chunks: number;
+  /** Turns of one measurement of the first chunk. */
+  readonly firstChunks: number;
+  /** The stored session that is opened: so many turns of so many events. */
+  readonly stored: { readonly turns: number; readonly eventsPerTurn: number };
+}
+
+/** One number a measurement brings; it becomes a row of its own. */
+export interface Figure {
+  readonly name: string;
+  readonly unit: string;
+  readonly lowerIsBetter: boolean;
+}
+
+/** Figure → value. A contender may leave figures out that mean nothing for it. */
+export type Measurement = Readonly<Record<string, number>>;
+
+export interface Contender {
+  /** `bare`, `limit`, `handfast…`, or the name of the npm package. */
+  readonly name: string;
+  /** Measures once. Everything it needs runs already. */
+  measure(settings: Settings): Promise<Measurement>;
+}
+
+export interface Workload {
+  readonly name: string;
+  readonly transport: 'stdio' | 'tcp' | 'unix' | 'websocket';
+  readonly figures: readonly Figure[];
+  /** Started processes; they stay for all rounds, so that each round meets warm code. */
+  readonly contenders: readonly Contender[];
+  /** A note for the table, known when all rounds are over. */
+  note?(): string;
+  /** Ends what runs. */
+  close(): Promise<void>;
+}
+
+/** Longest wait for one answer of anybody. */
+export const ANSWER_WAIT_MS = 30_000;
+
+/** What handshakes of the benchmark say: no events but those that are subscribed. */
+export const HANDSHAKE = { client_name: 'bench', events: false } as const;

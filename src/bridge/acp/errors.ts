@@ -1,0 +1,27 @@
+/**
+ * Failures of ours as editors are told of them. Called by every handler of `acp-agent.ts`.
+ */
+import type { AcpSdk } from '../../control/backends/acp/sdk.ts';
+import { asError, type ErrorRow, errorTable } from '../../wire/errors.ts';
+
+const INVALID_PARAMS = -32602;
+const INTERNAL = -32603;
+
+/**
+ * The error of a JSON-RPC answer. `data.kind` is the name of the error and `data.retryable` whether the same may succeed
+ * later; a session that is not there is the protocol's own `Resource not found`, by which editors know it.
+ */
+export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
+  if (thrown instanceof sdk.RequestError) return thrown;
+  const { code: kind, message, detail, retryable } = asError(thrown);
+  const data = { ...detail, kind, retryable };
+  if (kind === 'session_not_found') {
+    const { session_id: sessionId } = detail;
+    const { code } = sdk.RequestError.sessionNotFound(String(sessionId));
+    return new sdk.RequestError(code, message, { ...data, sessionId });
+  }
+  const row = (errorTable as Record<string, ErrorRow>)[kind];
+  // Session RPC of 1.0.0 has one number for all its failures; here a prompt without content is what it is.
+  const code = row?.a2e === 'schema_violation' ? INVALID_PARAMS : (row?.jsonrpc ?? INTERNAL);
+  return new sdk.RequestError(code, message, data);
+}

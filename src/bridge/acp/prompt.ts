@@ -1,0 +1,85 @@
+/**
+ * What an editor sends as a prompt, as text and images for `session.send`. Pure; called by `acp-agent.ts`.
+ *
+ * A mention of a file stays where it was typed, as a link a model can follow with its tools; what the editor sends of the
+ * file's content comes behind the prompt, so that the prompt reads as it was written.
+ */
+import { isAbsolute, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ContentBlock } from '../../control/backends/acp/sdk.ts';
+import type { ImageReference } from '../../protocol/session-types.ts';
+import { fail } from '../../wire/errors.ts';
+
+/** A prompt as sessions take it. */
+export interface EditorPrompt {
+  readonly text: string;
+  readonly images: readonly (ImageReference & { readonly data_url: string })[];
+}
+
+type Resource = Extract<ContentBlock, { type: 'resource' }>['resource'];
+
+/**
+ * Reads the blocks of a prompt.
+ *
+ * @param cwd the session's folder: files in it are named from there
+ * @throws schema_violation for audio, which was never announced
+ */
+export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPrompt {
+  let text = '';
+  const contents: string[] = [];
+  const images: EditorPrompt['images'][number][] = [];
+  const addImage = (mime_type: string, data: string, uri: string | null | undefined): void => {
+    const path = uri ? placeOf(uri, cwd) : `image-${images.length + 1}`;
+    images.push({ path, mime_type, data_url: `data:${mime_type};base64,${data}` });
+  };
+  const addResource = ({ uri, mimeType, ...content }: Resource): void => {
+    const place = placeOf(uri, cwd);
+    text += linkTo(nameIn(place), place);
+    if ('text' in content) contents.push(contentOf(place, content.text));
+    else if (mimeType?.startsWith('image/')) addImage(mimeType, content.blob, uri);
+  };
+  for (const block of blocks) {
+    switch (block.type) {
+      case 'text':
+        text += block.text;
+        break;
+      case 'image':
+        addImage(block.mimeType, block.data, block.uri);
+        break;
+      case 'resource_link':
+        text += linkTo(block.title ?? block.name, placeOf(block.uri, cwd));
+        break;
+      case 'resource':
+        addResource(block.resource);
+        break;
+      default:
+        throw fail('schema_violation', `prompts take no blocks of type ${block.type}`, { field: 'prompt' });
+    }
+  }
+  return { text: [text.trim(), ...contents].filter((part) => part !== '').join('\n\n'), images };
+}
+
+const linkTo = (name: string, place: string): string => `[@${name}](${/[\s()]/.test(place) ? `<${place}>` : place})`;
+
+const nameIn = (place: string): string => place.split('/').findLast((part) => part !== '') ?? place;
+
+/** The content between marks that do not occur in it. */
+function contentOf(place: string, text: string): string {
+  let tag = 'content';
+  while (text.includes(`</${tag}>`)) tag += '-of';
+  return `<${tag} of=${JSON.stringify(place)}>\n${text}\n</${tag}>`;
+}
+
+/** A file in the session's folder as a path from there, with the lines it names; anything else as it is. */
+function placeOf(uri: string, cwd: string): string {
+  if (!uri.startsWith('file:')) return uri;
+  try {
+    const url = new URL(uri);
+    const path = fileURLToPath(url);
+    const inside = relative(cwd, path);
+    const isInside = inside !== '' && inside !== '..' && !inside.startsWith('../') && !isAbsolute(inside);
+    return (isInside ? inside : path) + url.hash;
+  } catch {
+    return uri;
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * A tool call of ours as an editor shows it: title, kind, files it is about, what came out. Pure; called by `updates.ts`
+ * and `asking.ts`.
+ */
+import { resolve } from 'node:path';
+import type { ToolCallContent, ToolKind } from '../../control/backends/acp/sdk.ts';
+import { titleOf } from '../../control/turns/gated.ts';
+import type { ToolDone } from '../../protocol/session-types.ts';
+
+type Input = Readonly<Record<string, unknown>>;
+
+/** What is known of a call. */
+export interface CallFacts {
+  readonly name: string;
+  readonly input: Input;
+  /** The title an agent behind us gave the call; undefined or the name itself where there is none. */
+  readonly title?: string | undefined;
+  /** The kind of tool its host names, e.g. `file`. */
+  readonly toolKind?: string | undefined;
+  readonly risks?: readonly string[] | undefined;
+}
+
+/** Longest text shown of a result, in characters; `rawOutput` has what the session keeps. */
+const MAX_SHOWN = 32 * 1024;
+
+const KINDS: ReadonlySet<string> = new Set<ToolKind>([
+  'read',
+  'edit',
+  'delete',
+  'move',
+  'search',
+  'execute',
+  'think',
+  'fetch',
+  'switch_mode',
+  'other',
+]);
+
+/** What a tool may do to the world, the weightiest first. */
+const BY_RISK: readonly (readonly [string, ToolKind])[] = [
+  ['exec', 'execute'],
+  ['writes', 'edit'],
+  ['destructive', 'delete'],
+  ['network', 'fetch'],
+  ['reads', 'read'],
+];
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const listOf = (value: unknown): readonly Record<string, unknown>[] =>
+  Array.isArray(value) ? value.filter(isObject) : [];
+
+/** A call is known by its turn too: providers that give no ids have each turn begin with the same ones. */
+export const callIdOf = (turnId: string, callId: string): string => `${turnId}/${callId}`;
+
+/** The kind, by what the tool's host says of it. */
+export function kindOf({ toolKind, risks = [] }: Pick<CallFacts, 'toolKind' | 'risks'>): ToolKind {
+  if (toolKind !== undefined && KINDS.has(toolKind)) return toolKind as ToolKind;
+  return BY_RISK.find(([risk]) => risks.includes(risk))?.[1] ?? 'other';
+}
+
+/** The members of a call that are known when it begins, and when it is asked about. */
+export function beginningOf(call: CallFacts, cwd: string) {
+  const kind = kindOf(call);
+  const locations = locationsOf(call.input, cwd);
+  return {
+    title: call.title === undefined || call.title === call.name ? titleOf(call) : call.title,
+    name: call.name,
+    kind,
+    rawInput: call.input,
+    ...(kind !== 'execute' && locations.length > 0 && { locations }),
+  };
+}
+
+/** The file a call is about, absolute; the folder of the session itself is none. */
+function locationsOf(input: Input, cwd: string): { path: string; line?: number }[] {
+  const given = [input.path, input.file_path, input.filePath, input.abs_path].find(
+    (value) => typeof value === 'string',
+  );
+  if (typeof given !== 'string') return [];
+  const path = resolve(cwd, given);
+  if (path === resolve(cwd)) return [];
+  const line = input.offset ?? input.line;
+  return [{ path, ...(Number.isSafeInteger(line) && (line as number) > 0 && { line: line as number }) }];
+}
+
+/** The changes of files a call asks for, as far as its input says so. */
+export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): ToolCallContent[] {
+  const [file] = locationsOf(input, cwd);
+  if (file === undefined || kindOf({ toolKind, risks }) !== 'edit') return [];
+  const { content, encoding, edits } = input;
+  const pieces = listOf(edits).flatMap(({ old_text: oldText, new_text: newText }) =>
+    typeof oldText === 'string' && typeof newText === 'string' ? [{ oldText, newText }] : [],
+  );
+  // What was there before is not told by a call that replaces it.
+  if (typeof content === 'string' && encoding !== 'base64') pieces.push({ oldText: '', newText: content });
+  if (pieces.some(({ oldText, newText }) => isCut(oldText) || isCut(newText))) return [];
+  return pieces.map(({ oldText, newText }) => ({
+    type: 'diff',
+    path: file.path,
+    ...(oldText !== '' && { oldText }),
+    newText,
+  }));
+}
+
+/** True for a text the server has shortened: it must not be shown as what a file will hold. */
+const isCut = (text: string): boolean => /\[… \d+ characters left out …\]/.test(text);
+
+/** What came of a call: the changes it made, else its words. */
+export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
+  const { ok, result, error } = done;
+  const told = listOf(isObject(result) ? result.diffs : undefined).flatMap(({ path, old_text, new_text }) =>
+    typeof path === 'string' && typeof new_text === 'string'
+      ? [{ type: 'diff' as const, path: resolve(cwd, path), oldText: textOf(old_text) ?? null, newText: new_text }]
+      : [],
+  );
+  const changes = ok && told.length === 0 ? changesOf(call, cwd) : told;
+  if (changes.length > 0 && ok) return changes;
+  const words = [error ?? '', wordsOf(result, ok)].filter((text) => text !== '').join('\n\n');
+  return [...changes, ...(words === '' ? [] : [textContent(words)])];
+}
+
+export const textContent = (text: string): ToolCallContent => ({ type: 'content', content: { type: 'text', text } });
+
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
+
+/** A result for people. */
+function wordsOf(result: unknown, ok: boolean): string {
+  if (result === undefined || result === null) return '';
+  if (typeof result === 'string') return shortened(result);
+  if (!isObject(result)) return fenced(JSON.stringify(result));
+  // What a failed call says beside its error is either a program's output or facts for the model.
+  const output = [result.stdout, result.stderr, result.content, result.text, result.output].flatMap(
+    (value) => textOf(value) ?? [],
+  );
+  if (output.length > 0) return output.map(fenced).join('\n\n');
+  if (!ok) return '';
+  const lines = linesOf(result);
+  if (lines.length > 0) return fenced(lines.join('\n'));
+  return textOf(result.answer) ?? textOf(result.summary) ?? fenced(JSON.stringify(result, null, 2));
+}
+
+/** What was found, as search tools of a terminal print it: a path a line, with the lines in it where they are told. */
+function linesOf({ entries, files, paths }: Record<string, unknown>): string[] {
+  const found = [entries, files, paths].find((list) => Array.isArray(list) && list.length > 0);
+  if (!Array.isArray(found)) return [];
+  return found.flatMap((one: unknown): string[] => {
+    if (typeof one === 'string') return [one];
+    const { path, type, matches, count } = (one ?? {}) as Record<string, unknown>;
+    if (typeof path !== 'string') return [];
+    const hits = listOf(matches).map(({ line, text }) => `${path}:${line}: ${text}`);
+    if (hits.length > 0) return hits;
+    return [`${path}${type === 'directory' ? '/' : ''}${typeof count === 'number' ? `: ${count}` : ''}`];
+  });
+}
+
+/** A text between fences that do not occur in it. */
+export function fenced(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length));
+  const fence = '`'.repeat(longest + 1);
+  return `${fence}\n${shortened(text).replace(/\n$/, '')}\n${fence}`;
+}
+
+/** The beginning and the end of a long text. */
+export function shortened(text: string, most = MAX_SHOWN): string {
+  if (text.length <= most) return text;
+  const half = Math.floor(most / 2);
+  return `${text.slice(0, half)}\n[… ${text.length - 2 * half} characters left out …]\n${text.slice(-half)}`;
+}

@@ -1,0 +1,307 @@
+/**
+ * The events of one session as updates of an editor. Keeps what the events so far say of turns and calls, and nothing
+ * else; whoever reads the events (`editor-session.ts`) sends what this answers.
+ *
+ * Replayed and live events go through the same functions. What is only of use at the moment it happens (notices, live
+ * output) is left out of a replay.
+ */
+import type { ContentBlock, SessionUpdate } from '../../control/backends/acp/sdk.ts';
+import type { ControlEvent } from '../../control-client/control-event.ts';
+import type { SessionEventPayloads } from '../../protocol/session-events.ts';
+import type { SessionSettings, SessionState, UiMessage } from '../../protocol/session-types.ts';
+import { modeOf } from './options.ts';
+import { beginningOf, type CallFacts, callIdOf, fenced, outcomeOf } from './tool-calls.ts';
+
+/** What is shown of a turn so far. */
+interface ShownTurn {
+  /** Begun by this editor, which shows its prompt itself. */
+  readonly own: boolean;
+  /** True once its first prompt was told. */
+  prompted: boolean;
+  /** The answer as it was streamed. */
+  answer: string;
+  /** Counts what is said between calls: an editor shows each piece by itself. */
+  part: number;
+  /** What it said is no longer part of the session. */
+  gone: boolean;
+  readonly calls: Map<string, ShownCall>;
+}
+
+interface ShownCall extends CallFacts {
+  /** The end of its live output. */
+  output: string;
+  /** The editor has not been told of all of `output`. */
+  behind: boolean;
+}
+
+/** Most live output of a call that is shown, in characters: the end of it. The result has what the session keeps. */
+const MAX_OUTPUT = 16 * 1024;
+
+type Payloads = SessionEventPayloads;
+/** Payloads as they come: with what every emitter adds. */
+type Told<Type extends keyof Payloads> = Payloads[Type] & { readonly turn_id?: string };
+
+export interface UpdatesOptions {
+  /** Absolute. */
+  readonly cwd: string;
+  readonly settings: SessionSettings;
+  /** The editor shows notices. */
+  readonly notices: boolean;
+}
+
+export class SessionUpdates {
+  readonly #cwd: string;
+  readonly #notices: boolean;
+  readonly #turns = new Map<string, ShownTurn>();
+  readonly #own = new Set<string>();
+  /** Messages of the session that no replayed event has told so far, oldest first; undefined when nothing is replayed. */
+  #untold: UiMessage[] | undefined;
+  #mode: string;
+  #size: number | undefined;
+  #used = 0;
+  #costUsd: number | undefined;
+  #usageTold = '';
+
+  constructor({ cwd, settings, notices }: UpdatesOptions) {
+    this.#cwd = cwd;
+    this.#notices = notices;
+    this.#mode = modeOf(settings);
+  }
+
+  /** The editor has sent the prompt of this turn. */
+  ownTurn(turnId: string): void {
+    this.#own.add(turnId);
+  }
+
+  isOwn(turnId: string): boolean {
+    return this.#own.has(turnId);
+  }
+
+  /** From here on events are of the past. The state says which of what they tell is still part of the session. */
+  beginReplay({ messages }: Pick<SessionState, 'messages'>): void {
+    this.#untold = [...messages];
+  }
+
+  /** What follows happens now. The rest of the past, if its events are gone. */
+  endReplay(): SessionUpdate[] {
+    const rest = this.#untoldBefore(Number.POSITIVE_INFINITY);
+    this.#untold = undefined;
+    return [...rest, ...this.#usage()];
+  }
+
+  /** What an event says to the editor. */
+  of(event: ControlEvent): SessionUpdate[] {
+    switch (event.type) {
+      case 'session.message.appended':
+        return this.#message(event.payload.message, event.payload.turn_id);
+      case 'session.stream.chunk':
+        return this.#streamed(event.payload);
+      case 'session.tool.call.started':
+        return this.#started(event.payload);
+      case 'session.tool.output':
+        return this.#output(event.payload);
+      case 'session.tool.call.completed':
+        return this.#completed(event.payload);
+      case 'session.plan':
+        if (this.#turn(event.payload.turn_id).gone) return [];
+        return [{ sessionUpdate: 'plan', entries: event.payload.entries.map(planEntry) }];
+      case 'session.context.estimate':
+        this.#used = event.payload.total_tokens_estimate;
+        this.#size = event.payload.context_window_tokens ?? this.#size;
+        return this.#usage();
+      case 'session.usage':
+        this.#costUsd = event.payload.session_usage.cost_usd;
+        return this.#usage();
+      case 'session.renamed':
+        return this.#replaying ? [] : [{ sessionUpdate: 'session_info_update', title: event.payload.title }];
+      case 'session.configured':
+        return this.#configured(event.payload.settings);
+      case 'session.status':
+        return event.payload.detail?.retry === undefined ? [] : this.#notice('warning', event.payload.status_label);
+      case 'session.completed':
+      case 'session.interrupted':
+      case 'session.error':
+        return this.#over(event.payload);
+      default:
+        return [];
+    }
+  }
+
+  /** Live output that was held back since it was asked for last. */
+  outputs(): SessionUpdate[] {
+    return [...this.#turns].flatMap(([turnId, { calls }]) =>
+      [...calls].flatMap(([callId, call]): SessionUpdate[] => {
+        if (!call.behind) return [];
+        call.behind = false;
+        const content = { type: 'text' as const, text: fenced(call.output) };
+        return [
+          {
+            sessionUpdate: 'tool_call_update',
+            toolCallId: callIdOf(turnId, callId),
+            content: [{ type: 'content', content }],
+          },
+        ];
+      }),
+    );
+  }
+
+  /** The call an approval is about, if it was told. */
+  callOf(turnId: string, callId: string): CallFacts | undefined {
+    return this.#turns.get(turnId)?.calls.get(callId);
+  }
+
+  get #replaying(): boolean {
+    return this.#untold !== undefined;
+  }
+
+  #streamed({ chunk, turn_id = '' }: Told<'session.stream.chunk'>): SessionUpdate[] {
+    const turn = this.#turn(turn_id);
+    const segments = chunk.segments ?? [{ kind: 'answer' as const, text: chunk.answerText }];
+    return segments.flatMap(({ kind, text }) => {
+      if (kind === 'thought') return this.#said('agent_thought_chunk', turn_id, text);
+      turn.answer += text;
+      return this.#said('agent_message_chunk', turn_id, text);
+    });
+  }
+
+  #started({ turn_id = '', data, tool_kind: toolKind, risks }: Told<'session.tool.call.started'>): SessionUpdate[] {
+    const { name, input, callId, providerToolName: title } = data.call;
+    const call: ShownCall = { name, input, title, toolKind, risks, output: '', behind: false };
+    const turn = this.#turn(turn_id);
+    turn.calls.set(callId, call);
+    turn.part += 1;
+    if (turn.gone) return [];
+    const toolCallId = callIdOf(turn_id, callId);
+    return [{ sessionUpdate: 'tool_call', toolCallId, status: 'in_progress', ...beginningOf(call, this.#cwd) }];
+  }
+
+  /** Kept for `outputs`. */
+  #output({ turn_id, call_id, text }: Told<'session.tool.output'>): SessionUpdate[] {
+    const call = this.#turn(turn_id).calls.get(call_id);
+    if (call === undefined || this.#replaying) return [];
+    call.output = (call.output + text).slice(-MAX_OUTPUT);
+    call.behind = true;
+    return [];
+  }
+
+  #completed({ turn_id = '', data: { executed } }: Told<'session.tool.call.completed'>): SessionUpdate[] {
+    const { name, ok, result, callId = '', input = {} } = executed;
+    const turn = this.#turn(turn_id);
+    const call = turn.calls.get(callId) ?? { name, input };
+    turn.calls.delete(callId);
+    if (turn.gone) return [];
+    return [
+      {
+        sessionUpdate: 'tool_call_update',
+        toolCallId: callIdOf(turn_id, callId),
+        status: ok ? 'completed' : 'failed',
+        content: outcomeOf(executed, call, this.#cwd),
+        rawOutput: result,
+      },
+    ];
+  }
+
+  #configured(settings: SessionSettings): SessionUpdate[] {
+    const mode = modeOf(settings);
+    if (this.#replaying || mode === this.#mode) return [];
+    this.#mode = mode;
+    return [{ sessionUpdate: 'current_mode_update', currentModeId: mode }];
+  }
+
+  #turn(id = ''): ShownTurn {
+    let turn = this.#turns.get(id);
+    if (turn === undefined) {
+      turn = { own: this.#own.has(id), prompted: false, answer: '', part: 0, gone: false, calls: new Map() };
+      this.#turns.set(id, turn);
+    }
+    return turn;
+  }
+
+  #over({ turn_id = '' }: { readonly turn_id?: string }): SessionUpdate[] {
+    this.#turns.delete(turn_id);
+    this.#own.delete(turn_id);
+    return [];
+  }
+
+  #message(message: UiMessage, turnId = ''): SessionUpdate[] {
+    const before = this.#replaying ? this.#untoldBefore(message.id) : [];
+    const turn = this.#turn(turnId);
+    if (this.#untold !== undefined && message.unsent !== true) {
+      // A message that the session has no more takes its turn with it: it was cleared, or another chat was loaded.
+      if (this.#untold[0]?.id === message.id) this.#untold.shift();
+      else if (turnId !== '') turn.gone = true;
+    }
+    return [...before, ...this.#messageOf(message, turn, turnId)];
+  }
+
+  #messageOf(message: UiMessage, turn: ShownTurn, turnId: string): SessionUpdate[] {
+    if (turn.gone) return [];
+    if (message.kind === 'system') return this.#notice('info', message.text);
+    if (message.kind === 'assistant') {
+      // Usually nothing is left: it was streamed. What a crash took from the stream is here.
+      const rest = message.text.startsWith(turn.answer) ? message.text.slice(turn.answer.length) : message.text;
+      return this.#said('agent_message_chunk', turnId, rest);
+    }
+    const known = turn.own && !turn.prompted;
+    turn.prompted = true;
+    return known ? [] : chunksOf(message);
+  }
+
+  #said(sessionUpdate: 'agent_message_chunk' | 'agent_thought_chunk', turnId: string, text: string): SessionUpdate[] {
+    const { part, gone } = this.#turn(turnId);
+    if (text === '' || gone) return [];
+    const messageId = `${turnId}/${sessionUpdate === 'agent_thought_chunk' ? 'thought-' : ''}${part}`;
+    return [{ sessionUpdate, messageId, content: { type: 'text', text } }];
+  }
+
+  #notice(severity: 'info' | 'warning', title: string): SessionUpdate[] {
+    return this.#notices && !this.#replaying ? [{ sessionUpdate: 'notice', severity, title }] : [];
+  }
+
+  /** Messages whose events are gone, or that came from another session. */
+  #untoldBefore(id: number): SessionUpdate[] {
+    const untold = this.#untold ?? [];
+    const end = untold.findIndex((message) => message.id >= id);
+    return untold.splice(0, end === -1 ? untold.length : end).flatMap(chunksOf);
+  }
+
+  /** Told once per change, and only where the size of the context is known. */
+  #usage(): SessionUpdate[] {
+    if (this.#size === undefined || this.#replaying) return [];
+    const facts = {
+      used: this.#used,
+      size: this.#size,
+      ...(this.#costUsd !== undefined && { cost: { amount: this.#costUsd, currency: 'USD' } }),
+    };
+    const told = JSON.stringify(facts);
+    if (told === this.#usageTold) return [];
+    this.#usageTold = told;
+    return [{ sessionUpdate: 'usage_update', ...facts }];
+  }
+}
+
+/** A whole message. */
+function chunksOf({ id, kind, text, images = [] }: UiMessage): SessionUpdate[] {
+  if (kind === 'system') return [];
+  const sessionUpdate = kind === 'user' ? ('user_message_chunk' as const) : ('agent_message_chunk' as const);
+  const blocks: ContentBlock[] = [
+    ...(text === '' ? [] : [{ type: 'text' as const, text }]),
+    ...images.map(({ dataUrl, mimeType }) => ({
+      type: 'image' as const,
+      mimeType,
+      data: dataUrl.slice(dataUrl.indexOf(',') + 1),
+    })),
+  ];
+  return blocks.map((content) => ({ sessionUpdate, messageId: `message-${id}`, content }));
+}
+
+function planEntry({ content, status, priority }: Payloads['session.plan']['entries'][number]) {
+  return {
+    content,
+    status: oneOf(status, ['pending', 'in_progress', 'completed'] as const, 'pending'),
+    priority: oneOf(priority, ['high', 'medium', 'low'] as const, 'medium'),
+  };
+}
+
+const oneOf = <Word extends string>(word: string | undefined, words: readonly Word[], otherwise: Word): Word =>
+  words.find((each) => each === word) ?? otherwise;

@@ -1,0 +1,120 @@
+/**
+ * What a tool was called with and what came of it, on one line for people. Goes by the members results have in common
+ * rather than by the names of tools, so that tools of plugins and of agents read well too. Pure.
+ *
+ * Used by `session-output.ts` and `approval-text.ts`.
+ */
+
+/** Longest input or result shown, in characters. */
+const LONGEST = 160;
+
+/** The one member that says what a call is about, the most telling first. */
+const SUBJECTS = ['command', 'argv', 'path', 'file_path', 'pattern', 'patterns', 'url', 'query', 'question'];
+
+type Facts = Readonly<Record<string, unknown>>;
+
+/** A value on one line, cut where it is long. */
+export function oneLine(value: unknown): string {
+  const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).trim().replaceAll(/\s+/g, ' ');
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}
+
+/** What a call is about: `README.md`, `npm test`, `TODO in src`. */
+export function subjectOf(input: Facts): string {
+  const subject = SUBJECTS.find((name) => Object.hasOwn(input, name));
+  if (subject === undefined) {
+    return oneLine(
+      Object.entries(input)
+        .map(([name, value]) => `${name}=${oneLine(value)}`)
+        .join(' '),
+    );
+  }
+  const value = input[subject];
+  const said = Array.isArray(value) ? value.map(oneLine).join(' ') : value;
+  const isIn = subject.startsWith('pattern') && typeof input.path === 'string' && input.path !== '.';
+  return oneLine(isIn ? `${oneLine(said)} in ${input.path}` : said);
+}
+
+/** What came of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth a word. */
+export function summaryOf(result: unknown): string {
+  if (typeof result === 'string') return firstLine(result);
+  if (typeof result !== 'object' || result === null)
+    return result === undefined || result === null ? '' : oneLine(result);
+  const facts = result as Facts;
+  if (typeof facts.summary === 'string') return oneLine(facts.summary);
+  const found = kinds.map((kind) => kind(facts)).find((text) => text !== undefined);
+  if (found === undefined) return oneLine(result);
+  return facts.truncated === true ? `${found}, cut` : found;
+}
+
+/** Why a call failed: the first sentence, which is for people; what follows is for the model. */
+export function failureOf(error: string | undefined, result: unknown): string {
+  const ran = exitOf((result ?? {}) as Facts);
+  if (ran !== undefined) return ran;
+  const text = oneLine(error ?? summaryOf(result));
+  const end = text.indexOf('. ');
+  return end > 0 ? text.slice(0, end) : text;
+}
+
+/** `1 line`, `3 entries`. */
+export function amount(count: number, unit: string): string {
+  if (count === 1) return `1 ${unit}`;
+  return `${count} ${/[^aeiou]y$/.test(unit) ? `${unit.slice(0, -1)}ies` : `${unit}s`}`;
+}
+
+/** How each kind of result is said; the first that knows it. */
+const kinds: readonly ((facts: Facts) => string | undefined)[] = [
+  exitOf,
+  // Files that were read, written, changed.
+  ({ total_lines: lines, size }) =>
+    typeof size === 'number'
+      ? `${typeof lines === 'number' ? `${amount(lines, 'line')}, ` : ''}${amount(size, 'byte')}`
+      : undefined,
+  ({ replacements }) => (typeof replacements === 'number' ? amount(replacements, 'replacement') : undefined),
+  ({ created, bytes }) =>
+    typeof created === 'boolean' && typeof bytes === 'number'
+      ? `${created ? 'created' : 'written'}, ${amount(bytes, 'byte')}`
+      : undefined,
+  // Lists.
+  ({ entries }) => (Array.isArray(entries) ? amount(entries.length, 'entry') : undefined),
+  ({ paths }) => (Array.isArray(paths) ? amount(paths.length, 'file') : undefined),
+  ({ files }) => {
+    if (!Array.isArray(files)) return undefined;
+    const lines = files.reduce(
+      (sum: number, { matches }: Facts) => sum + (Array.isArray(matches) ? matches.length : 0),
+      0,
+    );
+    return lines === 0 ? 'no match' : `${amount(lines, 'line')} in ${amount(files.length, 'file')}`;
+  },
+  // The web.
+  ({ status, content_type: type, bytes }) =>
+    typeof status === 'number' && typeof bytes === 'number'
+      ? [`status ${status}`, typeof type === 'string' ? type.split(';', 1)[0] : '', amount(bytes, 'byte')]
+          .filter((part) => part !== '')
+          .join(', ')
+      : undefined,
+  // Whatever only says something.
+  ({ answer, text, output, content }) => {
+    const said = answer ?? text ?? output ?? content;
+    if (typeof said === 'string') return firstLine(said);
+    if (!Array.isArray(said)) return undefined;
+    return firstLine(said.map((part: Facts) => (typeof part?.text === 'string' ? part.text : '')).join('\n'));
+  },
+];
+
+/** A program that ran. */
+function exitOf({ exit_code: code, signal, timed_out: late, stdout, stderr }: Facts): string | undefined {
+  if (typeof code !== 'number' && typeof signal !== 'string') return undefined;
+  const ended = late === true ? 'out of time' : typeof code === 'number' ? `exit code ${code}` : `ended by ${signal}`;
+  const said = [stdout, stderr].filter((text): text is string => typeof text === 'string' && text.trim() !== '');
+  if (said.length === 0) return ended;
+  // Of what failed the last words say why; of what went well, how much there is, or all of it.
+  const lines = said.join('\n').trim().split('\n');
+  if (code !== 0) return `${ended}: ${oneLine(lines.at(-1))}`;
+  return lines.length === 1 ? `${ended}: ${oneLine(lines[0])}` : `${ended}, ${amount(lines.length, 'line')}`;
+}
+
+function firstLine(text: string): string {
+  const lines = text.trim().split('\n');
+  return lines.length === 1 ? oneLine(text) : `${oneLine(lines[0])} (${amount(lines.length, 'line')})`;
+}

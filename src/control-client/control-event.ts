@@ -1,0 +1,39 @@
+/**
+ * What readers of events are given: every event with the payload its type has, and the gap that stands for lost ones.
+ *
+ * Types only. Given out by `event-reader.ts`; users know them from the front door `control.ts`.
+ * @see docs/protocol/session-rpc.md#events
+ */
+import type {
+  ServerEventPayloads,
+  ServerEventType,
+  SessionEvent,
+  SessionEventPayloads,
+  SessionEventType,
+} from '../protocol/session-events.ts';
+
+/** What the payload of every event of a session has. */
+interface OfSession {
+  readonly session_id: string;
+  /** The turn it belongs to, where it belongs to one. */
+  readonly turn_id?: string;
+}
+
+/**
+ * An event, told apart by its `type`. Servers that know more send other types too, which come through as they are: a `switch`
+ * over the type needs a `default`.
+ */
+export type ControlEvent =
+  | {
+      [Type in SessionEventType]: SessionEvent<Type> & { readonly payload: SessionEventPayloads[Type] & OfSession };
+    }[SessionEventType]
+  | {
+      [Type in ServerEventType]: SessionEvent<Type> & { readonly payload: ServerEventPayloads[Type] };
+    }[ServerEventType];
+
+/** Events that are gone: they were older than what the server still holds. Numbers are inclusive. */
+export interface EventGap {
+  readonly type: 'gap';
+  readonly from_seq: number;
+  readonly to_seq: number;
+}

@@ -1,0 +1,136 @@
+/**
+ * A turn as its sender follows it: its events, and how it ended. Both come out of one reading, which ends with the turn.
+ *
+ * Made by `ControlSession.prompt`.
+ */
+import type { StopReason, Usage } from '../protocol/session-types.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+import type { ControlEvent, EventGap } from './control-event.ts';
+import type { EventReader } from './event-reader.ts';
+
+/** How a turn ended. */
+export interface TurnResult {
+  readonly turnId: string;
+  readonly stopReason: StopReason;
+  /** The whole answer, also of a turn that was interrupted or failed on the way. */
+  readonly text: string;
+  readonly usage: Usage;
+  /** What failed, for `stopReason: 'error'`. */
+  readonly error: HandfastError | undefined;
+}
+
+/**
+ * A turn: iterate its events, or await its result, or both. The events go through one reading: those a result has read past
+ * are not iterated any more, and two iterations share them. Nothing need be done to let go of it.
+ */
+export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
+  readonly turnId: string;
+  /** True when its prompt had to wait. */
+  readonly queued: boolean;
+  readonly #events: EventReader;
+  #text = '';
+  #result: TurnResult | undefined;
+  /** Iterations under way; they read for those who wait for the result. */
+  #iterating = 0;
+  #wanted: PromiseWithResolvers<TurnResult> | undefined;
+  #reading = false;
+
+  constructor(turnId: string, queued: boolean, events: EventReader) {
+    this.turnId = turnId;
+    this.queued = queued;
+    this.#events = events;
+    const wants = ({ payload }: ControlEvent): boolean => (payload as { turn_id?: unknown }).turn_id === turnId;
+    events.narrow({ wants, isLast: (event) => wants(event) && isTerminal(event) });
+  }
+
+  /**
+   * Resolves when the turn has ended, however it did: a turn that failed has `error`. Rejects with `connection_lost` when the
+   * connection is given up, and with `cancelled` when the signal of `prompt` was aborted.
+   */
+  result(): Promise<TurnResult> {
+    if (this.#result !== undefined) return Promise.resolve(this.#result);
+    if (this.#wanted === undefined) {
+      this.#wanted = Promise.withResolvers();
+      // An iteration that begins at once is to have the events.
+      queueMicrotask(() => this.#readOn());
+    }
+    return this.#wanted.promise;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<ControlEvent | EventGap, void, undefined> {
+    this.#iterating++;
+    try {
+      for (let event = await this.#next(); event !== undefined; event = await this.#next()) yield event;
+    } finally {
+      this.#iterating--;
+      this.#readOn();
+    }
+  }
+
+  /** Reads to the end for those who only want the result. */
+  async #readOn(): Promise<void> {
+    if (this.#wanted === undefined || this.#reading) return;
+    this.#reading = true;
+    try {
+      while (this.#iterating === 0 && (await this.#next()) !== undefined);
+    } catch {
+      // Who waits for the result was told.
+    }
+    this.#reading = false;
+  }
+
+  /** The next event; undefined behind the last. */
+  async #next(): Promise<ControlEvent | EventGap | undefined> {
+    try {
+      const { done, value: event } = await this.#events.next();
+      if (done !== true) {
+        if (event.type !== 'gap') this.#take(event);
+        return event;
+      }
+      // Another reader of this handle has had the end.
+      if (this.#result === undefined) throw fail('cancelled', 'waiting for the turn was given up');
+      return undefined;
+    } catch (error) {
+      this.#wanted ??= handled(Promise.withResolvers<TurnResult>());
+      this.#wanted.reject(error);
+      throw error;
+    }
+  }
+
+  #take(event: ControlEvent): void {
+    switch (event.type) {
+      case 'session.stream.chunk':
+        this.#text += event.payload.chunk.answerText;
+        break;
+      case 'session.message.appended':
+        // Said once, and whole: pieces of it may be in a gap.
+        if (event.payload.message.kind === 'assistant') this.#text = event.payload.message.text;
+        break;
+      case 'session.completed':
+      case 'session.interrupted':
+      case 'session.error': {
+        const { stop_reason: stopReason, usage } = event.payload;
+        const { turnId } = this;
+        this.#result = { turnId, stopReason, text: this.#text, usage, error: errorOf(event) };
+        this.#wanted?.resolve(this.#result);
+      }
+    }
+  }
+}
+
+type Terminal = Extract<ControlEvent, { type: 'session.completed' | 'session.interrupted' | 'session.error' }>;
+
+export const isTerminal = ({ type }: Pick<ControlEvent, 'type'>): boolean =>
+  type === 'session.completed' || type === 'session.interrupted' || type === 'session.error';
+
+function errorOf(event: Terminal): HandfastError | undefined {
+  if (event.type !== 'session.error') return undefined;
+  const { message, kind, retryable } = event.payload;
+  return new HandfastError(kind ?? 'runtime_error', message, { retryable });
+}
+
+/** A promise whose rejection somebody else has been told of. */
+function handled<T>(wanted: PromiseWithResolvers<T>): PromiseWithResolvers<T> {
+  wanted.promise.catch(() => {});
+  return wanted;
+}

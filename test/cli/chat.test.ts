@@ -1,0 +1,186 @@
+/**
+ * `handfast chat`: prompts from a pipe, with the server that runs and with one of its own; the session it goes on with; how
+ * it is interrupted and left; and at a terminal, questions answered where they are asked.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { type Command, type Json, User } from './command.ts';
+
+const users: User[] = [];
+const ENV = { HANDFAST_KEYRING: 'off' };
+
+function newUser(): User {
+  const user = new User();
+  users.push(user);
+  user.write('notes.txt', 'one\ntwo\n');
+  return user;
+}
+
+after(() => Promise.all(users.map((user) => user.leave())));
+
+const chat = (user: User, input: string, ...words: string[]) => user.run(['chat', ...words], { input, env: ENV });
+
+describe('prompts from a pipe', () => {
+  test('are answered in order by a server of its own, which keeps the session for the next time', async () => {
+    const user = newUser();
+    const first = await chat(user, 'read notes.txt and count its lines\n\nlist .\n');
+    assert.equal(first.code, 0);
+    assert.match(first.stdout, /^Rehearsal backend: .*\nnotes\.txt has 2 lines\.\n\. has 1 entry: notes\.txt\n$/);
+    assert.equal(first.stderr, '✓ read_file notes.txt: 2 lines, 8 bytes\n✓ list_dir .: 1 entry\n');
+
+    const again = await chat(user, 'say "again"');
+    assert.equal(again.stdout, 'again\n', 'the conversation goes on, so the banner does not come again');
+    const fresh = await chat(user, 'say "fresh"', '--new');
+    assert.match(fresh.stdout, /^Rehearsal backend/);
+
+    const { command } = await user.up([], { env: ENV });
+    const sessions = await user.json(['session', 'ls']);
+    assert.deepEqual(
+      sessions.map((session: Json) => session.message_count),
+      [2, 6],
+    );
+    const picked = sessions[1].session_id.slice(0, 8);
+    assert.equal((await chat(user, 'say "picked"', '--session', picked)).stdout, 'picked\n');
+    assert.equal((await chat(user, 'say "latest"')).stdout, 'latest\n', 'that is the last of this folder now');
+    command.child.kill('SIGTERM');
+    assert.equal((await command.ended()).code, 0);
+  });
+
+  test('are denied what needs asking where nobody can be asked, unless allowed beforehand', async () => {
+    const user = newUser();
+    const denied = await chat(user, 'run "touch made"');
+    assert.equal(denied.code, 0);
+    assert.match(denied.stderr, /^✗ shell touch made: not run: it was not allowed/);
+    assert.equal(existsSync(join(user.cwd, 'made')), false);
+    const allowed = await chat(user, 'run "touch made"', '--approvals', 'allow');
+    assert.equal(allowed.stderr, '✓ shell touch made: exit code 0\n');
+    assert.equal(existsSync(join(user.cwd, 'made')), true);
+  });
+
+  test('come with every event as a line with --json', async () => {
+    const { code, stdout, stderr } = await chat(newUser(), 'say "a"\n/queue\n', '--json');
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual([code, stderr], [0, '']);
+    assert.ok(lines.some(({ type }) => type === 'session.completed'));
+  });
+
+  test('go on behind a turn that failed, and the exit code tells', async () => {
+    const { code, stdout, stderr } = await chat(newUser(), 'fail "out of luck"\nsay "on"');
+    assert.equal(code, 5);
+    assert.match(stderr, /✗ the turn failed: out of luck \[provider_error\]/);
+    assert.match(stdout, /on\n$/);
+  });
+});
+
+describe('leaving', () => {
+  test('with Ctrl-C interrupts the turn that runs, and ends with 130', async () => {
+    const user = newUser();
+    const command = user.start(['chat'], { env: ENV });
+    command.child.stdin.end('say "begun" then wait 60000 ms\nsay "never"\n');
+    await command.says('begun');
+    command.child.kill('SIGINT');
+    const { code, stdout, stderr } = await command.ended();
+    assert.equal(code, 130);
+    assert.match(stderr, /interrupted/);
+    assert.doesNotMatch(stdout, /never/);
+    assert.match((await chat(user, 'say "after"')).stdout, /after/);
+  });
+
+  test('twice does not wait for the turn', async () => {
+    const user = newUser();
+    const { command: up } = await user.up([], { env: ENV });
+    const command = user.start(['chat'], { env: ENV });
+    command.child.stdin.write('say "begun" then wait 60000 ms\n');
+    await command.says('begun');
+    up.child.kill('SIGSTOP');
+    command.child.kill('SIGINT');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    command.child.kill('SIGINT');
+    assert.equal((await command.ended()).code, 130);
+    up.child.kill('SIGCONT');
+  });
+
+  test('is not needed for a server that is gone: it is dialled again, and the conversation goes on', async () => {
+    const user = newUser();
+    const { command: up, ready } = await user.up([], { env: ENV });
+    const command = user.start(['chat', '--connect', ready.url], { env: ENV });
+    command.child.stdin.write('say "begun"\n');
+    await command.says('begun');
+    up.child.kill('SIGTERM');
+    await up.ended();
+    await command.says('trying again', 'stderr');
+    await user.up(['--port', new URL(ready.url).port], { env: ENV });
+    await command.says('connected again', 'stderr');
+    command.child.stdin.end('say "still here"\n');
+    const { code, stdout } = await command.ended();
+    assert.equal(code, 0);
+    assert.match(stdout, /still here\n$/);
+  });
+});
+
+test('a second chat of its own on the same data is told who has it', async () => {
+  const user = newUser();
+  const first = user.start(['chat'], { env: ENV });
+  first.child.stdin.write('say "mine"\n');
+  await first.says('mine');
+  const { code, stderr } = await chat(user, 'say "yours"');
+  assert.equal(code, 5);
+  assert.match(stderr, /\[journal_locked\]/);
+  assert.ok(stderr.includes(String(first.child.pid)), stderr);
+  first.child.stdin.end();
+  assert.equal((await first.ended()).code, 0);
+});
+
+const noTerminal =
+  spawnSync('python3', ['-c', 'import pty']).status === 0 ? false : 'needs python3, whose pty module is the terminal';
+
+/** `handfast chat` at a terminal: what is written to its input is typed. */
+function atTerminal(user: User, ...words: string[]): Command {
+  return user.start(['chat', ...words], { env: { ...ENV, TERM: 'xterm' }, terminal: true });
+}
+
+describe('at a terminal', { skip: noTerminal }, () => {
+  test('it greets, asks before a tool acts, and takes the answer', async () => {
+    const user = newUser();
+    const command = atTerminal(user);
+    await command.says('› ');
+    assert.match(command.stdout, /handfast · new session · rehearsal · /);
+    command.child.stdin.write('run "echo one >> made"\r');
+    await command.says('allow?');
+    assert.match(command.stdout, /\? shell: echo one >> made \(/);
+    command.child.stdin.write('what\r');
+    await command.says('allow?', 'stdout', command.stdout.lastIndexOf('allow?') + 1);
+    command.child.stdin.write('y\r');
+    await command.says('exit code 0.');
+    const then = command.stdout.length;
+    command.child.stdin.write('run "echo two >> made"\r');
+    await command.says('allow?', 'stdout', then);
+    command.child.stdin.write('n\r');
+    await command.says('✗ shell');
+    await command.says('› ', 'stdout', command.stdout.indexOf('✗ shell'));
+    command.child.stdin.write('\u0004');
+    assert.equal((await command.ended()).code, 0);
+  });
+
+  test('what is typed while it works is said to it, Ctrl-C stops the turn and then leaves', async () => {
+    const command = atTerminal(newUser());
+    await command.says('› ');
+    command.child.stdin.write('say "begun" then wait 60000 ms\r');
+    await command.says('begun\r\n', 'stdout', command.stdout.length + 10);
+    command.child.stdin.write('say "and this"\r');
+    await command.says('it will hear that');
+    command.child.stdin.write('\u0003');
+    await command.says('interrupted');
+    await command.says('and this\r\n', 'stdout', command.stdout.lastIndexOf('interrupted'));
+    command.child.stdin.write('/help\r');
+    await command.says('/retitle');
+    command.child.stdin.write('\u0003');
+    assert.equal((await command.ended()).code, 0);
+  });
+});

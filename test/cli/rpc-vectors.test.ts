@@ -1,0 +1,13 @@
+/**
+ * `handfast rpc` and the conversations of the protocol that `test/control/vectors.test.ts` plays only inside this process:
+ * those with turns, saved chats, models and sign-ins. The tools of these turns are those of a host at an address.
+ */
+import { describe, test } from 'node:test';
+import { asProcess, holds } from '../control/support/vector-servers.ts';
+import { conversations } from '../control/vectors.ts';
+
+describe('handfast rpc', { concurrency: 2 }, () => {
+  for (const conversation of conversations().filter((name) => !/^(?:0[0-3]|1[23])-/.test(name))) {
+    test(`${conversation} holds, word for word`, (t) => holds(t, conversation, asProcess));
+  }
+});

@@ -1,0 +1,263 @@
+/**
+ * An editor for tests: the official SDK's client side, in front of a server in this process or over the pipes of a real
+ * `handfast acp`. It remembers what it was told and asked, and answers as the test says.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import type { TestContext } from 'node:test';
+import {
+  type ClientCapabilities,
+  type ClientConnection,
+  type ClientContext,
+  type ContentBlock,
+  type CreateElicitationRequest,
+  type CreateElicitationResponse,
+  client,
+  ndJsonStream,
+  type PromptResponse,
+  type RequestPermissionRequest,
+  type RequestPermissionResponse,
+  type SessionUpdate,
+  type Stream,
+} from '@agentclientprotocol/sdk';
+import { serveAcp } from '../../../src/bridge/acp-agent.ts';
+import { linkStream } from '../../../src/control/backends/acp/link-stream.ts';
+import type { ControlServer } from '../../../src/control/control-server.ts';
+import { connectControl } from '../../../src/control-client/connect.ts';
+import type { ControlClient } from '../../../src/control-client/control.ts';
+import { silentLog } from '../../../src/host/log.ts';
+import { assembleControl } from '../../../src/server/control-assembly.ts';
+import { defaultConfig } from '../../../src/server/default-config.ts';
+import { memoryPair } from '../../../src/transport/memory.ts';
+
+const main = join(import.meta.dirname, '..', '..', '..', 'src', 'cli', 'main.ts');
+
+/** Longest any wait of these tests takes. */
+const WAIT_MS = 20_000;
+
+/** A home folder, and a project folder with `notes.txt` of two lines. */
+export interface Desktop {
+  readonly home: string;
+  readonly project: string;
+}
+
+/** Makes the folders; they are gone after the test. */
+export function desktop(t: TestContext): Desktop {
+  const top = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-editor-')));
+  t.after(() => rmSync(top, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  const home = join(top, 'home');
+  const project = join(top, 'project');
+  mkdirSync(home);
+  mkdirSync(project);
+  writeFileSync(join(project, 'notes.txt'), 'one\ntwo\n');
+  return { home, project };
+}
+
+type Permit = (request: RequestPermissionRequest) => RequestPermissionResponse | Promise<RequestPermissionResponse>;
+
+/** What an editor does when it is asked. */
+export interface EditorAnswers {
+  /** Default: it waits for ever. */
+  readonly permission?: Permit;
+  /** Undefined = the editor has no forms. */
+  readonly form?: (request: CreateElicitationRequest) => CreateElicitationResponse;
+  readonly capabilities?: ClientCapabilities;
+}
+
+/** The answer that takes an option. */
+export const choose = (optionId: string): RequestPermissionResponse => ({ outcome: { outcome: 'selected', optionId } });
+
+export class Editor {
+  /** Everything it was told, in order. */
+  readonly updates: { readonly sessionId: string; readonly update: SessionUpdate }[] = [];
+  readonly permissions: RequestPermissionRequest[] = [];
+  readonly forms: CreateElicitationRequest[] = [];
+  /** Resolved for each permission request the agent took back, by its place. */
+  readonly takenBack: Promise<void>[] = [];
+  readonly connection: ClientConnection;
+  readonly #answers: EditorAnswers;
+  readonly #lookers = new Set<() => void>();
+
+  constructor(stream: Stream, answers: EditorAnswers) {
+    this.#answers = answers;
+    const { permission, form } = answers;
+    this.connection = client({ name: 'test-editor' })
+      .onNotification('session/update', ({ params }) => {
+        this.updates.push(params);
+        this.#looked();
+      })
+      .onRequest('session/request_permission', ({ params, signal }) => {
+        const back = Promise.withResolvers<void>();
+        signal.addEventListener('abort', () => back.resolve());
+        this.takenBack.push(back.promise);
+        this.permissions.push(params);
+        this.#looked();
+        const cancelled = back.promise.then((): RequestPermissionResponse => ({ outcome: { outcome: 'cancelled' } }));
+        return permission === undefined ? cancelled : permission(params);
+      })
+      .onRequest('elicitation/create', ({ params }) => {
+        this.forms.push(params);
+        return form?.(params) ?? { action: 'cancel' };
+      })
+      .connect(stream);
+  }
+
+  get agent(): ClientContext {
+    return this.connection.agent;
+  }
+
+  initialize() {
+    const { form, capabilities } = this.#answers;
+    return within(
+      this.agent.request('initialize', {
+        protocolVersion: 1,
+        clientCapabilities: { ...capabilities, ...(form !== undefined && { elicitation: { form: {} } }) },
+      }),
+      'the handshake',
+    );
+  }
+
+  /** A new session; resolves with its id. */
+  async open(cwd: string): Promise<string> {
+    return (await this.agent.request('session/new', { cwd, mcpServers: [] })).sessionId;
+  }
+
+  /** Sends a prompt; resolves when its turn has ended. */
+  prompt(sessionId: string, prompt: string | ContentBlock[]): Promise<PromptResponse> {
+    const blocks: ContentBlock[] = typeof prompt === 'string' ? [{ type: 'text', text: prompt }] : prompt;
+    return within(this.agent.request('session/prompt', { sessionId, prompt: blocks }), 'the end of a turn');
+  }
+
+  /** All text of one kind in a session. */
+  said(sessionId: string, kind: SessionUpdate['sessionUpdate'] = 'agent_message_chunk'): string {
+    return this.updates
+      .filter((one) => one.sessionId === sessionId && one.update.sessionUpdate === kind)
+      .map(({ update }) => String((update as { content?: { text?: unknown } }).content?.text ?? ''))
+      .join('');
+  }
+
+  /** The updates of one kind. */
+  told<Kind extends SessionUpdate['sessionUpdate']>(kind: Kind): Extract<SessionUpdate, { sessionUpdate: Kind }>[] {
+    return this.updates.flatMap(({ update }) => (update.sessionUpdate === kind ? [update as never] : []));
+  }
+
+  /** Resolves once `look` finds something in what came so far, or comes. */
+  until(look: () => boolean): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const check = (): void => {
+      if (look()) resolve();
+    };
+    this.#lookers.add(check);
+    check();
+    return within(promise, `what the test waits for: ${look}`).finally(() => this.#lookers.delete(check));
+  }
+
+  #looked(): void {
+    for (const look of this.#lookers) look();
+  }
+}
+
+async function within<T>(wait: Promise<T>, what: string): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`${what} took too long`)), WAIT_MS);
+  try {
+    return await Promise.race([wait, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A whole server in this process, rehearsing. */
+export interface Served extends Desktop {
+  readonly server: ControlServer;
+  /** An editor with a client of the server for itself. */
+  editor(answers?: EditorAnswers): Promise<LocalEditor>;
+}
+
+export interface LocalEditor extends Editor {
+  readonly control: ControlClient;
+  /** Lines the bridge had to say. */
+  readonly notes: string[];
+  /** Closes its end and waits until the bridge has let go. */
+  leave(): Promise<void>;
+}
+
+/** Starts the server; it ends with the test. */
+export async function served(t: TestContext): Promise<Served> {
+  const folders = desktop(t);
+  const config = defaultConfig({ env: { HANDFAST_HOME: folders.home }, cwd: folders.project });
+  const server = await assembleControl(config, { log: silentLog, version: '0.0.0', backend: 'rehearsal' });
+  t.after(() => server.rpc.stop('shutdown'));
+  return {
+    ...folders,
+    server,
+    async editor(answers = {}) {
+      const control = await connectControl(server.rpc, { clientName: 'test-bridge' });
+      const [ours, theirs] = memoryPair();
+      const notes: string[] = [];
+      const end = serveAcp({ control, link: theirs, version: '1.2.3', note: (line) => notes.push(line) });
+      const editor = new Editor(linkStream(ours).stream, answers);
+      const leave = async (): Promise<void> => {
+        await ours.close();
+        await within(end, 'the end of the bridge');
+        await control.close();
+      };
+      t.after(leave);
+      await editor.initialize();
+      return Object.assign(editor, { control, notes, leave });
+    },
+  };
+}
+
+export interface ProcessEditor extends Editor {
+  readonly child: ChildProcess;
+  readonly stderr: () => string;
+  /** Closes the pipes and waits for the exit code. */
+  quit(): Promise<number | null>;
+}
+
+/** Starts `handfast acp` in the project and shakes hands with it. It is gone after the test. */
+export async function startEditor(
+  t: TestContext,
+  { home, project }: Desktop,
+  { args = ['--backend', 'rehearsal'], ...answers }: EditorAnswers & { readonly args?: readonly string[] } = {},
+): Promise<ProcessEditor> {
+  const { HANDFAST_TOKEN: _token, ...inherited } = process.env;
+  const child = spawn(process.execPath, ['-C', 'handfast-source', main, 'acp', ...args], {
+    cwd: project,
+    env: { ...inherited, HANDFAST_HOME: home, HOME: home, HANDFAST_KEYRING: 'off' },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  const exited = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const editor = new Editor(
+    ndJsonStream(
+      Writable.toWeb(child.stdin) as WritableStream<Uint8Array>,
+      Readable.toWeb(child.stdout) as ReadableStream<Uint8Array>,
+    ),
+    answers,
+  );
+  t.after(async () => {
+    if (child.exitCode === null) child.kill('SIGKILL');
+    editor.connection.close();
+    await exited;
+  });
+  await editor.initialize().catch((error) => {
+    throw new Error(`no handshake: ${error.message}; stderr: ${stderr}`);
+  });
+  return Object.assign(editor, {
+    child,
+    stderr: () => stderr,
+    async quit() {
+      editor.connection.close();
+      child.stdin.end();
+      return within(exited, 'the end of the process');
+    },
+  });
+}
