@@ -75,6 +75,12 @@ function build(): void {
   if (status !== 0) throw new Error('the build failed');
 }
 
+/** How busy the machine has been, with others or with us. */
+const load = (): string =>
+  `load ${loadavg()
+    .map((average) => average.toFixed(2))
+    .join(' ')}`;
+
 const progress = (line: string): void => void process.stderr.write(`${line}\n`);
 
 async function bench({ rounds, settings, jsonFile, wants }: Options): Promise<void> {
@@ -82,9 +88,7 @@ async function bench({ rounds, settings, jsonFile, wants }: Options): Promise<vo
   const started = performance.now();
   console.log(
     `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB, ${machine.system}, Node ${machine.node}; ` +
-      `${rounds} rounds; load ${loadavg()
-        .map((load) => load.toFixed(2))
-        .join(' ')}\n`,
+      `${rounds} rounds; ${load()}\n`,
   );
   using scratch = new Scratch();
   await using ends = new AsyncDisposableStack();
@@ -113,7 +117,7 @@ async function bench({ rounds, settings, jsonFile, wants }: Options): Promise<vo
   const serialised = (await streamed?.count(SUBSCRIBERS, settings.chunks)) ?? new Map<number, number>();
   const targets = judgeTargets(results, serialised, settings.chunks);
   console.log(`${rowsText(results)}\n\n${targetsText(targets)}`);
-  console.log(`took ${Math.round((performance.now() - started) / 1000)} s`);
+  console.log(`took ${Math.round((performance.now() - started) / 1000)} s; ${load()}`);
   if (jsonFile === undefined) return;
   const document = { machine, settings: { rounds, ...settings }, rows: rowsOf(results), targets };
   await writeFile(jsonFile, `${JSON.stringify(document, null, 2)}\n`);

@@ -57,7 +57,8 @@ export async function runRounds(
   return results;
 }
 
-function spreadOf(numbers: readonly number[]): Spread | undefined {
+/** Undefined of no numbers. */
+export function spreadOf(numbers: readonly number[]): Spread | undefined {
   if (numbers.length === 0) return undefined;
   return { median: median(numbers), low: Math.min(...numbers), high: Math.max(...numbers) };
 }

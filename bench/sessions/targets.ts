@@ -1,7 +1,7 @@
 /**
  * The targets the control edge is held to, and whether a run reached them.
  */
-import { compared, type Result, type Spread, spread } from './rounds.ts';
+import { compared, type Result, type Spread, spread, spreadOf } from './rounds.ts';
 import type { Serialised } from './stream.ts';
 
 export interface TargetOutcome {
@@ -18,6 +18,24 @@ function judged(target: string, measured: Spread | undefined, reaches: (median: 
 }
 
 const exactly = (value: number): Spread => ({ median: value, low: value, high: value });
+
+/** What a subscriber among many costs the server, as a share of what it costs alone: what is done once is paid once. */
+function judgeShares(results: readonly Result[]): TargetOutcome[] {
+  const cpuOf = (subscribers: number): (number | undefined)[] | undefined =>
+    results
+      .find(({ workload }) => workload.name === `stream${subscribers}`)
+      ?.samples.get('handfast')
+      ?.map((sample) => sample?.[`stream${subscribers}-cpu`]);
+  const alone = cpuOf(1);
+  const among = cpuOf(20);
+  if (alone === undefined || among === undefined) return [];
+  const shares = among.flatMap((cpu, round) => {
+    const whole = alone[round];
+    return cpu === undefined || whole === undefined ? [] : cpu / whole;
+  });
+  const target = 'stream: CPU for one of 20 subscribers ≤ 0.25 × for one alone';
+  return [judged(target, spreadOf(shares), (share) => share <= 0.25)];
+}
 
 /** Judges a run. `chunks` is how many the turns had in which `serialised` was counted. */
 export function judgeTargets(
@@ -54,6 +72,7 @@ export function judgeTargets(
       outcomes.push(judged('open < 50 ms', spread(result, 'handfast', name), (ms) => ms < 50));
     }
   }
+  outcomes.push(...judgeShares(results));
   for (const [subscribers, texts] of serialised) {
     const target = `texts made of a chunk with ${subscribers} subscriber${subscribers === 1 ? '' : 's'}: 1`;
     outcomes.push(judged(target, exactly(texts / chunks), (each) => each === 1));

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { registerHooks } from 'node:module';
 import { test } from 'node:test';
 import type { HandfastError } from '../../../src/wire/errors.ts';
-import { FakeSessionLog } from '../support/fake-session-log.ts';
-import { FakeTurn } from '../support/fake-turn.ts';
+import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
+import { FakeTurn } from '../../control/support/fake-turn.ts';
 import { calls, isAlive, says, scriptedAgent } from './scripted-agent.ts';
 
 const failureOf = async (run: Promise<unknown>): Promise<HandfastError> => {

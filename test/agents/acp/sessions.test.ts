@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Backend } from '../../../src/control/backends/backend.ts';
 import type { SessionSettings } from '../../../src/protocol/session-types.ts';
-import { FakeSessionLog } from '../support/fake-session-log.ts';
-import { FakeTurn } from '../support/fake-turn.ts';
+import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
+import { FakeTurn } from '../../control/support/fake-turn.ts';
 import { isAlive, says, scriptedAgent } from './scripted-agent.ts';
 
 /** Runs a turn as a session does: with the settings its record has by then. */

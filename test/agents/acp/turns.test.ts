@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
-import { FakeSessionLog } from '../support/fake-session-log.ts';
-import { FakeTurn, inShort } from '../support/fake-turn.ts';
+import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
+import { FakeTurn, inShort } from '../../control/support/fake-turn.ts';
 import { calls, OPTIONS, says, scriptedAgent } from './scripted-agent.ts';
 
 test('an agent is started where the session works, told who we are, and its answer and thoughts are streamed', async () => {
