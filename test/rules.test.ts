@@ -63,7 +63,7 @@ const transports: ConcreteRule = {
 
 const journals: ConcreteRule = {
   folder: 'src/journal/',
-  shared: ['journal.ts'],
+  shared: ['journal.ts', 'sqlite-file.ts'],
   mayName: composers,
   mayNameLazily: [],
 };

@@ -69,13 +69,13 @@ export function rowsText(results: readonly Result[]): string {
   const blocks = results.map((result) => {
     const { transport, figures, contenders, note } = result.workload;
     const tables = figures.map(({ name, unit, lowerIsBetter }) => {
-      const body = contenders.map(({ name: contender }) => {
+      const body = contenders.flatMap(({ name: contender }) => {
         const row = rows.find(
           (each) => each.workload === name && each.transport === transport && each.contender === contender,
         );
         const failure = result.failures.get(contender)?.split('\n')[0];
-        if (row === undefined) return [contender, '', '', '', '', '', '', failure ? `failed: ${failure}` : ''];
-        return [
+        if (row === undefined) return failure ? [[contender, '', '', '', '', '', '', `failed: ${failure}`]] : [];
+        const cells = [
           contender,
           shortNumber(row.value),
           rangeText(row.spread.value),
@@ -85,6 +85,7 @@ export function rowsText(results: readonly Result[]): string {
           rangeText(row.spread.ratio_to_limit),
           failure ? `failed: ${failure}` : '',
         ];
+        return [cells];
       });
       return `${name} · ${transport} · ${unit}${lowerIsBetter ? ' (less is better)' : ''}\n${table(header, body)}`;
     });

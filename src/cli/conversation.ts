@@ -4,7 +4,7 @@
  * At a terminal, what is typed while the agent works is said to its running turn. Without one, each line is a prompt, sent
  * when the turn before it has ended.
  */
-import { clearLine, cursorTo, type Interface } from 'node:readline';
+import { clearLine, createInterface, cursorTo, type Interface } from 'node:readline';
 import type { ControlClient, ControlState } from '../control-client/control.ts';
 import type { ControlEvent } from '../control-client/control-event.ts';
 import type { ControlSession } from '../control-client/session.ts';
@@ -17,7 +17,7 @@ import { INTERRUPTED } from './interrupt.ts';
 import { SessionOutput } from './session-output.ts';
 import type { Terminal } from './terminal.ts';
 
-export const PROMPT = '› ';
+const PROMPT = '› ';
 
 /** Messages of an earlier conversation that are shown, and lines of each. */
 const SHOWN_MESSAGES = 4;
@@ -30,7 +30,6 @@ export interface ConversationParts {
   readonly control: ControlClient;
   readonly session: ControlSession;
   readonly terminal: Terminal;
-  readonly lines: Interface;
   /** True when somebody sits at a terminal. */
   readonly attended: boolean;
   /** True when the server stays when we leave. */
@@ -41,7 +40,8 @@ export class Conversation implements ChatPlace {
   readonly control: ControlClient;
   readonly terminal: Terminal;
   session: ControlSession;
-  readonly #lines: Interface;
+  /** There once typing is looked at: nothing that is read from the input may be lost. */
+  #lines: Interface | undefined;
   readonly #attended: boolean;
   readonly #isShared: boolean;
   readonly #output: SessionOutput;
@@ -61,11 +61,10 @@ export class Conversation implements ChatPlace {
   #exit = 0;
   #watching = new AbortController();
 
-  constructor({ control, session, terminal, lines, attended, isShared }: ConversationParts) {
+  constructor({ control, session, terminal, attended, isShared }: ConversationParts) {
     this.control = control;
     this.session = session;
     this.terminal = terminal;
-    this.#lines = lines;
     this.#attended = attended;
     this.#isShared = isShared;
     this.#output = new SessionOutput(terminal, { asking: attended });
@@ -77,13 +76,16 @@ export class Conversation implements ChatPlace {
     const leave = (): void => this.#leave(INTERRUPTED);
     // What is awaited may be nothing but a turn in this process, which keeps no process alive.
     const alive = setInterval(() => {}, FOREVER_MS);
-    // A terminal in raw mode gives Ctrl-C to readline, every other way of asking is a signal.
-    this.#lines.on('SIGINT', stop);
     process.on('SIGINT', stop).on('SIGTERM', leave).on('SIGHUP', leave);
     try {
       await this.#enter();
-      if (this.#attended) await this.#converse();
-      else await this.#recite();
+      const output = this.#attended ? process.stderr : undefined;
+      this.#lines = createInterface({ input: process.stdin, output, prompt: PROMPT });
+      // A terminal in raw mode gives Ctrl-C to readline; every other way of asking is a signal.
+      this.#lines.on('SIGINT', stop);
+      if (this.#left) return this.#exit;
+      if (this.#attended) await this.#converse(this.#lines);
+      else await this.#recite(this.#lines);
       if (this.#running !== undefined && this.#isShared && this.#attended) {
         this.#output.note('· the turn goes on; see it with: handfast session tail last --follow');
       }
@@ -92,7 +94,7 @@ export class Conversation implements ChatPlace {
       clearInterval(alive);
       process.removeListener('SIGINT', stop).removeListener('SIGTERM', leave).removeListener('SIGHUP', leave);
       this.#watching.abort();
-      this.#lines.close();
+      this.#lines?.close();
       this.#output.settle();
     }
   }
@@ -193,9 +195,8 @@ export class Conversation implements ChatPlace {
   // Typing.
 
   /** At a terminal. */
-  async #converse(): Promise<void> {
+  async #converse(lines: Interface): Promise<void> {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
-    const lines = this.#lines;
     lines.on('close', resolve);
     lines.on('line', (line) => {
       this.#standing = false;
@@ -211,8 +212,8 @@ export class Conversation implements ChatPlace {
   }
 
   /** Without one: a prompt a line. */
-  async #recite(): Promise<void> {
-    for await (const line of this.#lines) {
+  async #recite(lines: Interface): Promise<void> {
+    for await (const line of lines) {
       if (this.#left) return;
       try {
         const turn = await this.#spoken(line);
@@ -226,7 +227,13 @@ export class Conversation implements ChatPlace {
 
   /** Shows the prompt when there is something to type. */
   #ready(): void {
-    if (!this.#attended || this.#left || (this.#running !== undefined && this.#asked === undefined)) return;
+    if (
+      this.#lines === undefined ||
+      !this.#attended ||
+      this.#left ||
+      (this.#running !== undefined && this.#asked === undefined)
+    )
+      return;
     this.#lines.setPrompt(this.#asked === undefined ? PROMPT : promptFor(this.#asked));
     this.#lines.prompt(true);
     this.#standing = true;
@@ -317,7 +324,7 @@ export class Conversation implements ChatPlace {
     this.#exit = code;
     const left = fail('cancelled', 'the conversation was left');
     for (const turn of this.#turns.values()) turn.reject(left);
-    this.#lines.close();
+    this.#lines?.close();
   }
 
   /** A call failed; the conversation goes on. */

@@ -6,23 +6,14 @@
  * Acknowledged means synced: WAL with `synchronous=FULL`. Here the file is opened: locked against a second writer,
  * checked, set aside when damaged, migrated. `sqlite-store.ts` does the rest.
  */
-import {
-  chmodSync,
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from './journal.ts';
 import type { SessionExpiry } from './sqlite-expiry.ts';
 import { isDamage, journalError } from './sqlite-failure.ts';
+import { createPrivate, makePrivate, setAside } from './sqlite-file.ts';
 import { APPLICATION_ID, MIGRATIONS } from './sqlite-rows.ts';
 import { SqliteStore } from './sqlite-store.ts';
 
@@ -230,32 +221,4 @@ function migrate(db: DatabaseSync, from: number): void {
     db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}
       PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${version + 1}; COMMIT`);
   }
-}
-
-/** Moves a damaged file and its companions away; the file first, since without it the others mean nothing. */
-function setAside(file: string, now: number): string {
-  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
-  let target = `${file}.corrupt-${stamp}`;
-  for (let n = 2; statSync(target, { throwIfNoEntry: false }) !== undefined; n += 1) {
-    target = `${file}.corrupt-${stamp}-${n}`;
-  }
-  for (const suffix of ['', '-wal', '-shm']) {
-    if (statSync(file + suffix, { throwIfNoEntry: false }) !== undefined) renameSync(file + suffix, target + suffix);
-  }
-  return target;
-}
-
-/** Makes sure the file exists and nobody else can read it. */
-function createPrivate(file: string): void {
-  try {
-    closeSync(openSync(file, 'wx', 0o600));
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
-    makePrivate(file);
-  }
-}
-
-function makePrivate(file: string): void {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
 }

@@ -6,8 +6,8 @@
  */
 import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { replaceFile } from '../host/replace-file.ts';
 import { isObject } from '../wire/a2e.ts';
-import { replaceFile } from './state-file.ts';
 
 /** What a running host tells of itself. Holds no secret. */
 export interface RunningHost {

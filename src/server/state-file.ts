@@ -4,11 +4,11 @@
  * Given to hosts whose plugins have something to keep. A file that cannot be read is set aside, never overwritten, and
  * the host starts without it: a restart must not need an operator.
  */
-import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { mkdir, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Log } from '../host/context.ts';
 import type { SnapshotStore } from '../host/host.ts';
+import { replaceFile } from '../host/replace-file.ts';
 import { isObject } from '../wire/a2e.ts';
 
 export interface StateFileOptions {
@@ -55,25 +55,4 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
       }
     },
   };
-}
-
-/**
- * Puts `text` in place of a file: whoever reads it finds the old text or the new one, also after a power cut. The file is
- * readable for its owner only. Rejects as the file system does; then the old text stands.
- */
-export async function replaceFile(file: string, text: string): Promise<void> {
-  const draft = `${file}.${randomBytes(6).toString('hex')}.new`;
-  try {
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
-  } catch (error) {
-    await unlink(draft).catch(() => {});
-    throw error;
-  }
 }

@@ -172,12 +172,12 @@ describe('at a terminal', { skip: noTerminal }, () => {
     const command = atTerminal(newUser());
     await command.says('› ');
     command.child.stdin.write('say "begun" then wait 60000 ms\r');
-    await command.says('begun\r\n', 'stdout', command.stdout.length + 10);
+    await command.says('begun', 'stdout', command.stdout.indexOf('Rehearsal backend:'));
     command.child.stdin.write('say "and this"\r');
     await command.says('it will hear that');
     command.child.stdin.write('\u0003');
     await command.says('interrupted');
-    await command.says('and this\r\n', 'stdout', command.stdout.lastIndexOf('interrupted'));
+    await command.says('and this', 'stdout', command.stdout.lastIndexOf('interrupted'));
     command.child.stdin.write('/help\r');
     await command.says('/retitle');
     command.child.stdin.write('\u0003');

@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import type { Log } from '../../src/host/context.ts';
 import { silentLog } from '../../src/host/log.ts';
-import { replaceFile, stateFile, stateFileOf } from '../../src/server/state-file.ts';
+import { replaceFile } from '../../src/host/replace-file.ts';
+import { stateFile, stateFileOf } from '../../src/server/state-file.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 /** A log that keeps its errors. */

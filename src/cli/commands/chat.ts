@@ -4,11 +4,10 @@
  *
  * This file finds the server and the session; `conversation.ts` is what happens then.
  */
-import { createInterface } from 'node:readline';
 import type { ControlClient, ControlState } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
-import { Conversation, PROMPT } from '../conversation.ts';
+import { Conversation } from '../conversation.ts';
 import { findHost } from '../find-host.ts';
 import { type ControlFlags, openControl } from '../open-control.ts';
 import type { Terminal } from '../terminal.ts';
@@ -38,12 +37,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
     const approvals = flags.approvals ?? (server.own && !attended ? 'deny' : undefined);
     const session = await sessionFor(control, flags);
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
-    const lines = createInterface({
-      input: process.stdin,
-      output: attended ? process.stderr : undefined,
-      prompt: PROMPT,
-    });
-    const conversation = new Conversation({ control, session, terminal, lines, attended, isShared: !server.own });
+    const conversation = new Conversation({ control, session, terminal, attended, isShared: !server.own });
     heard.state = (state, error) => conversation.connection(state, error);
     return await conversation.run();
   } finally {

@@ -4,10 +4,10 @@
  * Opened once by whoever composes the control edge. The file is 0600 and replaced as a whole; one that cannot be read is
  * set aside and nothing is remembered, which means asking again.
  */
-import { randomBytes } from 'node:crypto';
-import { mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { mkdir, readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Log } from '../../host/context.ts';
+import { replaceFile } from '../../host/replace-file.ts';
 import type { DirectoryRule, DirectoryRules } from './remembered.ts';
 
 export interface DirectoryRulesOptions {
@@ -37,6 +37,7 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
   const write = async (): Promise<void> => {
     waiting = false;
     try {
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
       await replaceFile(file, `${JSON.stringify(rules, null, 2)}\n`);
     } catch (error) {
       log.error('an answer to be remembered was not kept', { file, error });
@@ -87,23 +88,4 @@ function isRule(value: unknown): value is DirectoryRule {
   if (typeof value !== 'object' || value === null) return false;
   const { key, decision } = value as Partial<DirectoryRule>;
   return typeof key === 'string' && (decision === 'allow' || decision === 'deny');
-}
-
-/** Readers, and a crash, see the old text or the new one. */
-async function replaceFile(file: string, text: string): Promise<void> {
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  const draft = `${file}.${randomBytes(6).toString('hex')}.tmp`;
-  try {
-    const handle = await open(draft, 'wx', 0o600);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
-  } catch (error) {
-    await unlink(draft).catch(() => {});
-    throw error;
-  }
 }

@@ -6,9 +6,10 @@
  * `recovery.ts`. So its commits do not wait for the disk, but for message ids and small values, which only it has. One
  * process per file: whoever opens it holds the lock of the journal in the same directory.
  */
-import { chmodSync, closeSync, mkdirSync, openSync, renameSync, statSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { createPrivate, setAside } from '../../journal/sqlite-file.ts';
 import { fail } from '../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
@@ -133,24 +134,5 @@ function prepare(file: string): DatabaseSync {
   } catch (thrown) {
     db.close();
     throw thrown;
-  }
-}
-
-/** Moves a damaged file and its companions away. Returns where the file is now. */
-function setAside(file: string, now: number): string {
-  const target = `${file}.corrupt-${new Date(now).toISOString().replace(/[-:]|\.\d+/g, '')}`;
-  for (const suffix of ['', '-wal', '-shm']) {
-    if (statSync(file + suffix, { throwIfNoEntry: false }) !== undefined) renameSync(file + suffix, target + suffix);
-  }
-  return target;
-}
-
-/** Makes sure the file exists and nobody else can read it. */
-function createPrivate(file: string): void {
-  try {
-    closeSync(openSync(file, 'wx', 0o600));
-  } catch (thrown) {
-    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
-    if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   }
 }

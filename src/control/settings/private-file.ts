@@ -4,11 +4,11 @@
  * Used for settings, credentials and the model cache. A file that others could read is closed and reported; one that
  * belongs to somebody else is refused, because whoever owns it decides what is in it.
  */
-import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { chmod, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import type { Log } from '../../host/context.ts';
+import { replaceFile } from '../../host/replace-file.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** Whether the system has Unix permission bits; Windows keeps the user's folders private by itself. */
@@ -65,15 +65,10 @@ export async function readPrivateFile(file: string, log: Log): Promise<string | 
  * the new one. Fails with `disk_full` or `runtime_error`.
  */
 export async function writePrivateFile(file: string, text: string): Promise<void> {
-  const draft = `${file}.${randomBytes(8).toString('hex')}.new`;
   try {
-    await using handle = await open(draft, 'wx', 0o600);
-    await handle.writeFile(text);
-    await handle.sync();
-    await rename(draft, file);
+    await replaceFile(file, text);
     await syncFolder(dirname(file));
   } catch (thrown) {
-    await rm(draft, { force: true });
     const { code } = thrown as NodeJS.ErrnoException;
     const full = code === 'ENOSPC' || code === 'EDQUOT';
     // The name alone: this is told to whoever asked for the change, who need not know where things are.

@@ -1,0 +1,22 @@
+/**
+ * Puts a text in place of a file in one step. Used for small private files: what runs, what plugins keep, what was allowed.
+ */
+import { randomBytes } from 'node:crypto';
+import { open, rename, unlink } from 'node:fs/promises';
+
+/**
+ * Whoever reads the file finds the old text or the new one, also after a power cut. The file is readable for its owner only.
+ * Rejects as the file system does; then the old text stands.
+ */
+export async function replaceFile(file: string, text: string): Promise<void> {
+  const draft = `${file}.${randomBytes(6).toString('hex')}.new`;
+  try {
+    await using handle = await open(draft, 'wx', 0o600);
+    await handle.writeFile(text);
+    await handle.sync();
+    await rename(draft, file);
+  } catch (error) {
+    await unlink(draft).catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * The files of a database: made for their owner alone, and moved away when they are damaged.
+ *
+ * Used by `sqlite.ts`, and by others who keep a database of their own.
+ */
+import { chmodSync, closeSync, openSync, renameSync, statSync } from 'node:fs';
+
+/**
+ * Moves a damaged file and its companions away; the file first, since without it the others mean nothing. Returns where it is
+ * now. `now` is epoch milliseconds.
+ */
+export function setAside(file: string, now: number): string {
+  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
+  let target = `${file}.corrupt-${stamp}`;
+  for (let n = 2; statSync(target, { throwIfNoEntry: false }) !== undefined; n += 1) {
+    target = `${file}.corrupt-${stamp}-${n}`;
+  }
+  for (const suffix of ['', '-wal', '-shm']) {
+    if (statSync(file + suffix, { throwIfNoEntry: false }) !== undefined) renameSync(file + suffix, target + suffix);
+  }
+  return target;
+}
+
+/** Makes sure the file exists and nobody else can read it. */
+export function createPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
+    makePrivate(file);
+  }
+}
+
+export function makePrivate(file: string): void {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
+}
