@@ -316,6 +316,7 @@ export class Conversation implements ChatPlace {
       this.#left = true;
       this.#exit = INTERRUPTED;
     }
+    if (!this.terminal.json) this.#output.note('· stopping the turn; Ctrl-C once more leaves');
     this.session.interrupt(this.#running).catch((error) => this.#failed(asError(error)));
   }
 

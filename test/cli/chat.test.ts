@@ -100,7 +100,7 @@ describe('leaving', () => {
     await command.says('begun');
     up.child.kill('SIGSTOP');
     command.child.kill('SIGINT');
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await command.says('once more leaves', 'stderr');
     command.child.kill('SIGINT');
     assert.equal((await command.ended()).code, 130);
     up.child.kill('SIGCONT');

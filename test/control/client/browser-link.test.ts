@@ -1,0 +1,101 @@
+/** The link of browsers, with Node's own `WebSocket`, against the server's end: what the contract of links asks of it. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { connectBrowser } from '../../../src/control-client/browser-link.ts';
+import { httpServer } from '../../../src/server/http.ts';
+import type { Link } from '../../../src/transport/link.ts';
+import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
+import { Recorder, within } from '../../contract/recorder.ts';
+
+/** A browser's link and the server's end of it. */
+async function pair(t: TestContext, maxMessageBytes?: number): Promise<{ near: Link; far: Link; url: string }> {
+  const accepted = Promise.withResolvers<Link>();
+  const accept = (link: Link): void => accepted.resolve(link);
+  const http = await httpServer({ webSocket: webSocketAcceptor(), accept });
+  const url = `${http.address.replace('http', 'ws')}/ws`;
+  const near = await connectBrowser(url, { maxMessageBytes });
+  const far = await within(accepted.promise, 'the link');
+  t.after(async () => {
+    near.destroy();
+    far.destroy();
+    await http.close();
+  });
+  return { near, far, url };
+}
+
+test('messages arrive in order, both ways, also those that came before anybody listened', async (t) => {
+  const { near, far } = await pair(t);
+  for (let n = 0; n < 2_000; n++) far.send(JSON.stringify({ n }));
+  const atFar = Recorder.on(far);
+  for (let n = 0; n < 2_000; n++) near.send(JSON.stringify({ n, text: 'ü €' }));
+  await atFar.count(2_000);
+  const atNear = new Recorder();
+  near.open(atNear);
+  assert.equal(atNear.messages.length, 0, 'nothing before open has returned');
+  await atNear.count(2_000);
+  for (const { messages } of [atNear, atFar]) assert.ok(messages.every(({ n }, at) => n === at));
+  assert.equal(atFar.messages[0]?.text, 'ü €');
+  await near.drained();
+  assert.equal(near.buffered, 0);
+});
+
+test('a pause holds what comes, and its end is told behind it', async (t) => {
+  const { near, far } = await pair(t);
+  const recorder = Recorder.on(near);
+  near.pause(true);
+  Recorder.on(far);
+  far.send('{"n":1}');
+  await far.close();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([recorder.messages.length, recorder.causes.length], [0, 0]);
+  near.pause(false);
+  await recorder.count(1);
+  assert.equal((await recorder.end()).clean, true);
+});
+
+test('a message that is too long is told and skipped', async (t) => {
+  const { near, far } = await pair(t, 100);
+  const recorder = Recorder.on(near);
+  far.send(JSON.stringify({ pad: 'x'.repeat(100) }));
+  far.send('{"n":1}');
+  await recorder.count(1);
+  assert.deepEqual(recorder.problems, [{ reason: 'too_large', limit: 100 }]);
+  near.setMaxMessageBytes(1_000);
+  far.send(JSON.stringify({ pad: 'x'.repeat(100) }));
+  await recorder.count(2);
+});
+
+test('closing sends what is queued, destroying does not wait, and both tell the end once', async (t) => {
+  const first = await pair(t);
+  const [near, far] = [Recorder.on(first.near), Recorder.on(first.far)];
+  first.near.send('{"last":true}');
+  const closing = first.near.close('done');
+  assert.equal(first.near.close(), closing);
+  first.near.send('{"late":true}');
+  await within(closing, 'the end');
+  assert.deepEqual([await near.end(), near.lateCalls], [{ clean: true, reason: 'done' }, 0]);
+  await far.end();
+  assert.deepEqual(far.messages, [{ last: true }]);
+
+  const second = await pair(t);
+  const dropped = Recorder.on(second.near);
+  second.near.destroy('enough');
+  assert.deepEqual(await dropped.end(), { clean: false, reason: 'enough' });
+  await second.near.close();
+  const gone = await pair(t);
+  const lost = Recorder.on(gone.near);
+  gone.far.destroy();
+  assert.equal((await lost.end()).clean, false);
+});
+
+test('dialling fails with the codes of the table', async (t) => {
+  const { url } = await pair(t);
+  await assert.rejects(connectBrowser('ws://127.0.0.1:1/rpc'), { code: 'unreachable' });
+  await assert.rejects(connectBrowser(url.replace('/ws', '/none')), { code: 'unreachable' });
+  await assert.rejects(connectBrowser('not a URL'), { code: 'usage' });
+  await assert.rejects(connectBrowser(url, { signal: AbortSignal.abort() }), { code: 'cancelled' });
+  const giveUp = new AbortController();
+  const dialling = connectBrowser(url, { signal: giveUp.signal });
+  giveUp.abort();
+  await assert.rejects(dialling, { code: 'cancelled' });
+});
