@@ -17,11 +17,6 @@ export class Terminal {
 
   constructor(json: boolean) {
     this.json = json;
-    // A reader that has seen enough (`| head`) ends the command quietly.
-    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit();
-    });
   }
 
   /** True when people watch stderr. */

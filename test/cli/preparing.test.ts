@@ -165,3 +165,9 @@ test('a command line that cannot be understood ends with 2', async () => {
   assert.equal((await user.run([])).code, 2);
   assert.equal((await user.run(['tools'])).code, 2);
 });
+
+test('a reader that has seen enough ends help and results quietly', async () => {
+  const command = newUser().start(['--help']);
+  command.child.stdout.destroy();
+  assert.equal((await command.ended()).stderr, '');
+});
