@@ -9,7 +9,7 @@
 const LONGEST = 160;
 
 /** The one member that says what a call is about, the most telling first. */
-const SUBJECTS = ['command', 'argv', 'path', 'file_path', 'pattern', 'patterns', 'url', 'query', 'question'];
+const SUBJECTS = ['command', 'argv', 'pattern', 'patterns', 'query', 'path', 'file_path', 'url', 'question'];
 
 type Facts = Readonly<Record<string, unknown>>;
 

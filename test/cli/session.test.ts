@@ -118,7 +118,7 @@ describe('what sessions there are', () => {
     assert.deepEqual(said(after), said(before));
     assert.match((await session('send', session_id, 'say "on"')).stdout, /^on\n$/);
     const refused = await user.failure(['session', 'import', user.write('no.jsonl', 'nothing of ours')]);
-    assert.deepEqual([refused.exit, refused.code], [2, 'schema_violation']);
+    assert.deepEqual([refused.exit, refused.code], [5, 'schema_violation']);
   });
 
   test('is forked up to a turn, and removed', async () => {

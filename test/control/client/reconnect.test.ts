@@ -93,6 +93,7 @@ describe('a link that is lost', () => {
         compact: ({ signal }) =>
           new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
       },
+      rpcLimits: { settleMs: 50 },
     });
     const { relay: between, address } = await relay();
     const states: ControlState[] = [];
