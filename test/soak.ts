@@ -109,9 +109,12 @@ async function rest(): Promise<HostReport> {
   for (let round = 0; ; round++) {
     const report = await host.report();
     const { sessions, pending_links, running, abandoned } = report.health;
-    if ((sessions === 0 && pending_links === 0 && running === 0 && abandoned === 0) || round > 400) return report;
+    if ((sessions === 0 && pending_links === 0 && running === 0 && abandoned === 0) || round > 400) break;
     await delay(250);
   }
+  // The link that brought the last session's end is about to end itself.
+  await delay(3_000);
+  return host.report();
 }
 
 for (const address of Object.values(addresses)) await user(address, performance.now() + 300);

@@ -13,7 +13,7 @@ import type { Log } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
 import { ensureLocalToken } from '../host/local-token.ts';
 import { silentLog } from '../host/log.ts';
-import { asError, fail } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control-assembly.ts';
 import { InsideTokens } from './inside-tokens.ts';
@@ -65,13 +65,14 @@ export async function startServer(config: HostConfig, options: StartServerOption
   // Turns left over from an earlier run may want tools before the host is there.
   const workspace = Promise.withResolvers<WorkspaceHost>();
   workspace.promise.catch(() => {});
-  const control = await controlOf(config, {
+  const offered = await controlOf(config, {
     auth,
     log,
     backoff,
     workspaceHost: () => workspace.promise,
     version: options.version ?? '0',
   });
+  const control = offered instanceof HandfastError ? undefined : offered;
   try {
     const assembled = await assembleHost(config, {
       auth: inside,
@@ -82,7 +83,11 @@ export async function startServer(config: HostConfig, options: StartServerOption
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       const announced = options.announce ?? true;
-      return await serve(config, assembled, { auth, control, tokenFile, log, announced, now });
+      const server = await serve(config, assembled, { auth, control, tokenFile, log, announced, now });
+      if (offered instanceof HandfastError) {
+        log.warn('no sessions are served here: another process has their data', { reason: offered.message });
+      }
+      return server;
     } catch (error) {
       await assembled.stop(0);
       throw error;
@@ -94,8 +99,11 @@ export async function startServer(config: HostConfig, options: StartServerOption
   }
 }
 
-/** The server of sessions. Another process that has the data directory is no reason not to serve tools. */
-async function controlOf(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer | undefined> {
+/** The server of sessions, or why there is none. Another process that has its data is no reason not to serve tools. */
+async function controlOf(
+  config: HostConfig,
+  options: ControlAssemblyOptions,
+): Promise<ControlServer | HandfastError | undefined> {
   if (!config.control.enabled) return undefined;
   const { assembleControl } = await import('./control-assembly.ts');
   try {
@@ -103,8 +111,7 @@ async function controlOf(config: HostConfig, options: ControlAssemblyOptions): P
   } catch (thrown) {
     const error = asError(thrown);
     if (error.code !== 'journal_locked') throw thrown;
-    options.log.warn('no sessions are served here: another process has their data', { reason: error.message });
-    return undefined;
+    return error;
   }
 }
 

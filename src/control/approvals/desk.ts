@@ -137,6 +137,11 @@ export class Desk implements ApprovalDesk {
     for (const { log, approval } of this.#pending.values()) yield { owner: log.record.owner, approval };
   }
 
+  /** Requests that were decided since the start, oldest first, as many as are remembered. */
+  *decided(): Generator<{ readonly owner: string; readonly approval: Approval }> {
+    yield* this.#settled.values();
+  }
+
   /** The server ends: whoever waits is told `cancelled`; the requests themselves stay in their sessions and wait on. */
   close(): void {
     this.#deadlines.clear();

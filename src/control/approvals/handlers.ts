@@ -35,8 +35,13 @@ export function approvalHandlers({ desk, session, sessions, checkContent }: Appr
         throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
       }
       const asked = [...(one === undefined ? sessions() : [one])].filter(({ record }) => mayUse(caller, record.owner));
-      const approvals = asked
-        .flatMap(({ record }) => record.approvals)
+      // Records hold those of running turns only.
+      const earlier = all ? [...desk.decided()].filter(({ owner }) => mayUse(caller, owner)) : [];
+      const known = [
+        ...earlier.map(({ approval }) => approval).filter(({ session_id }) => one === undefined || session_id === id),
+        ...asked.flatMap(({ record }) => record.approvals),
+      ];
+      const approvals = [...new Map(known.map((approval) => [approval.id, approval])).values()]
         .filter(({ state }) => all || state === 'pending')
         .sort((first, second) => (first.created_at < second.created_at ? -1 : 1));
       return { approvals };

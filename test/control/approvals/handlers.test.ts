@@ -136,3 +136,14 @@ test('weakness 24: a question is answered with content that fits its schema; wha
   await answer({ approval_id: second.id, decision: 'deny' }, ann);
   assert.equal((await declined).state, 'denied', 'declining needs no content');
 });
+
+test('`all` also lists what was decided when its turn is over, to those who may see it', async () => {
+  const { desk, session, list, answer } = setUp();
+  const log = session('mine', 'ann');
+  void desk.ask(log, 'turn-1', tool('first'), never);
+  const [asked] = [...desk.waiting()];
+  await answer({ approval_id: asked?.approval.id, decision: 'deny' }, caller('ann'));
+  assert.deepEqual(await list({}, caller('ann')), []);
+  assert.deepEqual(await list({ all: true }, caller('ann')), ['first']);
+  assert.deepEqual(await list({ all: true }, caller('bob')), []);
+});
