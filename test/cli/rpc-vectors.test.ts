@@ -1,5 +1,5 @@
 /**
- * `handfast rpc` and the conversations of the protocol that `test/control/vectors.test.ts` plays only inside this process:
+ * `handfast rpc` and the conversations of the protocol that `test/control/vectors.slow.test.ts` plays only inside this process:
  * those with turns, saved chats, models and sign-ins. The tools of these turns are those of a host at an address.
  */
 import { describe, test } from 'node:test';
