@@ -69,7 +69,12 @@ async function user(address: string, until: number): Promise<void> {
       onState: (state) => {
         if (state === 'lost') totals.resumed++;
       },
+    }).catch((error) => {
+      // A link that is cut before there is a session has nothing to come back to.
+      if (error.retryable === true) return undefined;
+      throw error;
     });
+    if (agent === undefined) continue;
     totals.sessions++;
     const ends = Math.min(until, performance.now() + 2_000 + Math.random() * 20_000);
     while (performance.now() < ends) {
