@@ -1,7 +1,7 @@
 /**
  * A server of sessions in this process, for commands that found none running.
  *
- * Used by `chat` and `acp`.
+ * Used by `reach-server.ts`.
  */
 import { createLog } from '../host/log.ts';
 import { assembleControl } from '../server/control-assembly.ts';

@@ -5,16 +5,15 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 import { serveAcp } from '../../bridge/acp-agent.ts';
-import { connectControl } from '../../control-client/connect.ts';
-import type { ControlClient, ControlState } from '../../control-client/control.ts';
+import type { ConnectControlOptions } from '../../control-client/connect.ts';
 import { createLog } from '../../host/log.ts';
 import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import { findHost } from '../find-host.ts';
 import { leaveSoon } from '../leave.ts';
-import { type ControlFlags, openControl } from '../open-control.ts';
+import type { ControlFlags } from '../open-control.ts';
 import { packageVersion } from '../package-info.ts';
+import { type ReachedServer, reachServer } from '../reach-server.ts';
 import { logStrayRejections } from '../stray-rejections.ts';
 
 export interface AcpFlags extends ControlFlags {
@@ -24,18 +23,6 @@ export interface AcpFlags extends ControlFlags {
   readonly backend?: string;
   readonly model?: string;
   readonly verbose?: boolean;
-}
-
-/** The server behind the editor's sessions, and how this process lets go of it. */
-interface Behind {
-  readonly control: ControlClient;
-  close(): Promise<void>;
-}
-
-/** What becomes of the link to the server. */
-interface Watch {
-  readonly onState: (state: ControlState, error?: HandfastError) => void;
-  readonly onStderr: (line: string) => void;
 }
 
 /**
@@ -54,7 +41,7 @@ export async function acp(flags: AcpFlags): Promise<void> {
     void link.close('the process was told to end');
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
-  let behind: Behind | undefined;
+  let behind: ReachedServer | undefined;
   let lost: HandfastError | undefined;
   try {
     behind = await serverFor(flags, {
@@ -83,18 +70,8 @@ export async function acp(flags: AcpFlags): Promise<void> {
   }
 }
 
-async function serverFor(flags: AcpFlags, watch: Watch): Promise<Behind> {
-  const options = { ...watch, clientName: 'handfast-acp' };
-  const found = await findHost(flags).catch((thrown: unknown) => {
-    if (flags.connect === undefined && asError(thrown).code === 'unreachable') return undefined;
-    throw thrown;
-  });
-  if (found !== undefined) {
-    const control = await openControl(found.address, { ...options, token: found.token });
-    return { control, close: () => control.close() };
-  }
-  const { embeddedServer } = await import('../embedded-server.ts');
-  const server = await embeddedServer({ config: flags.config, backend: flags.backend }).catch((thrown: unknown) => {
+async function serverFor(flags: AcpFlags, options: ConnectControlOptions): Promise<ReachedServer> {
+  return reachServer(flags, { ...options, clientName: 'handfast-acp' }).catch((thrown: unknown) => {
     const { code, message, detail } = asError(thrown);
     if (code !== 'journal_locked') throw thrown;
     // Usually a second window of an editor, whose process has a server of its own too.
@@ -105,12 +82,4 @@ async function serverFor(flags: AcpFlags, watch: Watch): Promise<Behind> {
       thrown,
     );
   });
-  const control = await connectControl(server, { ...options, clientVersion: packageVersion() });
-  return {
-    control,
-    async close() {
-      await control.close();
-      await server.stop();
-    },
-  };
 }

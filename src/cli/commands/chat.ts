@@ -2,14 +2,14 @@
  * `handfast chat`: a conversation in the terminal, with the server that runs or with one of its own, going on with the last
  * session of this folder.
  *
- * This file finds the server and the session; `conversation.ts` is what happens then.
+ * This file chooses the session; `conversation.ts` is what happens then.
  */
 import type { ControlClient, ControlState } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
-import { asError, type HandfastError } from '../../wire/errors.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { Conversation } from '../conversation.ts';
-import { findHost } from '../find-host.ts';
-import { type ControlFlags, openControl } from '../open-control.ts';
+import type { ControlFlags } from '../open-control.ts';
+import { reachServer } from '../reach-server.ts';
 import type { Terminal } from '../terminal.ts';
 import { fullId } from './session.ts';
 
@@ -30,7 +30,10 @@ export interface ChatFlags extends ControlFlags {
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const attended = process.stdin.isTTY === true && !terminal.json;
   const heard: { state: (state: ControlState, error?: HandfastError) => void } = { state() {} };
-  const server = await serverFor(flags, terminal, (state, error) => heard.state(state, error));
+  const server = await reachServer(flags, {
+    onStderr: (line) => terminal.note(line),
+    onState: (state, error) => heard.state(state, error),
+  });
   try {
     const { control } = server;
     // With a server of our own and nobody at a terminal, there is nobody who could be asked.
@@ -43,42 +46,6 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
   } finally {
     await server.close();
   }
-}
-
-interface ChatServer {
-  readonly control: ControlClient;
-  /** True for one that nobody else can reach. */
-  readonly own: boolean;
-  close(): Promise<void>;
-}
-
-/** The server that runs, or one of our own for as long as the conversation lasts. */
-async function serverFor(
-  flags: ChatFlags,
-  terminal: Terminal,
-  onState: (state: ControlState, error?: HandfastError) => void,
-): Promise<ChatServer> {
-  const found = await findHost(flags).catch((error) => {
-    if (flags.connect === undefined && asError(error).code === 'unreachable') return undefined;
-    throw error;
-  });
-  if (found !== undefined) {
-    const onStderr = (line: string): void => terminal.note(line);
-    const control = await openControl(found.address, { token: found.token, onStderr, onState });
-    return { control, own: false, close: () => control.close() };
-  }
-  const { embeddedServer } = await import('../embedded-server.ts');
-  const server = await embeddedServer({ config: flags.config, backend: flags.backend });
-  const control = await openControl(server, { onState });
-  return {
-    control,
-    own: true,
-    async close() {
-      // Its turns end first, so that what they say last is still seen by nobody but the journal.
-      await control.close();
-      await server.stop();
-    },
-  };
 }
 
 /** The session that is named, else the last one of this folder, else a new one. */
