@@ -4,7 +4,6 @@
  *
  * @see docs/protocol/session-rpc.md#commands
  */
-import { readParams } from '../protocol/rpc-params.ts';
 import {
   type AuthStatus,
   authStatus,
@@ -153,16 +152,6 @@ export function commandHandler(parts: CommandParts): Handled {
     if (command === undefined) return { handled: true, output: { error: `unknown command: ${name}` } };
     return { handled: true, output: await command.run(parts, session_id, words, call) };
   });
-}
-
-/** Calls methods out of a list of handlers; parameters are read as if they had come over the wire. */
-export function methodCaller(handlers: Iterable<Handled>): CallMethod {
-  const known = new Map([...handlers].map((handled) => [handled.method.name, handled]));
-  return async (method, params, call) => {
-    const handled = known.get(method);
-    if (handled === undefined) throw fail('unknown_type', `method not found: ${method}`, { method });
-    return handled.handle(readParams(handled.method, params), call);
-  };
 }
 
 /** Other people's credentials go with it, so being connected is not enough. */

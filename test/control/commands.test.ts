@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type CommandParts, commandHandler, methodCaller } from '../../src/control/commands.ts';
+import { type CallMethod, type CommandParts, commandHandler } from '../../src/control/commands.ts';
 import { type Handled, handles, type RpcCall } from '../../src/control/handlers.ts';
 import { readParams } from '../../src/protocol/rpc-params.ts';
 import {
@@ -53,6 +53,16 @@ const compaction = {
 } as const;
 
 /** Commands over other parts that only note what they were asked. */
+/** Calls methods out of a list of handlers; parameters are read as if they had come over the wire. */
+function methodCaller(handlers: Iterable<Handled>): CallMethod {
+  const known = new Map([...handlers].map((handled) => [handled.method.name, handled]));
+  return async (method, params, call) => {
+    const handled = known.get(method);
+    if (handled === undefined) throw fail('unknown_type', `method not found: ${method}`, { method });
+    return handled.handle(readParams(handled.method, params), call);
+  };
+}
+
 function setUp(changes: Partial<CommandParts> = {}) {
   const deeds: string[] = [];
   const others: Handled[] = [

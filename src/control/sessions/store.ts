@@ -1,9 +1,9 @@
 /**
- * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and small values of other
- * parts. The one file of the control edge that imports `node:sqlite`.
+ * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and the counter of
+ * message ids. The one file of the control edge that imports `node:sqlite`.
  *
  * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
- * `recovery.ts`. So its commits do not wait for the disk, but for message ids and small values, which only it has. One
+ * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
  * process per file: whoever opens it holds the lock of the journal in the same directory.
  */
 import { mkdirSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { fail } from '../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
 import { storeError } from './store-error.ts';
-import { MessageIds, SmallValues } from './store-values.ts';
+import { MessageIds } from './store-message-ids.ts';
 
 /** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
@@ -62,8 +62,6 @@ export interface SessionStoreOptions {
 export interface SessionStore {
   readonly catalogue: Catalogue;
   readonly chats: SavedChats;
-  /** Settings of other parts, by key. */
-  readonly values: SmallValues;
   readonly messageIds: MessageIds;
   /** Gives the file back. Closing twice is fine. */
   close(): void;
@@ -99,7 +97,6 @@ function assemble(db: DatabaseSync): SessionStore {
   return {
     catalogue: new Catalogue(db),
     chats: new SavedChats(db),
-    values: new SmallValues(db),
     messageIds,
     close() {
       if (!open) return;

@@ -403,22 +403,4 @@ describe('the store', () => {
     );
     assert.ok(store.messageIds.next() > messages.at(-1)!.id);
   });
-
-  test('keeps small values of other parts by key', () => {
-    const file = join(directory, 'values.db');
-    const store = openSessionStore({ file });
-    store.values.set('rules/a', { allow: true });
-    store.values.set('rules/b', [1]);
-    store.values.set('other', 'x');
-    store.values.set('rules/a', { allow: false });
-    store.close();
-    const again = openSessionStore({ file });
-    assert.deepEqual(again.values.below('rules/'), [
-      { key: 'rules/a', value: { allow: false } },
-      { key: 'rules/b', value: [1] },
-    ]);
-    again.values.delete('rules/a');
-    assert.deepEqual([again.values.get('rules/a'), again.values.get('other')], [undefined, 'x']);
-    again.close();
-  });
 });

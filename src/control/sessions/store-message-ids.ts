@@ -1,6 +1,6 @@
 /**
- * The two things of the store that nothing else has a copy of: the counter of message ids, and small values of other parts
- * (settings, remembered answers). Both are on disk before a call returns. Called by `store.ts`.
+ * The one thing of the store that nothing else has a copy of: the counter of message ids. On disk before an id is given
+ * out. Called by `store.ts`.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -15,46 +15,6 @@ function synced(db: DatabaseSync, write: () => void): void {
     write();
   } finally {
     db.exec('PRAGMA synchronous=NORMAL');
-  }
-}
-
-/** Values by key, as JSON. */
-export class SmallValues {
-  readonly #db: DatabaseSync;
-  readonly #get: StatementSync;
-  readonly #set: StatementSync;
-  readonly #delete: StatementSync;
-  readonly #below: StatementSync;
-
-  constructor(db: DatabaseSync) {
-    this.#db = db;
-    this.#get = db.prepare('SELECT value FROM small_values WHERE key = ?');
-    this.#set = db.prepare('INSERT INTO small_values VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value');
-    this.#delete = db.prepare('DELETE FROM small_values WHERE key = ?');
-    this.#below = db.prepare('SELECT key, value FROM small_values WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key');
-  }
-
-  /** A value; undefined = there is none. */
-  get(key: string): unknown {
-    const row = this.#get.get(key);
-    return row === undefined ? undefined : JSON.parse(row.value as string);
-  }
-
-  /** Keeps a value that is plain JSON. */
-  set(key: string, value: unknown): void {
-    const text = JSON.stringify(value);
-    synced(this.#db, () => this.#set.run(key, text));
-  }
-
-  delete(key: string): void {
-    synced(this.#db, () => this.#delete.run(key));
-  }
-
-  /** Every value whose key begins with `prefix`, by key. */
-  below(prefix: string): readonly { readonly key: string; readonly value: unknown }[] {
-    return this.#below
-      .all(prefix)
-      .map(({ key, value }) => ({ key: key as string, value: JSON.parse(value as string) }));
   }
 }
 
