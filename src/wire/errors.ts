@@ -208,6 +208,17 @@ export const errorTable = {
     false,
     'An array of requests; send them one by one.',
   ),
+  // Tasks of the fleet edge.
+  lease_lost: row('runtime_error', -32603, 409, REMOTE, false, 'Another attempt of this task may run elsewhere.'),
+  budget_spent: row('runtime_error', -32603, 429, REMOTE, false, 'The task used all the tokens it was given.'),
+  duplicate_conflict: row(
+    'runtime_error',
+    -32603,
+    409,
+    REMOTE,
+    false,
+    'A task of this id with other content exists already.',
+  ),
   // The host's own disk and configuration.
   disk_full: row(
     'runtime_error',

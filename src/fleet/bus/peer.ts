@@ -1,0 +1,67 @@
+/**
+ * The orchestrator's side of a bus: peers come, go, are sent messages, and say something.
+ *
+ * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS
+ * JetStream. Called by `orchestrator/`, which knows none of them. A bus whose peers do not speak messages translates.
+ */
+import type { Feature, FleetMessage } from '../../protocol/fleet.ts';
+import type { Incoming } from '../messages/decoded.ts';
+
+export type Binding = 'in-process' | 'stream' | 'http' | 'a2a' | 'nats';
+
+/** How a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
+export type DispatchMode = 'structured' | 'inline' | 'plain';
+
+/** One worker, as its transport knows it. */
+export interface FleetPeer {
+  /** Who it is: what the transport authenticated, not what the worker says. Unique among the peers of an orchestrator. */
+  readonly peerId: string;
+  readonly binding: Binding;
+  /** For people. Never holds a secret. */
+  readonly address: string;
+  /** Its agent card, or its link, says that it speaks this protocol. */
+  readonly structured: boolean;
+  /** What it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
+  readonly features: ReadonlySet<Feature>;
+  /**
+   * True when tasks and results live on the bus and survive both ends (NATS): a dispatch that was sent need not be polled
+   * or sent again after a restart, and leases are kept by the bus.
+   */
+  readonly durable: boolean;
+  /** What a peer is known to be without an announce, from configuration: used for plain peers only. */
+  readonly reachable: boolean;
+
+  /**
+   * Hands a message over. A dispatch resolves when the peer, or the bus, has it; everything else when it is on its way.
+   * A message the peer has no feature for is dropped by the caller, not here.
+   *
+   * Fails with `unreachable` (nothing was delivered), `connection_lost` or `timeout` (it may have been: poll before sending
+   * again), `over_capacity` (busy; `detail.retry_after_ms`), `unauthorized`, `invalid_message` (the peer refused it).
+   */
+  send(message: FleetMessage, how: { readonly mode: DispatchMode; readonly signal?: AbortSignal }): Promise<void>;
+}
+
+/** What the orchestrator hears. */
+export interface PeerEvents {
+  /** A peer is there, or is there again. Its announce follows as a message where it makes one. */
+  joined(peer: FleetPeer): void;
+  /**
+   * A message of a peer. Resolves when what must not be lost (a result, a question) is on disk; the bus acknowledges to
+   * the worker then. Rejects when it could not be kept: the worker will send it again.
+   */
+  received(peer: FleetPeer, message: Incoming): Promise<void> | void;
+  /** Something came that is no message; for the log and the counters. */
+  unreadable(peer: FleetPeer, codes: readonly string[]): void;
+  /** The peer is gone. `asleep`: it said so itself. */
+  left(peer: FleetPeer, reason: string, asleep: boolean): void;
+}
+
+/** A bus, on the orchestrator's side. */
+export interface OrchestratorBus {
+  readonly binding: Binding;
+  start(events: PeerEvents): Promise<void>;
+  /** Puts a task where any worker of a pool may take it; absent: this bus has no pools. Resolves when it is kept. */
+  offer?(pool: string, message: FleetMessage): Promise<void>;
+  /** Ends all peers in good order. Bounded, never rejects. */
+  stop(): Promise<void>;
+}

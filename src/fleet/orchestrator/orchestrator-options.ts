@@ -1,0 +1,120 @@
+/**
+ * What an orchestrator is made of, and what it offers to whoever operates it: the command line and the console through
+ * session RPC, programs through `handfast/fleet`.
+ */
+import type { Log } from '../../host/context.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { TaskAnswer, TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
+import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
+import type { Announced } from '../messages/decoded.ts';
+import type { Explanation, Profile, RoutePolicy } from '../route/profile.ts';
+import type { TaskQuery, TaskRecord, TaskSpec, TaskStore } from './task.ts';
+
+/** A policy hook in the Common Expression Language; see `route/hooks.ts` for what it sees. */
+export interface PolicyHook {
+  readonly when: string;
+  /** `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission. */
+  readonly then: 'reject' | 'prefer' | 'refuse';
+  readonly score?: number;
+  readonly reason?: string;
+}
+
+/** What to do with a task that was refused, by reason code. */
+export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';
+
+export interface BlockedPolicy {
+  readonly max_reroutes: number;
+  readonly max_retries: number;
+  readonly backoff_s: readonly number[];
+  /** Code → steps, the first possible one is taken. A code not listed: `alert`. */
+  readonly table: ReadonlyMap<string, readonly BlockedStep[]>;
+}
+
+export interface OrchestratorOptions {
+  readonly name: string;
+  readonly store: TaskStore;
+  /** What happened to each task, stream `task:<task_id>`; for `task watch` and the console. */
+  readonly journal: Journal;
+  readonly buses: readonly OrchestratorBus[];
+  readonly routePolicy?: Partial<RoutePolicy>;
+  readonly blockedPolicy?: Partial<BlockedPolicy>;
+  readonly hooks?: readonly PolicyHook[];
+  /** What plain peers are sent: hints in the text (default), or the bare brief. */
+  readonly inlineHints?: boolean;
+  /** Seconds a lease holds. Default 45; renewed every 15. */
+  readonly leaseTtlS?: number;
+  /** Folders of workers' repositories this machine can see, by peer id: for verifying `done`. */
+  readonly repositories?: ReadonlyMap<string, string>;
+  /** Asks a person; default: questions of workers wait in `questions` for `answer`. */
+  readonly askUser?: (
+    question: TaskQuestion,
+    task: TaskRecord,
+    signal: AbortSignal,
+  ) => Promise<Omit<TaskAnswer, 'type' | 'protocol_version' | 'envelope'>>;
+  /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
+  readonly maxOpenTasks?: number;
+  /** How long ended tasks are kept, milliseconds, and how many. Default 30 days, 100,000. */
+  readonly retainMs?: number;
+  readonly maxTasks?: number;
+  readonly log: Log;
+  readonly now?: () => number;
+  readonly monotonic?: () => number;
+  readonly newId?: () => string;
+  /** 0…1, for jitter. */
+  readonly random?: () => number;
+}
+
+/** A worker as an operator sees it. */
+export interface WorkerView {
+  readonly peer_id: string;
+  readonly binding: Binding;
+  readonly address: string;
+  /** `ready`, `asleep` (said so), `gone`, `stale` (its description is too old), `draining`, `unverified`, `circuit_open`. */
+  readonly status: string;
+  readonly mode: DispatchMode;
+  readonly version: string | null;
+  readonly warning: string | null;
+  readonly claimed_agent_id: string | null;
+  readonly profile: Profile | null;
+  readonly announced: Announced | null;
+  /** Ids of tasks it has now. */
+  readonly tasks: readonly string[];
+  readonly last_seen_at: number;
+}
+
+/** Everything an operator can do. Every method fails with `not_found` for a task or worker that is not there. */
+export interface Orchestrator {
+  start(): Promise<void>;
+  /**
+   * Takes a task; resolves when it is on disk. The same id with the same content again answers the task there is.
+   * Fails with `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
+   */
+  submit(spec: TaskSpec): Promise<TaskRecord>;
+  /** Many at once, in one commit; tasks may name each other in `after`. All or none. */
+  submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]>;
+  get(taskId: string): Promise<TaskRecord>;
+  find(query: TaskQuery): Promise<readonly TaskRecord[]>;
+  /** Stops it wherever it is. Idempotent; resolves with the record as it is then, which may not have ended yet. */
+  cancel(taskId: string, reason?: string): Promise<TaskRecord>;
+  /** Tries a parked or ended task again now; `worker`: only there. Fails with `invalid_message` while it is under way. */
+  retry(taskId: string, worker?: string): Promise<TaskRecord>;
+  /** Ends a parked task for good. */
+  drop(taskId: string, reason?: string): Promise<TaskRecord>;
+  /** More input for a running task. Fails with `capability_missing` where its worker cannot take any. */
+  steer(taskId: string, text: string): Promise<void>;
+  answer(taskId: string, questionId: string, answer: Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>): Promise<void>;
+  /** Resolves with its result when the task has ended; rejects with the signal's reason. */
+  result(
+    taskId: string,
+    signal?: AbortSignal,
+  ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
+  /** Where a task would go now, and why. Also for a task that was never submitted. */
+  explain(task: string | TaskSpec): Promise<Explanation>;
+  workers(): readonly WorkerView[];
+  /** No more tasks for this worker (`on` false: tasks again). */
+  drain(peerId: string, on?: boolean): Promise<void>;
+  /** Counts for `fleet top` and metrics. */
+  counts(): Readonly<Record<string, number>>;
+  /** Stops taking tasks, keeps what is open for the next process. Bounded, never rejects. */
+  stop(): Promise<void>;
+}

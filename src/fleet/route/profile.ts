@@ -1,0 +1,122 @@
+/**
+ * What routing looks at and what it answers. Everything here is data; `route.ts` is the algorithm, `router.ts` the same for
+ * thousands of workers.
+ * @see docs/fleet.md#routing
+ */
+import type { Access, Priority } from '../../protocol/fleet.ts';
+import type { RepoState } from '../messages/decoded.ts';
+
+/** A worker as the orchestrator knows it now. */
+export interface Profile {
+  readonly agent_id: string;
+  /** It described itself; otherwise nothing but `reachable` is known. */
+  readonly verified: boolean;
+  /** Seconds since it did. */
+  readonly age_s: number;
+  readonly model_tier: string;
+  readonly context_window: number | null;
+  readonly tools: readonly string[];
+  readonly mcp_servers: readonly string[];
+  readonly mcp_health: ReadonlyMap<string, string>;
+  readonly active_tasks: number;
+  readonly max_concurrent: number | null;
+  readonly repo_state: RepoState | null;
+  readonly session_fresh: boolean | null;
+  readonly context_id: string | null;
+  readonly overhead_tokens: number | null;
+  /** Of the last 20 results. */
+  readonly recent_ok: number;
+  readonly recent_total: number;
+  /** Dispatches sent that its own count does not hold yet. */
+  readonly outstanding: number;
+  /** Contexts a turn runs in. */
+  readonly busy_contexts: readonly string[];
+  readonly circuit: 'open' | 'closed';
+  readonly draining: boolean;
+  readonly reachable: boolean;
+  /** Lifetime of its description, seconds; null: the policy's. */
+  readonly ttl_s: number | null;
+  readonly pools: readonly string[];
+}
+
+/** A task as routing sees it. */
+export interface RouteTask {
+  readonly task_id: string;
+  readonly priority: Priority;
+  readonly token_budget: number | null;
+  readonly required_mcp: readonly string[];
+  readonly required_capabilities: readonly string[];
+  /** Epoch milliseconds. */
+  readonly deadlineMs: number | null;
+  readonly brief_bytes: number;
+  readonly min_tier: string | null;
+  readonly min_context_window: number | null;
+  readonly access: Access;
+  readonly context_id: string | null;
+  /** Only workers of this pool. */
+  readonly pool: string | null;
+  /** Only this worker: an operator said so. */
+  readonly only: string | null;
+}
+
+export interface RoutePolicy {
+  readonly policy_id: string;
+  readonly ttl_s: number;
+  readonly default_max_concurrent: number;
+  readonly min_lead_s: number;
+  readonly unverified: 'last_resort' | 'never' | 'allow';
+  /** Tier → rank, beside haiku 1, sonnet 2, opus 3. */
+  readonly tiers: ReadonlyMap<string, number>;
+}
+
+export const DEFAULT_ROUTE_POLICY: RoutePolicy = {
+  policy_id: 'default',
+  ttl_s: 900,
+  default_max_concurrent: 3,
+  min_lead_s: 30,
+  unverified: 'last_resort',
+  tiers: new Map(),
+};
+
+/** Parts of a score; each is a whole number. */
+export type Components = Readonly<Record<string, number>>;
+
+export interface Ranked {
+  readonly agent_id: string;
+  readonly score: number;
+  readonly components: Components;
+}
+
+/** What routing answers. */
+export type Route =
+  | {
+      readonly chosen: string;
+      readonly verified: boolean;
+      readonly ranking: readonly Ranked[];
+      readonly rejected: Readonly<Record<string, readonly string[]>>;
+    }
+  | {
+      readonly chosen: null;
+      /** `invalid_dispatch`, `deadline_passed`, `deadline_too_close`, or `no_worker`. */
+      readonly reason: string;
+      readonly rejected?: Readonly<Record<string, readonly string[]>>;
+    };
+
+/** A decision as it is kept with its task: why it went where it went, or why it went nowhere. */
+export interface Explanation {
+  readonly task_id: string;
+  /** RFC 3339. */
+  readonly decided_at: string;
+  readonly policy_id: string;
+  readonly chosen: string | null;
+  readonly verified: boolean;
+  /** The best 20. */
+  readonly ranking: readonly Ranked[];
+  /** At most 50 workers, and how many more. */
+  readonly rejected: Readonly<Record<string, readonly string[]>>;
+  readonly rejected_more: number;
+  readonly profile_age_s: Readonly<Record<string, number>>;
+  readonly next_attempt_at: string | null;
+  /** One plain sentence. */
+  readonly sentence: string;
+}

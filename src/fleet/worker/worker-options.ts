@@ -1,0 +1,53 @@
+/**
+ * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` takes it.
+ */
+import type { Log } from '../../host/context.ts';
+import type { Executor } from '../executors/executor.ts';
+
+/** An MCP server of a worker's agent, probed by the worker itself. */
+export interface McpServerOptions {
+  /** As the fleet names it; compared in canonical form. */
+  readonly name: string;
+  /** Started for a probe and ended after it. */
+  readonly stdio?: {
+    readonly command: string;
+    readonly args?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+  };
+  /** Streamable HTTP. */
+  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
+  /** Configured but not to be used: `disabled`. */
+  readonly disabled?: boolean;
+}
+
+export interface WorkerOptions {
+  readonly agentId: string;
+  readonly executor: Executor;
+  /** Absolute path of the repository, or folder, the work is done in. */
+  readonly cwd: string;
+  /** Folder of the worker's own data: journal, outbox, worktrees. This process's alone while it runs. */
+  readonly home: string;
+  readonly model?: string | null;
+  readonly modelTier?: string | null;
+  readonly contextWindow?: number | null;
+  /** What the executor can do whatever its MCP servers offer, e.g. `terminal`, `file`. */
+  readonly tools: readonly string[];
+  readonly mcpServers?: readonly McpServerOptions[];
+  readonly pools?: readonly string[];
+  /** Turns at once. Default 3. */
+  readonly maxConcurrent?: number;
+  /** Shortest time left for a task to be taken, seconds. Default 30. */
+  readonly minLeadS?: number;
+  /** Whether cache reads count against budgets. Default false. */
+  readonly countCacheReads?: boolean;
+  /** Tokens of an empty first turn: a number, or `measure` to find out once and keep it. Default: unknown. */
+  readonly overheadTokens?: number | 'measure' | null;
+  /** Longest turn, milliseconds, whatever the deadline says. Default one hour. */
+  readonly turnTimeoutMs?: number;
+  readonly log: Log;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+  readonly newId?: () => string;
+}
