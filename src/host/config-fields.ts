@@ -351,6 +351,40 @@ export function anything(about: string): Field<Readonly<Record<string, unknown>>
   };
 }
 
+/** A map whose keys are the user's own, as written; every value is read by `item`. Left out: an empty map. */
+export function mapOf<T>(
+  about: string,
+  item: Field<T>,
+  options: { readonly key: RegExp; readonly expectedKey: string; readonly example?: readonly string[] },
+): Field<ReadonlyMap<string, T>> {
+  return {
+    about,
+    expected: 'a map',
+    example: options.example,
+    schema: () => ({
+      type: ['object', 'null'],
+      description: about,
+      propertyNames: { pattern: options.key.source },
+      additionalProperties: item.schema(),
+    }),
+    read(node, path, reading) {
+      const found = new Map<string, T>();
+      if (node === undefined || isNothing(node)) return found;
+      reading.positions.set(path, node);
+      if (node.kind !== 'map') {
+        reading.problem(node, path, `expected a map, got ${got(node, reading)}`);
+        return found;
+      }
+      for (const entry of node.entries) {
+        const at = join(path, entry.key);
+        if (options.key.test(entry.key)) found.set(entry.key, item.read(entry.value, at, reading));
+        else reading.problem(entry, at, `expected ${options.expectedKey}, got ${JSON.stringify(entry.key)}`);
+      }
+      return found;
+    },
+  };
+}
+
 /** True for a key that is there but has no value (`limits:` with every line below it commented out). */
 export function isNothing(node: ConfigNode): boolean {
   return node.kind === 'scalar' && node.value === null;

@@ -5,32 +5,19 @@
  * What single settings may be is in `config-schema.ts`; here is what depends on several of them, on other files, or on
  * the environment. Called by the command line before a host is made.
  */
-import { readFileSync, realpathSync, statSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { realpathSync } from 'node:fs';
+import { isAbsolute, join, resolve } from 'node:path';
+import type { HandfastError } from '../wire/errors.ts';
 import type { TokenGrant } from './auth.ts';
-import type { Position, Reading } from './config-fields.ts';
 import { meant } from './config-fields.ts';
 import { type Loading, readGrants } from './config-grants.ts';
+import { type ConfigProblem, openConfig, whatIs } from './config-reading.ts';
 import { builtinPlugins, configRoot, type FileSettings } from './config-schema.ts';
 import { checkBind } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
 
+export { type ConfigProblem, formatProblem } from './config-reading.ts';
 export { configSchema } from './config-schema.ts';
-
-/** A configuration file is read whole; a real one has a few kilobytes. */
-const MAX_FILE_BYTES = 1024 * 1024;
-
-/** One thing that is wrong, or should be looked at, and where. Line and column count from 1. */
-export interface ConfigProblem {
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-  /** The setting: `limits.max_depth`, `auth.tokens[0].name`; `''` for the file as a whole. */
-  readonly path: string;
-  /** `expected …, got …`; never holds the value of a secret. */
-  readonly message: string;
-}
 
 /** One plugin to load. */
 export interface PluginConfig {
@@ -80,39 +67,15 @@ export interface ConfigSurroundings {
  */
 export async function loadConfig(file: string | undefined, surroundings: ConfigSurroundings = {}): Promise<HostConfig> {
   const { env = process.env, cwd = process.cwd(), insecureBind = false } = surroundings;
-  const absolute = file === undefined ? undefined : resolve(cwd, file);
-  const shown = absolute === undefined ? 'defaults' : shownPath(absolute, cwd);
-  const problems: ConfigProblem[] = [];
-  const warnings: ConfigProblem[] = [];
-  const reading: Reading = {
-    problem: (at, path, message) => problems.push({ file: shown, line: at.line, column: at.column, path, message }),
-    positions: new Map(),
-    secret: false,
-  };
-
-  const node = absolute === undefined ? undefined : await readTree(absolute, reading);
-  const unreadable = problems.length > 0 && node === undefined;
-  const said = unreadable ? undefined : configRoot.read(node, '', reading);
-  if (said === undefined) throw invalid(shown, problems);
+  const opened = await openConfig(file, configRoot, cwd);
+  const { said, warnings } = opened;
   const settings = insecureBind ? { ...said, insecureBind } : said;
-
-  const tell = (into: ConfigProblem[]) => (path: string, message: string) => {
-    const { line, column } = placeOf(path, reading.positions);
-    into.push({ file: shown, line, column, path, message });
-  };
-  const loading: Loading = {
-    settings,
-    folder: absolute === undefined ? cwd : dirname(absolute),
-    env,
-    item: (path, index) => (reading.positions.has(`${path}[${index}]`) ? `${path}[${index}]` : path),
-    problem: tell(problems),
-    warn: tell(warnings),
-  };
+  const loading: Loading = { ...opened, settings, env };
   const home = handfastHome(env);
   const grants = await readGrants(loading);
   const config: HostConfig = {
     ...settings,
-    file: absolute,
+    file: opened.file,
     home,
     workspace: workspaceOf(loading),
     listen: listenOf(loading),
@@ -121,33 +84,8 @@ export async function loadConfig(file: string | undefined, surroundings: ConfigS
     plugins: Object.freeze(pluginsOf(loading)),
     warnings: Object.freeze(warnings),
   };
-  if (problems.length > 0) throw invalid(shown, problems);
+  opened.finish();
   return Object.freeze(config);
-}
-
-/**
- * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Read
- * synchronously, as all files here: nothing else runs yet, and a host without a file must start in no time.
- */
-async function readTree(file: string, reading: Reading) {
-  const start: Position = { line: 1, column: 1 };
-  try {
-    const { size } = statSync(file);
-    if (size > MAX_FILE_BYTES) {
-      reading.problem(start, '', `expected at most ${MAX_FILE_BYTES} bytes, got ${size}`);
-      return undefined;
-    }
-    const bytes = readFileSync(file);
-    const source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    const { parseLines } = await import('./config-lines.ts');
-    return await parseLines(source, reading);
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'something that is not UTF-8' : code;
-    if (why === undefined) throw cause;
-    reading.problem(start, '', `expected a readable file, got ${why}`);
-    return undefined;
-  }
 }
 
 function workspaceOf({ settings, folder, problem }: Loading): string {
@@ -215,42 +153,4 @@ function pluginsOf({ settings, folder, item, problem }: Loading): PluginConfig[]
     plugins.push(Object.freeze({ use: module, builtin, priority, exclusive, options }));
   }
   return plugins;
-}
-
-/** What a path leads to, or the system's word for why that cannot be said. */
-function whatIs(path: string): string {
-  try {
-    const found = statSync(path);
-    return found.isDirectory() ? 'a folder' : found.isFile() ? 'a file' : 'a device';
-  } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code ?? 'nothing usable';
-  }
-}
-
-/** The position of a setting, or of the nearest thing around it that is in the file. */
-function placeOf(path: string, positions: ReadonlyMap<string, Position>): Position {
-  for (let at = path; at !== ''; at = at.replace(/(\.|^)[^.[]+$|\[\d+\]$/, '')) {
-    const position = positions.get(at);
-    if (position !== undefined) return position;
-  }
-  return positions.get('') ?? { line: 1, column: 1 };
-}
-
-/** A path inside the working directory is shown relative to it. */
-function shownPath(file: string, cwd: string): string {
-  const near = relative(cwd, file);
-  return near.startsWith('..') || isAbsolute(near) ? file : near;
-}
-
-/** The one error of a file that cannot be used. Problems come in the order of the file. */
-function invalid(file: string, problems: ConfigProblem[]): HandfastError {
-  const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
-  const lines = sorted.map(formatProblem);
-  const heading = lines.length === 1 ? [] : [`${file} has ${lines.length} problems:`];
-  return fail('config_invalid', [...heading, ...lines].join('\n'), { problems: sorted });
-}
-
-/** A problem as editors and terminals understand it: `file:line:column: at <setting>: expected …, got …`. */
-export function formatProblem({ file, line, column, path, message }: ConfigProblem): string {
-  return `${file}:${line}:${column}: ${path === '' ? '' : `at ${path}: `}${message}`;
 }

@@ -1,0 +1,78 @@
+/**
+ * Conditions in the Common Expression Language, as the configuration has them: compiled and type-checked once, evaluated
+ * many times within bounds of size and time. Used by the approval policy and by the hooks of the fleet's routing; the only
+ * file that knows the expression library.
+ */
+import { Environment, type ParseResult } from '@marcbachmann/cel-js';
+import { fail } from '../wire/errors.ts';
+
+/** Name of a variable → its CEL type, or its members with theirs. */
+export type Variables = Readonly<Record<string, string | Readonly<Record<string, string>>>>;
+
+/** A compiled condition. */
+export interface Condition {
+  /** True or false; undefined where it cannot be evaluated, or is neither. */
+  test(values: Readonly<Record<string, unknown>>): boolean | undefined;
+  /** It can take long whatever its size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
+  readonly slow: boolean;
+}
+
+/** Longest expression, in characters. */
+const MAX_EXPRESSION_CHARS = 4096;
+
+/** How big an expression may be once parsed. */
+const LIMITS = { maxAstNodes: 1000, maxDepth: 64, maxListElements: 256, maxMapEntries: 64 };
+
+/** Regular expressions have no bound of their own; each loop multiplies the work by the length of a list. */
+const REGULAR_EXPRESSION = /\bmatches\b/;
+const LOOP = /\b(?:all|exists|exists_one|filter|map|transformList|transformMap)\b/g;
+
+/**
+ * A compiler of conditions over these variables.
+ *
+ * `what` names the condition in messages (`approvals rule 2`), `detail` goes into the error's.
+ * @throws config_invalid, with `detail.column` (from 1), for an expression that does not parse, does not type-check, or
+ *   cannot be true or false
+ */
+export function conditionCompiler(
+  variables: Variables,
+): (when: string, what: string, detail?: Readonly<Record<string, unknown>>) => Condition {
+  const environment = new Environment({ limits: LIMITS });
+  for (const [name, type] of Object.entries(variables)) {
+    if (typeof type === 'string') environment.registerVariable(name, type);
+    else environment.registerVariable({ name, schema: { ...type } });
+  }
+  return (when, what, detail) => {
+    const refuse = (why: string, at = 0): Error =>
+      fail('config_invalid', `${what}, column ${at + 1}: ${why}`, { ...detail, column: at + 1 });
+    if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression is over ${MAX_EXPRESSION_CHARS} characters`);
+    const parsed = parse(environment, when, refuse);
+    const slow = REGULAR_EXPRESSION.test(when) || (when.match(LOOP)?.length ?? 0) > 1;
+    return { slow, test: (values) => evaluated(parsed, values) };
+  };
+}
+
+function parse(environment: Environment, when: string, refuse: (why: string, at?: number) => Error): ParseResult {
+  let type: string | undefined;
+  let parsed: ParseResult;
+  try {
+    parsed = environment.parse(when);
+    const checked = parsed.check();
+    if (!checked.valid) throw checked.error;
+    type = checked.type;
+  } catch (error) {
+    const { summary, message, range } = error as { summary?: string; message: string; range?: { start: number } };
+    throw refuse(summary ?? message, range?.start);
+  }
+  if (type !== 'bool' && type !== 'dyn') throw refuse(`the expression is a ${type}, not a bool`);
+  return parsed;
+}
+
+function evaluated(parsed: ParseResult, values: Readonly<Record<string, unknown>>): boolean | undefined {
+  try {
+    const value: unknown = parsed(values);
+    return typeof value === 'boolean' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,280 @@
+/**
+ * Every setting of `fleet.yaml`, said once, in the language of `config-fields.ts`. What depends on several settings, on files
+ * or on the environment is in `fleet-config.ts`.
+ * @see docs/fleet.md#the-configuration
+ */
+import {
+  anything,
+  choice,
+  type Field,
+  type Fields,
+  flag,
+  group,
+  integer,
+  type JsonSchema,
+  listOf,
+  mapOf,
+  type Settings,
+  text,
+} from './config-fields.ts';
+
+const DAY_S = 86_400;
+const HOUR_MS = 3_600_000;
+
+const name = (about: string) =>
+  text(about, {
+    required: true,
+    pattern: /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/,
+    expected: 'a name of 1 to 128 letters, digits, ".", "_", ":", "@" or "-"',
+  });
+
+const word = (about: string) => text(about, { required: true, expected: 'a word' });
+
+const variable = (about: string, example: string) =>
+  text(about, { pattern: /^[A-Za-z_]\w*$/, expected: 'the name of an environment variable', example: [example] });
+
+const path = (about: string, example: string) => text(about, { expected: 'a path', example: [example] });
+
+const texts = (about: string) =>
+  mapOf(about, text('Its value.', { required: true, expected: 'a text (put it in quotes)' }), {
+    key: /^[A-Za-z_][\w-]*$/,
+    expectedKey: 'the name of a variable or header',
+  });
+
+/** A map with `key`, or just its value: `executor: claude` is short for `executor: { kind: claude }`. */
+function shortFor<T>(key: string, whole: Field<T>): Field<T> {
+  return {
+    ...whole,
+    expected: `a text, or a map with ${key}`,
+    schema: (): JsonSchema => ({ anyOf: [{ type: 'string' }, whole.schema()] }),
+    read(node, at, reading) {
+      if (node?.kind !== 'scalar' || typeof node.value !== 'string') return whole.read(node, at, reading);
+      const { line, column } = node;
+      return whole.read({ kind: 'map', entries: [{ key, value: node, line, column }], line, column }, at, reading);
+    },
+  };
+}
+
+export const EXECUTOR_KINDS = [
+  'claude',
+  'codex',
+  'opencode',
+  'agy',
+  'command',
+  'acp',
+  'a2a',
+  'function',
+  'rehearsal',
+] as const;
+
+const executor = group('What does the work.', {
+  kind: choice('Which adapter drives it.', EXECUTOR_KINDS, { required: true }),
+  command: text('The program, where it is not the usual one; for command and acp: which one.', {
+    expected: 'a program',
+    example: ['command: /opt/claude/bin/claude'],
+  }),
+  args: listOf(
+    'Arguments beside those the adapter sets itself; for command: with {prompt} where the prompt goes.',
+    text('An argument.', { required: true, expected: 'an argument' }),
+    { default: [] },
+  ),
+  env: texts('Environment variables beside those of this process.'),
+  model: text('The model the program is told to use.', { expected: 'a model', example: ['model: sonnet'] }),
+  agent: text('The agent of opencode.', { expected: 'a name' }),
+  role: text('Added to the system prompt, where the program can be told.', { expected: 'a text' }),
+  output: choice('What a command prints: its reply, or JSON lines.', ['text', 'json_lines'], { default: 'text' }),
+  permissions: choice(
+    'What an ACP agent is answered when it asks; ask: the fleet’s operator.',
+    ['ask', 'allow', 'reject'],
+    {
+      default: 'ask',
+    },
+  ),
+  module: path('For function: a module that exports `run(task, context)`.', 'module: ./worker.ts'),
+  url: text('For a2a: the address of the agent.', { pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
+  token_env: variable('For a2a: the variable with the bearer token.', 'token_env: AGENT_TOKEN'),
+  timeout_s: integer('Longest turn of the program by its own clock.', { min: 1, max: DAY_S }),
+});
+
+const mcpServer = group('An MCP server of the agent, probed by the worker.', {
+  name: word('As tasks require it.'),
+  command: text('Started for a probe.', { expected: 'a program' }),
+  args: listOf('Its arguments.', text('An argument.', { required: true }), { default: [] }),
+  env: texts('Its environment variables.'),
+  url: text('Or: its streamable HTTP address.', { pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
+  headers: texts('Headers sent to it. Secrets: see headers_env.'),
+  headers_env: texts('Headers whose values are in environment variables: header → variable.'),
+  disabled: flag('There, but not to be used.', { default: false }),
+});
+
+/** What a worker is, in the fleet's file or in one of its own. */
+export const workerFields = {
+  id: name('Its name in the fleet.'),
+  executor: shortFor('kind', executor),
+  repo: text('The folder it works in, as a rule a git repository. Left out: the folder of this file.', {
+    expected: 'the path of a folder',
+    example: ['repo: ../app'],
+  }),
+  data: path('Its own data. Left out: in the Handfast folder of this user.', 'data: ./worker-1'),
+  model: text('The model behind it, as it is announced.', { expected: 'a model' }),
+  tier: text('haiku, sonnet, opus, or a tier the fleet ranks.', { expected: 'a tier' }),
+  context_window: integer('Tokens its model can be given.', { min: 1, max: 1_000_000_000 }),
+  tools: listOf('What it can do, e.g. terminal, file, browser.', word('A tool.'), {
+    default: ['terminal', 'file'],
+  }),
+  mcp_servers: listOf('Its MCP servers.', mcpServer, { default: [] }),
+  pools: listOf('Pools whose tasks it takes.', name('A pool.'), { default: [] }),
+  max_concurrent: integer('Turns at once.', { default: 3, min: 1, max: 1024 }),
+  min_lead_s: integer('Shortest time left for a task to be taken.', { default: 30, min: 0, max: DAY_S }),
+  overhead_tokens: integer('Tokens of an empty first turn. Left out: measured where the executor can.', {
+    min: 0,
+    max: 10_000_000,
+  }),
+  count_cache_reads: flag('Tokens read from a cache count against budgets.', { default: false }),
+  turn_timeout_ms: integer('Longest turn, whatever the deadline says.', {
+    default: HOUR_MS,
+    min: 1_000,
+    max: 30 * 86_400_000,
+  }),
+  receiver: group(
+    'Also takes tasks over plain HTTP, as the receivers of earlier versions do.',
+    {
+      port: integer('Its port; 0: the first free one of the band of its kind.', { default: 0, min: 0, max: 65_535 }),
+      token_env: variable('The variable with the bearer token senders need.', 'token_env: RECEIVER_TOKEN'),
+      token_file: path('Or the file with it.', 'token_file: ./receiver.token'),
+    },
+    { optional: true },
+  ),
+  a2a: group(
+    'Is also an A2A 1.0 agent.',
+    {
+      port: integer('Its port; 0: any free one.', { default: 0, min: 0, max: 65_535 }),
+      token_env: variable('The variable with the bearer token clients need.', 'token_env: A2A_TOKEN'),
+      token_file: path('Or the file with it.', 'token_file: ./a2a.token'),
+    },
+    { optional: true },
+  ),
+} as const;
+
+const worker = group('A worker of this process.', workerFields);
+
+const peer = group('A worker that is reached over HTTP and knows nothing of this configuration.', {
+  id: name('Its name in the fleet.'),
+  url: text('Its address.', { required: true, pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
+  kind: choice('upstream: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.', ['upstream', 'a2a'], {
+    default: 'upstream',
+  }),
+  token_env: variable('The variable with its bearer token.', 'token_env: PEER_TOKEN'),
+  token_file: path('Or the file with it, read for every request.', 'token_file: ./peer.token'),
+  repo: path('Its repository, where this machine can see it: results are checked there.', 'repo: ../app'),
+});
+
+const hook = group('A rule of routing.', {
+  when: text('A CEL expression over task, worker and now.', { required: true, expected: 'a CEL expression' }),
+  // biome-ignore lint/suspicious/noThenProperty: the key of the file
+  then: choice(
+    'reject: not this worker. prefer: adds score. refuse: the task is not taken at all.',
+    ['reject', 'prefer', 'refuse'],
+    {
+      required: true,
+    },
+  ),
+  score: integer('For prefer.', { min: -1000, max: 1000 }),
+  reason: text('Told where it decides.', { expected: 'a text' }),
+});
+
+const steps = listOf(
+  'Steps; the first possible one is taken.',
+  choice('A step.', ['reroute', 'retry', 'wait', 'alert', 'fail'], { required: true }),
+  { required: true },
+);
+
+export const fleetFields = {
+  name: text('The name of the fleet.', {
+    default: 'fleet',
+    pattern: /^[a-z0-9][a-z0-9-]{0,63}$/,
+    expected: 'a name of lower-case letters, digits and "-"',
+  }),
+  bus: listOf(
+    'in-process, or the addresses of NATS servers: then workers on other machines join with the same file.',
+    text('in-process or a nats:// address.', {
+      required: true,
+      pattern: /^(in-process|(nats|tls):\/\/\S+)$/,
+      expected: 'in-process or a nats:// address',
+    }),
+    { default: ['in-process'], example: ['bus: nats://127.0.0.1:4222'] },
+  ),
+  nats: group('For a NATS bus.', {
+    credentials_file: path('The credentials file.', 'credentials_file: ./fleet.creds'),
+    token_env: variable('Or the variable with the token.', 'token_env: NATS_TOKEN'),
+    replicas: integer('Copies of every stream and bucket.', { default: 1, min: 1, max: 5 }),
+  }),
+  listen: listOf(
+    'Where workers, clients and receivers of earlier versions reach this orchestrator.',
+    text('A listen address.', { required: true, expected: 'http://host:port, tcp://host:port or unix:///path' }),
+    { default: ['http://127.0.0.1:9219'], shown: true },
+  ),
+  data: path(
+    'Tasks and results, kept by one process at a time. Left out: in the Handfast folder of this user.',
+    'data: ./fleet-data',
+  ),
+  workers: listOf('Workers of this process.', worker, { default: [] }),
+  peers: listOf('Workers elsewhere that do not join by themselves.', peer, { default: [] }),
+  inline_hints: flag('Peers that speak nothing newer get their terms as text in front of the brief.', {
+    default: true,
+  }),
+  lease_ttl_s: integer('A task whose worker is silent for so long is lost.', { default: 45, min: 2, max: DAY_S }),
+  routing: group('Where tasks go.', {
+    ttl_s: integer('How long a description is good for.', { default: 900, min: 1, max: 30 * DAY_S }),
+    default_max_concurrent: integer('For workers that do not say.', { default: 3, min: 1, max: 1024 }),
+    min_lead_s: integer('Tasks with less time left go nowhere.', { default: 30, min: 0, max: DAY_S }),
+    unverified: choice(
+      'Whether peers that never described themselves get tasks with requirements.',
+      ['last_resort', 'never', 'allow'],
+      {
+        default: 'last_resort',
+      },
+    ),
+    tiers: mapOf(
+      'Ranks of other tiers, beside haiku 1, sonnet 2, opus 3.',
+      integer('A rank.', { min: 1, max: 100 }) as Field<number>,
+      {
+        key: /^[A-Za-z0-9][\w. -]{0,63}$/,
+        expectedKey: 'the name of a tier',
+        example: ['tiers: { gemini-flash: 1 }'],
+      },
+    ),
+    hooks: listOf('Rules in the Common Expression Language.', hook, { default: [] }),
+  }),
+  blocked_policy: group('What happens to a task that a worker refused.', {
+    max_reroutes: integer('Times it goes to another worker.', { default: 3, min: 0, max: 100 }),
+    max_retries: integer('Times it waits and is tried again.', { default: 3, min: 0, max: 100 }),
+    backoff_s: listOf('Waits before each retry.', integer('Seconds.', { min: 1, max: DAY_S }) as Field<number>, {
+      default: [30, 120, 480],
+    }),
+    table: mapOf('Steps by reason code, in place of the built-in ones.', steps, {
+      key: /^[a-z][a-z0-9_]{0,63}$/,
+      expectedKey: 'a reason code',
+      example: ['table: { dirty_repo: [retry, alert] }'],
+    }),
+  }),
+  max_open_tasks: integer('Tasks that have not ended.', { default: 100_000, min: 1, max: 10_000_000 }),
+  retain_days: integer('Days ended tasks are kept.', { default: 30, min: 1, max: 3_650 }),
+  labels: anything('Notes of your own.'),
+} satisfies Fields;
+
+/** The whole file as one field. */
+export const fleetRoot = group('Configuration of a fleet.', fleetFields);
+
+export type FleetSettings = Settings<typeof fleetFields>;
+export type WorkerSettings = Settings<typeof workerFields>;
+export type ExecutorSettings = NonNullable<WorkerSettings['executor']>;
+export type McpServerSettings = WorkerSettings['mcpServers'][number];
+
+/** The file of one worker: what `fleet.yaml` says of it, without the rest. */
+export const workerRoot = group('Configuration of a worker.', workerFields);
+
+/** JSON Schema of `fleet.yaml`, for editors: a new object at each call. */
+export function fleetSchema(): JsonSchema {
+  return { $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'fleet.yaml', ...fleetRoot.schema() };
+}

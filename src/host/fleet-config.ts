@@ -1,0 +1,201 @@
+/**
+ * Loads `fleet.yaml`, or the file of a single worker: one file in, absolute paths and checked values out, or every problem
+ * at once with file, line and column.
+ *
+ * Called by the commands of the fleet. Secrets are not read here: they are read when they are used, from one place.
+ */
+import { realpathSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fail } from '../wire/errors.ts';
+import { type ConfigNode, type Field, group, type Reading } from './config-fields.ts';
+import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './config-reading.ts';
+import { type FleetSettings, fleetRoot, type WorkerSettings, workerFields, workerRoot } from './fleet-config-schema.ts';
+import { parseListenAddress } from './listen-address.ts';
+import { handfastHome } from './local-token.ts';
+
+export { fleetSchema } from './fleet-config-schema.ts';
+
+/** A worker with its paths absolute. */
+export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'data'> {
+  /** Real path. */
+  readonly repo: string;
+  readonly data: string;
+}
+
+export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'data' | 'bus'> {
+  readonly file: string | undefined;
+  /** Folder of the file; relative paths and modules start there. */
+  readonly folder: string;
+  readonly home: string;
+  readonly data: string;
+  /** Addresses of NATS servers; empty: in-process. */
+  readonly natsServers: readonly string[];
+  readonly workers: readonly WorkerConfig[];
+  readonly warnings: readonly ConfigProblem[];
+}
+
+interface Surroundings {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+}
+
+/**
+ * Loads the configuration of a fleet; without a file: an orchestrator without workers, which join over its addresses.
+ *
+ * Fails with `config_invalid` as `loadConfig` does.
+ */
+export async function loadFleetConfig(
+  file: string | undefined,
+  { env = process.env, cwd = process.cwd() }: Surroundings = {},
+): Promise<FleetConfig> {
+  const opened = await openConfig(file, fleetRoot, cwd);
+  const { said, folder, item, problem, warnings } = opened;
+  const home = handfastHome(env);
+  const own = join(home, 'fleet', said.name ?? '');
+  const bus = said.bus ?? [];
+  if (bus.includes('in-process') && bus.length > 1) problem('bus', 'expected in-process or addresses, got both');
+  const listen = (said.listen ?? []).map((address, index) => {
+    const parsed = address === undefined ? undefined : parseListenAddress(address);
+    if (parsed === undefined)
+      problem(item('listen', index), `expected a listen address, got ${JSON.stringify(address)}`);
+    return parsed?.kind === 'unix' ? `unix://${resolve(folder, parsed.path)}` : address;
+  });
+  const names = new Set<string>();
+  const nameOnce = (id: string | undefined, path: string): void => {
+    if (id === undefined) return;
+    if (names.has(id)) problem(`${path}.id`, `expected a name of its own, got ${JSON.stringify(id)} again`);
+    names.add(id);
+  };
+  const workers = (said.workers ?? []).map((worker, index) => {
+    const path = item('workers', index);
+    nameOnce(worker?.id, path);
+    return workerOf(worker, path, join(own, 'workers'), opened);
+  });
+  const peers = (said.peers ?? []).map((peer, index) => {
+    const path = item('peers', index);
+    nameOnce(peer?.id, path);
+    if (peer?.repo === undefined) return peer;
+    return { ...peer, repo: folderOf(peer.repo, `${path}.repo`, opened) };
+  });
+  const nats = said.nats?.credentialsFile;
+  opened.finish();
+  return Object.freeze({
+    ...said,
+    file: opened.file,
+    folder,
+    home,
+    data: said.data === undefined ? own : resolve(folder, said.data),
+    natsServers: bus.filter((address) => address !== 'in-process'),
+    nats: { ...said.nats, credentialsFile: nats === undefined ? undefined : resolve(folder, nats) },
+    listen,
+    workers,
+    peers,
+    warnings,
+  });
+}
+
+/** Settings given elsewhere than in a file, in the keys of the file. */
+export type WorkerWords = Readonly<Record<string, string | number | readonly string[]>>;
+
+/**
+ * Loads the file of one worker; `instead` stands for what the file says under the same keys. Paths in `instead` start at
+ * the current folder. Fails with `config_invalid`.
+ */
+export async function loadWorkerConfig(
+  file: string,
+  { env = process.env, cwd = process.cwd(), instead = {} }: Surroundings & { readonly instead?: WorkerWords } = {},
+): Promise<{ readonly config: WorkerConfig; readonly folder: string }> {
+  const opened = await openConfig(file, workerRoot, cwd);
+  const said = { ...opened.said, ...readWords(instead, cwd) };
+  const config = workerOf(said, '', join(handfastHome(env), 'fleet', 'workers'), opened);
+  opened.finish();
+  return { config, folder: opened.folder };
+}
+
+/** A worker without a file. Fails with `config_invalid`. */
+export async function workerConfig(
+  words: WorkerWords,
+  { env = process.env, cwd = process.cwd() }: Surroundings = {},
+): Promise<WorkerConfig> {
+  const opened = await openConfig(undefined, group('A worker.', {}), cwd);
+  const said = workerRoot.read(nodeOf({ repo: cwd, ...words }), '', strictly('--')) as WorkerSettings;
+  const config = workerOf(said, '', join(handfastHome(env), 'fleet', 'workers'), opened);
+  opened.finish();
+  return config;
+}
+
+/** Those of a worker's settings that were given, checked as in a file. */
+function readWords(words: WorkerWords, cwd: string): Partial<WorkerSettings> {
+  const read = Object.entries(words).map(([key, value]) => {
+    const field: Field<unknown> = workerFields[key as keyof typeof workerFields];
+    const given = key === 'repo' ? resolve(cwd, String(value)) : value;
+    const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    return [name, field.read(scalarOf(given), key, strictly('--'))];
+  });
+  return Object.fromEntries(read);
+}
+
+const AT = { line: 1, column: 1 };
+
+function scalarOf(value: string | number | readonly string[]): ConfigNode {
+  if (typeof value !== 'object') return { kind: 'scalar', value, ...AT };
+  return { kind: 'list', items: value.map((item) => ({ kind: 'scalar', value: item, ...AT })), ...AT };
+}
+
+function nodeOf(words: WorkerWords): ConfigNode {
+  const entries = Object.entries(words).map(([key, value]) => ({ key, value: scalarOf(value), ...AT }));
+  return { kind: 'map', entries, ...AT };
+}
+
+/** For what stands in no file: the first problem is the end. */
+function strictly(prefix: string): Reading {
+  return {
+    problem(_at, path, message) {
+      throw fail('usage', `${prefix}${path.replaceAll('_', '-')}: ${message}`);
+    },
+    positions: new Map(),
+    secret: false,
+  };
+}
+
+function workerOf(
+  worker: WorkerSettings,
+  path: string,
+  dataFolder: string,
+  opened: Pick<OpenedConfig<unknown>, 'folder' | 'problem'>,
+): WorkerConfig {
+  const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
+  const { folder, problem } = opened;
+  const { executor } = worker;
+  if (executor !== undefined) {
+    const needs = { command: executor.command, acp: executor.command, a2a: executor.url, function: executor.module };
+    const missing = Object.entries(needs).some(([kind, value]) => executor.kind === kind && value === undefined);
+    const key = executor.kind === 'a2a' ? 'url' : executor.kind === 'function' ? 'module' : 'command';
+    if (missing) problem(at('executor'), `expected ${key} for an executor of kind ${executor.kind}, got nothing`);
+  } else problem(at('executor'), 'expected an executor, got nothing');
+  for (const [index, server] of (worker.mcpServers ?? []).entries()) {
+    if (server === undefined || (server.command === undefined) !== (server.url === undefined)) continue;
+    problem(`${at('mcp_servers')}[${index}]`, 'expected command or url, and not both');
+  }
+  return {
+    ...worker,
+    repo: folderOf(worker.repo ?? '.', at('repo'), opened),
+    data: worker.data === undefined ? join(dataFolder, safeName(worker.id ?? '')) : resolve(folder, worker.data),
+  };
+}
+
+function folderOf(
+  wanted: string,
+  path: string,
+  { folder, problem }: Pick<OpenedConfig<unknown>, 'folder' | 'problem'>,
+): string {
+  const absolute = resolve(folder, wanted);
+  const found = whatIs(absolute);
+  if (found === 'a folder') return realpathSync(absolute);
+  problem(path, `expected a folder, got ${found}: ${absolute}`);
+  return absolute;
+}
+
+/** A name as the name of a folder. */
+const safeName = (name: string): string =>
+  name.replaceAll(/[^\w.-]/g, (character) => `=${character.charCodeAt(0).toString(16)}`);

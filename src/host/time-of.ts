@@ -1,0 +1,23 @@
+/** Points in time as people type them. Used by the command line and by batch files. */
+import { fail } from '../wire/errors.ts';
+
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/**
+ * RFC 3339 for `30m`, `2h`, `1h30m`, `45s`, `2d` from now, or for a date and time with an offset.
+ *
+ * @param now epoch milliseconds
+ * @throws usage for anything else
+ */
+export function timeOf(text: string, now: number): string {
+  const parts = [...text.matchAll(/(\d{1,6})([smhd])/g)];
+  if (parts.length > 0 && parts.map(([part]) => part).join('') === text) {
+    const span = parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS_MS[unit as string] as number), 0);
+    return new Date(now + span).toISOString();
+  }
+  if (/^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)$/.test(text)) {
+    const at = Date.parse(text.replace(' ', 'T'));
+    if (!Number.isNaN(at)) return new Date(at).toISOString();
+  }
+  throw fail('usage', `${JSON.stringify(text)} is no time: give a span like 30m or 2h, or 2026-05-31T21:00:00Z`);
+}
