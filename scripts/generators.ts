@@ -6,6 +6,7 @@
  */
 import { dirname } from 'node:path';
 import { errorsPage } from './generate-errors.ts';
+import { fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
 import { protocolPage } from './generate-protocol.ts';
 import { sessionRpcPage, sessionRpcSchema } from './generate-session-rpc.ts';
@@ -37,4 +38,12 @@ export const generators: readonly Generator[] = [
       ]),
   },
   { name: 'message tables', generate: () => new Map([['docs/protocol/a2e.md', protocolPage(root)]]) },
+  {
+    name: 'fleet messages',
+    generate: () =>
+      new Map([
+        ['docs/protocol/fleet.md', fleetPage(root)],
+        ['schema/fleet.json', fleetSchema()],
+      ]),
+  },
 ];

@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** The versions the tests were written against. */
-const AGENTS = ['opencode-ai@1.18.33'];
+const AGENTS = ['opencode-ai@1.18.33', '@openai/codex@0.169.0'];
 
 const INSTALL_MS = 600_000;
 

@@ -41,8 +41,10 @@ const levels: Levels = {
   session: 3,
   host: 4,
   agent: 4,
+  acp: 4,
   capabilities: 5,
   control: 5,
+  fleet: 5,
   'control-client': 5,
   bridge: 6,
   server: 6,
@@ -71,14 +73,20 @@ const journals: ConcreteRule = {
 /** Where each external package, and each built-in module that reaches out of the process, is imported. */
 const doorways: readonly Doorway[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
-  { module: 'ajv', files: [/^src\/capabilities\/tools\/arguments\.ts$/] },
+  { module: 'ajv', files: [/^src\/host\/json-schema\.ts$/] },
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
-  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/] },
-  { module: '@marcbachmann/cel-js', files: [/^src\/control\/approvals\/policy\.ts$/] },
-  { module: '@agentclientprotocol/sdk', files: [/^src\/control\/backends\/acp\/sdk\.ts$/] },
+  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/, /^src\/fleet\//] },
+  { module: '@marcbachmann/cel-js', files: [/^src\/host\/expressions\.ts$/] },
+  ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
+    module,
+    files: [/^src\/fleet\/bus\/nats\/client\.ts$/],
+  })),
+  { module: '@a2a-js/sdk', files: [/^src\/fleet\/bus\/a2a\/sdk\.ts$/] },
+  { module: '@modelcontextprotocol/client', files: [/^src\/fleet\/worker\/mcp-probe\.ts$/] },
+  { module: '@agentclientprotocol/sdk', files: [/^src\/acp\/sdk\.ts$/] },
   ...['openai', 'openai-compatible', 'anthropic', 'google'].map((name) => ({
     module: `@ai-sdk/${name}`,
     files: [/^src\/control\/backends\/model\/sdk\.ts$/],
@@ -91,6 +99,7 @@ const doorways: readonly Doorway[] = [
     files: [
       /^src\/transport\/subprocess\.ts$/,
       /^src\/capabilities\/tools\/builtin\/shell\.ts$/,
+      /^src\/fleet\/program\.ts$/,
       // A keyring that hangs must not hang the server: it is asked in a child that can be killed.
       /^src\/control\/settings\/keyring\.ts$/,
     ],
@@ -100,6 +109,8 @@ const doorways: readonly Doorway[] = [
     files: [
       /^src\/server\//,
       /^src\/transport\/http[\w-]*\.ts$/,
+      // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
+      /^src\/fleet\/bus\/(http|a2a)\//,
       /^src\/control\/settings\/callback\.ts$/,
       /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
     ],

@@ -6,7 +6,7 @@
  * in them at the same time is shown too.
  * @see docs/acp.md
  */
-import { linkStream } from '../control/backends/acp/link-stream.ts';
+import { linkStream } from '../acp/link-stream.ts';
 import type {
   AcpSdk,
   AgentConnection,
@@ -14,8 +14,8 @@ import type {
   ClientCapabilities,
   SessionConfigOption,
   SessionModeState,
-} from '../control/backends/acp/sdk.ts';
-import { loadAcp } from '../control/backends/acp/sdk.ts';
+} from '../acp/sdk.ts';
+import { loadAcp } from '../acp/sdk.ts';
 import type { ControlClient } from '../control-client/control.ts';
 import type { ModelListResult } from '../protocol/session-rpc.ts';
 import type { SessionState } from '../protocol/session-types.ts';

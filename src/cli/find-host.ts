@@ -15,6 +15,8 @@ import { fail } from '../wire/errors.ts';
 export interface ConnectFlags {
   readonly connect?: string;
   readonly tokenFile?: string;
+  /** Wants the server of a fleet: that one alone is looked for. */
+  readonly fleet?: boolean;
   /** Capabilities to ask for, in place of those the command asks for by itself. */
   readonly cap?: readonly string[];
 }
@@ -40,19 +42,28 @@ export interface FoundHost {
  * responsible for the current folder, and as `tokenFromSources` does.
  */
 export async function findHost(
-  { connect, tokenFile }: Pick<ConnectFlags, 'connect' | 'tokenFile'>,
+  { connect, tokenFile, fleet = false }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>,
   { env, cwd }: Surroundings = { env: process.env, cwd: process.cwd() },
 ): Promise<FoundHost> {
   const home = handfastHome(env);
-  const running = connect === undefined ? pick(await findRunning(home), cwd) : undefined;
+  const running = connect === undefined ? pick(await findRunning(home), cwd, fleet) : undefined;
   const address = connect ?? addressOf(running as RunningHost);
   const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
   return { address, token: found?.token ?? '', running };
 }
 
 /** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
-function pick(hosts: readonly RunningHost[], cwd: string): RunningHost {
+function pick(running: readonly RunningHost[], cwd: string, fleet: boolean): RunningHost {
+  const meant = running.filter((host) => (host.fleet !== null) === fleet);
+  // A fleet's server has tools and sessions too, but is not what is meant while there is another.
+  const hosts = meant.length === 0 && !fleet ? running : meant;
   const [first, ...others] = hosts;
+  if (first === undefined && fleet) {
+    throw fail(
+      'unreachable',
+      'no fleet of this user is running; start one with: handfast fleet up (or name its server: --connect)',
+    );
+  }
   if (first === undefined) {
     throw fail('unreachable', 'no host of this user is running; start one with: handfast up (or name one: --connect)');
   }

@@ -11,7 +11,7 @@ import { interruptible } from './interrupt.ts';
 import { packageVersion } from './package-info.ts';
 import type { Terminal } from './terminal.ts';
 
-export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile'>;
+export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>;
 
 /** What a command works with. */
 export interface ControlForCommand {

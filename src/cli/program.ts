@@ -6,6 +6,7 @@
  */
 import { fail } from '../wire/errors.ts';
 import { reportFailure } from './failure.ts';
+import { addFleet } from './fleet-commands.ts';
 import {
   type Act,
   Command,
@@ -86,6 +87,7 @@ ${EXIT_CODES}`,
   addServing(program, act);
   addCalling(program, act);
   addSessions(program, act);
+  addFleet(program, act);
   addLooking(program, act);
   addPreparing(program, act);
   return program;

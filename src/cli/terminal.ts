@@ -14,6 +14,8 @@ export class Terminal {
   readonly json: boolean;
   /** True while a line on the terminal waits to be replaced by the next. */
   #passing = false;
+  /** Lines of the live view that stands above the cursor. */
+  #screenLines = 0;
 
   constructor(json: boolean) {
     this.json = json;
@@ -22,6 +24,11 @@ export class Terminal {
   /** True when people watch stderr. */
   get watched(): boolean {
     return process.stderr.isTTY === true;
+  }
+
+  /** True when people watch stdout and a view may be drawn again and again. */
+  get live(): boolean {
+    return process.stdout.isTTY === true && !this.json;
   }
 
   /** Columns of stdout; `Infinity` when it is no terminal. */
@@ -68,15 +75,33 @@ export class Terminal {
     this.#passing = true;
   }
 
+  /** Lines that the next call replaces; where nobody watches they are just lines. For live views. */
+  screen(lines: readonly string[]): void {
+    if (!process.stdout.isTTY) {
+      for (const line of lines) this.line(line);
+      return;
+    }
+    const rows = Math.max(4, (process.stdout.rows ?? 24) - 1);
+    const shown = lines.slice(0, rows).map((line) => visible(line).replaceAll('\n', ' ').slice(0, this.width));
+    const back = this.#screenLines === 0 ? '' : `\u001b[${this.#screenLines}A\r\u001b[J`;
+    process.stdout.write(`${back}${shown.join('\n')}\n`);
+    this.#screenLines = shown.length;
+  }
+
   /** Rows in columns. The last column takes what is left of the width and is cut there. */
   table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
+    for (const line of this.columns(headings, rows)) this.line(line);
+  }
+
+  /** The lines of a table. */
+  columns(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
     const cells = [headings, ...rows].map((row) => row.map((cell) => visible(cell).replaceAll(/\s+/g, ' ')));
     const last = headings.length - 1;
     const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))));
-    for (const row of cells) {
+    return cells.map((row) => {
       const fixed = row.slice(0, last).map((cell, column) => cell + ' '.repeat(widths[column]! - lengthOf(cell) + 2));
-      this.line(`${fixed.join('')}${row[last] ?? ''}`.trimEnd().slice(0, this.width));
-    }
+      return `${fixed.join('')}${row[last] ?? ''}`.trimEnd().slice(0, this.width);
+    });
   }
 
   #settle(): void {

@@ -14,9 +14,9 @@ const SUBJECTS = ['command', 'argv', 'pattern', 'patterns', 'query', 'path', 'fi
 type Facts = Readonly<Record<string, unknown>>;
 
 /** A value on one line, cut where it is long. */
-export function oneLine(value: unknown): string {
+export function oneLine(value: unknown, longest = LONGEST): string {
   const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).trim().replaceAll(/\s+/g, ' ');
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
 /** What a call is about: `README.md`, `npm test`, `TODO in src`. */
@@ -30,7 +30,7 @@ export function subjectOf(input: Facts): string {
     );
   }
   const value = input[subject];
-  const said = Array.isArray(value) ? value.map(oneLine).join(' ') : value;
+  const said = Array.isArray(value) ? value.map((each) => oneLine(each)).join(' ') : value;
   const isIn = subject.startsWith('pattern') && typeof input.path === 'string' && input.path !== '.';
   return oneLine(isIn ? `${oneLine(said)} in ${input.path}` : said);
 }

@@ -13,6 +13,7 @@ import type { Journal } from '../journal/journal.ts';
 import { stateGet } from '../protocol/session-rpc.ts';
 import type { SessionSettings, Snapshot } from '../protocol/session-types.ts';
 import { fail } from '../wire/errors.ts';
+import type { ApprovalDesk } from './approvals/approval.ts';
 import { Desk } from './approvals/desk.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerParts, approvalHandlers } from './approvals/handlers.ts';
@@ -22,7 +23,7 @@ import { modelBackend } from './backends/model/model-backend.ts';
 import { rehearsalBackend } from './backends/rehearsal/rehearsal-backend.ts';
 import { commandHandler } from './commands.ts';
 import type { ServerEvents } from './events.ts';
-import { handles, type RpcCall } from './handlers.ts';
+import { type Handled, handles, type RpcCall } from './handlers.ts';
 import type { RpcLimits } from './rpc/rpc-limits.ts';
 import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
@@ -45,6 +46,8 @@ export interface ControlServerOptions {
   readonly openEnvironment: EnvironmentsOptions['open'];
   /** Checks answers to questions; see `ApprovalHandlerParts`. */
   readonly checkContent: ApprovalHandlerParts['checkContent'];
+  /** Methods beside those of sessions: what else this process can be asked over session RPC. */
+  readonly handlers?: readonly Handled[];
   /** Backends beside `model` and `rehearsal`. */
   readonly backends?: readonly Backend[];
   /** Backend of sessions that choose none. Default: `model` once a provider is configured, until then `rehearsal`. */
@@ -78,6 +81,8 @@ export interface ControlServerOptions {
 export interface ControlServer {
   readonly rpc: RpcServer;
   readonly sessions: Sessions;
+  /** Where questions to the user wait. */
+  readonly desk: ApprovalDesk;
   /** The backend new sessions get now. */
   readonly defaultBackend: string;
 }
@@ -184,6 +189,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       ...served.handlers(),
       ...skills.handlers(),
       toolsListHandler(environments, cwd),
+      ...(options.handlers ?? []),
       ...approvalHandlers({
         desk,
         session: (id) => openOrUndefined(served, id),
@@ -228,6 +234,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     return {
       rpc: late.rpc,
       sessions: served,
+      desk,
       get defaultBackend() {
         return defaultBackend();
       },

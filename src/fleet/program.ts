@@ -5,7 +5,7 @@
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { constants } from 'node:os';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { fail } from '../wire/errors.ts';
 
@@ -26,6 +26,8 @@ export interface ProgramOptions {
   readonly maxStdoutBytes?: number;
   /** Gets each whole line of stdout as it comes, without its line break; a line is cut at 1 MiB. */
   readonly onLine?: (line: string) => void;
+  /** `open`: a pipe that `write` of the running program writes to. Default `closed`. */
+  readonly stdin?: 'closed' | 'open';
 }
 
 /** How a program ended. */
@@ -45,6 +47,8 @@ export interface RunningProgram {
   readonly pid: number;
   /** Never rejects. */
   readonly ended: Promise<ProgramEnd>;
+  /** Writes to stdin where that is open; what cannot be written any more is dropped. Null ends it. */
+  write(text: string | null): void;
 }
 
 const MAX_STDOUT_BYTES = 8 * 1024 * 1024;
@@ -77,14 +81,14 @@ export function programEnvironment(
 }
 
 /**
- * Starts a program with its stdin closed, in a process group of its own that ends whole.
+ * Starts a program, with its stdin closed unless asked otherwise, in a process group of its own that ends whole.
  *
  * @throws unreachable when it cannot be started (`detail.reason` is the system's code, e.g. `ENOENT`)
  */
 export async function startProgram(options: ProgramOptions): Promise<RunningProgram> {
   const { argv, cwd, env, signal, timeoutMs, terminateMs = TERMINATE_MS } = options;
   signal?.throwIfAborted();
-  const child = await spawned(argv, cwd, env);
+  const child = await spawned(argv, cwd, env, options.stdin === 'open');
   const group = new Group(child, terminateMs);
   const output = new Output(child, options);
   let timedOut = false;
@@ -103,7 +107,11 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
     await output.finished();
     return { code, killedBy, ...output.kept(), timedOut };
   });
-  return { pid: child.pid as number, ended };
+  const write = (text: string | null): void => {
+    if (text === null) child.stdin?.end();
+    else if (child.stdin?.writable) child.stdin.write(text);
+  };
+  return { pid: child.pid as number, ended, write };
 }
 
 /** Runs a program to its end. @throws unreachable when it cannot be started */
@@ -111,24 +119,26 @@ export async function runProgram(options: ProgramOptions): Promise<ProgramEnd> {
   return (await startProgram(options)).ended;
 }
 
-type Child = ChildProcessByStdio<null, Readable, Readable>;
+type Child = ChildProcessByStdio<Writable | null, Readable, Readable>;
 
 function spawned(
   [command, ...args]: readonly [string, ...string[]],
   cwd: string,
   env: Readonly<Record<string, string>>,
+  stdin: boolean,
 ): Promise<Child> {
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException): void =>
       reject(fail('unreachable', `cannot start ${command}: ${error.message}`, { reason: error.code ?? '' }, error));
     try {
-      const child = spawn(command, args, {
-        cwd,
-        env,
-        stdio: ['ignore', 'pipe', 'pipe'],
-        detached: process.platform !== 'win32',
-        windowsHide: true,
-      });
+      // Some programs believe PWD before the system.
+      const settled = { ...env, PWD: cwd };
+      const options = { cwd, env: settled, detached: process.platform !== 'win32', windowsHide: true };
+      const child: Child = stdin
+        ? spawn(command, args, { ...options, stdio: ['pipe', 'pipe', 'pipe'] })
+        : spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+      // A program that closes its stdin, or ends, before all was written: its end says the rest.
+      child.stdin?.on('error', () => {});
       child.once('error', refused);
       child.once('spawn', () => {
         child.removeListener('error', refused);

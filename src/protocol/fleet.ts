@@ -10,6 +10,9 @@
 /** The version this side speaks, and writes. */
 export const FLEET_VERSION = '2.0';
 
+/** Names this protocol where A2A peers list what they speak beside A2A: agent cards, headers, metadata. No comma in it. */
+export const FLEET_EXTENSION = 'https://handfast.dev/fleet-handshake/v2';
+
 /**
  * What a peer understands beside the three messages. `ack` TASK_ACK · `progress` TASK_PROGRESS · `cancel` TASK_CANCEL ·
  * `lease` renewals by progress and heartbeat · `heartbeat` SESSION_HEARTBEAT and SESSION_BYE · `accept` SESSION_ACCEPT ·

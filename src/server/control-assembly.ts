@@ -9,6 +9,7 @@ import { Checkers } from '../capabilities/tools/arguments.ts';
 import { acpBackend } from '../control/backends/acp/acp.ts';
 import type { Backend } from '../control/backends/backend.ts';
 import { type ControlServer, createControlServer } from '../control/control-server.ts';
+import type { Handled } from '../control/handlers.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../host/auth.ts';
 import type { FailureBackoff } from '../host/backoff.ts';
 import type { HostConfig } from '../host/config.ts';
@@ -26,6 +27,8 @@ export interface ControlAssemblyOptions {
   /** Who may come in. Default: everybody, as on the pipes of this process. */
   readonly auth?: Authenticator;
   readonly backoff?: FailureBackoff;
+  /** See `ControlServerOptions.handlers`. */
+  readonly handlers?: readonly Handled[];
   /** In place of what the configuration says. */
   readonly backend?: string;
   readonly serverName?: string;
@@ -61,6 +64,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       home,
       journal,
       openEnvironment: sessionEnvironments({ config, log, workspaceHost: options.workspaceHost }),
+      handlers: options.handlers,
       checkContent: async (schema, content) => (await checkers.compile(schema, 'answer'))(content),
       backends: control.agents.map((agent): Backend => {
         const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));

@@ -7,6 +7,7 @@ import type { RpcServer } from '../control/rpc/rpc-server.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
 import { checkBind, type ListenAddress } from '../host/listen-address.ts';
+import type { HttpRoute } from '../transport/http-exchange.ts';
 import type { Link, Listener } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { Operated } from './operator-routes.ts';
@@ -16,6 +17,8 @@ export interface ListenersOptions {
   readonly operated: Omit<Operated, 'listeners'>;
   /** Serves `/rpc`. */
   readonly rpc?: RpcServer;
+  /** Served beside those of the operator on every HTTP address. */
+  readonly routes?: readonly HttpRoute[];
   readonly log: Log;
 }
 
@@ -25,7 +28,13 @@ export interface ListenersOptions {
  *
  * Fails with `config_invalid` (`detail.reason` is the system's code, e.g. `EADDRINUSE`); then none is left open.
  */
-export async function openListeners({ config, operated, rpc, log }: ListenersOptions): Promise<Listener[]> {
+export async function openListeners({
+  config,
+  operated,
+  rpc,
+  routes = [],
+  log,
+}: ListenersOptions): Promise<Listener[]> {
   const hasToken = config.auth.grants.length > 0;
   const addresses = config.listen.map((address) => checkBind(address, { hasToken, insecure: config.insecureBind }));
   const listeners: Listener[] = [];
@@ -33,7 +42,7 @@ export async function openListeners({ config, operated, rpc, log }: ListenersOpt
   try {
     for (const [index, address] of addresses.entries()) {
       try {
-        listeners.push(await openListener(address, config, known, rpc, log));
+        listeners.push(await openListener(address, config, known, rpc, routes, log));
       } catch (error) {
         throw cannotListen(config.listen[index] as string, error);
       }
@@ -50,12 +59,13 @@ async function openListener(
   config: HostConfig,
   operated: Operated,
   rpc: RpcServer | undefined,
+  routes: readonly HttpRoute[],
   log: Log,
 ) {
   const accept = (link: Link): void => operated.host.accept(link);
   switch (address.kind) {
     case 'http':
-      return openHttp(address, config, operated, rpc, log);
+      return openHttp(address, config, operated, rpc, routes, log);
     case 'tcp':
       return (await import('../transport/socket.ts')).listenTcp({ host: address.host, port: address.port }, accept);
     case 'unix':
@@ -68,6 +78,7 @@ async function openHttp(
   { limits, http }: HostConfig,
   operated: Operated,
   rpc: RpcServer | undefined,
+  routes: readonly HttpRoute[],
   log: Log,
 ): Promise<Listener> {
   const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
@@ -87,7 +98,7 @@ async function openHttp(
       webSocket: webSocketAcceptor({ maxMessageBytes: rpc.maxMessageBytes }),
       accept: (link) => rpc.accept(link),
     },
-    routes: operatorRoutes(operated),
+    routes: [...operatorRoutes(operated), ...routes],
     allowedHosts: http.allowedHosts,
     allowedOrigins: http.allowedOrigins,
     onHandlerError: (error, path) => log.error('an HTTP request failed', { path, error }),

@@ -21,6 +21,8 @@ export interface RunningHost {
   readonly workspace: string;
   /** Where the token for it is; null when it needs none. */
   readonly token_file: string | null;
+  /** The fleet it runs the orchestrator of; null when it runs none. */
+  readonly fleet: string | null;
   /** Epoch milliseconds. */
   readonly started_at: number;
 }
@@ -59,7 +61,7 @@ async function readRecord(file: string): Promise<RunningHost | undefined> {
     const text = await readFile(file, 'utf8');
     const record: unknown = text.length > MAX_RECORD_BYTES ? undefined : JSON.parse(text);
     if (!isObject(record)) return undefined;
-    const { pid, host_id, url, listeners, workspace, token_file, started_at } = record;
+    const { pid, host_id, url, listeners, workspace, token_file, fleet, started_at } = record;
     if (typeof pid !== 'number' || !Number.isInteger(pid) || pid < 1) return undefined;
     if (typeof host_id !== 'string' || typeof workspace !== 'string' || typeof started_at !== 'number')
       return undefined;
@@ -71,6 +73,7 @@ async function readRecord(file: string): Promise<RunningHost | undefined> {
       listeners,
       workspace,
       token_file: typeof token_file === 'string' ? token_file : null,
+      fleet: typeof fleet === 'string' ? fleet : null,
       started_at,
     };
   } catch {

@@ -10,12 +10,14 @@ import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } 
 import { FailureBackoff } from '../host/backoff.ts';
 import type { HostConfig } from '../host/config.ts';
 import type { Log } from '../host/context.ts';
+import type { FleetConfig } from '../host/fleet-config.ts';
 import type { Host } from '../host/host.ts';
 import { ensureLocalToken } from '../host/local-token.ts';
 import { silentLog } from '../host/log.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control-assembly.ts';
+import type { AssembledFleet } from './fleet-assembly.ts';
 import { InsideTokens } from './inside-tokens.ts';
 import { openListeners } from './listeners.ts';
 import { announce, dialable, type RunningHost } from './running-hosts.ts';
@@ -24,6 +26,8 @@ import type { WorkspaceHost } from './session-environments.ts';
 export interface StartServerOptions {
   /** Default: nothing is written. */
   readonly log?: Log;
+  /** Runs the orchestrator of a fleet, and its workers of this process, too. */
+  readonly fleet?: FleetConfig;
   /** False: commands of this user are not told of this host. Default true. */
   readonly announce?: boolean;
   /** Version of this software, told to agents behind sessions. */
@@ -37,6 +41,8 @@ export interface RunningServer {
   readonly host: Host;
   /** The server of sessions; undefined where it is turned off, or another process has its data. */
   readonly control: ControlServer | undefined;
+  /** The fleet, where one was asked for. */
+  readonly fleet: AssembledFleet | undefined;
   /** The first HTTP address, else the first of all; undefined when the configuration lists none. */
   readonly url: string | undefined;
   /** Every address, with the port that was bound. */
@@ -65,25 +71,35 @@ export async function startServer(config: HostConfig, options: StartServerOption
   // Turns left over from an earlier run may want tools before the host is there.
   const workspace = Promise.withResolvers<WorkspaceHost>();
   workspace.promise.catch(() => {});
+  const version = options.version ?? '0';
+  const fleet =
+    options.fleet &&
+    (await (await import('./fleet-assembly.ts')).assembleFleet(options.fleet, { auth, backoff, log, version, now }));
   const offered = await controlOf(config, {
     auth,
     log,
     backoff,
     workspaceHost: () => workspace.promise,
-    version: options.version ?? '0',
+    version,
+    handlers: fleet?.handlers,
+  }).catch(async (error) => {
+    await fleet?.stop();
+    throw error;
   });
   const control = offered instanceof HandfastError ? undefined : offered;
   try {
+    // A fleet that nobody can operate is none.
+    if (fleet !== undefined && offered instanceof HandfastError) throw offered;
     const assembled = await assembleHost(config, {
       auth: inside,
       log,
       backoff,
-      dialects: control && { jsonrpc: control.rpc.dialect },
+      dialects: { ...(control && { jsonrpc: control.rpc.dialect }), ...(fleet && { fleet: fleet.dialect }) },
     });
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       const announced = options.announce ?? true;
-      const server = await serve(config, assembled, { auth, control, tokenFile, log, announced, now });
+      const server = await serve(config, assembled, { auth, control, fleet, tokenFile, log, announced, now });
       if (offered instanceof HandfastError) {
         log.warn('no sessions are served here: another process has their data', { reason: offered.message });
       }
@@ -94,6 +110,7 @@ export async function startServer(config: HostConfig, options: StartServerOption
     }
   } catch (error) {
     workspace.reject(error);
+    await fleet?.stop();
     await control?.rpc.stop('shutdown');
     throw error;
   }
@@ -118,6 +135,7 @@ async function controlOf(
 interface Serving {
   readonly auth: Authenticator;
   readonly control: ControlServer | undefined;
+  readonly fleet: AssembledFleet | undefined;
   readonly tokenFile: string | undefined;
   readonly log: Log;
   readonly announced: boolean;
@@ -125,10 +143,17 @@ interface Serving {
 }
 
 async function serve(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, control, tokenFile, log } = serving;
+  const { auth, control, fleet, tokenFile, log } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
-  const opened = await openListeners({ config, operated: { host, journal, auth, audit }, rpc: control?.rpc, log });
+  const operated = { host, journal, auth, audit };
+  const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
+  try {
+    await fleet?.start(control as ControlServer);
+  } catch (error) {
+    await Promise.all(opened.map((listener) => listener.close()));
+    throw error;
+  }
   const listeners = opened.map(({ address }) => address);
   const url = listeners.find((address) => address.startsWith('http')) ?? listeners[0];
   const running: RunningHost = {
@@ -138,6 +163,7 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
     listeners,
     workspace: config.workspace,
     token_file: tokenFile ?? null,
+    fleet: fleet?.name ?? null,
     started_at: serving.now(),
   };
   // Without the file commands must be given the address; that is no reason not to serve.
@@ -152,6 +178,8 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
     const closed = Promise.all(opened.map((listener) => listener.close()));
+    // Tasks are kept and go on with the next process; workers of this one are ended.
+    await fleet?.stop();
     // Turns first: they use tools. Those that wait for an answer go on with the next process.
     await control?.rpc.stop('sigterm');
     await assembled.stop(graceMs);
@@ -160,6 +188,7 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
   return {
     host,
     control,
+    fleet,
     url,
     listeners,
     tokenFile,

@@ -38,6 +38,8 @@ export function opencodeProject(baseUrl: string): OpencodeProject {
   mkdirSync(folder);
   mkdirSync(home);
   const config = {
+    // Without it the program writes it into the file.
+    $schema: 'https://opencode.ai/config.json',
     model: 'scripted/m',
     small_model: 'scripted/m',
     autoupdate: false,

@@ -12,6 +12,7 @@ const record = (pid: number, started_at: number): RunningHost => ({
   url: 'http://127.0.0.1:4700',
   listeners: ['http://127.0.0.1:4700'],
   workspace: '/somewhere',
+  fleet: null,
   token_file: null,
   started_at,
 });

@@ -2,12 +2,7 @@
  * Approvals of ours as an editor asks its user: a permission for a tool call, a form for a question. Called by
  * `editor-session.ts`, which sends the answer to the server.
  */
-import type {
-  AgentContext,
-  ClientCapabilities,
-  PermissionOption,
-  ToolCallUpdate,
-} from '../../control/backends/acp/sdk.ts';
+import type { AgentContext, ClientCapabilities, PermissionOption, ToolCallUpdate } from '../../acp/sdk.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { beginningOf, type CallFacts, callIdOf, changesOf } from './tool-calls.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Slash commands of the server in an editor: what is offered, and what comes of one as text. Called by `acp-agent.ts`.
  */
-import type { AvailableCommand } from '../../control/backends/acp/sdk.ts';
+import type { AvailableCommand } from '../../acp/sdk.ts';
 import { fenced } from './tool-calls.ts';
 
 /** Not offered: they act on the whole server and all its clients, which is not for one editor to do by a slip. */

@@ -11,7 +11,7 @@ import type {
   SessionConfigOption,
   SessionUpdate,
   StopReason,
-} from '../../control/backends/acp/sdk.ts';
+} from '../../acp/sdk.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type {

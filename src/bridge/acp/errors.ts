@@ -1,7 +1,7 @@
 /**
  * Failures of ours as editors are told of them. Called by every handler of `acp-agent.ts`.
  */
-import type { AcpSdk } from '../../control/backends/acp/sdk.ts';
+import type { AcpSdk } from '../../acp/sdk.ts';
 import { asError, type ErrorRow, errorTable } from '../../wire/errors.ts';
 
 const INVALID_PARAMS = -32602;

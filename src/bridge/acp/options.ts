@@ -2,7 +2,7 @@
  * What an editor may set for a session: whether it is asked, the model, how much it thinks. Both as modes and as config
  * options, because editors that know the latter look at nothing else. Called by `acp-agent.ts`.
  */
-import type { SessionConfigOption, SessionModeState } from '../../control/backends/acp/sdk.ts';
+import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
 import type { ArgumentsOf } from '../../protocol/rpc-params.ts';
 import type { ModelListResult, sessionConfigure } from '../../protocol/session-rpc.ts';
 import type { SessionSettings, SessionState, Thinking } from '../../protocol/session-types.ts';

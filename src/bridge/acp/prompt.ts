@@ -6,7 +6,7 @@
  */
 import { isAbsolute, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ContentBlock } from '../../control/backends/acp/sdk.ts';
+import type { ContentBlock } from '../../acp/sdk.ts';
 import type { ImageReference } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 

@@ -3,7 +3,7 @@
  * and `asking.ts`.
  */
 import { resolve } from 'node:path';
-import type { ToolCallContent, ToolKind } from '../../control/backends/acp/sdk.ts';
+import type { ToolCallContent, ToolKind } from '../../acp/sdk.ts';
 import { titleOf } from '../../control/turns/gated.ts';
 import type { ToolDone } from '../../protocol/session-types.ts';
 

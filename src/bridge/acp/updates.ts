@@ -5,7 +5,7 @@
  * Replayed and live events go through the same functions. What is only of use at the moment it happens (notices, live
  * output) is left out of a replay.
  */
-import type { ContentBlock, SessionUpdate } from '../../control/backends/acp/sdk.ts';
+import type { ContentBlock, SessionUpdate } from '../../acp/sdk.ts';
 import type { ControlEvent } from '../../control-client/control-event.ts';
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { SessionSettings, SessionState, UiMessage } from '../../protocol/session-types.ts';

@@ -1,11 +1,9 @@
 /**
- * Checks what goes into a tool and what comes out of it: JSON Schema by Ajv (the only file that loads it, on first use),
- * or any Standard Schema by its own validator.
- *
- * Ajv takes tens of milliseconds to load, so a host that has not been called yet does not load it.
+ * Checks what goes into a tool and what comes out of it: JSON Schema, or any Standard Schema by its own validator. Called by
+ * `plugin.ts` once per tool, and by whoever checks an answer against a schema.
  */
-import type { Ajv2020 } from 'ajv/dist/2020.js';
-import { type Check, shortPath, violation } from '../../wire/check.ts';
+import { JsonSchemas } from '../../host/json-schema.ts';
+import { shortPath } from '../../wire/check.ts';
 import { fail } from '../../wire/errors.ts';
 import type { JsonSchema, StandardResult, StandardSchema } from './tool.ts';
 
@@ -14,9 +12,9 @@ export type Checker = (value: unknown) => unknown;
 
 const isStandard = (schema: object): schema is StandardSchema => '~standard' in schema;
 
-/** Makes checkers; shares one Ajv among all tools of a plugin. */
+/** Makes checkers; those of one maker share what it takes to check JSON Schema. */
 export class Checkers {
-  #ajv: Ajv2020 | undefined;
+  readonly #schemas = new JsonSchemas();
 
   /**
    * The checker for a schema.
@@ -25,34 +23,7 @@ export class Checkers {
    */
   async compile(schema: StandardSchema | JsonSchema, what: string): Promise<Checker> {
     if (isStandard(schema)) return (value) => standard(schema['~standard'].validate(value), what);
-    this.#ajv ??= new (await import('ajv/dist/2020.js')).Ajv2020({
-      useDefaults: true,
-      strict: false,
-      // JSON has no infinity, but 1e400 reads as one.
-      strictNumbers: true,
-      // Formats are annotations in JSON Schema 2020-12; without a library of them, checking would mean failing.
-      validateFormats: false,
-    });
-    // The dialect a schema names for itself need not be one Ajv has a meta-schema for.
-    const { $schema, $id, ...plain } = schema as Record<string, unknown>;
-    let check: Check;
-    try {
-      check = this.#ajv.compile(plain) as unknown as Check;
-    } catch (error) {
-      throw fail(
-        'config_invalid',
-        `the schema of the ${what} is broken: ${(error as Error).message}`,
-        undefined,
-        error,
-      );
-    }
-    // Defaults are written into the value; one that came by reference belongs to its sender.
-    const fills = JSON.stringify(plain).includes('"default"');
-    return (value) => {
-      const mine = fills ? structuredClone(value) : value;
-      if (!check(mine)) throw violation(what, check.errors);
-      return mine;
-    };
+    return this.#schemas.compile(schema, what);
   }
 }
 

@@ -2,6 +2,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { configSchema } from '../../host/config-schema.ts';
+import { fleetSchema } from '../../host/fleet-config-schema.ts';
 import { suggest } from '../../host/suggest.ts';
 import { fail } from '../../wire/errors.ts';
 import { packageFolder } from '../package-info.ts';
@@ -11,8 +12,8 @@ export interface SchemaExportFlags {
   readonly out?: string;
 }
 
-/** The name of the configuration's own schema; the others are files of the package. */
-const CONFIG = 'config';
+/** The schemas of configuration files; the others are files of the package. */
+const CONFIGURATIONS: Readonly<Record<string, () => object>> = { config: configSchema, 'fleet-config': fleetSchema };
 
 /** Prints the schema of that name, or writes it (all of them without a name) to a folder. Neither: lists the names. */
 export async function schemaExport(
@@ -20,7 +21,7 @@ export async function schemaExport(
   { out }: SchemaExportFlags,
   terminal: Terminal,
 ): Promise<void> {
-  const names = [...(await publishedNames()), CONFIG];
+  const names = [...(await publishedNames()), ...Object.keys(CONFIGURATIONS)];
   if (name !== undefined && !names.includes(name)) {
     const meant = suggest(name, names);
     const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
@@ -49,6 +50,7 @@ async function publishedNames(): Promise<string[]> {
 }
 
 async function textOf(name: string): Promise<string> {
-  if (name === CONFIG) return `${JSON.stringify(configSchema(), undefined, 2)}\n`;
+  const configuration = CONFIGURATIONS[name];
+  if (configuration !== undefined) return `${JSON.stringify(configuration(), undefined, 2)}\n`;
   return readFile(join(packageFolder, 'schema', `${name}.json`), 'utf8');
 }

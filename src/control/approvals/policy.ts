@@ -1,12 +1,12 @@
 /**
  * What the configuration says about tool calls: rules in the Common Expression Language, first match wins, and the
- * default where none matches. Called by `desk.ts` for every call; the only file that knows the expression library.
+ * default where none matches. Called by `desk.ts` for every call.
  *
  * Rules are compiled and type-checked once, when the configuration is read. Whatever goes wrong later fails closed: it
  * asks.
  */
-import { createContext, Script } from 'node:vm';
-import { Environment, type ParseResult } from '@marcbachmann/cel-js';
+import { type Condition, conditionCompiler } from '../../host/expressions.ts';
+import { timeLimit } from '../../host/time-limit.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** What a rule decides. */
@@ -51,18 +51,11 @@ export interface Policy {
   decide(subject: PolicySubject): Verdict;
 }
 
-/** Most rules of a policy, and the longest expression in characters. */
+/** Most rules of a policy. */
 const MAX_RULES = 256;
-const MAX_EXPRESSION_CHARS = 4096;
-
-/** How big an expression may be once parsed. */
-const LIMITS = { maxAstNodes: 1000, maxDepth: 64, maxListElements: 256, maxMapEntries: 64 };
 
 /** Longest time all rules together may take for one call, in milliseconds: a regular expression can take for ever. */
 const DECISION_TIMEOUT_MS = 100;
-
-/** Runs `rules()` so that the time limit reaches into regular expressions too. Nothing of a rule is code of ours. */
-const bounded = new Script('decide()');
 
 /**
  * Compiles a policy.
@@ -75,13 +68,11 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], timeoutMs = DEC
   if (rules.length > MAX_RULES) throw fail('config_invalid', `approvals: more than ${MAX_RULES} rules`);
   const compiled = compileRules(rules);
   if (compiled.length === 0) return { decide: ({ risks }) => byRisks(risks) };
-  const scope: { decide?: () => Verdict } = {};
-  const context = createContext(scope);
+  const withinLimit = timeLimit(timeoutMs);
   return {
     decide(subject) {
-      scope.decide = () => firstMatch(compiled, subject);
       try {
-        return bounded.runInContext(context, { timeout: timeoutMs }) as Verdict;
+        return withinLimit(() => firstMatch(compiled, subject));
       } catch {
         return { decision: 'ask', reason: 'the approval rules took too long' };
       }
@@ -90,43 +81,24 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], timeoutMs = DEC
 }
 
 interface CompiledRule extends PolicyRule {
-  readonly test: ParseResult;
+  readonly condition: Condition;
   /** How the rule is named where it gives no reason. */
   readonly name: string;
 }
 
 function compileRules(rules: readonly PolicyRule[]): CompiledRule[] {
-  const environment = new Environment({ limits: LIMITS })
-    .registerVariable({ name: 'tool', schema: { name: 'string', kind: 'string', input: 'map<string, dyn>' } })
-    .registerVariable('risks', 'list<string>')
-    .registerVariable({
-      name: 'session',
-      schema: { id: 'string', owner: 'string', title: 'string', cwd: 'string', backend: 'string' },
-    })
-    .registerVariable({ name: 'turn', schema: { id: 'string' } });
+  if (rules.length === 0) return [];
+  const compile = conditionCompiler({
+    tool: { name: 'string', kind: 'string', input: 'map<string, dyn>' },
+    risks: 'list<string>',
+    session: { id: 'string', owner: 'string', title: 'string', cwd: 'string', backend: 'string' },
+    turn: { id: 'string' },
+  });
   return rules.map((rule, index) => ({
     ...rule,
-    test: compileRule(environment, rule.when, index),
+    condition: compile(rule.when, `approvals rule ${index + 1}`, { rule: index }),
     name: `rule ${index + 1} of the approval policy`,
   }));
-}
-
-function compileRule(environment: Environment, when: string, rule: number): ParseResult {
-  const refuse = (why: string, at = 0): Error =>
-    fail('config_invalid', `approvals rule ${rule + 1}, column ${at + 1}: ${why}`, { rule, column: at + 1 });
-  if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression is over ${MAX_EXPRESSION_CHARS} characters`);
-  try {
-    const test = environment.parse(when);
-    const checked = test.check();
-    if (!checked.valid) throw checked.error;
-    if (checked.type !== 'bool' && checked.type !== 'dyn')
-      throw refuse(`the expression is a ${checked.type}, not a bool`);
-    return test;
-  } catch (error) {
-    if ((error as { code?: unknown }).code === 'config_invalid') throw error;
-    const { summary, message, range } = error as { summary?: string; message: string; range?: { start: number } };
-    throw refuse(summary ?? message, range?.start);
-  }
 }
 
 /**
@@ -135,21 +107,12 @@ function compileRule(environment: Environment, when: string, rule: number): Pars
  */
 function firstMatch(rules: readonly CompiledRule[], subject: PolicySubject): Verdict {
   let doubt: string | undefined;
-  for (const { test, then, reason, name } of rules) {
-    const matched = evaluated(test, subject);
+  for (const { condition, then, reason, name } of rules) {
+    const matched = condition.test({ ...subject });
     if (matched === undefined) doubt ??= `${name} could not be evaluated`;
     else if (matched) return doubted({ decision: then, reason: reason ?? name }, doubt);
   }
   return doubted(byRisks(subject.risks), doubt);
-}
-
-function evaluated(test: ParseResult, subject: PolicySubject): boolean | undefined {
-  try {
-    const value: unknown = test(subject);
-    return typeof value === 'boolean' ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 const doubted = (verdict: Verdict, doubt: string | undefined): Verdict =>

@@ -6,6 +6,7 @@
  * @see docs/protocol/session-rpc.md#turns
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import { boundedValue } from '../../wire/bounded-value.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../backends/backend.ts';
 import type { HistoryItem } from '../session-log.ts';
@@ -13,7 +14,6 @@ import { failedCall } from './failed-call.ts';
 import { interruptible, unlessAborted } from './interruptible.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import { type RoundCall, standingOf } from './standing.ts';
-import { boundedValue } from './tool-result.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 
 /** Model rounds of a turn when the settings say nothing. */

@@ -30,6 +30,9 @@ export interface BlockedPolicy {
   readonly table: ReadonlyMap<string, readonly BlockedStep[]>;
 }
 
+/** A timer of one shot. */
+export type Timer = (run: () => void, ms: number) => () => void;
+
 export interface OrchestratorOptions {
   readonly name: string;
   readonly store: TaskStore;
@@ -43,6 +46,8 @@ export interface OrchestratorOptions {
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */
   readonly leaseTtlS?: number;
+  /** Longest turn of a peer that cannot say that it goes on, seconds: its lease. Default 3,600. */
+  readonly plainTurnS?: number;
   /** Folders of workers' repositories this machine can see, by peer id: for verifying `done`. */
   readonly repositories?: ReadonlyMap<string, string>;
   /** Asks a person; default: questions of workers wait in `questions` for `answer`. */
@@ -59,6 +64,8 @@ export interface OrchestratorOptions {
   readonly log: Log;
   readonly now?: () => number;
   readonly monotonic?: () => number;
+  /** Calls `run` once after so many milliseconds; returns what calls it off. Default: the timers of the process. */
+  readonly timer?: Timer;
   readonly newId?: () => string;
   /** 0…1, for jitter. */
   readonly random?: () => number;

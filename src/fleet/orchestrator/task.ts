@@ -69,6 +69,8 @@ export interface Attempt {
   readonly tokens_spent?: number | null;
   /** Incarnation of the worker when it was sent. */
   readonly incarnation?: string | null;
+  /** Commit of the worker's repository when it was sent, where the orchestrator can see it. */
+  readonly base_commit?: string;
 }
 
 /** A result that came when it no longer counted; kept and shown. */
@@ -108,6 +110,8 @@ export interface TaskRecord {
   readonly late_results: readonly LateResult[];
   /** Sum over all attempts; null when one of them is unknown. */
   readonly tokens_spent: number | null;
+  /** Tokens of its budget that were given to tasks it is the parent of. */
+  readonly granted_tokens?: number;
   readonly verified: 'yes' | 'no' | 'not_checked' | null;
   readonly verification: readonly string[];
   /** Why it will not be tried again by itself. */

@@ -78,6 +78,14 @@ export const DEFAULT_ROUTE_POLICY: RoutePolicy = {
   tiers: new Map(),
 };
 
+/** Policy hooks as routing calls them; compiled by `hooks.ts`. Both are pure. */
+export interface RouteHooks {
+  /** Reasons to leave this worker out for this task; empty: none. */
+  reject(task: RouteTask, profile: Profile): readonly string[];
+  /** What is added to its score, −1000…1000, a whole number. */
+  prefer(task: RouteTask, profile: Profile): number;
+}
+
 /** Parts of a score; each is a whole number. */
 export type Components = Readonly<Record<string, number>>;
 
@@ -97,7 +105,7 @@ export type Route =
     }
   | {
       readonly chosen: null;
-      /** `invalid_dispatch`, `deadline_passed`, `deadline_too_close`, or `no_worker`. */
+      /** `invalid_dispatch`, `deadline_passed`, `deadline_too_close`, or `no_eligible_worker`. */
       readonly reason: string;
       readonly rejected?: Readonly<Record<string, readonly string[]>>;
     };

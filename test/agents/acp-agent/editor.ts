@@ -23,8 +23,8 @@ import {
   type SessionUpdate,
   type Stream,
 } from '@agentclientprotocol/sdk';
+import { linkStream } from '../../../src/acp/link-stream.ts';
 import { serveAcp } from '../../../src/bridge/acp-agent.ts';
-import { linkStream } from '../../../src/control/backends/acp/link-stream.ts';
 import type { ControlServer } from '../../../src/control/control-server.ts';
 import { connectControl } from '../../../src/control-client/connect.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveOutput } from '../../../src/control/turns/live-output.ts';
-import { boundedValue } from '../../../src/control/turns/tool-result.ts';
+import { boundedValue } from '../../../src/wire/bounded-value.ts';
 
 const bytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 

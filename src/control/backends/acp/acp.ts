@@ -8,12 +8,13 @@
  *
  * @see docs/protocol/session-rpc.md#backends
  */
+
+import type { AgentCommand, StartProgram } from '../../../acp/agent-process.ts';
+import { loadAcp } from '../../../acp/sdk.ts';
 import type { Log } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../backend.ts';
-import type { AgentCommand, StartProgram } from './agent-process.ts';
 import { AgentSession, type SessionFiles } from './agent-session.ts';
-import { loadAcp } from './sdk.ts';
 
 /** A configured agent. */
 export interface AcpAgent extends AgentCommand {

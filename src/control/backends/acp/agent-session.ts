@@ -5,19 +5,20 @@
  * What the agent knows of the conversation lives in its own session, whose id is a setting of ours, so that it is found
  * again after a restart. Where it cannot be found again the conversation is told to the agent as text.
  */
+
+import { type AgentClient, AgentProcess, type AgentProcessOptions } from '../../../acp/agent-process.ts';
+import { AgentSettings, type Change } from '../../../acp/agent-settings.ts';
+import { mcpServersOf } from '../../../acp/mcp-servers.ts';
+import type { LoadSessionResponse, NewSessionResponse, PromptResponse } from '../../../acp/sdk.ts';
+import { inputOf } from '../../../acp/tool-facts.ts';
 import type { Approval, Usage } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ApprovalRequest } from '../../approvals/approval.ts';
 import type { HistoryItem } from '../../session-log.ts';
 import type { Turn, TurnOutcome } from '../backend.ts';
-import { type AgentClient, AgentProcess, type AgentProcessOptions } from './agent-process.ts';
-import { AgentSettings, type Change } from './agent-settings.ts';
-import { mcpServersOf } from './mcp-servers.ts';
 import { permissionAnswer, permissionRequest, questionAnswer, questionOf } from './permission.ts';
 import { promptBlocks } from './prompt-blocks.ts';
-import type { LoadSessionResponse, NewSessionResponse, PromptResponse } from './sdk.ts';
-import { inputOf } from './tool-facts.ts';
 import { TurnUpdates } from './updates.ts';
 
 /** Files of a session's directory, for agents that ask their client for them. Both refuse what is outside `cwd`. */

@@ -2,8 +2,7 @@
  * What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. Called by
  * `agent-session.ts`.
  */
-import type { Approval } from '../../../protocol/session-types.ts';
-import type { ApprovalRequest } from '../../approvals/approval.ts';
+
 import type {
   CreateElicitationRequest,
   CreateElicitationResponse,
@@ -11,8 +10,10 @@ import type {
   PermissionOptionKind,
   RequestPermissionRequest,
   RequestPermissionResponse,
-} from './sdk.ts';
-import { inputOf, nameOf, risksOf, type ToolFields } from './tool-facts.ts';
+} from '../../../acp/sdk.ts';
+import { inputOf, nameOf, risksOf, type ToolFields } from '../../../acp/tool-facts.ts';
+import type { Approval } from '../../../protocol/session-types.ts';
+import type { ApprovalRequest } from '../../approvals/approval.ts';
 
 /** The approval for a call, as far as the agent has told of it. `callId` must be new for every request. */
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {

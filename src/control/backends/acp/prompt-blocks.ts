@@ -3,10 +3,10 @@
  * Pure; called by `agent-session.ts`.
  */
 import { pathToFileURL } from 'node:url';
+import type { ContentBlock } from '../../../acp/sdk.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { HistoryItem } from '../../session-log.ts';
 import type { Turn } from '../backend.ts';
-import type { ContentBlock } from './sdk.ts';
 
 /** Most of an earlier conversation that is told, in characters; the newest part is kept. */
 const MAX_TRANSCRIPT_CHARS = 64 * 1024;

@@ -5,12 +5,22 @@
  * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
  * the history of such a turn reads like that of any other.
  */
+
+import type { ContentBlock } from '../../../acp/sdk.ts';
+import {
+  inputOf,
+  merged,
+  nameOf,
+  readFields,
+  resultOf,
+  risksOf,
+  type ToolFields,
+  textOf,
+} from '../../../acp/tool-facts.ts';
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../session-log.ts';
 import type { Turn } from '../backend.ts';
-import type { ContentBlock } from './sdk.ts';
-import { inputOf, merged, nameOf, readFields, resultOf, risksOf, type ToolFields, textOf } from './tool-facts.ts';
 
 /** A call of the agent's. */
 export interface AgentCall {

@@ -4,8 +4,9 @@
  * Used by `compaction.ts`. Between turns everything is summed up, and the newest messages are quoted behind the summary.
  * In the middle of a turn the turn must be able to go on: its prompt and its newest rounds stay, calls with their results.
  */
+
+import { boundedValue } from '../../../wire/bounded-value.ts';
 import type { HistoryItem } from '../../session-log.ts';
-import { boundedValue } from '../../turns/tool-result.ts';
 
 export const SUMMARY_HEADING = '## Conversation Summary';
 const QUOTE_HEADING = '### Newest messages';

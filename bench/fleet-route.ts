@@ -1,0 +1,195 @@
+/**
+ * What one routing decision costs in a fleet of ten thousand workers, for kinds of tasks that exercise different parts of
+ * the router, and what keeping the index up to date costs.
+ *
+ * Run with `node -C handfast-source bench/fleet-route.ts [workers]`; about ten seconds.
+ */
+import { DEFAULT_ROUTE_POLICY, type Profile, type RouteTask } from '../src/fleet/route/profile.ts';
+import { route } from '../src/fleet/route/route.ts';
+import { Router } from '../src/fleet/route/router.ts';
+
+const workers = Number(process.argv[2] ?? 10_000);
+const ROUNDS = 3000;
+const SERVERS = [
+  'context_mode',
+  'claude_mem',
+  'trek',
+  'figma',
+  'github',
+  'postgres',
+  'sentry',
+  'slack',
+  'jira',
+  'maps',
+];
+const TOOLS = ['terminal', 'file', 'patch', 'browser', 'search'];
+
+/** A small generator (mulberry32), so that every run measures the same fleet. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+const plain: Profile = {
+  agent_id: '',
+  verified: true,
+  age_s: 0,
+  model_tier: 'sonnet',
+  context_window: 200_000,
+  tools: TOOLS,
+  mcp_servers: ['context_mode'],
+  mcp_health: new Map([['context_mode', 'ok']]),
+  active_tasks: 0,
+  max_concurrent: 3,
+  repo_state: { branch: 'main', clean: true },
+  session_fresh: true,
+  context_id: null,
+  overhead_tokens: 12_000,
+  recent_ok: 0,
+  recent_total: 0,
+  outstanding: 0,
+  busy_contexts: [],
+  circuit: 'closed',
+  draining: false,
+  reachable: true,
+  ttl_s: null,
+  pools: [],
+};
+
+function mixedWorker(random: () => number, index: number): Profile {
+  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+  const listed = SERVERS.filter((_, at) => random() < (at === 0 ? 0.9 : at < 6 ? 0.5 : 0.05));
+  const total = Math.floor(random() * 21);
+  return {
+    ...plain,
+    agent_id: `worker-${index}`,
+    verified: random() < 0.95,
+    age_s: Math.floor(random() * 950),
+    model_tier: pick(['haiku', 'haiku', 'sonnet', 'sonnet', 'sonnet', 'opus', 'unknown']),
+    context_window: pick([128_000, 200_000, 200_000, 1_000_000]),
+    tools: TOOLS.filter(() => random() < 0.85),
+    mcp_servers: listed,
+    mcp_health: new Map(listed.map((name) => [name, random() < 0.93 ? 'ok' : 'timeout'])),
+    active_tasks: Math.floor(random() * 4),
+    max_concurrent: pick([2, 3, 3, 4]),
+    repo_state: random() < 0.1 ? null : { branch: 'main', clean: random() < 0.8 },
+    session_fresh: pick([true, false, false]),
+    context_id: `ctx-${Math.floor(random() * workers)}`,
+    overhead_tokens: 9000 + Math.floor(random() * 9000),
+    recent_ok: Math.floor(total * Math.sqrt(random())),
+    recent_total: total,
+    pools: [pick(['a', 'b', 'c'])],
+  };
+}
+
+const task: RouteTask = {
+  task_id: 't-17',
+  priority: 'normal',
+  token_budget: null,
+  required_mcp: [],
+  required_capabilities: [],
+  deadlineMs: null,
+  brief_bytes: 4000,
+  min_tier: null,
+  min_context_window: null,
+  access: 'write',
+  context_id: null,
+  pool: null,
+  only: null,
+};
+
+const asks: readonly (readonly [string, Partial<RouteTask>])[] = [
+  ['anything', {}],
+  ['anything, urgent', { priority: 'urgent' }],
+  [
+    'two common servers, two tools, a budget',
+    {
+      required_mcp: ['context_mode', 'trek'],
+      required_capabilities: ['terminal', 'file'],
+      token_budget: 14_000,
+    },
+  ],
+  ['an opus with one server', { required_mcp: ['github'], min_tier: 'opus' }],
+  ['two rare servers', { required_mcp: ['jira', 'maps'] }],
+  ['a server nobody has', { required_mcp: ['nothing'] }],
+  ['going on with a conversation', { context_id: 'ctx-17', required_mcp: ['context_mode'] }],
+  ['one pool', { pool: 'b', priority: 'low' }],
+];
+
+const fleets: readonly (readonly [string, (random: () => number, index: number) => Profile])[] = [
+  ['mixed', mixedWorker],
+  ['all alike and idle', (_, index) => ({ ...plain, agent_id: `worker-${index}`, age_s: index % 300 })],
+  [
+    'nearly all busy',
+    (random, index) => {
+      const worker = mixedWorker(random, index);
+      return random() < 0.97 ? { ...worker, active_tasks: worker.max_concurrent ?? 3 } : worker;
+    },
+  ],
+];
+
+/** Median and 99th percentile of one call, microseconds. */
+function measure(rounds: number, call: (round: number) => void): { p50: number; p99: number } {
+  for (let round = 0; round < rounds / 4; round += 1) call(round);
+  const took = new Float64Array(rounds);
+  for (let round = 0; round < rounds; round += 1) {
+    const start = process.hrtime.bigint();
+    call(round);
+    took[round] = Number(process.hrtime.bigint() - start) / 1000;
+  }
+  took.sort();
+  return { p50: took[rounds >> 1]!, p99: took[Math.floor(rounds * 0.99)]! };
+}
+
+const line = (fleet: string, what: string, { p50, p99 }: { p50: number; p99: number }): void => {
+  console.log(`${fleet.padEnd(20)} ${what.padEnd(42)} ${p50.toFixed(1).padStart(9)} ${p99.toFixed(1).padStart(9)}`);
+};
+
+console.log(`${workers} workers; microseconds a call\n`);
+console.log(`${'fleet'.padEnd(20)} ${'task'.padEnd(42)} ${'median'.padStart(9)} ${'p99'.padStart(9)}`);
+for (const [name, makeWorker] of fleets) {
+  const random = randomFrom(7);
+  const profiles = Array.from({ length: workers }, (_, index) => makeWorker(random, index));
+  const router = new Router(DEFAULT_ROUTE_POLICY);
+  for (const profile of profiles) router.upsert(profile, 0);
+  let nowMs = 0;
+  for (const [what, changes] of asks) {
+    const asked = { ...task, ...changes };
+    // Every decision takes a place, as it does in use; the place before last is given back.
+    const held: string[] = [];
+    const decide = (): void => {
+      nowMs += 1;
+      const { chosen } = router.decide(asked, { nowMs, wallMs: nowMs });
+      if (chosen === null) return;
+      router.reserve(chosen);
+      held.push(chosen);
+      if (held.length > 500) router.release(held.shift()!);
+    };
+    line(name, what, measure(ROUNDS, decide));
+    for (const agentId of held) router.release(agentId);
+  }
+  line(
+    name,
+    '(a worker announces anew)',
+    measure(ROUNDS, (round) => router.upsert(profiles[round % workers]!, nowMs)),
+  );
+  const eligible = (): void => void router.eligible({ ...task, required_mcp: ['trek'] }, { nowMs, wallMs: nowMs });
+  line(name, '(counting who could take it)', measure(ROUNDS, eligible));
+  const kept = { ...task, required_mcp: ['trek'] };
+  const decision = router.decide(kept, { nowMs, wallMs: nowMs });
+  line(
+    name,
+    '(writing the explanation)',
+    measure(ROUNDS, () => void router.explanation(kept, decision, { nowMs, wallMs: 0 })),
+  );
+  line(
+    name,
+    '(the plain function, anything)',
+    measure(20, () => void route(task, profiles, DEFAULT_ROUTE_POLICY, { nowMs: 0 })),
+  );
+}

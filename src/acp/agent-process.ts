@@ -1,0 +1,268 @@
+/**
+ * One running agent: the child process, the protocol's connection to it, and what it said of itself. Called by
+ * both edges that run agents; the process is started by a function that is given in, so that nothing here knows how.
+ */
+import type { Link, Message } from '../transport/link.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { linkStream } from './link-stream.ts';
+import {
+  type AgentCapabilities,
+  type ClientConnection,
+  type ClientContext,
+  type CreateElicitationRequest,
+  type CreateElicitationResponse,
+  type InitializeResponse,
+  loadAcp,
+  type RequestPermissionRequest,
+  type RequestPermissionResponse,
+} from './sdk.ts';
+
+/** How an agent is run. */
+export interface AgentCommand {
+  /** The program, looked up in PATH; no shell is involved. */
+  readonly command: string;
+  readonly args?: readonly string[];
+  /** Set in addition to the server's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Where the process is started; default: the session's directory. */
+  readonly cwd?: string;
+}
+
+/** Starts a program and resolves with a link over its stdin and stdout: `spawnLink` of the subprocess transport. */
+export type StartProgram = (
+  options: AgentCommand & { readonly onStderr: (line: string) => void; readonly maxMessageBytes: number },
+) => Promise<Link>;
+
+/** What an agent may ask of us, and what it tells us. */
+export interface AgentClient {
+  /** A `session/update`, as it came. */
+  update(sessionId: string, update: unknown): void;
+  permission(request: RequestPermissionRequest, signal: AbortSignal): Promise<RequestPermissionResponse>;
+  elicit(request: CreateElicitationRequest, signal: AbortSignal): Promise<CreateElicitationResponse>;
+  /** Undefined = the agent is told that we offer no files. */
+  readonly files?: {
+    read(request: FileRequest & { line?: number | null; limit?: number | null }, signal: AbortSignal): Promise<string>;
+    write(request: FileRequest & { content: string }, signal: AbortSignal): Promise<void>;
+  };
+}
+
+interface FileRequest {
+  readonly sessionId: string;
+  /** Absolute. */
+  readonly path: string;
+}
+
+export interface AgentProcessOptions extends AgentCommand {
+  /** For messages. */
+  readonly name: string;
+  readonly version: string;
+  readonly start: StartProgram;
+  readonly client: AgentClient;
+  /** Most bytes of one message. */
+  readonly maxMessageBytes: number;
+  /** Time for the process to start and to answer `initialize`, in milliseconds. */
+  readonly startTimeoutMs: number;
+  /** Told of each line of stderr and each line of stdout that is no message. */
+  readonly log?: (line: string) => void;
+}
+
+/** How much of stderr a failure carries. */
+const TAIL_LINES = 20;
+const TAIL_LINE_CHARS = 200;
+
+/** How long a process may take to end by itself when its stdin is closed. */
+const CLOSE_GRACE_MS = 2000;
+
+/** The code agents answer with while nobody is signed in. */
+const AUTH_REQUIRED = -32000;
+
+export class AgentProcess {
+  readonly #name: string;
+  readonly #link: Link;
+  readonly #connection: ClientConnection;
+  readonly #tail: readonly string[];
+  #initialized: InitializeResponse | undefined;
+  #alive = true;
+  /** Resolves with the error that calls under way and later ones fail with, once the agent is gone. */
+  readonly gone: Promise<HandfastError>;
+
+  private constructor(name: string, link: Link, connection: ClientConnection, gone: Promise<string>, tail: string[]) {
+    this.#name = name;
+    this.#link = link;
+    this.#connection = connection;
+    this.#tail = tail;
+    this.gone = gone.then((reason) => {
+      this.#alive = false;
+      connection.close();
+      const detail = { agent: name, stderr: [...tail] };
+      // The next turn starts it again.
+      return new HandfastError('provider_error', `the agent ${name} ended: ${reason}`, { detail, retryable: true });
+    });
+  }
+
+  /**
+   * Starts an agent and shakes hands with it. Fails with `not_configured` when it cannot be started or speaks another
+   * version, with `provider_error` when it ends or stays silent, and with the reason of `signal`.
+   */
+  static async start(options: AgentProcessOptions, signal: AbortSignal): Promise<AgentProcess> {
+    const { name, command, args, env, cwd, maxMessageBytes, log } = options;
+    const sdk = await loadAcp();
+    signal.throwIfAborted();
+    const tail: string[] = [];
+    const onStderr = (line: string): void => {
+      tail.push(line.slice(0, TAIL_LINE_CHARS));
+      if (tail.length > TAIL_LINES) tail.shift();
+      log?.(line);
+    };
+    const link = await options.start({ command, args, env, cwd, onStderr, maxMessageBytes }).catch((error: unknown) => {
+      throw fail(
+        'not_configured',
+        `the agent ${name} cannot be started: ${asError(error).message}`,
+        { agent: name },
+        error,
+      );
+    });
+    // Read by hand, because a kind of update this SDK does not know must not be an error.
+    const take = ({ method, params }: Message): boolean => {
+      if (method !== 'session/update') return false;
+      const { sessionId, update } = (params ?? {}) as { sessionId?: unknown; update?: unknown };
+      if (typeof sessionId === 'string') options.client.update(sessionId, update);
+      return true;
+    };
+    const { stream, closed } = linkStream(link, { skipped: log, take });
+    const app = sdk
+      .client({ name: 'handfast' })
+      .onRequest('session/request_permission', ({ params, signal }) => options.client.permission(params, signal))
+      .onRequest('elicitation/create', ({ params, signal }) => options.client.elicit(params, signal));
+    const { files } = options.client;
+    if (files !== undefined) {
+      app
+        .onRequest('fs/read_text_file', async ({ params, signal }) => ({ content: await files.read(params, signal) }))
+        .onRequest('fs/write_text_file', async ({ params, signal }) => {
+          await files.write(params, signal);
+          return {};
+        });
+    }
+    const connection = app.connect(stream);
+    const agent = new AgentProcess(
+      name,
+      link,
+      connection,
+      closed.then(({ reason }) => reason),
+      tail,
+    );
+    try {
+      await agent.#initialize(sdk.PROTOCOL_VERSION, options, signal);
+      return agent;
+    } catch (error) {
+      agent.kill();
+      throw error;
+    }
+  }
+
+  async #initialize(version: number, options: AgentProcessOptions, signal: AbortSignal): Promise<void> {
+    const hasFiles = options.client.files !== undefined;
+    const answer = await this.call(
+      (agent) =>
+        agent.request('initialize', {
+          protocolVersion: version,
+          clientInfo: { name: 'handfast', version: options.version },
+          clientCapabilities: {
+            fs: { readTextFile: hasFiles, writeTextFile: hasFiles },
+            terminal: false,
+            elicitation: { form: {} },
+          },
+        }),
+      signal,
+      options.startTimeoutMs,
+    );
+    if (answer.protocolVersion !== version) {
+      const told = `the agent ${this.#name} speaks version ${answer.protocolVersion} of the protocol, not ${version}`;
+      throw fail('not_configured', told, { agent: this.#name });
+    }
+    this.#initialized = answer;
+  }
+
+  /** What the agent can do. */
+  get capabilities(): AgentCapabilities {
+    return this.#initialized?.agentCapabilities ?? {};
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /**
+   * Sends a request. Fails with what the agent answered (`provider_error`, or `not_configured` when it wants a sign-in),
+   * with the end of the agent, with `provider_error` after `timeoutMs`
+   * (which ends the agent), and with the reason of `signal`.
+   */
+  async call<Result>(
+    send: (agent: ClientContext) => Promise<Result>,
+    signal: AbortSignal | undefined,
+    timeoutMs = Number.POSITIVE_INFINITY,
+  ): Promise<Result> {
+    signal?.throwIfAborted();
+    const stop = Promise.withResolvers<never>();
+    const abort = (): void => stop.reject(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    const late = (): void => {
+      const told = `the agent ${this.#name} did not answer within ${timeoutMs} ms`;
+      stop.reject(fail('provider_error', told, this.#detail()));
+      // What it was asked may still be half done; the next turn has a fresh one.
+      this.kill();
+    };
+    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(late, timeoutMs);
+    const gone = this.gone.then((error) => Promise.reject(error));
+    try {
+      return await Promise.race([send(this.#connection.agent), gone, stop.promise]);
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      const { code } = error as { code?: unknown };
+      // Told by the stream that broke, not by the agent.
+      if (code === 'too_large')
+        throw fail('provider_error', `the agent ${this.#name}: ${asError(error).message}`, this.#detail());
+      if (error instanceof HandfastError) throw error;
+      // A connection that closed says so first; why it closed is known a little later, and bounded by its link.
+      throw this.#connection.signal.aborted ? await this.gone : this.#refusal(error);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      gone.catch(() => {});
+    }
+  }
+
+  /** Tells the agent something. Nothing happens once it is gone. */
+  notify(send: (agent: ClientContext) => Promise<void>): void {
+    send(this.#connection.agent).catch(() => {});
+  }
+
+  /** Ends the agent in good order: its stdin is closed, and what does not end by that is ended. Bounded, never rejects. */
+  async close(): Promise<void> {
+    await this.#link.close('the session is closed', CLOSE_GRACE_MS);
+    await this.gone;
+  }
+
+  /** Ends the agent, and all it started, at once. */
+  kill(): void {
+    this.#link.destroy('the agent was ended');
+  }
+
+  #refusal(error: unknown): HandfastError {
+    const { code, message, data } = error as { code?: number; message?: string; data?: unknown };
+    const detail = { ...this.#detail(), agent_code: code };
+    if (code === AUTH_REQUIRED) {
+      const ways = (this.#initialized?.authMethods ?? []).map(({ name, description }) => description ?? name);
+      const how = ways.length === 0 ? '' : `: ${ways.join('; ')}`;
+      return fail('not_configured', `the agent ${this.#name} wants you to sign in${how}`, detail, error);
+    }
+    const more = typeof data === 'object' && data !== null ? (data as { details?: unknown; message?: unknown }) : {};
+    const why = [more.details, more.message].find((text) => typeof text === 'string' && text !== '');
+    const said = why === undefined ? String(message) : `${message}: ${why}`;
+    return fail('provider_error', `the agent ${this.#name} failed: ${said}`, detail, error);
+  }
+
+  #detail(): Record<string, unknown> {
+    return { agent: this.#name, stderr: [...this.#tail] };
+  }
+}

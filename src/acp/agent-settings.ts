@@ -1,0 +1,75 @@
+/**
+ * Mode and model of an agent's session, which agents offer in one of two ways: as modes, or as options with a category.
+ * Called by the `acp` backend of the control edge and the `acp` executor of the fleet.
+ */
+import { fail } from '../wire/errors.ts';
+import type { SessionConfigOption, SessionModeState } from './sdk.ts';
+
+type Category = 'mode' | 'model';
+
+/** How a setting is changed at the agent. */
+export type Change =
+  | { readonly kind: 'mode'; readonly modeId: string }
+  | { readonly kind: 'option'; readonly configId: string; readonly value: string };
+
+/** What the agent said of its settings, kept up to date by its updates. */
+export class AgentSettings {
+  #modes: SessionModeState | undefined;
+  #options: readonly SessionConfigOption[] = [];
+
+  /** Takes the answer to `session/new`, `session/load` or `session/resume`. */
+  take({ modes, configOptions }: { modes?: SessionModeState | null; configOptions?: unknown }): void {
+    this.#modes = modes ?? undefined;
+    this.options(configOptions ?? []);
+  }
+
+  /** The agent told its options anew. */
+  options(options: unknown): void {
+    if (Array.isArray(options)) this.#options = options.filter((one) => typeof one === 'object' && one !== null);
+  }
+
+  /** The agent changed its mode. */
+  modeChanged(modeId: string): void {
+    if (this.#modes !== undefined) this.#modes = { ...this.#modes, currentModeId: modeId };
+  }
+
+  /** The mode the agent is in; undefined = it knows none. */
+  get mode(): string | undefined {
+    if (this.#modes !== undefined) return this.#modes.currentModeId;
+    const option = this.#option('mode');
+    return option?.type === 'select' ? option.currentValue : undefined;
+  }
+
+  /**
+   * What has to change for the wanted mode; undefined = nothing.
+   *
+   * @throws not_configured when the agent does not have it
+   */
+  toMode(wanted: string, agent: string): Change | undefined {
+    if (this.mode === wanted) return undefined;
+    const known = this.#modes?.availableModes.map(({ id }) => id) ?? valuesOf(this.#option('mode'));
+    if (!known.includes(wanted)) {
+      const has = known.length === 0 ? 'has no modes' : `has no mode "${wanted}"; it has: ${known.join(', ')}`;
+      throw fail('not_configured', `the agent ${agent} ${has}`, { agent, modes: known });
+    }
+    if (this.#modes !== undefined) return { kind: 'mode', modeId: wanted };
+    return { kind: 'option', configId: this.#option('mode')!.id, value: wanted };
+  }
+
+  /** What has to change for a model. A model the agent does not offer is not for it: nothing changes. */
+  toModel(wanted: string): Change | undefined {
+    const option = this.#option('model');
+    if (option?.type !== 'select' || option.currentValue === wanted || !valuesOf(option).includes(wanted))
+      return undefined;
+    return { kind: 'option', configId: option.id, value: wanted };
+  }
+
+  #option(category: Category): SessionConfigOption | undefined {
+    return this.#options.find((option) => option.category === category && option.type === 'select');
+  }
+}
+
+function valuesOf(option: SessionConfigOption | undefined): string[] {
+  if (option?.type !== 'select') return [];
+  return option.options.flatMap((one) => ('options' in one ? one.options : [one])).map(({ value }) => value);
+}

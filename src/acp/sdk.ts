@@ -1,0 +1,53 @@
+/**
+ * The doorway to the official SDK of the Agent Client Protocol: the only file that names the package. It is an optional
+ * peer, loaded on first use.
+ *
+ * Called by `agent-process.ts` (we are the client of an agent) and by the bridge (we are the agent of an editor).
+ */
+import { fail } from '../wire/errors.ts';
+
+export type {
+  AgentCapabilities,
+  AgentConnection,
+  AgentContext,
+  AvailableCommand,
+  ClientCapabilities,
+  ClientConnection,
+  ClientContext,
+  ContentBlock,
+  CreateElicitationRequest,
+  CreateElicitationResponse,
+  InitializeResponse,
+  LoadSessionResponse,
+  McpServer,
+  NewSessionResponse,
+  PermissionOption,
+  PermissionOptionKind,
+  PromptResponse,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+  SessionConfigOption,
+  SessionModeState,
+  SessionUpdate,
+  StopReason,
+  Stream,
+  ToolCallContent,
+  ToolCallUpdate,
+  ToolKind,
+} from '@agentclientprotocol/sdk';
+
+/** The package. */
+export type AcpSdk = typeof import('@agentclientprotocol/sdk');
+
+const PACKAGE = '@agentclientprotocol/sdk';
+
+/** Loads the SDK. Fails with `not_configured`, whose message says what to install. */
+export async function loadAcp(): Promise<AcpSdk> {
+  try {
+    return await import('@agentclientprotocol/sdk');
+  } catch (error) {
+    const missing = (error as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND';
+    const why = missing ? `it is not installed: npm install ${PACKAGE}` : (error as Error).message;
+    throw fail('not_configured', `the Agent Client Protocol needs the package ${PACKAGE}; ${why}`, undefined, error);
+  }
+}

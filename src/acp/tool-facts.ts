@@ -1,0 +1,102 @@
+/**
+ * What an agent says of a tool call, in our words: its name, its input, what it can do to the world, what came out.
+ * Pure; called by the `acp` backend of the control edge and the `acp` executor of the fleet.
+ */
+import { boundedValue } from '../wire/bounded-value.ts';
+import type { ToolCallContent, ToolKind } from './sdk.ts';
+
+/** The members of `tool_call`, `tool_call_update` and a permission request that are looked at; all may be missing. */
+export interface ToolFields {
+  readonly toolCallId?: string;
+  readonly title?: string | null;
+  readonly name?: string | null;
+  readonly kind?: ToolKind | null;
+  readonly status?: string | null;
+  readonly content?: readonly ToolCallContent[] | null;
+  readonly locations?: readonly { readonly path: string }[] | null;
+  readonly rawInput?: unknown;
+  readonly rawOutput?: unknown;
+}
+
+/** Most of an input or a result that is kept, in bytes of JSON. */
+const MAX_VALUE_BYTES = 64 * 1024;
+
+/** Kinds of the protocol, and the risk flags our policies know. */
+const RISKS: Readonly<Record<string, readonly string[]>> = {
+  read: ['reads'],
+  search: ['reads'],
+  think: ['reads'],
+  edit: ['writes'],
+  move: ['writes'],
+  delete: ['writes', 'destructive'],
+  execute: ['exec'],
+  fetch: ['network'],
+};
+
+/** What calls of a kind can do. Unknown kinds say nothing, which policies take as anything. */
+export const risksOf = (kind: string | undefined): readonly string[] => RISKS[kind ?? ''] ?? [];
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The fields of an update as they may be relied on: lists are lists. */
+export function readFields(update: ToolFields): ToolFields {
+  const { content, locations, ...others } = update;
+  const objects = (value: unknown): unknown[] | undefined =>
+    Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : undefined;
+  return {
+    ...others,
+    content: objects(content)?.filter((part) => (part as ToolCallContent).type !== 'content' || hasBlock(part)),
+    locations: objects(locations)?.filter((place) => typeof (place as { path?: unknown }).path === 'string'),
+  } as ToolFields;
+}
+
+const hasBlock = (part: unknown): boolean => isObject((part as { content?: unknown }).content);
+
+/** The fields of a call after an update: what is given replaces, of the input each member. */
+export function merged(known: ToolFields, update: ToolFields): ToolFields {
+  const given = Object.fromEntries(
+    Object.entries(update).filter(([, value]) => value !== undefined && value !== null),
+  ) as ToolFields;
+  const rawInput =
+    isObject(known.rawInput) && isObject(update.rawInput)
+      ? { ...known.rawInput, ...update.rawInput }
+      : (update.rawInput ?? known.rawInput);
+  return { ...known, ...given, rawInput };
+}
+
+/** The tool's name where the agent tells it, else what kind of tool it is: titles change from call to call. */
+export const nameOf = ({ name, kind }: ToolFields): string => name || kind || 'other';
+
+/** The input as an object. Never says less than the agent did: what is remembered by it must tell calls apart. */
+export function inputOf({ rawInput, locations, title }: ToolFields): Readonly<Record<string, unknown>> {
+  const input = boundedValue(rawInput ?? {}, MAX_VALUE_BYTES).value;
+  const members: Record<string, unknown> = isObject(input) ? { ...input } : { input };
+  const hasPath = ['path', 'file_path', 'filePath', 'abs_path', 'command', 'argv'].some((member) => member in members);
+  if (!hasPath && locations?.length === 1) members.path = locations[0]?.path;
+  if (Object.keys(members).length === 0 && title) members.title = title;
+  return members;
+}
+
+/** The text among the contents of a call. */
+export function textOf(content: readonly ToolCallContent[] | null | undefined): string {
+  return (content ?? [])
+    .flatMap((part) => (part.type === 'content' && part.content.type === 'text' ? [part.content.text] : []))
+    .join('\n');
+}
+
+/** What came of a call: its text, its changes of files, and what the agent adds for machines. */
+export function resultOf({ content, rawOutput, locations }: ToolFields): unknown {
+  const text = textOf(content);
+  const diffs = (content ?? []).flatMap((part) =>
+    part.type === 'diff' ? [{ path: part.path, old_text: part.oldText ?? null, new_text: part.newText }] : [],
+  );
+  const paths = (locations ?? []).map(({ path }) => path);
+  const result = {
+    ...(text !== '' && { text }),
+    ...(diffs.length > 0 && { diffs }),
+    ...(paths.length > 0 && { paths }),
+    ...(rawOutput !== undefined && rawOutput !== null && { output: rawOutput }),
+  };
+  return boundedValue(result, MAX_VALUE_BYTES).value;
+}

@@ -1,0 +1,157 @@
+/**
+ * The operator's side of a fleet: the `fleet.*` methods of session RPC as typed functions over a control client.
+ *
+ * Used by the command line; programs get it from `handfast/fleet`.
+ */
+import type { ControlClient } from '../control-client/control.ts';
+import type { WorkerView } from '../fleet/orchestrator/orchestrator-options.ts';
+import type { TaskQuery, TaskRecord, TaskSpec } from '../fleet/orchestrator/task.ts';
+import type { Explanation } from '../fleet/route/profile.ts';
+import * as methods from '../protocol/fleet-rpc.ts';
+import type { RpcMethod } from '../protocol/rpc-params.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
+
+/** Longest wait of one request, milliseconds. */
+const WAIT_MS = 25_000;
+
+/** One thing that happened to a task. */
+export interface TaskEvent {
+  readonly cursor: number;
+  /** Epoch milliseconds. */
+  readonly ts: number;
+  readonly kind: string;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface FleetStatus {
+  readonly name: string;
+  readonly buses: readonly string[];
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** Every method fails as the orchestrator says, and as the control client does. */
+export class FleetClient {
+  readonly #control: ControlClient;
+
+  /** Fails with `dialect_not_served` when the server runs no orchestrator. */
+  constructor(control: ControlClient) {
+    if (!control.server.methods.includes(methods.fleetStatus.name)) {
+      throw fail(
+        'dialect_not_served',
+        `${control.server.server_name} runs no fleet; start one with: handfast fleet up`,
+      );
+    }
+    this.#control = control;
+  }
+
+  async status(): Promise<FleetStatus> {
+    return this.#call(methods.fleetStatus, {});
+  }
+
+  async workers(): Promise<readonly WorkerView[]> {
+    return (await this.#call(methods.fleetWorkers, {})).workers as unknown as readonly WorkerView[];
+  }
+
+  async drain(peerId: string, on = true): Promise<void> {
+    await this.#call(methods.workerDrain, { peer_id: peerId, on });
+  }
+
+  async submit(spec: TaskSpec): Promise<TaskRecord> {
+    return taskOf(await this.#call(methods.taskSubmit, { spec }));
+  }
+
+  async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
+    return (await this.#call(methods.taskSubmitBatch, { specs })).tasks as unknown as readonly TaskRecord[];
+  }
+
+  async list(query: TaskQuery = {}): Promise<readonly TaskRecord[]> {
+    return (await this.#call(methods.taskList, query)).tasks as unknown as readonly TaskRecord[];
+  }
+
+  async get(taskId: string): Promise<TaskRecord> {
+    return taskOf(await this.#call(methods.taskGet, { task_id: taskId }));
+  }
+
+  async cancel(taskId: string, reason?: string): Promise<TaskRecord> {
+    return taskOf(await this.#call(methods.taskCancel, { task_id: taskId, reason }));
+  }
+
+  async retry(taskId: string, worker?: string): Promise<TaskRecord> {
+    return taskOf(await this.#call(methods.taskRetry, { task_id: taskId, worker }));
+  }
+
+  async drop(taskId: string, reason?: string): Promise<TaskRecord> {
+    return taskOf(await this.#call(methods.taskDrop, { task_id: taskId, reason }));
+  }
+
+  async steer(taskId: string, text: string): Promise<void> {
+    await this.#call(methods.taskSteer, { task_id: taskId, text });
+  }
+
+  async answer(
+    taskId: string,
+    questionId: string,
+    answer: {
+      readonly allowed: boolean;
+      readonly content?: Readonly<Record<string, unknown>>;
+      readonly reason?: string;
+    },
+  ): Promise<void> {
+    await this.#call(methods.taskAnswer, { task_id: taskId, question_id: questionId, ...answer });
+  }
+
+  /** Where a task would go now. */
+  async explain(task: string | TaskSpec): Promise<{ readonly explanation: Explanation; readonly table: string }> {
+    const { explanation, table } = await this.#call(
+      methods.routeExplain,
+      typeof task === 'string' ? { task_id: task } : { spec: task },
+    );
+    return { explanation: explanation as unknown as Explanation, table };
+  }
+
+  /** Waits until a task has ended or was parked for an operator. */
+  async ended(taskId: string, signal?: AbortSignal): Promise<TaskRecord> {
+    for (;;) {
+      const { ended, task } = await this.#call(methods.taskResult, { task_id: taskId, wait_ms: WAIT_MS }, signal);
+      if (ended) return task as unknown as TaskRecord;
+    }
+  }
+
+  /** What happened to a task after `after`, then what happens, until it has ended or was parked. */
+  async *follow(
+    taskId: string,
+    { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<TaskEvent | { readonly kind: 'gap'; readonly from: number; readonly to: number }, TaskRecord> {
+    let cursor = after;
+    for (;;) {
+      const page = await this.#call(methods.taskFollow, { task_id: taskId, after: cursor, wait_ms: WAIT_MS }, signal);
+      if (page.gap !== null) yield { kind: 'gap', ...page.gap };
+      yield* page.entries as readonly TaskEvent[];
+      cursor = page.last;
+      const task = page.task as unknown as TaskRecord;
+      if (page.entries.length === 0 && (task.parked || task.ended_at !== null)) return task;
+    }
+  }
+
+  async #call<Result>(
+    { name }: RpcMethod<never, Result> | RpcMethod<Record<never, never>, Result>,
+    params: object,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    try {
+      return (await this.#control.call(name, params, { signal })) as Result;
+    } catch (error) {
+      if (error instanceof HandfastError && error.code === 'unauthorized') {
+        throw fail(
+          'unauthorized',
+          `${error.message}; the fleet is operated with the token of its user, or of an administrator`,
+          error.detail,
+          error,
+        );
+      }
+      throw error;
+    }
+  }
+}
+
+const taskOf = ({ task }: { readonly task: unknown }): TaskRecord => task as TaskRecord;

@@ -1,0 +1,56 @@
+/**
+ * What the commands that serve until they are told to stop have in common: the signal, the addresses given on the command
+ * line, and advice where an address is taken. Called by `up`, `fleet up` and `worker`.
+ */
+import { resolve } from 'node:path';
+import type { HostConfig } from '../host/config.ts';
+import { parseListenAddress } from '../host/listen-address.ts';
+import { fail } from '../wire/errors.ts';
+import type { Terminal } from './terminal.ts';
+
+/** Resolves at the first signal to stop. */
+export function signalled(terminal: Terminal): Promise<void> {
+  const { promise, resolve: stop } = Promise.withResolvers<void>();
+  let asked = false;
+  const onSignal = (): void => {
+    if (asked) process.exit(130);
+    asked = true;
+    if (terminal.watched) terminal.note('stopping; work under way is granted its time (once more to stop at once)');
+    stop();
+  };
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);
+  return promise;
+}
+
+/** The configuration with what the command line says instead. */
+export function withListeners(
+  config: HostConfig,
+  { port, listen }: { readonly port?: number; readonly listen?: readonly string[] },
+): HostConfig {
+  let addresses = (listen ?? config.listen).map((address) => {
+    const parsed = parseListenAddress(address);
+    return parsed?.kind === 'unix' ? `unix://${resolve(parsed.path)}` : address;
+  });
+  if (port !== undefined) {
+    const http = addresses.findIndex((address) => address.startsWith('http:'));
+    if (http === -1) addresses = [`http://127.0.0.1:${port}`, ...addresses];
+    else addresses = addresses.with(http, (addresses[http] as string).replace(/:\d+\/?$/, `:${port}`));
+  }
+  return { ...config, listen: addresses };
+}
+
+/** The same error with what to do about it, where that is known. */
+export function withAdvice(thrown: unknown): unknown {
+  const { code, message, detail } = (thrown ?? {}) as {
+    code?: string;
+    message?: string;
+    detail?: Record<string, unknown>;
+  };
+  if (code !== 'config_invalid' || detail?.reason !== 'EADDRINUSE') return thrown;
+  return fail(
+    code,
+    `${message}; choose another with --port (0 = any free one), or see: handfast doctor`,
+    detail,
+    thrown,
+  );
+}

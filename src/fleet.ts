@@ -1,0 +1,46 @@
+/**
+ * `handfast/fleet`: orchestrators, workers, their messages and the four phases of the fleet handshake, for programs.
+ *
+ * @see docs/fleet.md
+ */
+export { FleetClient, type FleetStatus, type TaskEvent } from './bridge/fleet-client.ts';
+export { blockedStep, DEFAULT_BLOCKED_POLICY } from './fleet/blocked-policy.ts';
+export { listenHttp } from './fleet/bus/http/http-listener.ts';
+export { httpPeerBus } from './fleet/bus/http/http-peer-bus.ts';
+export { httpReceiver } from './fleet/bus/http/receiver.ts';
+export { inProcessBus } from './fleet/bus/in-process.ts';
+export type { Lease, Reception, WorkerOutlet, WorkerPort } from './fleet/bus/outlet.ts';
+export type { DispatchMode, FleetPeer, OrchestratorBus, PeerEvents } from './fleet/bus/peer.ts';
+export { type Joined, joinOverLink, workerOverStdio } from './fleet/bus/stream/join.ts';
+export { type StreamBus, streamBus } from './fleet/bus/stream/stream-bus.ts';
+export type { ExecutorConfig } from './fleet/executors/config.ts';
+export type {
+  Execution,
+  Executor,
+  ExecutorContext,
+  ExecutorOutcome,
+  ExecutorTask,
+} from './fleet/executors/executor.ts';
+export { functionExecutor } from './fleet/executors/function.ts';
+export { makeExecutor } from './fleet/executors/make.ts';
+export { decode } from './fleet/messages/decode.ts';
+export type { Announced, Decoded, Dispatched, Finding, Incoming, Reported } from './fleet/messages/decoded.ts';
+export { announceMessage, dispatchMessage, fleetMessage, resultMessage } from './fleet/messages/encode.ts';
+export { createOrchestrator } from './fleet/orchestrator/orchestrator.ts';
+export type { Orchestrator, OrchestratorOptions, WorkerView } from './fleet/orchestrator/orchestrator-options.ts';
+export { memoryTaskStore } from './fleet/orchestrator/store-memory.ts';
+export { sqliteTaskStore } from './fleet/orchestrator/store-sqlite.ts';
+export type { TaskQuery, TaskRecord, TaskSpec, TaskState, TaskStore } from './fleet/orchestrator/task.ts';
+export { announceInReply } from './fleet/phases/announce-reply.ts';
+export { answerSchemaProblem, checkAnswer } from './fleet/phases/answer-schema.ts';
+export { parseInline } from './fleet/phases/inline.ts';
+export { emitInline } from './fleet/phases/inline-emit.ts';
+export { repairPrompt, replyInstruction } from './fleet/phases/instruction.ts';
+export { negotiate } from './fleet/phases/negotiate.ts';
+export { preflight, refusalResult } from './fleet/phases/preflight.ts';
+export { extractReply } from './fleet/phases/reply.ts';
+export type { Explanation, Profile, RoutePolicy, RouteTask } from './fleet/route/profile.ts';
+export { route } from './fleet/route/route.ts';
+export { createWorker, type Worker } from './fleet/worker/worker.ts';
+export type { McpServerOptions, WorkerOptions } from './fleet/worker/worker-options.ts';
+export type * from './protocol/fleet.ts';

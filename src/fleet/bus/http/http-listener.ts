@@ -1,0 +1,116 @@
+/**
+ * A port for a receiver, or for an orchestrator's replies: bound where configuration says, or to the first free port of the
+ * band upstream gives to this kind of worker, so that two kinds never meet on one.
+ *
+ * Called by whoever puts a worker or an orchestrator together.
+ * @see docs/protocol/fleet.md#http
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { isLoopback } from '../../../host/listen-address.ts';
+import { fail } from '../../../wire/errors.ts';
+
+/** First port of the ten of each kind, as upstream counts them. */
+export const PORT_BANDS = { claude: 9300, opencode: 9310, codex: 9320, agy: 9330 } as const;
+export type PortBand = keyof typeof PORT_BANDS;
+/** Where upstream's orchestrator listens. */
+export const ORCHESTRATOR_PORT = 9219;
+
+const BAND_PORTS = 10;
+
+export interface HttpListenerOptions {
+  /** Address to bind. Default `127.0.0.1`. */
+  readonly host?: string;
+  /** A port, 0 for any free one, or a band. */
+  readonly port: number | PortBand;
+  /** A token is asked for: without one, only addresses of this machine may be bound. */
+  readonly hasTokens: boolean;
+  readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
+}
+
+export interface HttpListener {
+  readonly address: string;
+  readonly port: number;
+  /** Stops listening; answers under way get two seconds. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts listening. Fails with `config_invalid` for an address others reach without a token, with `runtime_error`
+ * (`detail.reason`: the system's code) when nothing can be bound.
+ */
+export async function listenHttp(options: HttpListenerOptions): Promise<HttpListener> {
+  const { host = '127.0.0.1', port, hasTokens, handle } = options;
+  if (!isLoopback(host) && !hasTokens) {
+    throw fail('config_invalid', `${host} can be reached by other machines: configure a token, or bind 127.0.0.1`);
+  }
+  const ports = typeof port === 'number' ? [port] : band(port);
+  for (const candidate of ports) {
+    const server = serverOf(handle);
+    const refused = await bind(server, candidate, host);
+    if (refused === undefined) return listening(server, host);
+    if (refused.code !== 'EADDRINUSE' || ports.length === 1) {
+      const why = refused.code === 'EADDRINUSE' ? 'somebody else is listening there' : refused.message;
+      throw fail('runtime_error', `cannot listen on ${host}:${candidate}: ${why}`, { reason: refused.code }, refused);
+    }
+  }
+  const range = `${ports[0]}–${ports.at(-1)}`;
+  throw fail('runtime_error', `no port of ${range} is free on ${host}`, { reason: 'EADDRINUSE' });
+}
+
+const band = (name: PortBand): number[] => Array.from({ length: BAND_PORTS }, (_, index) => PORT_BANDS[name] + index);
+
+function serverOf(handle: HttpListenerOptions['handle']): Server {
+  const server = createServer({
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: 10_000,
+    // For the request; how long an answer takes is the handler's matter.
+    requestTimeout: 30_000,
+    keepAliveTimeout: 15_000,
+    keepAlive: true,
+  });
+  server.maxConnections = 10_000;
+  server.on('request', handle);
+  server.on('clientError', (_error, socket) => socket.destroy());
+  return server;
+}
+
+function bind(server: Server, port: number, host: string): Promise<NodeJS.ErrnoException | undefined> {
+  return new Promise((resolve) => {
+    server.once('error', resolve);
+    server.listen(port, host, () => {
+      server.removeListener('error', resolve);
+      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      server.on('error', () => {});
+      resolve(undefined);
+    });
+  });
+}
+
+/** How long answers under way may take after `close`. */
+const DRAIN_MS = 2_000;
+
+function listening(server: Server, host: string): HttpListener {
+  const { port } = server.address() as AddressInfo;
+  const reachable =
+    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
+    server.close(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+    server.closeIdleConnections();
+    return promise;
+  };
+  return {
+    address: `http://${reachable}:${port}`,
+    port,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,37 @@
+/**
+ * What the answers of a receiver mean, apart from whom they are told to.
+ *
+ * Used by `http-peer.ts`.
+ */
+import type { Buffer } from 'node:buffer';
+import type { Reported } from '../../messages/decoded.ts';
+import type { HttpMessage } from './dialect.ts';
+import type { OpenTask } from './open-tasks.ts';
+
+/** `{"ok": false}` of a health page. */
+export function saysNo(body: Buffer): boolean {
+  try {
+    return (JSON.parse(body.toString('utf8')) as { readonly ok?: unknown } | null)?.ok === false;
+  } catch {
+    return false;
+  }
+}
+
+/** A TASK_ACK that says the receiver has never seen the task. */
+export const saysUnknown = ({ data }: HttpMessage): boolean =>
+  data.some((one) => {
+    const { type, state } = one as { readonly type?: unknown; readonly state?: unknown };
+    return type === 'TASK_ACK' && state === 'unknown';
+  });
+
+/** The result of a reply in words. Its figures are what a language model said of itself. */
+export function claimed(result: Reported, open: OpenTask, prose: string, conformance: string): Reported {
+  const usage = { ...result.usage, source: result.tokens_spent === null ? 'unknown' : 'claimed' } as const;
+  return { ...withAttempt(result, open), usage, prose: prose || null, conformance };
+}
+
+/** Replies do not say which attempt they are of; it is the one that was sent. */
+export function withAttempt(result: Reported, open: OpenTask | undefined): Reported {
+  if (open === undefined || result.envelope.attempt !== undefined) return result;
+  return { ...result, envelope: { ...result.envelope, attempt: open.attempt } };
+}

@@ -1,0 +1,165 @@
+/**
+ * A key-value bucket, with outcomes where the client has errors: somebody else was first, or nobody knows. What nobody knows
+ * is found out by looking, so values must differ between writers.
+ *
+ * Used for leases, claims, profiles and task records.
+ */
+import { pause } from '../retry-delay.ts';
+import type { KV } from './client.ts';
+import type { NatsLink } from './connection.ts';
+import { openBucket } from './streams.ts';
+
+const WRITE_MS = 10_000;
+/** How long a watch may take to tell what is there, before it counts as begun. */
+const FIRST_ENTRIES_MS = 2_000;
+const WATCH_AGAIN_MS = 1_000;
+
+export interface Entry {
+  readonly key: string;
+  readonly value: Uint8Array;
+  readonly revision: number;
+  /** False for what was there when the watch began. */
+  readonly update: boolean;
+  /** The key was deleted, or has expired. */
+  readonly gone: boolean;
+}
+
+/** Error numbers of JetStream for a write that expected another revision. */
+const WRONG_SEQUENCE = new Set([10071, 10164]);
+
+export class Bucket {
+  readonly name: string;
+  readonly #link: NatsLink;
+  readonly #kv: KV;
+
+  constructor(link: NatsLink, name: string, kv: KV) {
+    this.#link = link;
+    this.name = name;
+    this.#kv = kv;
+  }
+
+  static async open(link: NatsLink, name: string): Promise<Bucket> {
+    return new Bucket(link, name, await openBucket(link, name));
+  }
+
+  /** Writes a key that is not there; undefined when it is. Resolves with its revision. */
+  create(key: string, value: Uint8Array, withinMs?: number): Promise<number | undefined> {
+    return this.#decided(key, value, () => this.#kv.create(key, value), withinMs);
+  }
+
+  /** Writes over this revision; undefined when the key has another one, or is gone. Resolves with the new revision. */
+  update(key: string, value: Uint8Array, revision: number, withinMs?: number): Promise<number | undefined> {
+    return this.#decided(key, value, () => this.#kv.update(key, value, revision), withinMs);
+  }
+
+  put(key: string, value: Uint8Array): Promise<number> {
+    return this.#link.until(() => this.#kv.put(key, value));
+  }
+
+  async get(key: string): Promise<Entry | undefined> {
+    const entry = await this.#link.until(() => this.#kv.get(key));
+    if (entry === null || entry.operation !== 'PUT') return undefined;
+    return { key, value: entry.value, revision: entry.revision, update: false, gone: false };
+  }
+
+  /** Deletes a key if it still has this revision. Not waited for: a bucket with a ttl forgets it anyway. */
+  release(key: string, revision: number): void {
+    if (!this.#link.up) return;
+    const { headers } = this.#link.packages.transport;
+    const header = headers();
+    header.set('KV-Operation', 'DEL');
+    header.set('Nats-Expected-Last-Subject-Sequence', `${revision}`);
+    try {
+      this.#link.connection.publish(this.subject(key), '', { headers: header });
+    } catch (error) {
+      this.#link.log?.debug('a key was not released', { bucket: this.name, error: (error as Error).message });
+    }
+  }
+
+  /** Removes a key without a trace. */
+  async forget(key: string): Promise<void> {
+    const manager = await this.#link.manager();
+    await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
+  }
+
+  subject(key: string): string {
+    return `$KV.${this.name}.${key}`;
+  }
+
+  /**
+   * Calls `listener` with what is there and with every change, again from the start whenever the connection comes back.
+   * Resolves with what ends it, when what was there has been told.
+   */
+  async watch(key: string, listener: (entry: Entry) => void): Promise<() => void> {
+    let ended = false;
+    let current: { stop(): void } | undefined;
+    let round = 0;
+    const begin = async (): Promise<void> => {
+      const mine = ++round;
+      const manager = await this.#link.manager();
+      const filter = { subjects_filter: this.subject(key) };
+      const { state } = await this.#link.until(() => manager.streams.info(`KV_${this.name}`, filter));
+      const watch = await this.#link.until(() => this.#kv.watch({ key }));
+      if (ended || mine !== round) return watch.stop();
+      current?.stop();
+      current = watch;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      // Keys there are to be told, unless they go in this moment.
+      const there = Object.keys(state.subjects ?? {}).length;
+      const quiet = setTimeout(resolve, there === 0 ? 0 : FIRST_ENTRIES_MS);
+      void (async () => {
+        for await (const entry of watch) {
+          if (mine !== round) break;
+          const { operation, revision, value, isUpdate: update } = entry;
+          listener({ key: entry.key, value, revision, update, gone: operation !== 'PUT' });
+          if (entry.delta === 0) resolve();
+        }
+        resolve();
+      })();
+      await promise;
+      clearTimeout(quiet);
+    };
+    const again = async (): Promise<void> => {
+      while (!ended && this.#link.up) {
+        try {
+          return await begin();
+        } catch (error) {
+          this.#link.log?.warn('a bucket cannot be watched', { bucket: this.name, error: (error as Error).message });
+          await pause(WATCH_AGAIN_MS, this.#link.closing);
+        }
+      }
+    };
+    await begin();
+    const stopListening = this.#link.onChange((up) => up && void again());
+    return () => {
+      ended = true;
+      stopListening();
+      current?.stop();
+    };
+  }
+
+  /** The revision a write made; undefined when somebody else was first. Looks, when an earlier try had no answer. */
+  #decided(
+    key: string,
+    value: Uint8Array,
+    write: () => Promise<number>,
+    withinMs = WRITE_MS,
+  ): Promise<number | undefined> {
+    let tried = false;
+    const mine = async (): Promise<number | undefined> => {
+      const entry = await this.#kv.get(key);
+      return entry !== null && Buffer.from(value).equals(entry.value) ? entry.revision : undefined;
+    };
+    return this.#link.until(async () => {
+      const before = tried ? await mine() : undefined;
+      if (before !== undefined) return before;
+      tried = true;
+      try {
+        return await write();
+      } catch (error) {
+        if (WRONG_SEQUENCE.has((error as { code?: unknown }).code as number)) return mine();
+        throw error;
+      }
+    }, withinMs);
+  }
+}

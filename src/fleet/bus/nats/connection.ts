@@ -1,0 +1,445 @@
+/**
+ * One connection to NATS that is never given up: it comes back by itself, with bounded waits, and reads its secrets anew
+ * each time. What was under way when it broke fails at once, so that callers who can ask again do so the moment it is back.
+ *
+ * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
+ */
+import { readFileSync } from 'node:fs';
+import type { Log } from '../../../host/context.ts';
+import { fail, HandfastError } from '../../../wire/errors.ts';
+import { pause, RetryDelay, within } from '../retry-delay.ts';
+import {
+  type Authenticator,
+  type ConnectionOptions,
+  type JetStreamClient,
+  type JetStreamManager,
+  loadNats,
+  type Msg,
+  type NatsConnection,
+  type NatsPackages,
+  type PubAck,
+} from './client.ts';
+
+/**
+ * Where the secret for the server comes from; the first that is given. Files and variables are read again at every
+ * connection, so that a secret can be replaced while the fleet runs.
+ */
+export interface NatsAuth {
+  /** A `.creds` file with a JWT and its key. */
+  readonly credentialsFile?: string;
+  /** A file with an NKey seed. */
+  readonly nkeyFile?: string;
+  readonly tokenFile?: string;
+  /** Name of an environment variable. */
+  readonly tokenEnv?: string;
+  readonly token?: string;
+  /** With a password from the file, else the variable, else as given. */
+  readonly user?: string;
+  readonly passwordFile?: string;
+  readonly passwordEnv?: string;
+  readonly password?: string;
+}
+
+/** For servers that ask for TLS. Files are PEM. */
+export interface NatsTls {
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  /** The server is configured with `handshake_first`. */
+  readonly handshakeFirst?: boolean;
+}
+
+export interface NatsOptions {
+  /** `nats://host:port` or `tls://host:port`; several are one cluster. */
+  readonly servers: string | readonly string[];
+  readonly auth?: NatsAuth;
+  readonly tls?: NatsTls;
+  /** How long to try until the first connection stands, milliseconds. Default 30,000; workers: for ever. */
+  readonly connectTimeoutMs?: number;
+  /** How long a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
+  readonly publishTimeoutMs?: number;
+  readonly log?: Log;
+  /** Environment variables. Default `process.env`. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** How long one request may take before it is sent again. */
+const REQUEST_MS = 5_000;
+const DEFAULT_CONNECT_MS = 30_000;
+const DEFAULT_PUBLISH_MS = 20_000;
+/** A connection whose other end is gone without a word is noticed within three of these. */
+const PING_MS = 10_000;
+/** Longest wait between two tries to connect. */
+const MAX_RETRY_MS = 5_000;
+const CLOSE_MS = 3_000;
+
+/**
+ * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen. Fails with `unreachable`, `auth_failed`, `not_configured`,
+ * `config_invalid`.
+ */
+export async function openNats(
+  name: string,
+  options: NatsOptions,
+  { signal, inboxPrefix }: { readonly signal?: AbortSignal; readonly inboxPrefix?: string } = {},
+): Promise<NatsLink> {
+  const packages = await loadNats();
+  const servers = [options.servers].flat();
+  if (servers.length === 0) throw fail('config_invalid', 'no address of a NATS server was given');
+  const outage = new Outage();
+  const settings: ConnectionOptions = {
+    servers,
+    name,
+    timeout: REQUEST_MS,
+    reconnect: true,
+    maxReconnectAttempts: -1,
+    // A secret that was replaced is refused once or twice until its file has been written.
+    ignoreAuthErrorAbort: true,
+    reconnectDelayHandler: () => outage.retryMs(),
+    pingInterval: PING_MS,
+    maxPingOut: 2,
+    noAsyncTraces: true,
+    ...(inboxPrefix !== undefined && { inboxPrefix }),
+    ...(options.tls && { tls: options.tls }),
+    ...(options.auth && { authenticator: authenticator(packages, options.auth, options) }),
+  };
+  const first = new RetryDelay({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
+  const { connectTimeoutMs = DEFAULT_CONNECT_MS } = options;
+  const bound = Number.isFinite(connectTimeoutMs) ? [AbortSignal.timeout(connectTimeoutMs)] : [];
+  const until = AbortSignal.any([...bound, ...(signal ? [signal] : [])]);
+  for (;;) {
+    try {
+      const connection = await packages.transport.connect(settings);
+      outage.over();
+      return new NatsLink(packages, connection, options, outage, inboxPrefix);
+    } catch (error) {
+      const { name: kind, message } = error as Error;
+      if (kind === 'AuthorizationError' || kind === 'UserAuthenticationExpiredError') {
+        throw fail('auth_failed', `the NATS server refused the credentials: ${message}`, {}, error);
+      }
+      options.log?.warn('no NATS server answers yet', { error: message });
+      await pause(first.next(), until);
+      if (until.aborted) {
+        signal?.throwIfAborted();
+        throw fail('unreachable', `no NATS server answered within ${connectTimeoutMs} ms: ${message}`, {}, error);
+      }
+    }
+  }
+}
+
+/** Reads secrets when the client asks for them. It must not throw there: the client would close the connection for good. */
+function authenticator(
+  { transport }: NatsPackages,
+  auth: NatsAuth,
+  { env = process.env, log }: NatsOptions,
+): Authenticator {
+  const read = (what: string, get: () => string): string => {
+    try {
+      const secret = get().trim();
+      if (secret !== '') return secret;
+      log?.error(`the ${what} for NATS is empty`);
+    } catch (error) {
+      log?.error(`the ${what} for NATS cannot be read`, { code: (error as { code?: unknown }).code });
+    }
+    return '';
+  };
+  const file = (path: string) => readFileSync(path, 'utf8');
+  const { credentialsFile, nkeyFile, tokenFile, tokenEnv, token, user, passwordFile, passwordEnv, password } = auth;
+  const guarded =
+    (make: () => Authenticator): Authenticator =>
+    (nonce) => {
+      try {
+        return make()(nonce);
+      } catch (error) {
+        log?.error('the secret for NATS cannot be used', { error: (error as Error).name });
+        return undefined;
+      }
+    };
+  if (credentialsFile !== undefined) {
+    return guarded(() =>
+      transport.credsAuthenticator(new TextEncoder().encode(read('credentials file', () => file(credentialsFile)))),
+    );
+  }
+  if (nkeyFile !== undefined) {
+    return guarded(() =>
+      transport.nkeyAuthenticator(new TextEncoder().encode(read('NKey file', () => file(nkeyFile)))),
+    );
+  }
+  if (user !== undefined) {
+    const secret = () => {
+      if (passwordFile !== undefined) return read('password file', () => file(passwordFile));
+      if (passwordEnv !== undefined) return read(`variable ${passwordEnv}`, () => env[passwordEnv] ?? '');
+      return password ?? '';
+    };
+    return guarded(() => transport.usernamePasswordAuthenticator(user, secret()));
+  }
+  const secret = () => {
+    if (tokenFile !== undefined) return read('token file', () => file(tokenFile));
+    if (tokenEnv !== undefined) return read(`variable ${tokenEnv}`, () => env[tokenEnv] ?? '');
+    return token ?? '';
+  };
+  return guarded(() => transport.tokenAuthenticator(secret()));
+}
+
+/**
+ * How long to wait between two tries to connect again: a part of how long the outage has lasted. The client asks more than
+ * once for one wait, so counting its questions would not do.
+ */
+class Outage {
+  #since: number | undefined;
+  #share = 0.5;
+
+  over(): void {
+    this.#since = undefined;
+  }
+
+  retryMs(): number {
+    const now = performance.now();
+    if (this.#since === undefined) {
+      this.#since = now;
+      // Many who lost the same server should not come back together.
+      this.#share = 0.25 + Math.random() / 4;
+    }
+    return Math.min(MAX_RETRY_MS, 50 + (now - this.#since) * this.#share);
+  }
+}
+
+/** Why an operation has no answer. `sent`: it may have happened all the same. */
+export class Unanswered extends Error {
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean, cause?: unknown) {
+    super(message, { cause });
+    this.sent = sent;
+  }
+}
+
+/** Names of client errors that mean: no answer, and it may have happened. */
+const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
+
+/** A connection, whether it stands just now, and what is sent over it. */
+export class NatsLink {
+  readonly packages: NatsPackages;
+  readonly connection: NatsConnection;
+  readonly js: JetStreamClient;
+  readonly log: Log | undefined;
+  readonly #publishTimeoutMs: number;
+  readonly #inboxPrefix: string | undefined;
+  readonly #listeners = new Set<(up: boolean) => void>();
+  /** Fails what is under way, when the connection breaks. */
+  readonly #underWay = new Set<(error: Error) => void>();
+  readonly #closing = new AbortController();
+  #manager: Promise<JetStreamManager> | undefined;
+  #up = true;
+
+  constructor(
+    packages: NatsPackages,
+    connection: NatsConnection,
+    options: NatsOptions,
+    outage: Outage,
+    inboxPrefix: string | undefined,
+  ) {
+    this.#inboxPrefix = inboxPrefix;
+    this.packages = packages;
+    this.connection = connection;
+    this.log = options.log;
+    this.#publishTimeoutMs = options.publishTimeoutMs ?? DEFAULT_PUBLISH_MS;
+    this.js = packages.jetstream.jetstream(connection, { timeout: REQUEST_MS, checkAPI: false });
+    void this.#watch(outage);
+  }
+
+  /** True while the connection stands. */
+  get up(): boolean {
+    return this.#up;
+  }
+
+  /** Aborts when this side closes. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** A new subject only this connection listens to. */
+  inbox(): string {
+    return this.packages.transport.createInbox(this.#inboxPrefix);
+  }
+
+  /** For people; holds no secret. */
+  get address(): string {
+    return `nats://${this.connection.getServer()}`;
+  }
+
+  /** True when the server is of this version or a later one. */
+  atLeast(major: number, minor: number): boolean {
+    const [theirMajor = 0, theirMinor = 0] = (this.connection.info?.version ?? '').split('.').map(Number);
+    return theirMajor > major || (theirMajor === major && theirMinor >= minor);
+  }
+
+  manager(): Promise<JetStreamManager> {
+    this.#manager ??= this.js.jetstreamManager(false);
+    return this.#manager;
+  }
+
+  /** Calls `listener` whenever the connection breaks or comes back. Returns what undoes it. */
+  onChange(listener: (up: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** One operation, once. Fails with {@link Unanswered} when it had no answer; with what the server said, otherwise. */
+  async attempt<T>(operation: () => Promise<T>): Promise<T> {
+    if (!this.#up || this.connection.isClosed()) throw new Unanswered('the connection is down', false);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.#underWay.add(reject);
+    operation().then(resolve, reject);
+    try {
+      return await promise;
+    } catch (error) {
+      const { name, message } = error as Error;
+      if (name === 'JetStreamNotEnabled') throw new Unanswered('no stream takes this now', false, error);
+      if (MAYBE.has(name)) {
+        // Refused for its permissions, the client says so in the cause.
+        const cause = (error as Error).cause as Error | undefined;
+        if (cause?.name === 'PermissionViolationError') throw cause;
+        throw new Unanswered(message, true, error);
+      }
+      throw error;
+    } finally {
+      this.#underWay.delete(reject);
+    }
+  }
+
+  /**
+   * An operation that does no harm when done twice, until it is answered. Fails with `unreachable` when nothing was sent,
+   * `timeout` when it may have happened, else with what the server's refusal means.
+   */
+  async until<T>(
+    operation: () => Promise<T>,
+    withinMs: number = this.#publishTimeoutMs,
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const end = performance.now() + withinMs;
+    let sent = false;
+    for (let waitMs = 20; ; waitMs = Math.min(waitMs * 2, 1000)) {
+      signal?.throwIfAborted();
+      try {
+        const trying = this.attempt(operation);
+        const forMs = end - performance.now();
+        // Requests bound themselves; only a shorter bound needs a clock of its own.
+        if (forMs >= REQUEST_MS) return await trying;
+        return await within(trying, Math.max(1, forMs), () => new Unanswered('no answer in time', true));
+      } catch (error) {
+        if (!(error instanceof Unanswered)) throw refusal(error);
+        sent ||= error.sent;
+        const leftMs = end - performance.now();
+        if (leftMs <= 0 || this.#closing.signal.aborted) {
+          const message = `no answer from the NATS server: ${error.message}`;
+          throw fail(sent ? 'timeout' : 'unreachable', message, {}, error);
+        }
+        await this.#pause(Math.min(waitMs, leftMs), signal);
+      }
+    }
+  }
+
+  /**
+   * Keeps a message on the stream of its subject. The same `id` within the stream's window is kept once. `check` throws when
+   * it must not be sent any more, also while it is sent again.
+   */
+  publish(
+    subject: string,
+    data: Uint8Array,
+    id: string,
+    { signal, check }: { readonly signal?: AbortSignal; readonly check?: () => void } = {},
+  ): Promise<PubAck> {
+    const once = async (): Promise<PubAck> => {
+      check?.();
+      return this.js.publish(subject, data, { msgID: id });
+    };
+    return this.until(once, undefined, signal);
+  }
+
+  /** Asks until somebody answers, within the bounds of {@link until}. */
+  request(subject: string, data: string): Promise<Msg> {
+    return this.until(() => this.connection.request(subject, data, { timeout: REQUEST_MS }));
+  }
+
+  /** Sends when that is possible now; nobody is told otherwise. */
+  tell(subject: string, data: Uint8Array): void {
+    if (!this.#up || this.connection.isClosed()) return;
+    try {
+      this.connection.publish(subject, data);
+    } catch (error) {
+      this.log?.warn('a message could not be sent', { subject, error: (error as Error).message });
+    }
+  }
+
+  /** Sends what is written, and closes. Bounded; never rejects. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const late = () => fail('timeout', 'not closed in time');
+    if (this.#up) await within(this.connection.flush(), CLOSE_MS, late).catch(() => {});
+    this.#listeners.clear();
+    await within(this.connection.close(), CLOSE_MS, late).catch(() => {});
+  }
+
+  /** Until then, or the connection is back, or closed. */
+  async #pause(ms: number, signal?: AbortSignal): Promise<void> {
+    const back = new AbortController();
+    const stopListening = this.onChange((up) => up && back.abort());
+    try {
+      await pause(ms, AbortSignal.any([back.signal, this.#closing.signal, ...(signal ? [signal] : [])]));
+    } finally {
+      stopListening();
+    }
+  }
+
+  async #watch(outage: Outage): Promise<void> {
+    for await (const status of this.connection.status()) {
+      if (status.type === 'disconnect') this.#set(false);
+      else if (status.type === 'reconnect') {
+        outage.over();
+        this.#set(true);
+      } else if (status.type === 'error') {
+        this.log?.warn('the NATS server reports an error', { error: status.error.message });
+      }
+    }
+    this.#set(false);
+  }
+
+  #set(up: boolean): void {
+    if (this.#up === up) return;
+    this.#up = up;
+    if (!this.#closing.signal.aborted) {
+      this.log?.info(up ? 'connected to NATS again' : 'the connection to NATS is down');
+    }
+    if (!up) {
+      const broken = new Unanswered('the connection broke', true);
+      for (const reject of [...this.#underWay]) reject(broken);
+    }
+    for (const listener of [...this.#listeners]) listener(up);
+  }
+}
+
+/** What JetStream says by number. @see https://github.com/nats-io/nats-server/blob/main/server/errors.json */
+const FULL = new Set([10077, 10122, 10054, 10048]);
+const NO_RESOURCES = new Set([10023, 10028, 10047]);
+
+/** What a refusal of the server, or of the client before sending, means here. */
+export function refusal(error: unknown): HandfastError {
+  if (error instanceof HandfastError) return error;
+  const { name, message } = error as Error;
+  if (name === 'JetStreamApiError') {
+    const { code } = error as { code?: unknown };
+    if (FULL.has(code as number)) {
+      return fail('over_capacity', `the stream is full: ${message}`, { retry_after_ms: 5000 }, error);
+    }
+    if (NO_RESOURCES.has(code as number))
+      return fail('disk_full', `the NATS server has no room: ${message}`, {}, error);
+    return fail('runtime_error', `the NATS server refused: ${message}`, { nats: code as number }, error);
+  }
+  if (name === 'PermissionViolationError') {
+    return fail('unauthorized', `the NATS server does not permit it: ${message}`, {}, error);
+  }
+  if (name === 'InvalidArgumentError' && message.includes('max_payload')) {
+    return fail('too_large', 'the message is larger than the NATS server takes (max_payload)', {}, error);
+  }
+  return fail('runtime_error', `the NATS client failed: ${message}`, {}, error);
+}

@@ -1,0 +1,225 @@
+/**
+ * How a worker joins a fleet on NATS: it takes dispatches from its own queue and from those of its pools as it has room,
+ * runs what it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
+ *
+ * Called by the command line and by the fleet's own process for its workers.
+ * @see docs/nats.md
+ */
+
+import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import { fleetMessage } from '../../messages/encode.ts';
+import type { WorkerPort } from '../outlet.ts';
+import { within } from '../retry-delay.ts';
+import type { Joined } from '../stream/join.ts';
+import { Bucket } from './bucket.ts';
+import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
+import { Leases } from './leases.ts';
+import { Presence } from './presence.ts';
+import { Puller } from './pull.ts';
+import { TaskReception } from './reception.ts';
+import { ACK_WAIT_S, ensureFleet, ensureWorker, type StorageOptions } from './streams.ts';
+import { BUCKETS, consumers, inboxOf, STREAMS, tokenOf } from './subjects.ts';
+import { WorkerControl } from './worker-control.ts';
+import { NatsOutlet } from './worker-outlet.ts';
+
+export interface JoinNatsOptions extends NatsOptions, StorageOptions {
+  /** Names the fleet in the worker's journal; the same after a restart. Default `nats`. */
+  readonly outletName?: string;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+}
+
+/** Joins; tries for as long as it takes, unless `connectTimeoutMs` says otherwise. */
+export function joinNats(worker: WorkerPort, options: JoinNatsOptions): Joined {
+  return new Membership(worker, options);
+}
+
+/** While there is no room, how often to look whether there is. */
+const LOOK_MS = 50;
+const LEAVE_MS = 5_000;
+
+/** Waits, but not for long. */
+const bounded = (ending: Promise<unknown>): Promise<unknown> =>
+  within(ending, LEAVE_MS, () => fail('timeout', 'not ended in time')).catch(() => {});
+
+/** Everything that is there while a worker is a member. */
+interface Parts {
+  readonly link: NatsLink;
+  readonly presence: Presence;
+  readonly reception: TaskReception;
+  readonly control: WorkerControl;
+  readonly pullers: readonly Puller[];
+}
+
+class Membership implements Joined {
+  readonly accepted: Promise<void>;
+  readonly ended: Promise<HandfastError | undefined>;
+  readonly peerId: string;
+  readonly #worker: WorkerPort;
+  readonly #options: JoinNatsOptions;
+  readonly #leaving = new AbortController();
+  readonly #over = Promise.withResolvers<HandfastError | undefined>();
+  #parts: Parts | undefined;
+  #look: NodeJS.Timeout | undefined;
+  #detach: (() => void) | undefined;
+  #reason = 'stopping';
+  /** It has said goodbye, and takes no more tasks. */
+  #parted = false;
+
+  constructor(worker: WorkerPort, options: JoinNatsOptions) {
+    this.#worker = worker;
+    this.#options = options;
+    this.peerId = worker.agentId;
+    const first = Promise.withResolvers<void>();
+    this.accepted = first.promise;
+    // Whoever does not wait for it must not be told of its failure as of a bug.
+    this.accepted.catch(() => {});
+    this.ended = this.#run(first);
+  }
+
+  get connected(): boolean {
+    return this.#parts?.link.up ?? false;
+  }
+
+  async leave(reason = 'stopping'): Promise<void> {
+    this.#reason = reason;
+    this.#leaving.abort();
+    this.#over.resolve(undefined);
+    await this.ended;
+  }
+
+  async #run(first: PromiseWithResolvers<void>): Promise<HandfastError | undefined> {
+    let over: HandfastError | undefined;
+    let link: NatsLink | undefined;
+    try {
+      const { connectTimeoutMs = Number.POSITIVE_INFINITY } = this.#options;
+      const { signal } = this.#leaving;
+      const inboxPrefix = inboxOf(this.peerId);
+      const settings = { ...this.#options, connectTimeoutMs };
+      link = await openNats(`worker ${this.peerId}`, settings, { signal, inboxPrefix });
+      this.#parts = await this.#open(link);
+      first.resolve();
+      over = await this.#over.promise;
+    } catch (thrown) {
+      over = this.#leaving.signal.aborted ? undefined : asError(thrown);
+    }
+    first.reject(over ?? fail('cancelled', 'the worker left before it was accepted'));
+    await this.#close(link);
+    return over;
+  }
+
+  async #open(link: NatsLink): Promise<Parts> {
+    const worker = this.#worker;
+    const { outletName = 'nats', monotonic } = this.#options;
+    const agent = tokenOf(worker.agentId);
+    const pools = worker.pools.map(tokenOf);
+    const restore = async (): Promise<void> => {
+      await ensureFleet(link, this.#options);
+      await ensureWorker(link, agent, pools, worker.maxConcurrent, this.#options);
+    };
+    const { leaseTtlS: ttlS, profileTtlS } = await ensureFleet(link, this.#options);
+    await ensureWorker(link, agent, pools, worker.maxConcurrent, this.#options);
+    const [profiles, discovery, leases, journal] = await Promise.all(
+      [BUCKETS.profiles, BUCKETS.discovery, BUCKETS.leases, BUCKETS.journal].map((name) => Bucket.open(link, name)),
+    );
+    const presence = new Presence({
+      link,
+      worker,
+      profiles: profiles!,
+      discovery: discovery!,
+      ttlS: profileTtlS,
+      taken: (error) => {
+        link.log?.error('another worker of this name has taken the place of this one', { agent_id: worker.agentId });
+        this.#over.resolve(error);
+      },
+    });
+    const outlet = new NatsOutlet({
+      link,
+      name: outletName,
+      agentId: worker.agentId,
+      announced: (announce) => presence.announce(announce),
+      left: (bye) => {
+        this.#parted = true;
+        void presence.bye(bye);
+      },
+      delivered: () => this.#freed(),
+    });
+    const { agentId, incarnation } = worker;
+    const reception = new TaskReception({
+      link,
+      worker,
+      outlet,
+      leases: new Leases({ leases: leases!, journal: journal!, agent: agentId, incarnation, ttlS, monotonic }),
+      freed: () => this.#freed(),
+      workingMs: ((this.#options.ackWaitS ?? ACK_WAIT_S) * 1000) / 3,
+    });
+    try {
+      await presence.begin(await worker.announce());
+    } catch (error) {
+      presence.end();
+      await reception.stop();
+      throw error;
+    }
+    const control = new WorkerControl({
+      link,
+      agentId,
+      restore,
+      handle: (message, reply) => reception.handle(message, reply),
+      tell: (answer) => outlet.tell(answer),
+    });
+    this.#attach(link, outlet);
+    const queues = [consumers.agent(agent), ...pools.map(consumers.pool)];
+    const pullers = queues.map(
+      (consumer) =>
+        new Puller(link, {
+          stream: STREAMS.dispatch,
+          consumer,
+          room: () => this.#room(reception),
+          take: (delivery) => reception.take(delivery),
+          restore,
+        }),
+    );
+    return { link, presence, reception, control, pullers };
+  }
+
+  /** Results wait in the worker's outbox while the server is away, and go at once when it is back. */
+  #attach(link: NatsLink, outlet: NatsOutlet): void {
+    this.#detach = this.#worker.attach(outlet);
+    link.onChange((up) => {
+      this.#detach?.();
+      this.#detach = up ? this.#worker.attach(outlet) : undefined;
+    });
+  }
+
+  #room(reception: TaskReception): number {
+    const room = this.#parted ? 0 : reception.room;
+    // Tasks that came another way end without a word to us.
+    if (room === 0) this.#look ??= setTimeout(() => this.#freed(), LOOK_MS).unref();
+    return room;
+  }
+
+  #freed(): void {
+    clearTimeout(this.#look);
+    this.#look = undefined;
+    this.#parts?.reception.next();
+    for (const puller of this.#parts?.pullers ?? []) puller.more();
+  }
+
+  async #close(link: NatsLink | undefined): Promise<void> {
+    const parts = this.#parts;
+    this.#parts = undefined;
+    clearTimeout(this.#look);
+    if (link === undefined) return;
+    if (parts !== undefined) {
+      for (const puller of parts.pullers) puller.stop();
+      parts.control.stop();
+      const { agentId: agent_id, incarnation } = this.#worker;
+      const bye = fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: this.#reason });
+      await bounded(parts.reception.stop());
+      await bounded(parts.presence.bye(bye));
+      parts.presence.end();
+    }
+    this.#detach?.();
+    await link.close();
+  }
+}

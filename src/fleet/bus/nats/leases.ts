@@ -1,0 +1,178 @@
+/**
+ * Who may run which attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
+ * a claim that stays. The lease keeps two from running at a time; the claim keeps an attempt that was begun once from being
+ * begun again, also after the lease is over, when the server lost the acknowledgement, and wherever it is delivered next.
+ *
+ * Called by `reception.ts`. No clock of this machine is compared with another's: ages are the server's, waits are ours.
+ * @see docs/nats.md#leases
+ */
+import type { Lease } from '../outlet.ts';
+import type { Bucket } from './bucket.ts';
+import { tokenOf } from './subjects.ts';
+
+/** What is in the lease of a task. */
+export interface LeaseValue {
+  readonly task_id: string;
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly attempt: number;
+  readonly ttl_s: number;
+  /** How often it was renewed: no two values of one holder are alike. */
+  readonly renewed: number;
+}
+
+/** Which worker began which attempt. */
+interface ClaimValue {
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly attempt: number;
+}
+
+/** What came of asking for a lease. */
+export type Taken =
+  | { readonly kind: 'taken'; readonly lease: HeldLease }
+  /** Another worker has it for the same attempt. */
+  | { readonly kind: 'held'; readonly agent: string }
+  /** A later attempt has it, or had it. */
+  | { readonly kind: 'stale'; readonly attempt: number };
+
+const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
+
+/** Reads a lease; undefined when it is none of ours. */
+export function readLease(value: Uint8Array): LeaseValue | undefined {
+  return readObject<LeaseValue>(value, (lease) => typeof lease.task_id === 'string' && typeof lease.ttl_s === 'number');
+}
+
+function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) => boolean = () => true): T | undefined {
+  try {
+    const found = JSON.parse(Buffer.from(value).toString()) as T | null;
+    const good = typeof found?.agent === 'string' && Number.isInteger(found.attempt) && more(found);
+    return good ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How often two may get in each other's way before one gives up for now. */
+const TRIES = 8;
+
+export interface LeaseOptions {
+  readonly leases: Bucket;
+  readonly journal: Bucket;
+  readonly agent: string;
+  readonly incarnation: string;
+  readonly ttlS: number;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+}
+
+export class Leases {
+  readonly #options: LeaseOptions;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Takes the lease of a task. A later attempt takes it away from an earlier one: an orchestrator sends one only when it has
+   * given the other up. Fails with `unreachable` or `timeout` when the server does not answer.
+   */
+  async take(taskId: string, attempt: number): Promise<Taken> {
+    const { leases, agent, incarnation, ttlS } = this.#options;
+    const key = tokenOf(taskId);
+    const value: LeaseValue = { task_id: taskId, agent, incarnation, attempt, ttl_s: ttlS, renewed: 0 };
+    for (let tries = 0; tries < TRIES; tries++) {
+      const made = await leases.create(key, text(value));
+      if (made !== undefined) return { kind: 'taken', lease: new HeldLease(key, value, made, this.#options) };
+      const entry = await leases.get(key);
+      if (entry === undefined) continue;
+      const held = readLease(entry.value);
+      if (held !== undefined && held.attempt > attempt) return { kind: 'stale', attempt: held.attempt };
+      if (held?.attempt === attempt && held.agent !== agent) return { kind: 'held', agent: held.agent };
+      const taken = await leases.update(key, text(value), entry.revision);
+      if (taken !== undefined) return { kind: 'taken', lease: new HeldLease(key, value, taken, this.#options) };
+    }
+    return { kind: 'held', agent: '' };
+  }
+
+  /**
+   * Claims an attempt for good. False: it was begun elsewhere, or in an earlier life of this worker, or a later attempt was.
+   * Whoever is told false must not begin it.
+   */
+  async claim(taskId: string, attempt: number): Promise<boolean> {
+    const { journal, agent, incarnation } = this.#options;
+    const key = tokenOf(taskId);
+    const value = text({ agent, incarnation, attempt } satisfies ClaimValue);
+    for (let tries = 0; tries < TRIES; tries++) {
+      if ((await journal.create(key, value)) !== undefined) return true;
+      const entry = await journal.get(key);
+      if (entry === undefined) continue;
+      const claimed = readObject<ClaimValue>(entry.value);
+      if (claimed !== undefined && claimed.attempt >= attempt) {
+        return claimed.attempt === attempt && claimed.agent === agent && claimed.incarnation === incarnation;
+      }
+      if ((await journal.update(key, value, entry.revision)) !== undefined) return true;
+    }
+    return false;
+  }
+}
+
+/** A lease this worker has. */
+export class HeldLease implements Lease {
+  readonly fence: number;
+  readonly ttlS: number;
+  readonly #key: string;
+  readonly #options: LeaseOptions;
+  readonly #monotonic: () => number;
+  #value: LeaseValue;
+  #revision: number;
+  #confirmedAt: number;
+  #lost = false;
+  #renewing: Promise<boolean> | undefined;
+
+  constructor(key: string, value: LeaseValue, revision: number, options: LeaseOptions) {
+    this.#key = key;
+    this.#value = value;
+    this.#revision = revision;
+    this.fence = revision;
+    this.ttlS = value.ttl_s;
+    this.#options = options;
+    this.#monotonic = options.monotonic ?? performance.now.bind(performance);
+    this.#confirmedAt = this.#monotonic();
+  }
+
+  /** True while nobody else can have it, as far as this side can tell without asking. */
+  get fresh(): boolean {
+    return !this.#lost && this.#monotonic() - this.#confirmedAt < this.ttlS * 500;
+  }
+
+  renew(): Promise<boolean> {
+    // Two renewals at a time would take the lease from each other.
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async release(): Promise<void> {
+    await this.#renewing?.catch(() => {});
+    if (!this.#lost) this.#options.leases.release(this.#key, this.#revision);
+    this.#lost = true;
+  }
+
+  async #renew(): Promise<boolean> {
+    if (this.#lost) return false;
+    const value = { ...this.#value, renewed: this.#value.renewed + 1 };
+    const askedAt = this.#monotonic();
+    const withinMs = (this.ttlS * 1000) / 4;
+    const revision = await this.#options.leases.update(this.#key, text(value), this.#revision, withinMs);
+    if (revision === undefined) {
+      this.#lost = true;
+      return false;
+    }
+    this.#value = value;
+    this.#revision = revision;
+    this.#confirmedAt = askedAt;
+    return true;
+  }
+}

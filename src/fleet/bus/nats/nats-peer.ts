@@ -1,0 +1,79 @@
+/**
+ * One worker on NATS, as the orchestrator sees it, and how it is sent messages: dispatches are kept on its queue, anything
+ * else is asked of it and kept on the control stream. Made by `orchestrator-bus.ts`.
+ */
+import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
+import { fail } from '../../../wire/errors.ts';
+import type { DispatchMode, FleetPeer } from '../peer.ts';
+import type { NatsLink } from './connection.ts';
+import { pack } from './payload.ts';
+import type { Requests } from './requests.ts';
+import { subjects, tokenOf } from './subjects.ts';
+
+/** What a bus lends its peers. */
+export interface PeerContext {
+  readonly link: NatsLink;
+  readonly requests: Requests;
+  /** Throws when this orchestrator may not send any more. */
+  readonly check: () => void;
+}
+
+export class NatsPeer implements FleetPeer {
+  readonly peerId: string;
+  readonly binding = 'nats';
+  readonly address: string;
+  readonly structured = true;
+  readonly durable = true;
+  /** Grows and shrinks with its announces. */
+  features: ReadonlySet<Feature> = new Set();
+  /** Between `joined` and `left`. */
+  present = false;
+  readonly #agent: string;
+  readonly #context: PeerContext;
+
+  constructor(peerId: string, agent: string, context: PeerContext) {
+    this.peerId = peerId;
+    this.#agent = agent;
+    this.#context = context;
+    this.address = `${context.link.address}/${subjects.dispatch(agent)}`;
+  }
+
+  get reachable(): boolean {
+    return this.present && this.#context.link.up;
+  }
+
+  async send(
+    message: FleetMessage,
+    how: { readonly mode: DispatchMode; readonly signal?: AbortSignal },
+  ): Promise<void> {
+    const { link, requests, check } = this.#context;
+    check();
+    if (!this.present) throw fail('unreachable', `${this.peerId} is not there`, { peer: this.peerId });
+    switch (message.type) {
+      case 'TASK_DISPATCH':
+        return keepDispatch(link, subjects.dispatch(this.#agent), message, { check, signal: how.signal });
+      case 'TASK_CANCEL':
+      case 'TASK_STEER':
+      case 'TASK_POLL':
+      case 'TASK_ANSWER':
+        return requests.ask(subjects.control(this.#agent, tokenOf(message.task_id)), message, this, check, how.signal);
+      case 'ANNOUNCE_REQUEST':
+        // Answered by the profile.
+        return link.tell(subjects.requests(this.#agent), pack(message));
+      default:
+        // A result is kept by the stream it came on, and a profile needs no acceptance: nothing to tell a worker.
+        return;
+    }
+  }
+}
+
+/** Keeps a dispatch on a queue; however often it is sent, an attempt is there once. */
+export async function keepDispatch(
+  link: NatsLink,
+  subject: string,
+  message: TaskDispatch,
+  terms: { readonly check: () => void; readonly signal?: AbortSignal },
+): Promise<void> {
+  const attempt = message.envelope?.attempt ?? 1;
+  await link.publish(subject, pack(message), `${message.task.task_id}#${attempt}`, terms);
+}

@@ -1,0 +1,148 @@
+/**
+ * The right to be the orchestrator of a name. Of two that start, one goes on; the other is told. It is a key that must be
+ * renewed, like the lease of a task.
+ *
+ * Used by `orchestrator-bus.ts`.
+ * @see docs/nats.md#two-orchestrators
+ */
+import { fail, type HandfastError } from '../../../wire/errors.ts';
+import { pause } from '../retry-delay.ts';
+import type { Bucket, Entry } from './bucket.ts';
+import { tokenOf } from './subjects.ts';
+
+export interface OrchestratorLeaseOptions {
+  readonly bucket: Bucket;
+  readonly name: string;
+  /** The same after a restart: then the lease of the process before is taken over at once. */
+  readonly instance: string;
+  /** Another for each process. */
+  readonly life: string;
+  readonly ttlS: number;
+  readonly signal: AbortSignal;
+  /** Somebody else has it. Called once. */
+  readonly lost: (error: HandfastError) => void;
+  readonly monotonic?: () => number;
+}
+
+interface Holder {
+  readonly instance: string;
+  readonly life: string;
+  readonly renewed: number;
+}
+
+const LOOK_MS = 500;
+
+export class OrchestratorLease {
+  readonly #options: OrchestratorLeaseOptions;
+  readonly #key: string;
+  readonly #monotonic: () => number;
+  #revision = 0;
+  #renewed = 0;
+  #confirmedAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #renewing: Promise<void> | undefined;
+  #over = false;
+
+  constructor(options: OrchestratorLeaseOptions) {
+    this.#options = options;
+    this.#key = tokenOf(options.name);
+    this.#monotonic = options.monotonic ?? (() => performance.now());
+  }
+
+  /** True while nobody else can have it. */
+  get held(): boolean {
+    return !this.#over && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
+  }
+
+  /**
+   * Takes it, or waits until the one who has it has been silent for its lifetime. Fails with `superseded` when that one is
+   * alive.
+   */
+  async take(): Promise<void> {
+    const { bucket, ttlS, instance, signal } = this.#options;
+    let first: Entry | undefined;
+    // Its last renewal may be as young as our first look.
+    const end = this.#monotonic() + (ttlS + 5) * 1000;
+    for (;;) {
+      signal.throwIfAborted();
+      const askedAt = this.#monotonic();
+      const made = await bucket.create(this.#key, this.#value());
+      if (made !== undefined) return this.#begin(made, askedAt);
+      const entry = await bucket.get(this.#key);
+      if (entry === undefined) continue;
+      const holder = readHolder(entry.value);
+      first ??= entry;
+      if (holder === undefined || holder.instance === instance) {
+        const taken = await bucket.update(this.#key, this.#value(), entry.revision);
+        if (taken !== undefined) return this.#begin(taken, askedAt);
+      } else if (entry.revision !== first.revision || this.#monotonic() > end) throw this.#superseded();
+      await pause(LOOK_MS, signal);
+    }
+  }
+
+  /** Gives it back. Never rejects. */
+  async release(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#renewing;
+    if (!this.#over && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
+    this.#over = true;
+  }
+
+  #begin(revision: number, askedAt: number): void {
+    this.#revision = revision;
+    this.#confirmedAt = askedAt;
+    this.#timer = setInterval(
+      () => {
+        this.#renewing ??= this.#renew().finally(() => {
+          this.#renewing = undefined;
+        });
+      },
+      (this.#options.ttlS * 1000) / 3,
+    );
+  }
+
+  /** While the server is away nothing is known, and nothing is sent; when it is back, whoever is first has it. */
+  async #renew(): Promise<void> {
+    const { bucket, ttlS, signal } = this.#options;
+    this.#renewed++;
+    const askedAt = this.#monotonic();
+    const withinMs = (ttlS * 1000) / 4;
+    try {
+      const kept =
+        (await bucket.update(this.#key, this.#value(), this.#revision, withinMs)) ??
+        // It may have expired while the server was away.
+        (await bucket.create(this.#key, this.#value(), withinMs));
+      if (kept !== undefined) {
+        this.#revision = kept;
+        this.#confirmedAt = askedAt;
+        return;
+      }
+    } catch {
+      // Nobody answers: it is asked again at the next turn.
+      return;
+    }
+    if (signal.aborted || this.#over) return;
+    this.#over = true;
+    clearInterval(this.#timer);
+    this.#options.lost(this.#superseded());
+  }
+
+  #value(): Uint8Array {
+    const { instance, life } = this.#options;
+    return Buffer.from(JSON.stringify({ instance, life, renewed: this.#renewed } satisfies Holder));
+  }
+
+  #superseded(): HandfastError {
+    const { name } = this.#options;
+    return fail('superseded', `another orchestrator named ${name} is at work`, { name });
+  }
+}
+
+function readHolder(value: Uint8Array): Holder | undefined {
+  try {
+    const found = JSON.parse(Buffer.from(value).toString()) as Partial<Holder> | null;
+    return typeof found?.instance === 'string' ? (found as Holder) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Which workers are present, as the profiles bucket has it: each is told of when it appears, whenever it writes its profile
+ * again, and when it has gone or stopped writing. Used by `orchestrator-bus.ts`.
+ *
+ * A worker that stops without a word is missed by this machine's own clock, whatever the clocks of others say.
+ */
+import { decode } from '../../messages/decode.ts';
+import type { Announced } from '../../messages/decoded.ts';
+import type { Bucket, Entry } from './bucket.ts';
+import { unpack } from './payload.ts';
+
+/** Workers that have gone and are remembered as such. */
+const MAX_GONE = 10_000;
+
+export interface ProfileEvents {
+  /** A worker wrote its profile. The argument is the token of its key. */
+  present(agent: string, announce: Announced): void;
+  /** `asleep`: it said goodbye. */
+  absent(agent: string, reason: string, asleep: boolean): void;
+  unreadable(agent: string, codes: readonly string[]): void;
+}
+
+interface Sighting {
+  readonly revision: number;
+  /** Monotonic milliseconds after which it counts as gone. */
+  readonly until: number;
+}
+
+export interface ProfilesOptions {
+  readonly ttlS: number;
+  readonly monotonic?: () => number;
+}
+
+export class Profiles {
+  readonly #bucket: Bucket;
+  readonly #events: ProfileEvents;
+  readonly #ttlMs: number;
+  readonly #monotonic: () => number;
+  readonly #seen = new Map<string, Sighting>();
+  /** Latest revision of keys that are not present, so that a watch that begins anew does not bring them back. */
+  readonly #gone = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+  #stop: (() => void) | undefined;
+
+  constructor(bucket: Bucket, events: ProfileEvents, { ttlS, monotonic = () => performance.now() }: ProfilesOptions) {
+    this.#bucket = bucket;
+    this.#events = events;
+    this.#ttlMs = ttlS * 1000;
+    this.#monotonic = monotonic;
+  }
+
+  /** Resolves when those who are present have been told of. */
+  async start(): Promise<void> {
+    this.#stop = await this.#bucket.watch('*', (entry) => this.#hear(entry));
+    this.#timer = setInterval(() => this.#sweep(), Math.min(1000, this.#ttlMs / 4)).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#stop?.();
+  }
+
+  #hear({ key, value, revision, update, gone }: Entry): void {
+    const last = this.#seen.get(key)?.revision ?? this.#gone.get(key) ?? 0;
+    // A watch that begins anew tells again what was told before.
+    if (revision === last) return;
+    if (gone) return this.#left(key, revision, 'its profile has expired', false);
+    let decoded: ReturnType<typeof decode>;
+    try {
+      decoded = decode(unpack(value));
+    } catch {
+      return this.#events.unreadable(key, ['E_NOT_JSON']);
+    }
+    if (!decoded.valid) {
+      const codes = decoded.errors.map(({ code }) => code);
+      return this.#events.unreadable(key, codes);
+    }
+    const { message } = decoded;
+    if (message.type === 'SESSION_BYE') return this.#left(key, revision, message.reason, true);
+    if (message.type !== 'SESSION_ANNOUNCE') return this.#events.unreadable(key, ['E_TYPE']);
+    // Nobody knows how old the first sighting is; who is there writes again within a third of the ttl.
+    const holdsMs = update ? this.#ttlMs : this.#ttlMs / 2;
+    this.#seen.set(key, { revision, until: this.#monotonic() + holdsMs });
+    this.#gone.delete(key);
+    this.#events.present(key, message);
+  }
+
+  #left(key: string, revision: number, reason: string, asleep: boolean): void {
+    const was = this.#seen.delete(key);
+    this.#gone.delete(key);
+    this.#gone.set(key, revision);
+    if (this.#gone.size > MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!);
+    if (was) this.#events.absent(key, reason, asleep);
+  }
+
+  #sweep(): void {
+    const now = this.#monotonic();
+    for (const [key, { revision, until }] of this.#seen) {
+      if (until > now) continue;
+      this.#left(key, revision, `no sign of life for ${Math.round(this.#ttlMs / 1000)} s`, false);
+    }
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Messages of an orchestrator about a task that runs: each is kept on the control stream, and answered by the worker itself
+ * where it is there. A worker that is away finds it on the stream, and answers by way of the events.
+ *
+ * Used by `orchestrator-bus.ts`.
+ */
+import type { FleetMessage } from '../../../protocol/fleet.ts';
+import { fail } from '../../../wire/errors.ts';
+import { decode } from '../../messages/decode.ts';
+import type { Incoming } from '../../messages/decoded.ts';
+import type { Msg, Subscription } from './client.ts';
+import { type NatsLink, refusal } from './connection.ts';
+import type { NatsPeer } from './nats-peer.ts';
+import { pack, unpack } from './payload.ts';
+
+export interface RequestsOptions {
+  readonly link: NatsLink;
+  readonly answered: (peer: NatsPeer, message: Incoming) => void;
+  readonly newId: () => string;
+}
+
+interface Waiting {
+  readonly peer: NatsPeer;
+  readonly taskId: string;
+  readonly kept: PromiseWithResolvers<void>;
+}
+
+/** How long the stream may take to keep a request before it is sent again; how often; how long its answer is waited for. */
+const KEEP_MS = 3_000;
+const TRIES = 4;
+const ANSWER_MS = 15_000;
+
+export class Requests {
+  readonly #options: RequestsOptions;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #prefix: string;
+  readonly #subscription: Subscription;
+  #last = 0;
+
+  constructor(options: RequestsOptions) {
+    this.#options = options;
+    const { link } = options;
+    this.#prefix = link.inbox();
+    this.#subscription = link.connection.subscribe(`${this.#prefix}.*`, {
+      callback: (error, message) => {
+        if (error) link.log?.error('answers cannot be received', { error: error.message });
+        else this.#hear(message);
+      },
+    });
+  }
+
+  /** Resolves when the control stream has it; what the worker answers comes by itself. */
+  async ask(
+    subject: string,
+    message: FleetMessage & { readonly task_id: string },
+    peer: NatsPeer,
+    check: () => void,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const { link, newId } = this.#options;
+    const token = `${++this.#last}`;
+    const waiting = { peer, taskId: message.task_id, kept: Promise.withResolvers<void>() };
+    // It may fail before anybody waits for it.
+    waiting.kept.promise.catch(() => {});
+    this.#waiting.set(token, waiting);
+    this.#after(ANSWER_MS, () => this.#waiting.delete(token));
+    const { headers } = link.packages.transport;
+    const header = headers();
+    // Sent again, it is kept once, and handled once.
+    header.set('Nats-Msg-Id', newId());
+    const data = pack(message);
+    await link.until(
+      async () => {
+        for (let tries = 1; ; tries++) {
+          check();
+          link.connection.publish(subject, data, { reply: `${this.#prefix}.${token}`, headers: header });
+          if (await this.#kept(waiting)) return;
+          if (tries === TRIES) throw fail('timeout', 'the control stream did not keep the message');
+        }
+      },
+      KEEP_MS * TRIES,
+      signal,
+    );
+  }
+
+  stop(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    for (const { kept } of this.#waiting.values()) kept.reject(fail('unreachable', 'the bus has stopped'));
+    this.#waiting.clear();
+    this.#subscription.unsubscribe();
+  }
+
+  async #kept({ kept }: Waiting): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<boolean>((resolve) => {
+      timer = this.#after(KEEP_MS, () => resolve(false));
+    });
+    try {
+      return await Promise.race([kept.promise.then(() => true), late]);
+    } finally {
+      clearTimeout(timer);
+      if (timer !== undefined) this.#timers.delete(timer);
+    }
+  }
+
+  #hear(message: Msg): void {
+    const waiting = this.#waiting.get(message.subject.slice(this.#prefix.length + 1));
+    if (waiting === undefined) return;
+    const { link, answered } = this.#options;
+    if (message.headers?.code === 503) {
+      return waiting.kept.reject(fail('unreachable', 'there is no control stream', { peer: waiting.peer.peerId }));
+    }
+    const said = readAcknowledgement(message.data);
+    if (said === 'kept') return waiting.kept.resolve();
+    if (said !== undefined) return waiting.kept.reject(refusal(said));
+    // Heard by the worker itself: it needs no stream any more.
+    waiting.kept.resolve();
+    let decoded: ReturnType<typeof decode>;
+    try {
+      decoded = decode(unpack(message.data));
+    } catch (error) {
+      link.log?.warn('an unreadable answer', { peer: waiting.peer.peerId, error: (error as Error).message });
+      return;
+    }
+    const about = decoded.valid ? (decoded.message as { readonly task_id?: string }).task_id : undefined;
+    if (!decoded.valid || about !== waiting.taskId) {
+      const codes = decoded.errors.map(({ code }) => code);
+      link.log?.warn('an answer to something else', { peer: waiting.peer.peerId, codes });
+    } else answered(waiting.peer, decoded.message);
+  }
+
+  #after(ms: number, work: () => void): NodeJS.Timeout {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      work();
+    }, ms).unref();
+    this.#timers.add(timer);
+    return timer;
+  }
+}
+
+/** What a stream says to a message it was sent: `kept`, or why not. Undefined: these are not its words. */
+function readAcknowledgement(data: Uint8Array): 'kept' | Error | undefined {
+  // A message of the protocol has a type, and is not decoded twice for this.
+  if (data.length > 1024) return undefined;
+  try {
+    const said = JSON.parse(Buffer.from(data).toString()) as {
+      readonly type?: unknown;
+      readonly stream?: unknown;
+      readonly seq?: unknown;
+      readonly error?: { readonly description?: string; readonly err_code?: number };
+    } | null;
+    if (said === null || said.type !== undefined) return undefined;
+    if (said.error !== undefined) {
+      const { description = 'refused', err_code } = said.error;
+      return Object.assign(new Error(description), { name: 'JetStreamApiError', code: err_code });
+    }
+    return typeof said.stream === 'string' && typeof said.seq === 'number' ? 'kept' : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * The streams, buckets and durable consumers of a fleet, and how they come to be there: whoever comes first makes them,
+ * everybody else finds them. What is there with settings that would break a promise is refused by name.
+ *
+ * Called by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; by operators through the first two.
+ * @see docs/nats.md#streams-and-buckets
+ */
+import { fail } from '../../../wire/errors.ts';
+import type { ConsumerConfig, KV, StreamConfig } from './client.ts';
+import type { NatsLink } from './connection.ts';
+import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subjects.ts';
+
+/** What operators choose. Only whoever makes a stream or bucket needs it; later ones take what is there. */
+export interface StorageOptions {
+  /** Copies of every stream and bucket: 1, 3 or 5. Default 1. */
+  readonly replicas?: number;
+  /** Default `file`. `memory` loses all tasks with the server: for tests. */
+  readonly storage?: 'file' | 'memory';
+  /** How long a task's lease holds without renewal, seconds. Default 45. */
+  readonly leaseTtlS?: number;
+  /** How long a worker counts as present without rewriting its profile, seconds. Default 45. */
+  readonly profileTtlS?: number;
+  /** How long messages with an id are recognised when they come again, seconds. Default 1200, at least 600. */
+  readonly duplicateWindowS?: number;
+  /** How long a worker may be silent between receiving a dispatch and acknowledging it, seconds. Default 30. */
+  readonly ackWaitS?: number;
+  /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
+  readonly maxWaiting?: number;
+}
+
+const DAY_S = 24 * 3600;
+const MIN_DUPLICATE_WINDOW_S = 600;
+const DEFAULT_TTL_S = 45;
+/** Which worker began which attempt is remembered longer than any message about it. */
+const JOURNAL_TTL_S = 30 * DAY_S;
+const TASKS_IN_RECEPTION = 1000;
+/** Deliveries of a dispatch before it is parked. */
+export const MAX_DELIVER = 5;
+export const ACK_WAIT_S = 30;
+const CONTROL_ACK_WAIT_S = 2;
+/** The same for an orchestrator and a message of a worker; short, so that one that was killed goes on soon. */
+export const RESULT_ACK_WAIT_S = 5;
+
+const nanos = (seconds: number): number => seconds * 1_000_000_000;
+
+/** What is there after {@link ensureFleet}. */
+export interface FleetStorage {
+  /** Seconds, as the bucket has it: the same for everybody. */
+  readonly leaseTtlS: number;
+  readonly profileTtlS: number;
+  readonly orchestratorTtlS: number;
+}
+
+/**
+ * Makes the streams and buckets that are missing. Fails with `config_invalid` when one is there with settings that cannot
+ * work, `unauthorized` when one is missing and may not be made.
+ */
+export async function ensureFleet(link: NatsLink, options: StorageOptions = {}): Promise<FleetStorage> {
+  const { jetstream } = link.packages;
+  const { RetentionPolicy, DiscardPolicy } = jetstream;
+  const { duplicateWindowS = 1200, maxWaiting = 1_000_000 } = options;
+  const duplicate_window = nanos(Math.max(MIN_DUPLICATE_WINDOW_S, duplicateWindowS));
+  await Promise.all([
+    ensureStream(link, options, {
+      name: STREAMS.dispatch,
+      subjects: [subjects.dispatch('*'), subjects.poolDispatch('*')],
+      retention: RetentionPolicy.Workqueue,
+      discard: DiscardPolicy.New,
+      max_msgs: maxWaiting,
+      duplicate_window,
+    }),
+    ensureStream(link, options, {
+      name: STREAMS.events,
+      // Advisories are sent once and kept nowhere else; here they wait for an orchestrator that was away.
+      subjects: [subjects.events('*', '*'), subjects.announce('*'), subjects.dead('*'), `${MAX_DELIVERIES}.*`],
+      retention: RetentionPolicy.Limits,
+      max_age: nanos(7 * DAY_S),
+      duplicate_window,
+    }),
+    ensureStream(link, options, {
+      name: STREAMS.control,
+      subjects: [subjects.control('*', '*')],
+      retention: RetentionPolicy.Limits,
+      max_age: nanos(DAY_S),
+      duplicate_window,
+    }),
+    ensureBucket(link, BUCKETS.discovery, options),
+    ensureBucket(link, BUCKETS.journal, options, { ttlS: JOURNAL_TTL_S }),
+  ]);
+  const leaseTtl = options.leaseTtlS ?? DEFAULT_TTL_S;
+  const [profileTtlS, leaseTtlS, orchestratorTtlS] = await Promise.all([
+    ensureBucket(link, BUCKETS.profiles, options, { ttlS: options.profileTtlS ?? DEFAULT_TTL_S, markers: true }),
+    ensureBucket(link, BUCKETS.leases, options, { ttlS: leaseTtl }),
+    // Apart from the leases of tasks, so that workers need not be allowed to write to it.
+    ensureBucket(link, BUCKETS.orchestrators, options, { ttlS: leaseTtl }),
+  ]);
+  for (const [bucket, ttlS] of [
+    [BUCKETS.profiles, profileTtlS],
+    [BUCKETS.leases, leaseTtlS],
+    [BUCKETS.orchestrators, orchestratorTtlS],
+  ] as const) {
+    // Keys that never expire would keep dead workers and their tasks for ever.
+    if (ttlS <= 0) throw fail('config_invalid', `the bucket ${bucket} has no ttl; remove it, or set its max age`);
+  }
+  return { leaseTtlS, profileTtlS, orchestratorTtlS };
+}
+
+async function ensureStream(
+  link: NatsLink,
+  { replicas = 1, storage = 'file' }: StorageOptions,
+  config: Partial<StreamConfig> & { readonly name: string; readonly subjects: string[] },
+): Promise<void> {
+  const manager = await link.manager();
+  const { StorageType } = link.packages.jetstream;
+  const found = await link.until(() =>
+    manager.streams.info(config.name).catch((error: Error) => {
+      if (error.name === 'StreamNotFoundError') return undefined;
+      throw error;
+    }),
+  );
+  if (found === undefined) {
+    const kept = storage === 'file' ? StorageType.File : StorageType.Memory;
+    // Two who find it missing at once ask for the same, which JetStream answers to both.
+    await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: kept }));
+    return;
+  }
+  const there = new Set(found.config.subjects ?? []);
+  const missing = config.subjects.filter((subject) => !there.has(subject));
+  if (missing.length > 0 || found.config.retention !== config.retention) {
+    throw fail('config_invalid', `the stream ${config.name} has other settings than a fleet needs`, {
+      missing_subjects: missing,
+      retention: found.config.retention,
+      wanted: config.retention as string,
+    });
+  }
+}
+
+/** Makes a bucket that is missing; resolves with the ttl it has, in seconds (0: none). */
+export async function ensureBucket(
+  link: NatsLink,
+  name: string,
+  { replicas = 1, storage = 'file' }: StorageOptions,
+  settings: { readonly ttlS?: number; readonly markers?: boolean } = {},
+): Promise<number> {
+  const { kv, jetstream } = link.packages;
+  const { ttlS, markers = false } = settings;
+  const made = await link.until(() =>
+    new kv.Kvm(link.js).create(name, {
+      history: 1,
+      replicas,
+      storage: storage === 'file' ? jetstream.StorageType.File : jetstream.StorageType.Memory,
+      ...(ttlS !== undefined && { ttl: ttlS * 1000 }),
+      // Watchers see expiry from 2.11 on; before, they sweep.
+      ...(markers && link.atLeast(2, 11) && { markerTTL: (ttlS ?? DEFAULT_TTL_S) * 1000 }),
+    }),
+  );
+  const status = await link.until(() => made.status());
+  return Math.round(status.ttl / 1000);
+}
+
+/** Opens a bucket that is there, without asking for it. */
+export function openBucket(link: NatsLink, name: string): Promise<KV> {
+  return link.until(() => new link.packages.kv.Kvm(link.js).open(name, { allow_direct: true }));
+}
+
+/**
+ * Makes a durable pull consumer unless it is there. Whoever may not make consumers needs one that was made for him: see
+ * {@link provisionWorker}.
+ */
+async function ensureConsumer(
+  link: NatsLink,
+  stream: string,
+  name: string,
+  config: Partial<ConsumerConfig>,
+): Promise<void> {
+  const manager = await link.manager();
+  const found = await link.until(() =>
+    manager.consumers.info(stream, name).catch((error: Error) => {
+      if (error.name === 'ConsumerNotFoundError') return undefined;
+      throw error;
+    }),
+  );
+  const wanted = config.max_ack_pending;
+  if (found === undefined) {
+    const { AckPolicy } = link.packages.jetstream;
+    await link.until(() =>
+      manager.consumers.add(stream, { durable_name: name, ack_policy: AckPolicy.Explicit, ...config }),
+    );
+  } else if (wanted !== undefined && found.config.max_ack_pending !== wanted) {
+    try {
+      await link.until(() => manager.consumers.update(stream, name, { max_ack_pending: wanted }));
+    } catch (error) {
+      // A worker that may not change it lives with what an operator gave it.
+      link.log?.warn('a consumer keeps its settings', { consumer: name, error: (error as Error).message });
+    }
+  }
+}
+
+/** Makes the consumers of one worker. Arguments are tokens. */
+export async function ensureWorker(
+  link: NatsLink,
+  agent: string,
+  pools: readonly string[],
+  maxConcurrent: number,
+  { ackWaitS = ACK_WAIT_S }: StorageOptions = {},
+): Promise<void> {
+  const dispatches = (name: string, filter: string, maxPending: number): Promise<void> =>
+    ensureConsumer(link, STREAMS.dispatch, name, {
+      filter_subject: filter,
+      ack_wait: nanos(ackWaitS),
+      max_deliver: MAX_DELIVER,
+      max_ack_pending: maxPending,
+    });
+  await Promise.all([
+    dispatches(consumers.agent(agent), subjects.dispatch(agent), Math.max(1, maxConcurrent)),
+    ...pools.map((pool) => dispatches(consumers.pool(pool), subjects.poolDispatch(pool), TASKS_IN_RECEPTION)),
+    ensureConsumer(link, STREAMS.control, consumers.control(agent), {
+      filter_subject: subjects.control(agent, '*'),
+      // Acknowledged on receipt: whatever is not has been lost on the way.
+      ack_wait: nanos(CONTROL_ACK_WAIT_S),
+    }),
+  ]);
+}
+
+/** Makes the consumer through which an orchestrator hears workers. The argument is a token. */
+export function ensureOrchestrator(link: NatsLink, name: string): Promise<void> {
+  return ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
+    ack_wait: nanos(RESULT_ACK_WAIT_S),
+    max_ack_pending: 4096,
+  });
+}

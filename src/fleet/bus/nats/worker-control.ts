@@ -1,0 +1,105 @@
+/**
+ * What an orchestrator says to a worker about its tasks: by request, answered at once, and from the stream that mirrors the
+ * requests, for those that were missed. Each message is handled once, whichever way it comes first.
+ *
+ * Used by `join.ts`.
+ */
+import { decode } from '../../messages/decode.ts';
+import type { Dispatched, Incoming } from '../../messages/decoded.ts';
+import type { Msg, MsgHdrs, Subscription } from './client.ts';
+import type { NatsLink } from './connection.ts';
+import { pack, unpack } from './payload.ts';
+import { type Delivery, Puller } from './pull.ts';
+import type { Answer } from './reception.ts';
+import { consumers, STREAMS, subjects, tokenOf } from './subjects.ts';
+
+/** Types of messages a worker takes here. */
+const TAKEN = new Set<Incoming['type']>(['TASK_CANCEL', 'TASK_STEER', 'TASK_POLL', 'TASK_ANSWER', 'ANNOUNCE_REQUEST']);
+
+/** Messages under way, and those remembered so that they are not handled again. */
+const MAX_IN_FLIGHT = 64;
+const MAX_REMEMBERED = 4096;
+
+export interface ControlOptions {
+  readonly link: NatsLink;
+  readonly agentId: string;
+  readonly handle: (message: Exclude<Incoming, Dispatched>, reply: (answer: Answer) => void) => void;
+  /** Says an answer when whoever asked does not wait any more. */
+  readonly tell: (answer: Answer) => void;
+  readonly restore: () => Promise<void>;
+}
+
+export class WorkerControl {
+  readonly #options: ControlOptions;
+  readonly #seen = new Set<string>();
+  readonly #subscriptions: readonly Subscription[];
+  readonly #puller: Puller;
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+    const { link, agentId, restore } = options;
+    const agent = tokenOf(agentId);
+    const callback = (error: Error | null, message: Msg): void => {
+      if (error) link.log?.error('requests cannot be received', { error: error.message });
+      else this.#request(message);
+    };
+    this.#subscriptions = [subjects.control(agent, '*'), subjects.requests(agent)].map((subject) =>
+      link.connection.subscribe(subject, { callback }),
+    );
+    this.#puller = new Puller(link, {
+      stream: STREAMS.control,
+      consumer: consumers.control(agent),
+      room: () => MAX_IN_FLIGHT,
+      take: (delivery) => this.#missed(delivery),
+      restore,
+    });
+  }
+
+  stop(): void {
+    this.#puller.stop();
+    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+  }
+
+  #request(message: Msg): void {
+    if (!this.#isNew(message.headers)) return;
+    this.#take(message.subject, message.data, (answer) => {
+      if (message.reply !== undefined && message.reply !== '') this.#options.link.tell(message.reply, pack(answer));
+      else this.#options.tell(answer);
+    });
+  }
+
+  #missed(delivery: Delivery): void {
+    // Acknowledged first: what kills the worker must not do so again and again, and who asked asks again.
+    delivery.ack();
+    if (this.#isNew(delivery.headers))
+      this.#take(delivery.subject, delivery.data, (answer) => this.#options.tell(answer));
+  }
+
+  #take(subject: string, data: Uint8Array, reply: (answer: Answer) => void): void {
+    const { link, handle } = this.#options;
+    try {
+      const decoded = decode(unpack(data));
+      if (!decoded.valid) {
+        link.log?.warn('an unreadable request', { subject, codes: decoded.errors.map(({ code }) => code) });
+        return;
+      }
+      const { message } = decoded;
+      const taskId = (message as { readonly task_id?: string }).task_id;
+      const elsewhere = taskId !== undefined && !subject.endsWith(`.task.${tokenOf(taskId)}.control`);
+      if (!TAKEN.has(message.type) || elsewhere)
+        link.log?.warn('a request nobody here takes', { subject, type: message.type });
+      else handle(message as Exclude<Incoming, Dispatched>, reply);
+    } catch (error) {
+      link.log?.warn('an unreadable request', { subject, error: (error as Error).message });
+    }
+  }
+
+  #isNew(headers: MsgHdrs | undefined): boolean {
+    const id = headers?.get('Nats-Msg-Id') ?? '';
+    if (id === '') return true;
+    if (this.#seen.has(id)) return false;
+    this.#seen.add(id);
+    if (this.#seen.size > MAX_REMEMBERED) this.#seen.delete(this.#seen.values().next().value!);
+    return true;
+  }
+}

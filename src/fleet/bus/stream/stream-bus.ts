@@ -1,0 +1,254 @@
+/**
+ * The bus over stream links: workers connect to a listener of the host, or are programs this side starts, announce
+ * themselves, and are peers of the orchestrator from then on.
+ *
+ * `dialect` is given to a host, whose listeners then serve workers beside everybody else; `accept` takes links that speak
+ * nothing else; `keep` keeps a link to a worker that is dialled or started from here.
+ * @see docs/protocol/fleet.md#stream-links
+ */
+import { Acceptor, type Dialect } from '../../../connection/accept.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../host/auth.ts';
+import { FailureBackoff } from '../../../host/backoff.ts';
+import type { Log } from '../../../host/context.ts';
+import type { Principal } from '../../../session/principal.ts';
+import type { Closed, Link } from '../../../transport/link.ts';
+import { asError, fail } from '../../../wire/errors.ts';
+import type { Announced } from '../../messages/decoded.ts';
+import { fleetMessage } from '../../messages/encode.ts';
+import { ORCHESTRATOR_FEATURES, received } from '../orchestrator-side.ts';
+import type { OrchestratorBus, PeerEvents } from '../peer.ts';
+import { pause, RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';
+import { type Admission, FleetDoor, OwnDoor } from './door.ts';
+import { MAX_MESSAGE_BYTES } from './messages.ts';
+import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
+
+export interface StreamBusOptions {
+  /** What workers know this orchestrator by; results wait for it under this name. An agent id. */
+  readonly name: string;
+  /** Whose token is this? Default: no token, everybody who reaches the listener is believed. */
+  readonly auth?: Authenticator;
+  /** Slows guessing down; share the host's where both serve the same listeners. */
+  readonly backoff?: FailureBackoff;
+  readonly log: Log;
+  /** Seconds between heartbeats, both ways. Default 15. */
+  readonly heartbeatS?: number;
+  /** Seconds a lease holds without renewal, as workers are told. Default 45. */
+  readonly leaseTtlS?: number;
+  /** How long a worker may take to say what it makes of a dispatch, milliseconds. Default 10,000. */
+  readonly ackTimeoutMs?: number;
+  /** Time for the first announce on a link, milliseconds. Default 10,000; a worker that is started here gets 30,000. */
+  readonly handshakeTimeoutMs?: number;
+  /** Workers at once. Default 10,000. */
+  readonly maxPeers?: number;
+  /** Links before their announce at once. Default 1,000. */
+  readonly maxPending?: number;
+  /** Between tries at a worker that is dialled or started here. */
+  readonly retry?: RetryDelayOptions;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+  readonly newId?: () => string;
+}
+
+export interface StreamBus extends OrchestratorBus {
+  /** For `HostOptions.dialects`. */
+  readonly dialect: Dialect;
+  /** Workers connected now. */
+  readonly size: number;
+  /** Takes a link that speaks nothing but this. A token is asked for when there are any. */
+  accept(link: Link): void;
+  /**
+   * Opens a link to a worker and keeps it open: when it ends it is opened again, after a delay that grows while it fails.
+   * Such a worker needs no token. Resolves when `stop` was called, or the returned function; never rejects.
+   */
+  keep(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void>;
+}
+
+/** A worker that held so long counts as a success, however it ended, milliseconds. */
+const STEADY_MS = 5_000;
+
+/** Makes the bus. Links that come before it was started are refused. */
+export function streamBus(options: StreamBusOptions): StreamBus {
+  return new LinkBus(options);
+}
+
+class LinkBus implements StreamBus, PeerOwner, Admission {
+  readonly binding = 'stream';
+  readonly name: string;
+  readonly incarnation: string;
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  readonly heartbeatMs: number;
+  readonly ackTimeoutMs: number;
+  readonly monotonic: () => number;
+  readonly newId: () => string;
+  readonly dialect: Dialect = new FleetDoor(this);
+  readonly #options: StreamBusOptions;
+  readonly #acceptor: Acceptor;
+  readonly #peers = new Map<string, StreamPeer>();
+  /** Of the links kept from here. */
+  readonly #kept = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  #events: PeerEvents | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: StreamBusOptions) {
+    this.#options = options;
+    this.name = options.name;
+    this.newId = options.newId ?? (() => crypto.randomUUID());
+    this.incarnation = this.newId();
+    this.auth = options.auth ?? createAuthenticator([]);
+    this.backoff = options.backoff ?? new FailureBackoff();
+    this.log = options.log;
+    this.heartbeatMs = (options.heartbeatS ?? 15) * 1000;
+    this.ackTimeoutMs = options.ackTimeoutMs ?? 10_000;
+    this.monotonic = options.monotonic ?? (() => performance.now());
+    const { handshakeTimeoutMs = 10_000, maxPending = 1_000 } = options;
+    this.#acceptor = new Acceptor(
+      // Whatever the first message looks like: on these links it can only be meant for us.
+      { a2e: this.dialect, jsonrpc: this.dialect, fleet: this.dialect },
+      { handshakeTimeoutMs, maxPending, maxDepth: 64, maxMessageBytes: MAX_MESSAGE_BYTES },
+      this.backoff,
+    );
+  }
+
+  get size(): number {
+    return this.#peers.size;
+  }
+
+  get events(): PeerEvents {
+    if (this.#events === undefined) throw fail('runtime_error', 'the bus was not started');
+    return this.#events;
+  }
+
+  // Beginning and end.
+
+  async start(events: PeerEvents): Promise<void> {
+    if (this.#events !== undefined) throw fail('usage', 'this bus was started before');
+    this.#events = events;
+    let half = false;
+    // Twice a heartbeat, so that silence is noticed soon after it has lasted long enough.
+    this.#timer = setInterval(() => {
+      half = !half;
+      for (const peer of this.#peers.values()) {
+        if (half) peer.beat();
+        peer.look();
+      }
+    }, this.heartbeatMs / 2).unref();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    clearInterval(this.#timer);
+    this.#acceptor.close();
+    const peers = [...this.#peers.values()];
+    // What ends now ends because of us; the orchestrator knows.
+    this.#peers.clear();
+    await Promise.all(peers.map((peer) => peer.dismiss('stopping')));
+    await Promise.all(this.#kept);
+  }
+
+  // Links.
+
+  accept(link: Link): void {
+    if (this.#refusal() !== undefined) return link.destroy('the fleet is not served here now');
+    this.#acceptor.accept(link);
+  }
+
+  keep(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void> {
+    const leaving = new AbortController();
+    const signal = AbortSignal.any([leaving.signal, this.#stopping.signal]);
+    const kept = this.#keep(open, what, signal).finally(() => this.#kept.delete(kept));
+    this.#kept.add(kept);
+    return () => {
+      leaving.abort();
+      return kept;
+    };
+  }
+
+  async #keep(open: (signal: AbortSignal) => Promise<Link>, what: string, signal: AbortSignal): Promise<void> {
+    const delay = new RetryDelay(this.#options.retry);
+    while (!signal.aborted) {
+      try {
+        const link = await open(signal);
+        const since = this.monotonic();
+        const door = new OwnDoor(this, link, this.#options.handshakeTimeoutMs ?? 30_000);
+        const end = (): void => door.dismiss('stopping');
+        signal.addEventListener('abort', end, { once: true });
+        if (signal.aborted) end();
+        const cause = await door.gone;
+        signal.removeEventListener('abort', end);
+        if (door.admitted && this.monotonic() - since >= STEADY_MS) delay.reset();
+        if (!signal.aborted) this.log.warn('a worker that is kept from here has ended', { what, reason: cause.reason });
+      } catch (thrown) {
+        const { code, message } = asError(thrown);
+        if (!signal.aborted) this.log.warn('a worker could not be reached', { what, code, error: message });
+      }
+      await pause(delay.next(), signal);
+    }
+  }
+
+  // Admission.
+
+  /** Who a link's worker is, by its token; undefined: the token is wrong. */
+  peerIdOf(announced: Announced, token: unknown): string | undefined {
+    const principal: Principal | undefined = this.auth.authenticate(token);
+    if (principal === undefined) return undefined;
+    // This user's own processes are whoever they say they are; everybody else is whom their token names.
+    return principal === LOCAL_PRINCIPAL ? announced.agent_id : principal.name;
+  }
+
+  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: Closed) => void): StreamPeer | string {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return refusal;
+    const before = this.#peers.get(peerId);
+    if (before === undefined && this.#peers.size >= (this.#options.maxPeers ?? 10_000)) return 'over_capacity';
+    const peer = new StreamPeer(this, link, { peerId, announced, onClosed });
+    this.#peers.set(peerId, peer);
+    if (before !== undefined) {
+      this.log.info('another link of a worker takes its place', {
+        peer: peerId,
+        restarted: before.incarnation !== announced.incarnation,
+      });
+      void before.dismiss('superseded');
+    }
+    return peer;
+  }
+
+  welcome(peer: StreamPeer, announced: Announced): void {
+    if (peer.features.has('accept')) {
+      // Nothing else can be waiting on a link that has just been taken over, so this is never refused.
+      void peer.send(
+        fleetMessage(
+          'SESSION_ACCEPT',
+          {
+            peer_id: peer.peerId,
+            features: ORCHESTRATOR_FEATURES,
+            heartbeat_s: this.heartbeatMs / 1000,
+            lease_ttl_s: this.#options.leaseTtlS ?? 45,
+          },
+          { sender: this.name },
+        ),
+      );
+    }
+    const { peerId, address, incarnation } = peer;
+    this.log.info('a worker has joined', { peer: peerId, agent_id: announced.agent_id, address, incarnation });
+    this.events.joined(peer);
+    received(this.events, peer, withoutToken(announced)).catch((thrown: unknown) =>
+      this.log.error('an announce was not kept', { peer: peerId, error: asError(thrown).message }),
+    );
+  }
+
+  gone(peer: StreamPeer, reason: string, asleep: boolean): void {
+    // A peer whose place was taken is still there, over another link.
+    if (this.#peers.get(peer.peerId) !== peer) return;
+    this.#peers.delete(peer.peerId);
+    this.log.info('a worker has left', { peer: peer.peerId, reason, asleep });
+    this.events.left(peer, reason, asleep);
+  }
+
+  #refusal(): string | undefined {
+    if (this.#stopping.signal.aborted) return 'stopping';
+    return this.#events === undefined ? 'not_ready' : undefined;
+  }
+}

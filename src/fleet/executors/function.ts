@@ -1,0 +1,91 @@
+/**
+ * The `function` executor: work done by a function of this process. For workers that are part of a program, for tests, and
+ * for measuring what the fleet itself costs.
+ *
+ * Made by `make.ts`, or by whoever builds a worker in code.
+ */
+import { asError, type HandfastError } from '../../wire/errors.ts';
+import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask } from './executor.ts';
+import { UNKNOWN_USAGE } from './usage.ts';
+
+/** What a function did. What is left out: it completed, and nothing is known of tokens. */
+export type FunctionResult = Pick<ExecutorOutcome, 'text'> & Partial<Omit<ExecutorOutcome, 'exitCode'>>;
+
+/**
+ * Does a task. Returns its reply, or the reply with usage and the rest; what it throws becomes the outcome's `failure`. It
+ * should end soon after `context.signal` aborts: what it does two seconds later is not waited for.
+ */
+export type TaskFunction = (
+  task: ExecutorTask,
+  context: ExecutorContext,
+) => string | FunctionResult | Promise<string | FunctionResult>;
+
+export interface FunctionExecutorOptions {
+  readonly run: TaskFunction;
+  /** One line for people; default: the function's name. */
+  readonly label?: string;
+}
+
+/** How long a stopped function is waited for. */
+const STOP_MS = 2000;
+
+/** Makes an executor of a function. It is stateless: it knows no conversation. */
+export function functionExecutor({ run, label }: FunctionExecutorOptions): Executor {
+  const running = new Set<Promise<unknown>>();
+  const stopping = new AbortController();
+  return {
+    kind: 'function',
+    canSteer: false,
+    canAsk: true,
+    probe: async () => ({ present: true, authenticated: true, detail: label ?? (run.name || 'a function') }),
+    knows: () => false,
+    start(task, context): Execution {
+      const signal = AbortSignal.any([context.signal, stopping.signal]);
+      const outcome = outcomeOf(run, task, { ...context, signal });
+      running.add(outcome);
+      void outcome.finally(() => running.delete(outcome));
+      return { outcome };
+    },
+    async stop() {
+      stopping.abort(new Error('the executor is stopped'));
+      await Promise.all(running);
+    },
+  };
+}
+
+async function outcomeOf(run: TaskFunction, task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
+  const { signal } = context;
+  if (signal.aborted) return stoppedBy(signal.reason);
+  const gone = Promise.withResolvers<ExecutorOutcome>();
+  let timer: NodeJS.Timeout | undefined;
+  const abort = (): void => {
+    timer = setTimeout(() => gone.resolve(stoppedBy(signal.reason)), STOP_MS);
+  };
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    return await Promise.race([called(run, task, context), gone.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+async function called(run: TaskFunction, task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
+  try {
+    const result = await run(task, context);
+    const given = typeof result === 'string' ? { text: result } : result;
+    const ending = context.signal.aborted ? 'stopped' : 'completed';
+    return { ending, usage: UNKNOWN_USAGE, ...given, exitCode: null };
+  } catch (error) {
+    if (context.signal.aborted) return stoppedBy(context.signal.reason);
+    return { ...nothing, ending: 'completed', failure: asError(error).message };
+  }
+}
+
+const nothing = { text: '', exitCode: null, usage: UNKNOWN_USAGE } as const;
+
+const stoppedBy = (reason: unknown): ExecutorOutcome => ({
+  ...nothing,
+  ending: 'stopped',
+  failure: `stopped: ${(asError(reason) satisfies HandfastError).message}`,
+});

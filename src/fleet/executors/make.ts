@@ -1,0 +1,68 @@
+/**
+ * Makes an executor of its configuration. Called by whoever builds workers: the fleet's configuration and the `worker`
+ * command.
+ */
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { StartProgram } from '../../acp/agent-process.ts';
+import type { Log } from '../../host/context.ts';
+import { fail } from '../../wire/errors.ts';
+import { acpExecutor } from './acp.ts';
+import { agyCli } from './agy.ts';
+import { claudeCli } from './claude.ts';
+import type { Cli } from './cli.ts';
+import { codexCli } from './codex.ts';
+import { commandCli } from './command.ts';
+import type { ExecutorConfig, ProgramConfig } from './config.ts';
+import type { Executor } from './executor.ts';
+import { functionExecutor } from './function.ts';
+import { opencodeCli } from './opencode.ts';
+import { programExecutor } from './program-executor.ts';
+import { rehearsalExecutor } from './rehearsal.ts';
+
+export interface ExecutorDeps {
+  /**
+   * Folder of the worker's own data; executors keep their conversations in files below it. Undefined: in memory only, and
+   * after a restart every conversation is a new one.
+   */
+  readonly home?: string;
+  readonly log: Log;
+  /** `spawnLink` of the subprocess transport; for `acp` alone. */
+  readonly start?: StartProgram;
+  /** Version of this software, told to agents. */
+  readonly version?: string;
+}
+
+/**
+ * Makes the executor. Starts nothing.
+ *
+ * @throws not_configured when something it needs was not handed in
+ */
+export function makeExecutor(config: ExecutorConfig, { home, log, start, version = '0.0.0' }: ExecutorDeps): Executor {
+  const contextFile = home === undefined ? undefined : join(home, 'executor', `${config.kind}.json`);
+  const promptFolder = join(home ?? tmpdir(), 'prompts');
+  const program = (cli: Cli, config: ProgramConfig): Executor =>
+    programExecutor({ cli, config, contextFile, promptFolder, log });
+  switch (config.kind) {
+    case 'function':
+      return functionExecutor(config);
+    case 'rehearsal':
+      return rehearsalExecutor({ contextFile });
+    case 'claude':
+      return program(claudeCli(config), config);
+    case 'codex':
+      return program(codexCli(config), config);
+    case 'opencode':
+      return program(opencodeCli(config), config);
+    case 'agy':
+      return program(agyCli(config, config.env?.HOME ?? homedir()), config);
+    case 'command':
+      // Its arguments are the adapter's: they hold the places of the prompt and the rest.
+      return program(commandCli(config), { ...config, args: [] });
+    case 'a2a':
+      throw fail('not_configured', 'the a2a executor is not part of this build');
+    case 'acp':
+      if (start === undefined) throw fail('not_configured', 'an acp executor needs a way to start programs');
+      return acpExecutor({ config, start, version, contextFile, log });
+  }
+}

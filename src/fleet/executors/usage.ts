@@ -1,0 +1,262 @@
+/**
+ * Token accounting: what a turn has used, from the program's own records in its output. The model's word is never asked.
+ *
+ * Each command-line adapter feeds a meter line by line while the program runs; {@link accountUsage} does the same with an
+ * output as a whole. `input` is what no cache gave; cache reads stand beside what is spent and are no part of it, because
+ * with caching a small job re-reads tens of thousands of tokens.
+ * @see docs/fleet.md#tokens
+ */
+import type { Usage } from '../../protocol/fleet.ts';
+
+/** Nothing was recorded; never zero. */
+export const UNKNOWN_USAGE: Usage = Object.freeze({ source: 'unknown' });
+
+/** One line of JSON of a program's output. */
+export type Frame = Readonly<Record<string, unknown>>;
+
+/** Follows the records of one turn. */
+export interface UsageMeter {
+  take(frame: Frame): void;
+  /** What the turn has used by the program's own final record; `unknown` while there is none. */
+  total(): Usage;
+  /** The best that is known while it runs. For budgets. */
+  soFar(): Usage;
+}
+
+/** Counters of a codex thread since its beginning, as codex writes them. */
+export interface CodexCounters {
+  readonly input_tokens: number;
+  readonly cached_input_tokens: number;
+  readonly output_tokens: number;
+}
+
+/** The tokens of a usage that count; null where nothing was recorded. */
+export function tokensSpent(usage: Usage, countCacheReads = false): number | null {
+  if (usage.source === 'unknown') return null;
+  const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
+  return input + cache_write + output + reasoning + (countCacheReads ? cache_read : 0);
+}
+
+/** What an output comes to. */
+export interface Account {
+  readonly source: 'measured' | 'unknown';
+  readonly tokens_spent: number | null;
+  /** Absent when nothing was recorded. */
+  readonly breakdown?: Readonly<Record<'input' | 'output' | 'reasoning' | 'cache_read' | 'cache_write', number>>;
+}
+
+/**
+ * Accounts for the whole output of one turn. `previous` is what the thread had counted before it (codex; null for a thread
+ * that begins).
+ */
+export function accountUsage(
+  executor: string,
+  stdout: string,
+  previous: Partial<CodexCounters> | null = null,
+): Account {
+  const meter = meterOf(executor, previous);
+  for (const line of stdout.split('\n')) {
+    const frame = frameOf(line);
+    if (frame !== undefined) meter?.take(frame);
+  }
+  const usage = meter?.total() ?? UNKNOWN_USAGE;
+  if (usage.source === 'unknown') return { source: 'unknown', tokens_spent: null };
+  const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
+  return {
+    source: 'measured',
+    tokens_spent: tokensSpent(usage),
+    breakdown: { input, output, reasoning, cache_read, cache_write },
+  };
+}
+
+function meterOf(executor: string, previous: Partial<CodexCounters> | null): UsageMeter | undefined {
+  switch (executor) {
+    case 'claude':
+      return new ClaudeMeter();
+    case 'codex':
+      return new CodexMeter(previous);
+    case 'opencode':
+      return new OpencodeMeter();
+    default:
+      return undefined;
+  }
+}
+
+/** A line of output as an object; undefined for anything else. Never throws. */
+export function frameOf(line: string): Frame | undefined {
+  if (!line.trimStart().startsWith('{')) return undefined;
+  try {
+    return objectOf(JSON.parse(line));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value as an object; undefined for anything else. */
+export const objectOf = (value: unknown): Frame | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Frame) : undefined;
+
+/** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
+export const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+
+const count = (value: unknown): number =>
+  typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0;
+
+const cost = (value: unknown): { cost_usd?: number } =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? { cost_usd: value } : {};
+
+interface Sum {
+  readonly input: number;
+  readonly output: number;
+  readonly reasoning: number;
+  readonly cache_read: number;
+  readonly cache_write: number;
+}
+
+const NOTHING: Sum = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write: 0 };
+
+const plus = (one: Sum, other: Sum): Sum => ({
+  input: one.input + other.input,
+  output: one.output + other.output,
+  reasoning: one.reasoning + other.reasoning,
+  cache_read: one.cache_read + other.cache_read,
+  cache_write: one.cache_write + other.cache_write,
+});
+
+/** Counts of the messages API; its input excludes both caches. */
+const claudeSum = (usage: Frame): Sum => ({
+  ...NOTHING,
+  input: count(usage.input_tokens),
+  output: count(usage.output_tokens),
+  cache_read: count(usage.cache_read_input_tokens),
+  cache_write: count(usage.cache_creation_input_tokens),
+});
+
+/** The last `result` frame has the turn with its sub-agents; assistant frames only say how far it is. */
+export class ClaudeMeter implements UsageMeter {
+  #result: Usage | undefined;
+  /** By message: a message comes in several frames, each with all it has used. */
+  readonly #messages = new Map<string, Sum>();
+
+  take(frame: Frame): void {
+    if (frame.type === 'result') this.#result = resultUsage(frame) ?? this.#result;
+    else if (frame.type === 'assistant') this.#message(objectOf(frame.message));
+  }
+
+  total(): Usage {
+    return this.#result ?? UNKNOWN_USAGE;
+  }
+
+  soFar(): Usage {
+    if (this.#result !== undefined) return this.#result;
+    if (this.#messages.size === 0) return UNKNOWN_USAGE;
+    return { source: 'measured', ...[...this.#messages.values()].reduce(plus, NOTHING) };
+  }
+
+  #message(message: Frame | undefined): void {
+    const usage = objectOf(message?.usage);
+    if (usage !== undefined) this.#messages.set(wordOf(message?.id) || String(this.#messages.size), claudeSum(usage));
+  }
+}
+
+function resultUsage(frame: Frame): Usage | undefined {
+  const models = Object.values(objectOf(frame.modelUsage) ?? {})
+    .map(objectOf)
+    .filter((one) => one !== undefined);
+  const usage = objectOf(frame.usage);
+  if (models.length === 0 && usage === undefined) return undefined;
+  const sums = models.map(
+    (one): Sum => ({
+      ...NOTHING,
+      input: count(one.inputTokens),
+      output: count(one.outputTokens),
+      cache_read: count(one.cacheReadInputTokens),
+      cache_write: count(one.cacheCreationInputTokens),
+    }),
+  );
+  const sum = sums.length > 0 ? sums.reduce(plus) : claudeSum(usage as Frame);
+  return { source: 'measured', ...sum, ...cost(frame.total_cost_usd) };
+}
+
+/** Counters are those of the thread: what it had before this turn comes off. */
+export class CodexMeter implements UsageMeter {
+  readonly #before: CodexCounters;
+  #now: CodexCounters | undefined;
+
+  constructor(previous: Partial<CodexCounters> | null) {
+    this.#before = countersOf(previous ?? {});
+  }
+
+  take(frame: Frame): void {
+    const usage = frame.type === 'turn.completed' ? objectOf(frame.usage) : undefined;
+    if (usage !== undefined) this.#now = countersOf(usage);
+  }
+
+  /** What the thread has counted by now; undefined while it said nothing. */
+  get counters(): CodexCounters | undefined {
+    return this.#now;
+  }
+
+  /** True when the thread counted less than it had: it began anew, and the difference means nothing. */
+  get restarted(): boolean {
+    const [now, before] = [this.#now, this.#before];
+    return now !== undefined && (now.input_tokens < before.input_tokens || now.output_tokens < before.output_tokens);
+  }
+
+  total(): Usage {
+    if (this.#now === undefined) return UNKNOWN_USAGE;
+    const since = (name: keyof CodexCounters): number =>
+      Math.max(0, (this.#now as CodexCounters)[name] - this.#before[name]);
+    const cached = since('cached_input_tokens');
+    return {
+      source: 'measured',
+      ...NOTHING,
+      input: Math.max(0, since('input_tokens') - cached),
+      output: since('output_tokens'),
+      cache_read: cached,
+    };
+  }
+
+  soFar(): Usage {
+    return this.total();
+  }
+}
+
+/** Counters as they were written or kept; what is missing is 0. */
+export const countersOf = (value: Partial<Record<keyof CodexCounters, unknown>>): CodexCounters => ({
+  input_tokens: count(value.input_tokens),
+  cached_input_tokens: count(value.cached_input_tokens),
+  output_tokens: count(value.output_tokens),
+});
+
+/** Every step ends with its own counts; reasoning is not part of the output. */
+export class OpencodeMeter implements UsageMeter {
+  #sum: Sum | undefined;
+  #cost: number | undefined;
+
+  take(frame: Frame): void {
+    const part = frame.type === 'step_finish' ? objectOf(frame.part) : undefined;
+    const tokens = objectOf(part?.tokens);
+    if (tokens === undefined) return;
+    const cache = objectOf(tokens.cache);
+    const step: Sum = {
+      input: count(tokens.input),
+      output: count(tokens.output),
+      reasoning: count(tokens.reasoning),
+      cache_read: count(cache?.read),
+      cache_write: count(cache?.write),
+    };
+    this.#sum = plus(this.#sum ?? NOTHING, step);
+    const { cost_usd } = cost(part?.cost);
+    if (cost_usd !== undefined) this.#cost = (this.#cost ?? 0) + cost_usd;
+  }
+
+  total(): Usage {
+    if (this.#sum === undefined) return UNKNOWN_USAGE;
+    return { source: 'measured', ...this.#sum, ...cost(this.#cost) };
+  }
+
+  soFar(): Usage {
+    return this.total();
+  }
+}

@@ -1,0 +1,30 @@
+/**
+ * The digest of a dispatch: what makes two of them the same task.
+ *
+ * Called by the decoder for what arrives and by the orchestrator for what it sends.
+ * @see docs/protocol/fleet.md#task_dispatch
+ */
+import { hash } from 'node:crypto';
+import type { TaskDispatch } from '../../protocol/fleet.ts';
+
+/** JSON with the keys of every object sorted by code unit. Members that are `undefined` are left out, as in JSON. */
+function sorted(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
+  const members = value as Record<string, unknown>;
+  let text = '';
+  for (const key of Object.keys(members).sort()) {
+    const member = members[key];
+    if (member !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${sorted(member)}`;
+  }
+  return `{${text}}`;
+}
+
+/**
+ * SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope says who sent it and for which
+ * attempt, which may change while the task stays the same.
+ */
+export function digestOf(dispatch: TaskDispatch): string {
+  const { envelope: _, ...task } = dispatch;
+  return hash('sha256', sorted(task));
+}

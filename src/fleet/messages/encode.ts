@@ -1,0 +1,120 @@
+/**
+ * The writing side of the fleet protocol: messages with their type, version and envelope filled in.
+ *
+ * Called by whoever sends a message. What is built here validates against `schema/fleet.json` and is taken by
+ * `decode.ts`, so long as its parts are what their types say.
+ * @see docs/protocol/fleet.md
+ */
+import {
+  type Envelope,
+  FLEET_VERSION,
+  type FleetMessage,
+  type SessionAnnounce,
+  type TaskDispatch,
+  type TaskResult,
+} from '../../protocol/fleet.ts';
+import type { Reported } from './decoded.ts';
+import { isLonger, MAX_MESSAGE_BYTES } from './strict-json.ts';
+
+/** A message without what {@link fleetMessage} fills in. */
+export type Body<M extends FleetMessage> = Omit<M, 'type' | 'protocol_version' | 'envelope'>;
+type MessageOf<T extends FleetMessage['type']> = Extract<FleetMessage, { readonly type: T }>;
+
+/** Longest prose that goes with a result, in bytes of UTF-8. */
+export const MAX_PROSE_BYTES = 262_144;
+
+/** Any message: `fleetMessage('TASK_POLL', { task_id })`. */
+export function fleetMessage<T extends FleetMessage['type']>(
+  type: T,
+  body: Body<MessageOf<T>>,
+  envelope?: Envelope,
+): MessageOf<T> {
+  return { type, protocol_version: FLEET_VERSION, ...body, ...(envelope && { envelope }) } as unknown as MessageOf<T>;
+}
+
+export const announceMessage = (body: Body<SessionAnnounce>, envelope?: Envelope): SessionAnnounce =>
+  fleetMessage('SESSION_ANNOUNCE', body, envelope);
+
+export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): TaskDispatch =>
+  fleetMessage('TASK_DISPATCH', body, envelope);
+
+/**
+ * A result that every reader can take. Its prose is cut at {@link MAX_PROSE_BYTES}; where the whole would still be longer
+ * than a message may be, the largest parts are left out and what was lost is said. A result that no reader takes would be
+ * sent for ever and count for nothing.
+ */
+export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): TaskResult {
+  const { prose } = body;
+  const cut =
+    prose != null && isLonger(prose, MAX_PROSE_BYTES) ? { ...body, prose: cutText(prose, MAX_PROSE_BYTES) } : body;
+  return bounded(fleetMessage('TASK_RESULT', cut, envelope));
+}
+
+/** The beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */
+export function cutText(text: string, most: number): string {
+  const bytes = new Uint8Array(most);
+  const { read } = new TextEncoder().encodeInto(text, bytes);
+  return text.slice(0, read);
+}
+
+const fits = (message: FleetMessage): boolean => !isLonger(JSON.stringify(message), MAX_MESSAGE_BYTES);
+
+/** Members of a result that have no bound of their own, those that are missed least first. */
+const LARGE = ['prose', 'answer', 'artifacts', 'summary'] as const satisfies readonly (keyof TaskResult)[];
+
+function bounded(result: TaskResult): TaskResult {
+  if (fits(result)) return result;
+  let rest = result;
+  const lost: string[] = [];
+  for (const part of LARGE) {
+    if (rest[part] == null) continue;
+    lost.push(part);
+    const { [part]: _, ...without } = rest;
+    rest = withoutParts(without as TaskResult, lost);
+    if (fits(rest)) return rest;
+  }
+  // What is left are steps and reasons: texts for people, of which the beginning is enough.
+  return {
+    ...rest,
+    next_steps: rest.next_steps?.slice(0, 100).map((step) => cutText(step, 1024)) ?? [],
+    ...(rest.blocked_reason != null && { blocked_reason: cutText(rest.blocked_reason, 8192) }),
+    ...(rest.error_summary != null && { error_summary: cutText(rest.error_summary, 8192) }),
+    ...(rest.blocked?.missing !== undefined && {
+      blocked: { ...rest.blocked, missing: rest.blocked.missing.slice(0, 256).map((one) => cutText(one, 1024)) },
+    }),
+  };
+}
+
+/** Work that was done without its answer is not done: the reader must know that something is missing. */
+function withoutParts(result: TaskResult, lost: readonly string[]): TaskResult {
+  const step = `The result was longer than a message may be; left out: ${lost.join(', ')}.`;
+  const status = result.status === 'done' && lost.includes('answer') ? 'partial' : result.status;
+  const steps = (result.next_steps ?? []).filter(
+    (one) => !one.startsWith('The result was longer than a message may be;'),
+  );
+  return { ...result, status, next_steps: [...steps, step] };
+}
+
+/** The wire form of a result that was received: to keep it, or to hand it on. Members that said nothing are left out. */
+export function resultFrom(reported: Reported): TaskResult {
+  const { type, protocol_version, task_id, status, tokens_spent, next_steps } = reported;
+  const { blocked_reason, error_summary, summary, blocked, usage, answer, prose, conformance, envelope } = reported;
+  return {
+    type,
+    protocol_version,
+    task_id,
+    status,
+    tokens_spent,
+    next_steps,
+    ...(blocked_reason !== null && { blocked_reason }),
+    ...(error_summary !== undefined && { error_summary }),
+    ...(summary !== null && { summary }),
+    ...(reported.more_artifacts.size > 0 && { artifacts: Object.fromEntries(reported.more_artifacts) }),
+    ...(blocked !== null && { blocked }),
+    ...(usage !== null && { usage }),
+    ...(answer !== undefined && { answer }),
+    ...(prose !== null && { prose }),
+    ...(conformance !== null && { conformance }),
+    ...(Object.keys(envelope).length > 0 && { envelope }),
+  };
+}

@@ -1,0 +1,36 @@
+/**
+ * What is wrong or odd with one message: collected while it is read, all of it in one pass.
+ *
+ * Used by every reader of this folder. Codes and paths are those of docs/protocol/fleet.md#findings.
+ */
+import type { Finding } from './decoded.ts';
+
+/** Findings told of one message at most, errors and warnings each: a hostile message must not make a long answer. */
+export const MAX_FINDINGS = 256;
+
+/** JSON Pointer of a member. */
+export function pointer(where: string, key: string | number): string {
+  if (typeof key === 'number') return `${where}/${key}`;
+  return /[~/]/.test(key) ? `${where}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}` : `${where}/${key}`;
+}
+
+/** The findings of one message. Past {@link MAX_FINDINGS} of a kind nothing is added: it is refused anyway, or only odd. */
+export class Findings {
+  readonly errors: Finding[] = [];
+  readonly warnings: Finding[] = [];
+
+  /** Something that makes the message unusable, about the member `key` of what is at `where`. */
+  error(code: string, where: string, key: string | number): void {
+    if (this.errors.length < MAX_FINDINGS) this.errors.push({ code, path: pointer(where, key) });
+  }
+
+  /** Something odd the message can be used in spite of. */
+  warn(code: string, where: string, key: string | number): void {
+    if (this.warnings.length < MAX_FINDINGS) this.warnings.push({ code, path: pointer(where, key) });
+  }
+
+  /** Warns of members that are not among the known ones. */
+  unknown(members: object, known: ReadonlySet<string>, where: string): void {
+    for (const key of Object.keys(members)) if (!known.has(key)) this.warn('W_UNKNOWN_FIELD', where, key);
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Names of tools, MCP servers, pools and tiers, and the characters no name or id may hold.
+ *
+ * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` meet.
+ * Called by the decoder, by routing, by preflight and by whatever reads names from configuration.
+ * @see docs/protocol/fleet.md#scalars
+ */
+
+/** Longest name, in code points of its canonical form. */
+export const MAX_NAME_CHARS = 128;
+/** Longest id, in code points. */
+export const MAX_ID_CHARS = 256;
+
+// Control, zero-width, bidirectional and line-separating characters: two texts that look alike must be alike, and no
+// name may tear a line of a log.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const FORBIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/;
+const CANONICAL = /^[a-z0-9_.]+$/;
+const PLAIN_ID = /^[!-~](?:[ -~]{0,254}[!-~])?$/;
+const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/;
+const VISIBLE = /[^\s\u0085\u180e\u200b-\u200d\u2060]/;
+
+/** The form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */
+export function canonicalName(name: string): string {
+  if (CANONICAL.test(name)) return name;
+  return name
+    .trim()
+    .replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+    .replace(/[- ]/g, '_');
+}
+
+/** True when a text holds a character that no name, id or path may hold, or half of a surrogate pair. */
+export const hasForbidden = (text: string): boolean => FORBIDDEN.test(text) || !text.isWellFormed();
+
+/** True for a text with nothing to see in it; blanks of all scripts and zero-width ones count as nothing. */
+export const isBlank = (text: string): boolean => !VISIBLE.test(text);
+
+/** True when the text has 1 to `most` code points. */
+function sized(text: string, most: number): boolean {
+  if (text.length <= most) return text.length > 0;
+  if (text.length > most * 2) return false;
+  let count = 0;
+  for (const _ of text) count++;
+  return count <= most;
+}
+
+/** True for the id of a task, a context, a message: 1 to 256 code points, none forbidden, no blank at either end. */
+export function isId(text: string): boolean {
+  if (PLAIN_ID.test(text)) return true;
+  return sized(text, MAX_ID_CHARS) && !hasForbidden(text) && text.trim() === text;
+}
+
+/** True for the id of an agent: it stands in subjects, file names and logs. */
+export const isAgentId = (text: string): boolean => AGENT_ID.test(text);
+
+/** True for a name, in whatever spelling. */
+export function isName(text: string): boolean {
+  return !hasForbidden(text) && sized(canonicalName(text), MAX_NAME_CHARS);
+}

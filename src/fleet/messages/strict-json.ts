@@ -1,0 +1,116 @@
+/**
+ * The strict decoder: from wire text to a JSON object, with every reason why not. It reports and never throws.
+ *
+ * Called by `decode.ts` on every message, and by reply extraction on every JSON candidate found in prose. It refuses what
+ * two readers could understand in two ways: a proxy and a worker must not keep different copies of `status`.
+ * @see docs/protocol/fleet.md#decoder
+ */
+import { isUtf8 } from 'node:buffer';
+import type { Finding } from './decoded.ts';
+import { MAX_LEVELS, scanJson, tooManyLevels } from './json-scan.ts';
+
+/** Longest message, in bytes of UTF-8. */
+export const MAX_MESSAGE_BYTES = 1024 * 1024;
+
+/** The members of a JSON object. Only own ones count: a look-up by a peer's word must use `Object.hasOwn`. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** A JSON object, or why it is none. */
+export type StrictJson =
+  | { readonly ok: true; readonly value: Members; readonly warnings: readonly Finding[] }
+  | { readonly ok: false; readonly errors: readonly Finding[]; readonly warnings: readonly Finding[] };
+
+const NONE: readonly Finding[] = [];
+const BOM_SEEN: readonly Finding[] = [{ code: 'W_BOM', path: '' }];
+
+const refused = (code: string, warnings: readonly Finding[] = NONE): StrictJson => ({
+  ok: false,
+  errors: [{ code, path: '' }],
+  warnings,
+});
+
+/** True when the text takes more than `most` bytes of UTF-8. */
+export function isLonger(text: string, most: number): boolean {
+  if (text.length > most) return true;
+  return text.length * 3 > most && Buffer.byteLength(text) > most;
+}
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Reads one JSON object from a text, or from bytes that must be UTF-8. */
+export function readStrictJson(input: string | Uint8Array): StrictJson {
+  if (typeof input === 'string') {
+    return isLonger(input, MAX_MESSAGE_BYTES) ? refused('E_LIMIT') : readText(input);
+  }
+  if (input.byteLength > MAX_MESSAGE_BYTES) return refused('E_LIMIT');
+  // Asked first, because decoding would put U+FFFD in the place of what is no UTF-8.
+  if (!isUtf8(input)) return refused('E_NOT_JSON');
+  return readText(Buffer.from(input.buffer, input.byteOffset, input.byteLength).toString('utf8'));
+}
+
+function readText(input: string): StrictJson {
+  const marked = input.charCodeAt(0) === 0xfeff;
+  const text = marked ? input.slice(1) : input;
+  const warnings = marked ? BOM_SEEN : NONE;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // What is opened too deeply is refused for that, whatever follows.
+    return refused(tooManyLevels(text) ? 'E_LIMIT' : 'E_NOT_JSON', warnings);
+  }
+  const errors = scanJson(text);
+  if (errors.length > 0) return { ok: false, errors, warnings };
+  return isMembers(value) ? { ok: true, value, warnings } : refused('E_NOT_OBJECT', warnings);
+}
+
+/** What is left of the bounds while a value is walked through. */
+interface Walk {
+  /** Bytes it may still take as JSON; what is counted is a lower bound. */
+  room: number;
+  problem: string | undefined;
+}
+
+/**
+ * The same for a value that never was text, as the in-process bus hands it over: it must be what JSON can say, within the
+ * same bounds. Members that are `undefined` count as absent.
+ */
+export function readStrictValue(value: unknown): StrictJson {
+  const walk: Walk = { room: MAX_MESSAGE_BYTES, problem: undefined };
+  if (!within(value, walk, MAX_LEVELS)) return refused(walk.problem as string);
+  return isMembers(value) ? { ok: true, value, warnings: NONE } : refused('E_NOT_OBJECT');
+}
+
+/** Ends the walk. */
+function stop(walk: Walk, problem: string): false {
+  walk.problem = problem;
+  return false;
+}
+
+/** Calls itself at most {@link MAX_LEVELS} deep; circles end there, and shared parts by the room they take. */
+function within(value: unknown, walk: Walk, levels: number): boolean {
+  if (typeof value === 'string') walk.room -= value.length + 2;
+  else if (typeof value !== 'object') {
+    if (typeof value !== 'number' && typeof value !== 'boolean') return stop(walk, 'E_NOT_JSON');
+    walk.room -= 1;
+  } else if (value === null) walk.room -= 4;
+  else {
+    if (levels === 0) return stop(walk, 'E_LIMIT');
+    walk.room -= 2;
+    if (Array.isArray(value)) {
+      for (const element of value) if (!within(element, walk, levels - 1)) return false;
+    } else {
+      const prototype: unknown = Object.getPrototypeOf(value);
+      if (prototype !== Object.prototype && prototype !== null) return stop(walk, 'E_NOT_JSON');
+      for (const key of Object.keys(value)) {
+        if (key === '__proto__') return stop(walk, 'E_RESERVED_KEY');
+        const member = (value as Members)[key];
+        if (member === undefined) continue;
+        walk.room -= key.length + 3;
+        if (!within(member, walk, levels - 1)) return false;
+      }
+    }
+  }
+  return walk.room >= 0 || stop(walk, 'E_LIMIT');
+}

@@ -1,0 +1,58 @@
+/**
+ * The circuit breaker of one worker: after several failures in a row it gets no tasks for a while, then one as a probe.
+ * A worker that fails everything at once is always idle, and would draw every task of the fleet.
+ */
+
+/** Failures in a row that open it. */
+const THRESHOLD = 5;
+/** How long it stays open the first time, milliseconds; twice as long after each probe that failed. */
+const FIRST_OPEN_MS = 30_000;
+const MAX_OPEN_MS = 600_000;
+
+export class Circuit {
+  #failures = 0;
+  #openMs = FIRST_OPEN_MS;
+  #openUntil: number | undefined;
+  #probing = false;
+
+  /** Whether tasks may go there, at this time of the monotonic clock. */
+  state(now: number): 'open' | 'closed' {
+    if (this.#openUntil === undefined) return 'closed';
+    return this.#probing || now < this.#openUntil ? 'open' : 'closed';
+  }
+
+  /** When it may be probed; undefined while it is closed or a probe is out. */
+  get opensAt(): number | undefined {
+    return this.#probing ? undefined : this.#openUntil;
+  }
+
+  /** A task goes there. */
+  dispatched(): void {
+    if (this.#openUntil !== undefined) this.#probing = true;
+  }
+
+  /** It answered, whatever it was. */
+  succeeded(): void {
+    this.#failures = 0;
+    this.#openMs = FIRST_OPEN_MS;
+    this.#openUntil = undefined;
+    this.#probing = false;
+  }
+
+  /** The task that went there ended without saying anything about the worker: whoever is next is the probe. */
+  undecided(): void {
+    this.#probing = false;
+  }
+
+  failed(now: number): void {
+    this.#failures += 1;
+    if (this.#failures < THRESHOLD) return;
+    if (this.#openUntil !== undefined) {
+      // Tasks that were out already when it opened tell nothing new.
+      if (!this.#probing) return;
+      this.#openMs = Math.min(this.#openMs * 2, MAX_OPEN_MS);
+    }
+    this.#openUntil = now + this.#openMs;
+    this.#probing = false;
+  }
+}

@@ -1,0 +1,373 @@
+/**
+ * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends.
+ *
+ * A task nobody can take must not keep the others waiting, and must not be looked at again for every event. Tasks with equal
+ * requirements wait in one line, which stands still until a worker changes that meets them; what is special about a single
+ * task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
+ */
+import type { Log } from '../../host/context.ts';
+import { asError } from '../../wire/errors.ts';
+import type { OrchestratorBus } from '../bus/peer.ts';
+import { TaskQueue } from '../queue.ts';
+import { reasonsAgainst } from '../route/filters.ts';
+import type { Explanation, RouteTask } from '../route/profile.ts';
+import type { Decision, Router } from '../route/router.ts';
+import type { Aftermath, Refusal } from './aftermath.ts';
+import { Alarms, type Clock } from './alarms.ts';
+import type { Held, Ledger } from './ledger.ts';
+import type { Peers } from './peers.ts';
+import { offerTo } from './task-machine.ts';
+import { dispatchOf, routeTaskOf } from './task-record.ts';
+
+/** Tasks routed before others get a turn of the event loop. */
+const MAX_PER_TURN = 256;
+/** How long a task that was put aside waits, and how many are looked at then. */
+const ASIDE_MS = 100;
+const MAX_ASIDE_PER_TURN = 200;
+
+export interface DispatcherOptions {
+  readonly name: string;
+  readonly ledger: Ledger;
+  readonly peers: Peers;
+  readonly router: Router;
+  readonly aftermath: () => Aftermath;
+  readonly buses: readonly OrchestratorBus[];
+  readonly leaseTtlS: number;
+  readonly maxTasks: number;
+  readonly clock: Clock;
+  readonly now: () => number;
+  readonly log: Log;
+  /** The attempt may have been delivered, or not: somebody should ask. */
+  unsure(held: Held): void;
+  /** Aborts when the orchestrator stops. */
+  readonly signal: AbortSignal;
+}
+
+/** A task as it is queued: its requirements, and the line of those that have the same. */
+interface Routed {
+  readonly task: RouteTask;
+  readonly line: string;
+}
+
+export class Dispatcher {
+  readonly #options: DispatcherOptions;
+  readonly #queue: TaskQueue;
+  readonly #later: Alarms<string>;
+  readonly #rounds: Alarms<'aside'>;
+  readonly #routed = new WeakMap<object, Routed>();
+  /** Lines nobody can take from, with what their tasks have in common. */
+  readonly #paused = new Map<string, RouteTask>();
+  readonly #pausedLines = new Set<string | null>();
+  readonly #aside = new Set<string>();
+  #scheduled = false;
+  #pumping = false;
+  #stopped = false;
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options;
+    this.#queue = new TaskQueue({ maxTasks: options.maxTasks + 1 });
+    this.#later = new Alarms(options.clock, (taskId) => this.#ripe(taskId));
+    this.#rounds = new Alarms(options.clock, () => this.#tryAside());
+  }
+
+  /** Tasks that wait to be routed now. */
+  get size(): number {
+    return this.#queue.size + this.#aside.size;
+  }
+
+  /** A task waits to be routed, from its `not_before` on. */
+  enqueue(held: Held): void {
+    const { now, clock } = this.#options;
+    const { not_before } = held.record;
+    const delay = not_before === null ? 0 : not_before - now();
+    if (delay > 0) return this.#later.set(held.id, clock.monotonic() + delay);
+    this.#push(held);
+    this.schedule();
+  }
+
+  /** It does not wait any more. */
+  withdraw(taskId: string): void {
+    this.#queue.remove(taskId);
+    this.#later.clear(taskId);
+    this.#aside.delete(taskId);
+  }
+
+  /** A worker changed, or has room again. */
+  wake(peerId: string): void {
+    const { router, clock } = this.#options;
+    const profile = this.#paused.size === 0 ? undefined : router.profile(peerId, clock.monotonic());
+    if (profile !== undefined) {
+      for (const [line, task] of this.#paused) {
+        if (reasonsAgainst(task, profile, router.policy).length === 0) this.#resume(line);
+      }
+    }
+    this.schedule();
+  }
+
+  /** Looks at every waiting task anew. */
+  wakeAll(): void {
+    for (const line of this.#paused.keys()) this.#resume(line);
+    this.schedule();
+  }
+
+  schedule(): void {
+    if (this.#scheduled || this.#stopped) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.pump();
+    });
+  }
+
+  /** Routes what can be routed now. */
+  pump(): void {
+    const { ledger, now } = this.#options;
+    if (this.#pumping || this.#stopped || ledger.failure !== undefined) return;
+    this.#pumping = true;
+    try {
+      for (let routed = 0; routed < MAX_PER_TURN; routed += 1) {
+        // Taken out only when it goes: whoever has to wait on keeps the place in its line.
+        const next = this.#queue.peek(now(), this.#pausedLines);
+        if (next === undefined) return;
+        const held = ledger.get(next.task_id);
+        if (held?.record.state === 'queued') this.#route(held);
+        else this.#queue.remove(next.task_id);
+      }
+      if (!this.#scheduled) {
+        this.#scheduled = true;
+        setImmediate(() => {
+          this.#scheduled = false;
+          this.pump();
+        });
+      }
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  /** Where a task would go now, and why: looks at every worker. */
+  explain(record: Held['record']): Explanation {
+    const { router, peers, clock, now } = this.#options;
+    const excluded = peers.excludedOf(record.excluded);
+    return router.explain(routeTaskOf(record), {
+      nowMs: clock.monotonic(),
+      wallMs: now(),
+      excluded,
+      nextAttemptMs: record.not_before,
+    });
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#later.stop();
+    this.#rounds.stop();
+  }
+
+  #resume(line: string): void {
+    this.#paused.delete(line);
+    this.#pausedLines.delete(line);
+  }
+
+  #push({ id, record }: Held): void {
+    const { line, task } = this.#routedOf(record);
+    this.#aside.delete(id);
+    this.#queue.push({
+      task_id: id,
+      priority: task.priority,
+      enqueuedAtMs: record.created_at,
+      notBeforeMs: null,
+      pool: line,
+    });
+  }
+
+  #ripe(taskId: string): void {
+    const held = this.#options.ledger.get(taskId);
+    if (held?.record.state !== 'queued') return;
+    this.#push(held);
+    this.schedule();
+  }
+
+  #tryAside(): void {
+    let left = MAX_ASIDE_PER_TURN;
+    for (const taskId of this.#aside) {
+      if (left-- === 0) break;
+      this.#aside.delete(taskId);
+      this.#ripe(taskId);
+    }
+    this.#planRound();
+  }
+
+  #planRound(): void {
+    if (this.#aside.size === 0 || this.#rounds.at('aside') !== undefined) return;
+    this.#rounds.set('aside', this.#options.clock.monotonic() + ASIDE_MS);
+  }
+
+  #routedOf(record: Held['record']): Routed {
+    let routed = this.#routed.get(record.spec);
+    if (routed === undefined) {
+      const task = routeTaskOf(record);
+      routed = { task, line: lineOf(task) };
+      this.#routed.set(record.spec, routed);
+    }
+    return routed;
+  }
+
+  #route(held: Held): void {
+    const { router, peers, clock, now, ledger } = this.#options;
+    const { task, line } = this.#routedOf(held.record);
+    const excluded = peers.excludedOf(held.record.excluded);
+    const at = { nowMs: clock.monotonic(), wallMs: now(), excluded };
+    const decision = router.decide(task, at);
+    if (decision.chosen !== null) {
+      const { mode, announced } = peers.get(decision.chosen)!;
+      const explanation = router.explanation(task, decision, at);
+      ledger.apply(held, {
+        type: 'reserved',
+        worker: decision.chosen,
+        mode,
+        incarnation: announced?.incarnation ?? null,
+        explanation,
+      });
+      void this.#send(held);
+    } else if (decision.reason.startsWith('deadline_')) {
+      ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
+      ledger.apply(held, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
+    } else if (!this.#offer(held)) {
+      this.#noteNobody(held, task, decision, at);
+      if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
+        this.#paused.set(line, common(task));
+        this.#pausedLines.add(line);
+      } else {
+        this.#queue.remove(held.id);
+        this.#aside.add(held.id);
+        this.#planRound();
+      }
+    }
+  }
+
+  /** Keeps the decision where it says something new. */
+  #noteNobody(
+    held: Held,
+    task: RouteTask,
+    decision: Decision,
+    at: { readonly nowMs: number; readonly wallMs: number },
+  ): void {
+    const before = held.record.explanation;
+    const known =
+      before?.chosen === null && JSON.stringify(before.rejected) === JSON.stringify(decision.rejected ?? {});
+    if (known) return;
+    const { router, ledger } = this.#options;
+    ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
+  }
+
+  /** Puts it where any worker of its pool may take it, when the bus can and nobody is free now. */
+  #offer(held: Held): boolean {
+    const { pool, worker } = held.record.spec;
+    const bus =
+      pool === null || worker !== null ? undefined : this.#options.buses.find(({ offer }) => offer !== undefined);
+    if (bus === undefined || pool === null) return false;
+    this.#options.ledger.apply(held, { type: 'reserved', worker: offerTo(pool), mode: 'structured' });
+    void this.#deliver(held, (message) => bus.offer!(pool, message));
+    return true;
+  }
+
+  #send(held: Held): Promise<void> {
+    const { peers, signal } = this.#options;
+    return this.#deliver(held, (message) => {
+      const { peer, mode } = peers.get(held.record.worker as string)!;
+      return peer.send(message, { mode, signal });
+    });
+  }
+
+  /** Row first, then send. Never rejects. */
+  async #deliver(held: Held, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
+    held.sending = true;
+    try {
+      await this.#keepAndSend(held, send);
+    } finally {
+      held.sending = false;
+    }
+  }
+
+  async #keepAndSend(held: Held, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
+    const { ledger, name, leaseTtlS, now } = this.#options;
+    const { attempt } = held.record;
+    const current = (): boolean => !held.gone && held.record.attempt === attempt;
+    try {
+      await ledger.save(held);
+    } catch (thrown) {
+      // Taken over by somebody else, or the disk is full: nothing was sent.
+      if (current() && held.record.state === 'reserved') {
+        const reason = `not kept: ${asError(thrown).message}`;
+        ledger.apply(held, { type: 'released', outcome: 'unknown', reason, not_before: now() + 1000 });
+      }
+      return;
+    }
+    if (!current() || held.record.state !== 'reserved') return;
+    try {
+      await send(dispatchOf(held.record, name, leaseTtlS, now()));
+    } catch (thrown) {
+      held.sending = false;
+      if (current()) this.#unsent(held, asError(thrown));
+      return;
+    }
+    if (!current()) return;
+    ledger.apply(held, { type: 'sent' });
+    // A worker that does not acknowledge has it when the bus says so.
+    const entry = this.#options.peers.get(held.record.worker ?? '');
+    if (entry !== undefined && !entry.peer.features.has('ack') && !entry.peer.durable) {
+      ledger.apply(held, { type: 'accepted', attempt });
+    }
+  }
+
+  #unsent(held: Held, error: ReturnType<typeof asError>): void {
+    const { log, ledger, aftermath, unsure } = this.#options;
+    const { worker, attempt } = held.record;
+    log.warn('a task could not be sent', { task_id: held.id, worker, attempt, code: error.code, error: error.message });
+    const refusal = refusalOf(error);
+    if (refusal !== undefined) return aftermath().released(held, refusal);
+    // It may have arrived: its worker is asked, or its lease decides.
+    ledger.apply(held, { type: 'sent' });
+    unsure(held);
+  }
+}
+
+/** What a failure to send says about the attempt; undefined: it may have been delivered. */
+function refusalOf({ code, message, detail }: ReturnType<typeof asError>): Refusal | undefined {
+  switch (code) {
+    case 'unreachable':
+      return { outcome: 'unreachable', code: 'busy', reason: message };
+    case 'over_capacity': {
+      const { retry_after_ms: ms, reason } = detail;
+      const row = reason === 'in_flight' ? 'in_flight' : 'busy';
+      return { outcome: 'busy', code: row, reason: message, ...(typeof ms === 'number' && { retryAfterS: ms / 1000 }) };
+    }
+    case 'unauthorized':
+    case 'auth_failed':
+      return { outcome: 'unreachable', code: 'auth_required', reason: message };
+    case 'invalid_message':
+    case 'too_large':
+      return { outcome: 'unreachable', code: 'invalid_dispatch', reason: `invalid_dispatch: ${message}` };
+    default:
+      return undefined;
+  }
+}
+
+/** What a task has in common with the others of its line. */
+function common(task: RouteTask): RouteTask {
+  return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
+}
+
+/** Name of the line of a task: equal for tasks that the same workers can take, but for what is special about one of them. */
+function lineOf(task: RouteTask): string {
+  const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool, only } = task;
+  return JSON.stringify([
+    required_mcp.toSorted(),
+    required_capabilities.toSorted(),
+    min_tier,
+    min_context_window,
+    access,
+    pool,
+    only,
+  ]);
+}

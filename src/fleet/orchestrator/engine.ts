@@ -1,0 +1,387 @@
+/**
+ * The parts of an orchestrator put together, and what follows from each change of a task: whoever had it is free again, its
+ * lease begins or ends, it is queued, refused, verified, and whoever waited for it hears of it.
+ *
+ * `orchestrator.ts` offers this to operators, `reception.ts` feeds it with what workers say.
+ */
+
+import { FEATURE_OF, type FleetMessage } from '../../protocol/fleet.ts';
+import { fail } from '../../wire/errors.ts';
+import { blockedPolicyOf } from '../blocked-policy.ts';
+import { fleetMessage } from '../messages/encode.ts';
+import { compileHooks, type Hooks } from '../route/hooks.ts';
+import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
+import { Router } from '../route/router.ts';
+import { Aftermath } from './aftermath.ts';
+import { Alarms, type Clock, processTimer } from './alarms.ts';
+import { Dependencies } from './dependencies.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { Leases } from './leases.ts';
+import { type Held, Ledger } from './ledger.ts';
+import type { OrchestratorOptions } from './orchestrator-options.ts';
+import { type PeerEntry, Peers, type Verdict } from './peers.ts';
+import { Questions } from './questions.ts';
+import type { Attempt, TaskRecord } from './task.ts';
+import { TaskJournal } from './task-journal.ts';
+import { isActive, isEnded, isOffer, type TaskEvent } from './task-machine.ts';
+import { endOf, stepOf } from './task-steps.ts';
+import { Verifier } from './verifier.ts';
+import { headOf } from './verify.ts';
+
+const LEASE_TTL_S = 45;
+const PLAIN_TURN_S = 3600;
+const MAX_OPEN_TASKS = 100_000;
+/** How long a worker has to report after a cancel or a deadline: its own ladder of signals takes ten seconds. */
+const GRACE_MS = 30_000;
+
+export class Engine {
+  readonly options: OrchestratorOptions;
+  readonly now: () => number;
+  readonly clock: Clock;
+  readonly newId: () => string;
+  readonly maxOpenTasks: number;
+  readonly hooks: Hooks;
+  readonly router: Router;
+  readonly ledger: Ledger;
+  readonly journal: TaskJournal;
+  readonly peers: Peers;
+  readonly dispatcher: Dispatcher;
+  readonly aftermath: Aftermath;
+  readonly leases: Leases;
+  readonly questions: Questions;
+  readonly dependencies = new Dependencies();
+  readonly verifier: Verifier;
+  /** Events since the start, for operators. */
+  readonly totals = new Map<string, number>();
+  readonly #deadlines: Alarms<string>;
+  readonly #cancels: Alarms<string>;
+  /** Tasks whose deadline has passed and whose worker was told. */
+  readonly #overdue = new Set<string>();
+  readonly #waiters = new Map<string, Set<(record: TaskRecord | null) => void>>();
+  readonly #stopping = new AbortController();
+
+  constructor(options: OrchestratorOptions) {
+    const { monotonic = () => performance.now(), timer = processTimer, random = Math.random, log, store } = options;
+    const { leaseTtlS = LEASE_TTL_S, plainTurnS = PLAIN_TURN_S } = options;
+    this.options = options;
+    const now = options.now ?? Date.now;
+    this.now = now;
+    this.newId = options.newId ?? (() => crypto.randomUUID());
+    this.maxOpenTasks = options.maxOpenTasks ?? MAX_OPEN_TASKS;
+    const clock = { monotonic, timer };
+    this.clock = clock;
+    this.hooks = compileHooks(options.hooks);
+    const hooked = options.hooks?.some(({ then }) => then !== 'refuse') === true;
+    const router = new Router({ ...DEFAULT_ROUTE_POLICY, ...options.routePolicy }, hooked ? this.hooks : undefined);
+    this.router = router;
+    this.journal = new TaskJournal(options.journal, now);
+    const ledger = new Ledger({
+      store,
+      clock,
+      now,
+      log,
+      changed: (held, before, event) => this.#changed(held, before, event),
+      superseded: (held) => {
+        this.options.log.warn('another orchestrator goes on with a task', { task_id: held.id });
+        this.letGo(held);
+      },
+      settled: (held) => this.#settled(held),
+      recovered: () => this.dispatcher.wakeAll(),
+    });
+    this.ledger = ledger;
+    const peers = new Peers({
+      router,
+      clock,
+      now,
+      inlineHints: options.inlineHints ?? true,
+      log,
+      changed: (peerId) => this.dispatcher.wake(peerId),
+      expired: (entry) => this.tell(entry.peer.peerId, fleetMessage('ANNOUNCE_REQUEST', {})),
+    });
+    this.peers = peers;
+    const policy = blockedPolicyOf(options.blockedPolicy);
+    this.aftermath = new Aftermath({ ledger, peers, router, policy, now, monotonic, random, log });
+    this.leases = new Leases({
+      ledger,
+      peers,
+      clock,
+      now,
+      leaseTtlMs: leaseTtlS * 1000,
+      plainTurnMs: plainTurnS * 1000,
+      silent: (held) => this.poll(held),
+      expired: (held) => this.aftermath.lost(held, 'its worker was not heard of while its lease held'),
+    });
+    this.questions = new Questions({ ledger, peers, clock, askUser: options.askUser, log });
+    this.verifier = new Verifier(ledger, options.repositories);
+    this.#deadlines = new Alarms(clock, (taskId) => this.#overdueAt(taskId));
+    this.#cancels = new Alarms(clock, (taskId) => this.#notCanceled(taskId));
+    this.dispatcher = new Dispatcher({
+      name: options.name,
+      ledger,
+      peers,
+      router,
+      aftermath: () => this.aftermath,
+      buses: options.buses,
+      leaseTtlS,
+      maxTasks: this.maxOpenTasks,
+      clock,
+      now,
+      log,
+      unsure: (held) => this.poll(held),
+      signal: this.#stopping.signal,
+    });
+  }
+
+  get stopped(): boolean {
+    return this.#stopping.signal.aborted;
+  }
+
+  /** A task of an earlier process, or one that was just added, takes part from now on. */
+  admit(held: Held): void {
+    const { record } = held;
+    this.watchDeadline(held);
+    if (record.state === 'queued') this.enqueue(held);
+    else if (isActive(record)) {
+      this.peers.reserve(record.worker ?? '', held.id, record.spec.context_id);
+      this.leases.renew(held);
+      this.questions.resume(held);
+      if (record.cancel_requested) this.askToCancel(held, 'canceled');
+    } else if (!isEnded(record) && !record.parked) {
+      if (record.state === 'blocked') this.aftermath.blocked(held);
+      else this.aftermath.afterLoss(held, record.attempts.at(-1)?.reason ?? 'lost');
+    }
+  }
+
+  enqueue(held: Held): void {
+    if (!this.dependencies.isWaiting(held.id)) this.dispatcher.enqueue(held);
+  }
+
+  watchDeadline({ id, record }: Held): void {
+    const { deadline } = record.spec;
+    if (deadline !== null) this.#deadlines.set(id, this.clock.monotonic() + Date.parse(deadline) - this.now());
+  }
+
+  /** Somebody else goes on with it, or it was never kept. */
+  letGo(held: Held): void {
+    const { id, record } = held;
+    this.dispatcher.withdraw(id);
+    this.dependencies.remove(id);
+    if (isActive(record)) this.peers.release(record.worker ?? '', id, 'neutral');
+    this.#forget(held);
+    this.questions.ended(id, record.questions);
+    this.#wakeWaiters(id, null);
+  }
+
+  /** Sends what needs no answer, where its worker understands it. False: it does not, or is not here. */
+  tell(peerId: string | null, message: FleetMessage): boolean {
+    const entry = this.peers.get(peerId ?? '');
+    const feature = FEATURE_OF[message.type];
+    if (entry === undefined || !entry.here || (feature !== undefined && !entry.peer.features.has(feature)))
+      return false;
+    entry.peer.send(message, { mode: entry.mode, signal: this.#stopping.signal }).catch((thrown: Error) => {
+      this.options.log.debug('a message did not arrive', { worker: peerId, type: message.type, error: thrown.message });
+    });
+    return true;
+  }
+
+  /** Asks the worker how the attempt is. False: it cannot be asked. */
+  poll({ id, record, sending }: Held): boolean {
+    if (sending) return false;
+    return this.tell(record.worker, fleetMessage('TASK_POLL', { task_id: id }, { attempt: record.attempt }));
+  }
+
+  /** Tells the worker to stop; the task is canceled without its answer where none can come in time. */
+  askToCancel(held: Held, reason: string): void {
+    const { id, record } = held;
+    const message = fleetMessage('TASK_CANCEL', { task_id: id, reason }, { attempt: record.attempt });
+    const entry = this.peers.get(record.worker ?? '');
+    const told = this.tell(record.worker, message);
+    if (!told && (isOffer(record.worker) || (entry?.here && !entry.peer.features.has('cancel')))) {
+      const why = `${reason}; its worker cannot be told and may go on`;
+      this.ledger.apply(held, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
+    } else if (this.#cancels.at(id) === undefined) {
+      this.#cancels.set(id, this.clock.monotonic() + GRACE_MS);
+    }
+  }
+
+  /**
+   * Calls `done` with the record when the task has ended and that is on disk, with null when it is not ours any more;
+   * returns what calls it off.
+   */
+  onEnd(taskId: string, done: (record: TaskRecord | null) => void): () => void {
+    const waiters = this.#waiters.get(taskId) ?? new Set();
+    this.#waiters.set(taskId, waiters);
+    waiters.add(done);
+    return () => {
+      waiters.delete(done);
+      if (waiters.size === 0 && this.#waiters.get(taskId) === waiters) this.#waiters.delete(taskId);
+    };
+  }
+
+  count(name: string): void {
+    this.totals.set(name, (this.totals.get(name) ?? 0) + 1);
+  }
+
+  /** Ends all waiting. Tasks stay as they are. */
+  halt(): void {
+    this.#stopping.abort(fail('interrupted', 'the orchestrator stops'));
+    this.dispatcher.stop();
+    this.leases.stop();
+    this.questions.stop();
+    this.verifier.stop();
+    this.#deadlines.stop();
+    this.#cancels.stop();
+    this.peers.stop();
+    for (const taskId of [...this.#waiters.keys()]) this.#wakeWaiters(taskId, null);
+  }
+
+  #changed(held: Held, before: TaskRecord, event: TaskEvent): void {
+    const after = held.record;
+    this.#note(held, event, before, after);
+    const was = isActive(before);
+    const is = isActive(after);
+    if (was && (!is || before.worker !== after.worker)) this.#left(held, before, event);
+    if (is && (!was || before.worker !== after.worker)) this.#entered(held, event);
+    if (before.state === 'queued' && after.state !== 'queued') this.dispatcher.withdraw(held.id);
+    if (isEnded(after) && !isEnded(before)) this.#ended(held);
+    else if (after.state === 'queued' && before.state !== 'queued') {
+      this.watchDeadline(held);
+      this.enqueue(held);
+    } else if (event.type === 'result' && after.state === 'blocked' && before.state !== 'blocked') {
+      this.aftermath.blocked(held);
+    }
+  }
+
+  #note(held: Held, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
+    const step = stepOf(event, before, after);
+    if (step !== undefined) {
+      this.journal.write(held.id, step.kind, step.body);
+      this.count(step.kind);
+    }
+    const end = endOf(before, after);
+    if (end === undefined) return;
+    this.journal.write(held.id, end.kind, end.body);
+    this.count(`ended_${after.state}`);
+  }
+
+  /** The worker of the attempt under way does not have it any more. */
+  #left(held: Held, before: TaskRecord, event: TaskEvent): void {
+    this.peers.release(before.worker ?? '', held.id, verdictOf(event));
+    if (isActive(held.record)) return;
+    this.leases.end(held.id);
+    this.#cancels.clear(held.id);
+    this.#overdue.delete(held.id);
+    this.questions.ended(held.id, before.questions);
+    held.tokensSoFar = 0;
+    if (event.type !== 'result' || event.worker === before.worker) return;
+    // An earlier attempt has done the work after all.
+    const { attempt, worker } = before;
+    this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: held.id, reason: 'done elsewhere' }, { attempt }));
+  }
+
+  #entered(held: Held, event: TaskEvent): void {
+    const { worker, attempt, spec } = held.record;
+    this.peers.reserve(worker ?? '', held.id, spec.context_id);
+    this.leases.renew(held);
+    const repository = event.type === 'reserved' ? this.verifier.repositoryOf(worker) : undefined;
+    if (repository === undefined) return;
+    void headOf(repository).then((commit) => {
+      if (commit !== null && !held.gone) this.ledger.apply(held, { type: 'based', attempt, commit });
+    });
+  }
+
+  #ended(held: Held): void {
+    const { record } = held;
+    this.#forget(held);
+    if (record.state === 'done') this.verifier.check(held);
+    void this.ledger.save(held).catch(() => {});
+    const { ready, failed, why } = this.dependencies.ended(record);
+    for (const id of ready) {
+      const other = this.ledger.get(id);
+      if (other?.record.state === 'queued') this.dispatcher.enqueue(other);
+    }
+    for (const id of failed) {
+      const other = this.ledger.get(id);
+      if (other !== undefined) this.ledger.apply(other, { type: 'failed', reason: why });
+    }
+    this.dependencies.remove(held.id);
+    this.#giveBack(record);
+  }
+
+  /** What a child did not use of its budget is its parent's again. */
+  #giveBack({ spec, tokens_spent }: TaskRecord): void {
+    const { parent_task_id, token_budget } = spec;
+    const parent = parent_task_id === null ? undefined : this.ledger.get(parent_task_id);
+    if (parent === undefined || token_budget === null || tokens_spent === null || tokens_spent >= token_budget) return;
+    this.ledger.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
+  }
+
+  #settled({ id, record }: Held): void {
+    this.journal.end(id);
+    this.#wakeWaiters(id, record);
+  }
+
+  #wakeWaiters(taskId: string, record: TaskRecord | null): void {
+    const waiters = this.#waiters.get(taskId);
+    this.#waiters.delete(taskId);
+    for (const done of waiters ?? []) done(record);
+  }
+
+  #forget({ id }: Held): void {
+    this.leases.end(id);
+    this.#deadlines.clear(id);
+    this.#cancels.clear(id);
+    this.#overdue.delete(id);
+  }
+
+  #overdueAt(taskId: string): void {
+    const held = this.ledger.get(taskId);
+    const { deadline } = held?.record.spec ?? { deadline: null };
+    if (held === undefined || deadline === null || isEnded(held.record)) return;
+    // The clock was set back.
+    if (Date.parse(deadline) > this.now()) return this.watchDeadline(held);
+    if (!isActive(held.record)) {
+      this.ledger.apply(held, { type: 'failed', reason: 'deadline_passed: it was not done in time' });
+    } else if (this.#overdue.has(taskId)) {
+      this.aftermath.lost(held, 'the deadline passed and its worker did not report');
+    } else {
+      // Its worker stops by itself and reports what there is; this is for the one that does not.
+      this.#overdue.add(taskId);
+      const { attempt, worker } = held.record;
+      this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'deadline' }, { attempt }));
+      this.#deadlines.set(taskId, this.clock.monotonic() + GRACE_MS);
+    }
+  }
+
+  #notCanceled(taskId: string): void {
+    const held = this.ledger.get(taskId);
+    if (held === undefined || isEnded(held.record)) return;
+    this.ledger.apply(held, { type: 'canceled', reason: 'canceled; its worker did not answer' });
+  }
+}
+
+/** The attempt a record is at. */
+export function attemptOf(record: TaskRecord): Attempt | undefined {
+  return record.attempts.at(-1);
+}
+
+/** What the end of an attempt says about its worker. A refusal before the start says nothing. */
+function verdictOf(event: TaskEvent): Verdict {
+  switch (event.type) {
+    case 'result':
+      if (event.result.status === 'blocked') return 'neutral';
+      return event.result.status === 'error' ? 'failed' : 'ok';
+    case 'lost':
+      return 'failed';
+    case 'released':
+      return event.outcome === 'unreachable' ? 'failed' : 'neutral';
+    default:
+      return 'neutral';
+  }
+}
+
+/** Whether an announce is of the process that has the attempt. */
+export function isSameProcess(attempt: Attempt | undefined, entry: PeerEntry): boolean {
+  const incarnation = entry.announced?.incarnation ?? null;
+  return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
+}

@@ -1,0 +1,275 @@
+/**
+ * The orchestrator: takes tasks, hands them to workers over any bus, keeps what becomes of them, and tells operators.
+ *
+ * Put together in `engine.ts`; this is its outside, for the command line and the console through session RPC and for
+ * programs through `handfast/fleet`.
+ * @see docs/fleet.md
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { asError, fail } from '../../wire/errors.ts';
+import { fleetMessage } from '../messages/encode.ts';
+import type { Explanation } from '../route/profile.ts';
+import { Alarms } from './alarms.ts';
+import { Engine } from './engine.ts';
+import type { Held } from './ledger.ts';
+import type { Orchestrator, OrchestratorOptions, WorkerView } from './orchestrator-options.ts';
+import { viewOf } from './peer-profile.ts';
+import type { Answer } from './questions.ts';
+import { Reception } from './reception.ts';
+import { matches } from './store-query.ts';
+import { Submissions } from './submissions.ts';
+import type { TaskQuery, TaskRecord, TaskSpec } from './task.ts';
+import { isActive, isEnded } from './task-machine.ts';
+import { fullSpec, newRecord } from './task-record.ts';
+
+const RETAIN_MS = 30 * 24 * 3600 * 1000;
+const MAX_TASKS = 100_000;
+/** How often ended tasks are forgotten, milliseconds; the first time soon after the start. */
+const PRUNE_EVERY_MS = 3600 * 1000;
+const FIRST_PRUNE_MS = 60 * 1000;
+/** Longest `stop` waits for buses, and then for the disk, milliseconds. */
+const STOP_MS = 10_000;
+
+/** An orchestrator over these buses and this store. `start` it; both stay the caller's to close after `stop`. */
+export function createOrchestrator(options: OrchestratorOptions): Orchestrator {
+  return new TaskOrchestrator(options);
+}
+
+class TaskOrchestrator implements Orchestrator {
+  readonly #options: OrchestratorOptions;
+  readonly #engine: Engine;
+  readonly #reception: Reception;
+  readonly #submissions: Submissions;
+  readonly #pruning: Alarms<'prune'>;
+  #state: 'new' | 'starting' | 'running' | 'stopped' = 'new';
+  #stopping: Promise<void> | undefined;
+
+  constructor(options: OrchestratorOptions) {
+    this.#options = options;
+    this.#engine = new Engine(options);
+    this.#reception = new Reception(this.#engine);
+    this.#submissions = new Submissions(this.#engine);
+    this.#pruning = new Alarms(this.#engine.clock, () => void this.#prune());
+  }
+
+  async start(): Promise<void> {
+    if (this.#state !== 'new') throw fail('usage', 'this orchestrator was started before');
+    this.#state = 'starting';
+    await this.#reload();
+    const started = await Promise.allSettled(this.#options.buses.map((bus) => bus.start(this.#reception)));
+    const failed = started.find((outcome) => outcome.status === 'rejected');
+    if (failed !== undefined) {
+      await this.stop();
+      throw failed.reason;
+    }
+    if (this.#state !== 'starting') return;
+    this.#state = 'running';
+    this.#pruning.set('prune', this.#engine.clock.monotonic() + FIRST_PRUNE_MS);
+    this.#engine.dispatcher.schedule();
+  }
+
+  async submit(spec: TaskSpec): Promise<TaskRecord> {
+    this.#check();
+    return this.#submissions.submit(spec);
+  }
+
+  async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
+    this.#check();
+    return this.#submissions.submitBatch(specs);
+  }
+
+  async get(taskId: string): Promise<TaskRecord> {
+    const record = this.#engine.ledger.get(taskId)?.record ?? (await this.#options.store.get(taskId))?.record;
+    if (record === undefined) throw notFound(taskId);
+    return record;
+  }
+
+  async find(query: TaskQuery): Promise<readonly TaskRecord[]> {
+    const found = await this.#options.store.find(query);
+    // What is in memory may be a moment ahead.
+    return found
+      .map((record) => this.#engine.ledger.get(record.task_id)?.record ?? record)
+      .filter((record) => matches(record, query));
+  }
+
+  cancel(taskId: string, reason = 'canceled'): Promise<TaskRecord> {
+    return this.#with(taskId, (held) => {
+      const { ledger } = this.#engine;
+      if (isEnded(held.record)) return;
+      ledger.apply(held, { type: 'cancel_requested' });
+      if (isActive(held.record)) this.#engine.askToCancel(held, reason);
+      else ledger.apply(held, { type: 'canceled', reason });
+    });
+  }
+
+  retry(taskId: string, worker?: string): Promise<TaskRecord> {
+    return this.#with(taskId, async (held) => {
+      const { ledger, peers, dispatcher } = this.#engine;
+      const { record } = held;
+      if (!record.parked && !isEnded(record)) {
+        throw fail('invalid_message', `task ${taskId} is under way`, { task_id: taskId, state: record.state });
+      }
+      if (worker !== undefined && peers.get(worker) === undefined)
+        throw fail('not_found', `no worker ${worker}`, { worker });
+      await this.#submissions.waitAgain(held);
+      ledger.apply(held, { type: 'requeued', cause: 'operator', ...(worker !== undefined && { only: worker }) });
+      dispatcher.pump();
+    });
+  }
+
+  drop(taskId: string, reason = 'dropped by an operator'): Promise<TaskRecord> {
+    return this.#with(taskId, (held) => {
+      const { parked, state } = held.record;
+      if (!parked) throw fail('invalid_message', `task ${taskId} is not parked`, { task_id: taskId, state });
+      this.#engine.ledger.apply(held, { type: 'failed', reason });
+    });
+  }
+
+  async steer(taskId: string, text: string): Promise<void> {
+    const held = await this.#active(taskId);
+    const { worker, attempt } = held.record;
+    const entry = this.#engine.peers.get(worker ?? '');
+    if (entry === undefined || !entry.here) throw fail('unreachable', `${worker} is not here`, { worker });
+    if (!entry.peer.features.has('steer')) {
+      throw fail('capability_missing', `${worker} takes no input while it works`, { worker });
+    }
+    const steer_id = this.#engine.newId();
+    const message = fleetMessage('TASK_STEER', { task_id: taskId, steer_id, text }, { attempt });
+    await entry.peer.send(message, { mode: entry.mode });
+    this.#engine.journal.write(taskId, 'steer', { steer_id, text });
+  }
+
+  async answer(taskId: string, questionId: string, answer: Answer): Promise<void> {
+    await this.#engine.questions.answer(await this.#active(taskId), questionId, answer);
+  }
+
+  async result(taskId: string, signal?: AbortSignal): ReturnType<Orchestrator['result']> {
+    signal?.throwIfAborted();
+    const record = await this.get(taskId);
+    if (this.#engine.ledger.get(taskId) === undefined) return { record, result: record.result };
+    const ended = await new Promise<TaskRecord | null>((resolve, reject) => {
+      const callOff = this.#engine.onEnd(taskId, (last) => {
+        signal?.removeEventListener('abort', aborted);
+        resolve(last);
+      });
+      const aborted = (): void => {
+        callOff();
+        reject(signal?.reason as Error);
+      };
+      signal?.addEventListener('abort', aborted, { once: true });
+    });
+    if (ended !== null) return { record: ended, result: ended.result };
+    if (this.#engine.stopped) throw fail('interrupted', 'the orchestrator stopped', { task_id: taskId });
+    throw fail('superseded', `another orchestrator goes on with task ${taskId}`, { task_id: taskId });
+  }
+
+  async explain(task: string | TaskSpec): Promise<Explanation> {
+    if (typeof task === 'string') return this.#engine.dispatcher.explain(await this.get(task));
+    const taskId = task.task_id ?? 'this-task';
+    return this.#engine.dispatcher.explain(newRecord(taskId, fullSpec(taskId, task), 0, this.#engine.now()));
+  }
+
+  workers(): readonly WorkerView[] {
+    const { peers, router } = this.#engine;
+    return [...peers.all()]
+      .map((entry) => viewOf(entry, peers.profile(entry), router.policy.ttl_s))
+      .sort((one, other) => (one.peer_id < other.peer_id ? -1 : 1));
+  }
+
+  async drain(peerId: string, on = true): Promise<void> {
+    const { peers } = this.#engine;
+    const entry = peers.get(peerId);
+    if (entry === undefined) throw fail('not_found', `no worker ${peerId}`, { worker: peerId });
+    peers.drain(entry, on);
+  }
+
+  counts(): Readonly<Record<string, number>> {
+    const { ledger, dependencies, totals, peers } = this.#engine;
+    const counts: Record<string, number> = { open: ledger.openCount, waiting_for_others: dependencies.size };
+    for (const [state, count] of ledger.counts) counts[state] = count;
+    for (const entry of peers.all()) {
+      const name = entry.here ? 'workers_here' : 'workers_away';
+      counts[name] = (counts[name] ?? 0) + 1;
+    }
+    for (const [kind, count] of totals) counts[`total_${kind}`] = count;
+    return counts;
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    this.#state = 'stopped';
+    this.#pruning.stop();
+    this.#engine.halt();
+    const bounded = (work: Promise<unknown>): Promise<unknown> => {
+      const giveUp = new AbortController();
+      const late = pause(STOP_MS, undefined, { signal: giveUp.signal, ref: false }).catch(() => {});
+      return Promise.race([work, late]).finally(() => giveUp.abort());
+    };
+    await bounded(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())));
+    await bounded(this.#engine.ledger.flush());
+    this.#engine.ledger.stop();
+  }
+
+  /** Takes up what an earlier process left. Nothing is sent again: workers are asked first, or their leases run out. */
+  async #reload(): Promise<void> {
+    const { store } = this.#options;
+    const { ledger } = this.#engine;
+    this.#submissions.begin(await store.lastNumber());
+    const open: Held[] = [];
+    for await (const stored of store.open()) open.push(ledger.adopt(stored));
+    for (const held of open) if (held.record.state === 'queued') await this.#submissions.waitStill(held);
+    for (const held of open) {
+      const { record, id } = held;
+      if (isActive(record)) this.#reception.expect(record.worker ?? '', id);
+      if (!isEnded(record)) this.#engine.admit(held);
+    }
+    if (open.length > 0) this.#options.log.info('tasks of an earlier process are taken up', { tasks: open.length });
+  }
+
+  async #prune(): Promise<void> {
+    const { store, log, retainMs = RETAIN_MS, maxTasks = MAX_TASKS } = this.#options;
+    try {
+      const pruned = await store.prune(this.#engine.now() - retainMs, maxTasks);
+      if (pruned > 0) log.info('old tasks were forgotten', { tasks: pruned });
+    } catch (thrown) {
+      log.warn('old tasks could not be forgotten', { error: asError(thrown).message });
+    }
+    this.#pruning.set('prune', this.#engine.clock.monotonic() + PRUNE_EVERY_MS);
+  }
+
+  /** Does something to a task and answers its record when that is on disk. */
+  async #with(taskId: string, work: (held: Held) => void | Promise<void>): Promise<TaskRecord> {
+    this.#check();
+    const { ledger } = this.#engine;
+    const held = await ledger.pin(taskId);
+    if (held === undefined) throw notFound(taskId);
+    try {
+      await work(held);
+      await ledger.save(held);
+      return held.record;
+    } finally {
+      ledger.release(held);
+    }
+  }
+
+  async #active(taskId: string): Promise<Held> {
+    this.#check();
+    const held = this.#engine.ledger.get(taskId);
+    if (held !== undefined && isActive(held.record)) return held;
+    const { state } = await this.get(taskId);
+    throw fail('invalid_message', `task ${taskId} is not under way`, { task_id: taskId, state });
+  }
+
+  #check(): void {
+    if (this.#state === 'running') return;
+    throw fail('interrupted', `the orchestrator is ${this.#state === 'stopped' ? 'stopped' : 'not started'}`);
+  }
+}
+
+function notFound(taskId: string): ReturnType<typeof fail> {
+  return fail('not_found', `no task ${taskId}`, { task_id: taskId });
+}

@@ -1,0 +1,73 @@
+/** A worker as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
+import type { Profile } from '../route/profile.ts';
+import type { WorkerView } from './orchestrator-options.ts';
+import type { PeerEntry } from './peers.ts';
+
+/** Lifetime of the description of a worker that sends heartbeats, when it names none: three of them. */
+const BEATING_TTL_S = 45;
+
+const NO_HEALTH: ReadonlyMap<string, string> = new Map();
+
+/** How long the description of a worker holds, seconds; null: as the policy says. */
+export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>): number | null {
+  return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
+}
+
+/** The profile of a worker at a time of the monotonic clock. One that is not verified is only known to be there. */
+export function profileOf(entry: PeerEntry, now: number, verified: boolean): Profile {
+  const { peer, announced: said, tasks, recent } = entry;
+  const known = verified ? said : null;
+  const contexts = [...tasks.values()].filter((context) => context !== null);
+  return {
+    agent_id: peer.peerId,
+    verified,
+    age_s: verified ? Math.max(0, now - entry.describedAt) / 1000 : 0,
+    model_tier: known?.model_tier ?? 'unknown',
+    context_window: known?.context_window ?? null,
+    tools: known?.tools ?? [],
+    mcp_servers: known?.mcp_servers ?? [],
+    mcp_health: known?.mcp_health ?? NO_HEALTH,
+    active_tasks: entry.foreign,
+    max_concurrent: said?.max_concurrent ?? null,
+    repo_state: known?.repo_state ?? null,
+    session_fresh: known?.session_fresh ?? null,
+    context_id: known?.context_id ?? null,
+    overhead_tokens: known?.overhead_tokens ?? null,
+    recent_ok: recent.reduce((sum, ok) => sum + (ok ? 1 : 0), 0),
+    recent_total: recent.length,
+    outstanding: tasks.size,
+    busy_contexts: contexts,
+    circuit: entry.circuit.state(now),
+    draining: entry.drained || said?.draining === true,
+    reachable: entry.here && peer.reachable,
+    ttl_s: verified ? ttlOf(entry) : null,
+    pools: said?.pools ?? [],
+  };
+}
+
+/** A worker for operators. */
+export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number): WorkerView {
+  const { peer, announced } = entry;
+  return {
+    peer_id: peer.peerId,
+    binding: peer.binding,
+    address: peer.address,
+    status: statusOf(entry, profile, ttlS),
+    mode: entry.mode,
+    version: entry.version,
+    warning: entry.warning,
+    claimed_agent_id: announced !== null && announced.agent_id !== peer.peerId ? announced.agent_id : null,
+    profile,
+    announced,
+    tasks: [...entry.tasks.keys()],
+    last_seen_at: entry.lastSeenAt,
+  };
+}
+
+function statusOf({ here, away }: PeerEntry, profile: Profile, ttlS: number): string {
+  if (!here) return away?.asleep === true ? 'asleep' : 'gone';
+  if (profile.draining) return 'draining';
+  if (profile.circuit === 'open') return 'circuit_open';
+  if (!profile.verified) return 'unverified';
+  return profile.age_s >= (profile.ttl_s ?? ttlS) ? 'stale' : 'ready';
+}

@@ -1,0 +1,310 @@
+/**
+ * The workers an orchestrator knows: who is here, how each described itself and when, how it is spoken with, what it has to
+ * do, and whether it can be relied on. Keeps the router's picture of them up to date.
+ *
+ * Keyed by what the transport authenticated; what a worker says of itself never creates or replaces another's description.
+ * @see docs/fleet.md#announce
+ */
+import type { Log } from '../../host/context.ts';
+import type { SessionHeartbeat } from '../../protocol/fleet.ts';
+import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
+import type { Announced } from '../messages/decoded.ts';
+import { negotiate } from '../phases/negotiate.ts';
+import type { Profile } from '../route/profile.ts';
+import type { Router } from '../route/router.ts';
+import { Alarms, type Clock } from './alarms.ts';
+import { Circuit } from './circuit.ts';
+import { profileOf, ttlOf } from './peer-profile.ts';
+
+/** Results that count for reliability. */
+const RECENT = 20;
+/** Workers that left and are still shown. */
+const MAX_GONE = 1000;
+/** Clock difference worth telling somebody, milliseconds. */
+const SKEW_WARN_MS = 60_000;
+
+/** One worker. */
+export interface PeerEntry {
+  peer: FleetPeer;
+  here: boolean;
+  /** Why it is not here. */
+  away: { readonly reason: string; readonly asleep: boolean } | null;
+  announced: Announced | null;
+  /** Announces it was heard with since this process started. */
+  announces: number;
+  /** When its description was last known to hold; monotonic. */
+  describedAt: number;
+  /** Epoch milliseconds. */
+  lastSeenAt: number;
+  mode: DispatchMode;
+  version: string | null;
+  warning: string | null;
+  /** An operator wants no more tasks there. */
+  drained: boolean;
+  /** Tasks it has from here, and the contexts they run in. */
+  readonly tasks: Map<string, string | null>;
+  /** Turns it runs for somebody else. */
+  foreign: number;
+  /** Its latest results, newest last; true: it did what was asked. */
+  recent: boolean[];
+  readonly circuit: Circuit;
+}
+
+/** How an attempt went, as far as that speaks for or against its worker. */
+export type Verdict = 'ok' | 'failed' | 'neutral';
+
+export interface PeersOptions {
+  readonly router: Router;
+  readonly clock: Clock;
+  readonly now: () => number;
+  readonly inlineHints: boolean;
+  readonly log: Log;
+  /** Something changed that may let this worker take a task. */
+  changed(peerId: string): void;
+  /** Its description has grown too old: it should describe itself again. */
+  expired(entry: PeerEntry): void;
+}
+
+export class Peers {
+  readonly #options: PeersOptions;
+  readonly #entries = new Map<string, PeerEntry>();
+  readonly #expiries: Alarms<string>;
+  readonly #circuits: Alarms<string>;
+
+  constructor(options: PeersOptions) {
+    this.#options = options;
+    this.#expiries = new Alarms(options.clock, (peerId) => this.#expire(peerId));
+    this.#circuits = new Alarms(options.clock, (peerId) => this.#refresh(this.get(peerId)));
+  }
+
+  get(peerId: string): PeerEntry | undefined {
+    return this.#entries.get(peerId);
+  }
+
+  all(): IterableIterator<PeerEntry> {
+    return this.#entries.values();
+  }
+
+  joined(peer: FleetPeer): PeerEntry {
+    let entry = this.#entries.get(peer.peerId);
+    if (entry === undefined) {
+      this.#makeRoom();
+      entry = this.#created(peer);
+      this.#entries.set(peer.peerId, entry);
+    }
+    entry.peer = peer;
+    entry.here = true;
+    entry.away = null;
+    entry.lastSeenAt = this.#options.now();
+    this.#negotiate(entry);
+    this.#refresh(entry);
+    return entry;
+  }
+
+  /** False: it belongs to an earlier connection, or was not known. */
+  left(peer: FleetPeer, reason: string, asleep: boolean): boolean {
+    const entry = this.#entries.get(peer.peerId);
+    if (entry === undefined || entry.peer !== peer || !entry.here) return false;
+    entry.here = false;
+    entry.away = { reason, asleep };
+    this.#expiries.clear(peer.peerId);
+    this.#options.router.remove(peer.peerId);
+    return true;
+  }
+
+  /**
+   * Takes a description, whole. Answers `old` when a newer one of the same process is known, `restarted` when it is of
+   * another process than the one before.
+   */
+  announced(entry: PeerEntry, announced: Announced): 'old' | 'known' | 'restarted' {
+    const before = entry.announced;
+    const sameProcess = before !== null && before.incarnation === announced.incarnation;
+    if (sameProcess && before.seq !== null && announced.seq !== null && announced.seq < before.seq) return 'old';
+    if (!sameProcess) {
+      // What another process could not do says nothing about this one.
+      entry.circuit.succeeded();
+      entry.recent = before === null ? entry.recent : [];
+    }
+    if (announced.agent_id !== entry.peer.peerId && announced.agent_id !== before?.agent_id) {
+      this.#options.log.warn('a worker calls itself by another name', {
+        worker: entry.peer.peerId,
+        claimed: announced.agent_id,
+      });
+    }
+    this.#warnOfSkew(entry, announced);
+    entry.announced = announced;
+    entry.announces += 1;
+    entry.foreign = Math.max(0, (announced.active_tasks ?? 0) - entry.tasks.size);
+    this.#seen(entry);
+    this.#negotiate(entry);
+    this.#refresh(entry);
+    return before !== null && !sameProcess ? 'restarted' : 'known';
+  }
+
+  /** It is still there; true when it has less to do than was thought, so that somebody should ask. */
+  heartbeat(entry: PeerEntry, { active_tasks, incarnation }: SessionHeartbeat): boolean {
+    if (entry.announced !== null && incarnation !== entry.announced.incarnation) return true;
+    entry.foreign = Math.max(0, active_tasks - entry.tasks.size);
+    this.#seen(entry);
+    this.#refresh(entry);
+    return active_tasks < entry.tasks.size;
+  }
+
+  /** A task is about to be sent there. */
+  reserve(peerId: string, taskId: string, contextId: string | null): void {
+    const entry = this.#entries.get(peerId);
+    if (entry === undefined || entry.tasks.has(taskId)) return;
+    entry.tasks.set(taskId, contextId);
+    const probe = entry.circuit.opensAt !== undefined;
+    entry.circuit.dispatched();
+    if (probe || contextId !== null) this.#update(entry);
+    else if (entry.here) this.#options.router.reserve(peerId);
+  }
+
+  /** It does not have the task any more; `verdict` says what that tells about it. */
+  release(peerId: string, taskId: string, verdict: Verdict): void {
+    const entry = this.#entries.get(peerId);
+    const contextId = entry?.tasks.get(taskId);
+    if (entry === undefined || contextId === undefined) return;
+    entry.tasks.delete(taskId);
+    const changed = this.#judge(entry, verdict);
+    if (!entry.here) return;
+    if (changed || contextId !== null) this.#update(entry);
+    else this.#options.router.release(peerId);
+    this.#options.changed(peerId);
+  }
+
+  drain(entry: PeerEntry, on: boolean): void {
+    entry.drained = on;
+    this.#refresh(entry);
+  }
+
+  /** Names the present description of a worker; another one after each announce of its. */
+  marker(peerId: string): string {
+    const announced = this.#entries.get(peerId)?.announced ?? null;
+    return announced === null ? 'never announced' : `${announced.incarnation ?? ''}#${announced.seq ?? 0}`;
+  }
+
+  /** Workers that are left out for a task, because they have not announced since they refused it. */
+  excludedOf(excluded: Readonly<Record<string, string>>): ReadonlySet<string> {
+    const out = new Set<string>();
+    for (const peerId of Object.keys(excluded)) if (this.marker(peerId) === excluded[peerId]) out.add(peerId);
+    return out;
+  }
+
+  /** How a worker is known now, also when it is away. */
+  profile(entry: PeerEntry): Profile {
+    return profileOf(entry, this.#options.clock.monotonic(), this.#verified(entry));
+  }
+
+  stop(): void {
+    this.#expiries.stop();
+    this.#circuits.stop();
+  }
+
+  #created(peer: FleetPeer): PeerEntry {
+    return {
+      peer,
+      here: false,
+      away: null,
+      announced: null,
+      announces: 0,
+      describedAt: Number.NEGATIVE_INFINITY,
+      lastSeenAt: this.#options.now(),
+      mode: 'plain',
+      version: null,
+      warning: null,
+      drained: false,
+      tasks: new Map(),
+      foreign: 0,
+      recent: [],
+      circuit: new Circuit(),
+    };
+  }
+
+  #makeRoom(): void {
+    if (this.#entries.size < MAX_GONE) return;
+    const gone = [...this.#entries.values()].filter(({ here, tasks }) => !here && tasks.size === 0);
+    if (gone.length < MAX_GONE) return;
+    gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
+    for (const { peer } of gone.slice(0, gone.length - MAX_GONE + 1)) this.#entries.delete(peer.peerId);
+  }
+
+  #negotiate(entry: PeerEntry): void {
+    const { announced, peer } = entry;
+    const versions = announced?.protocol_versions.length ? announced.protocol_versions : [announced?.protocol_version];
+    const { mode, version, warning } = negotiate({
+      announced: announced === null ? null : (versions as readonly string[]),
+      cardExtension: peer.structured,
+      inlineHints: this.#options.inlineHints,
+    });
+    entry.mode = mode;
+    entry.version = version;
+    entry.warning = warning ?? null;
+  }
+
+  #warnOfSkew({ peer }: PeerEntry, { envelope }: Announced): void {
+    const sentAt = envelope.sent_at === undefined ? Number.NaN : Date.parse(envelope.sent_at);
+    const skewMs = sentAt - this.#options.now();
+    if (!(Math.abs(skewMs) > SKEW_WARN_MS)) return;
+    this.#options.log.warn('the clock of a worker is off', { worker: peer.peerId, skew_s: Math.round(skewMs / 1000) });
+  }
+
+  #seen(entry: PeerEntry): void {
+    entry.lastSeenAt = this.#options.now();
+    entry.describedAt = this.#options.clock.monotonic();
+    if (!entry.here || entry.announced === null) return;
+    this.#expiries.set(entry.peer.peerId, entry.describedAt + this.#ttlMs(entry));
+  }
+
+  #ttlMs(entry: PeerEntry): number {
+    return (ttlOf(entry) ?? this.#options.router.policy.ttl_s) * 1000;
+  }
+
+  #verified(entry: PeerEntry): boolean {
+    const { announced, mode, peer, describedAt } = entry;
+    if (announced === null || mode !== 'structured') return false;
+    // One that can be asked again stays as it was, too old to be chosen; of the others, nothing is known any more.
+    if (peer.features.has('announce') || peer.features.has('heartbeat')) return true;
+    return this.#options.clock.monotonic() - describedAt < this.#ttlMs(entry);
+  }
+
+  #expire(peerId: string): void {
+    const entry = this.#entries.get(peerId);
+    if (entry === undefined || !entry.here) return;
+    this.#update(entry);
+    this.#options.expired(entry);
+  }
+
+  /** True when its score changed. */
+  #judge(entry: PeerEntry, verdict: Verdict): boolean {
+    const { circuit, peer } = entry;
+    const now = this.#options.clock.monotonic();
+    const before = circuit.state(now);
+    if (verdict === 'neutral') {
+      circuit.undecided();
+      return before !== circuit.state(now);
+    }
+    const ok = verdict === 'ok';
+    const dropped = entry.recent.length === RECENT ? entry.recent.shift() : undefined;
+    entry.recent.push(ok);
+    if (ok) circuit.succeeded();
+    else circuit.failed(now);
+    if (circuit.opensAt !== undefined) this.#circuits.set(peer.peerId, circuit.opensAt);
+    if (before === 'closed' && circuit.state(now) === 'open') {
+      this.#options.log.warn('a worker failed too often and is left out for a while', { worker: peer.peerId });
+    }
+    return dropped !== ok || before !== circuit.state(now);
+  }
+
+  #update(entry: PeerEntry): void {
+    if (!entry.here) return;
+    this.#options.router.upsert(this.profile(entry), this.#options.clock.monotonic());
+  }
+
+  #refresh(entry: PeerEntry | undefined): void {
+    if (entry === undefined || !entry.here) return;
+    this.#update(entry);
+    this.#options.changed(entry.peer.peerId);
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * What workers ask: kept with the task, put to a person where one can be asked, answered once, given up when its time is
+ * over. A worker that gets no answer goes on as if refused.
+ */
+import type { Log } from '../../host/context.ts';
+import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import { fleetMessage } from '../messages/encode.ts';
+import { Alarms, type Clock } from './alarms.ts';
+import type { Held, Ledger } from './ledger.ts';
+import type { OrchestratorOptions } from './orchestrator-options.ts';
+import type { Peers } from './peers.ts';
+
+type AskUser = NonNullable<OrchestratorOptions['askUser']>;
+export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
+
+/** How long a question waits when it does not say, milliseconds. */
+const DEFAULT_EXPIRES_MS = 600_000;
+
+export interface QuestionsOptions {
+  readonly ledger: Ledger;
+  readonly peers: Peers;
+  readonly clock: Clock;
+  readonly askUser: AskUser | undefined;
+  readonly log: Log;
+}
+
+export class Questions {
+  readonly #options: QuestionsOptions;
+  readonly #expiries: Alarms<string>;
+  /** Key of a question → what ends the asking. */
+  readonly #asked = new Map<
+    string,
+    { readonly taskId: string; readonly id: string; readonly abort: AbortController }
+  >();
+
+  constructor(options: QuestionsOptions) {
+    this.#options = options;
+    this.#expiries = new Alarms(options.clock, (key) => this.#expire(key));
+  }
+
+  /** A worker asks. Resolves when the question is on disk. */
+  async asked(held: Held, question: TaskQuestion): Promise<void> {
+    const { outcome } = this.#options.ledger.apply(held, { type: 'asked', question });
+    if (outcome === 'changed') this.#watch(held, question);
+    if (outcome !== 'refused') await this.#options.ledger.save(held);
+  }
+
+  /** Questions of an earlier process wait again. */
+  resume(held: Held): void {
+    for (const question of held.record.questions) this.#watch(held, question);
+  }
+
+  /** Fails with `not_found`, or with why the worker could not be told. */
+  async answer(held: Held, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
+    const { ledger, peers } = this.#options;
+    const { worker, attempt, questions } = held.record;
+    const question = questions.find(({ question_id }) => question_id === questionId);
+    if (question === undefined) throw fail('not_found', `no question ${questionId} waits`, { question_id: questionId });
+    const entry = peers.get(worker ?? '');
+    if (entry === undefined || !entry.here) throw fail('unreachable', `${worker} is not here`, { worker });
+    const message = fleetMessage(
+      'TASK_ANSWER',
+      {
+        task_id: held.id,
+        question_id: questionId,
+        allowed,
+        ...(content !== undefined && { content }),
+        ...(reason !== undefined && { reason }),
+      },
+      { attempt },
+    );
+    await entry.peer.send(message, { mode: entry.mode });
+    this.#settle(keyOf(held.id, questionId));
+    ledger.apply(held, { type: 'answered', question_id: questionId });
+    await ledger.save(held);
+  }
+
+  /** The attempt is over: nobody waits for an answer any more. */
+  ended(taskId: string, questions: readonly TaskQuestion[]): void {
+    for (const { question_id } of questions) this.#settle(keyOf(taskId, question_id));
+  }
+
+  stop(): void {
+    this.#expiries.stop();
+    for (const { abort } of this.#asked.values()) abort.abort(fail('interrupted', 'the orchestrator stops'));
+    this.#asked.clear();
+  }
+
+  #watch(held: Held, question: TaskQuestion): void {
+    const { clock } = this.#options;
+    const key = keyOf(held.id, question.question_id);
+    const expiresMs = question.expires_s === undefined ? DEFAULT_EXPIRES_MS : question.expires_s * 1000;
+    this.#expiries.set(key, clock.monotonic() + expiresMs);
+    const abort = new AbortController();
+    this.#asked.set(key, { taskId: held.id, id: question.question_id, abort });
+    void this.#ask(held, question, abort.signal);
+  }
+
+  async #ask(held: Held, question: TaskQuestion, signal: AbortSignal): Promise<void> {
+    const { askUser, log } = this.#options;
+    if (askUser === undefined) return;
+    try {
+      const { allowed, content, reason } = await askUser(question, held.record, signal);
+      if (signal.aborted) return;
+      await this.answer(held, question.question_id, { allowed, content, reason });
+    } catch (thrown) {
+      if (signal.aborted) return;
+      const { code, message } = asError(thrown);
+      log.warn('a question was not answered', { task_id: held.id, question_id: question.question_id, code, message });
+    }
+  }
+
+  #expire(key: string): void {
+    const asked = this.#asked.get(key);
+    if (asked === undefined) return;
+    this.#settle(key);
+    const held = this.#options.ledger.get(asked.taskId);
+    if (held !== undefined) this.#options.ledger.apply(held, { type: 'answered', question_id: asked.id });
+  }
+
+  #settle(key: string): void {
+    this.#expiries.clear(key);
+    this.#asked.get(key)?.abort.abort(fail('cancelled', 'the question does not wait any more'));
+    this.#asked.delete(key);
+  }
+}
+
+function keyOf(taskId: string, questionId: string): string {
+  return `${taskId}\n${questionId}`;
+}

@@ -1,0 +1,28 @@
+/** What every task store does in the same way: its refusals, and what a query asks for. */
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import type { TaskQuery, TaskRecord } from './task.ts';
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 1000;
+
+/** Most records a query answers. */
+export function pageLimit({ limit = DEFAULT_LIMIT }: TaskQuery): number {
+  return Math.max(0, Math.min(limit, MAX_LIMIT));
+}
+
+/** Whether a query asks for this record. */
+export function matches(record: TaskRecord, { states, parked, batch, worker, before }: TaskQuery): boolean {
+  return (
+    (states === undefined || states.includes(record.state)) &&
+    (parked === undefined || record.parked === parked) &&
+    (batch === undefined || record.spec.batch === batch) &&
+    (worker === undefined || record.worker === worker) &&
+    (before === undefined || record.number < before)
+  );
+}
+
+/** The refusal of a put: somebody else has written the task, or (`number`) has given this number to another one. */
+export function superseded(taskId: string, number?: number): HandfastError {
+  const what = number === undefined ? `task ${taskId} was written` : `number ${number} was given`;
+  return fail('superseded', `${what} by another orchestrator`, { task_id: taskId, ...(number && { number }) });
+}

@@ -1,0 +1,281 @@
+/**
+ * Taking tasks in: checked, numbered, given their part of a budget, kept, and queued. The same task again is the task there
+ * is; another one of its name is refused.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { asError, fail } from '../../wire/errors.ts';
+import { inOrder } from './dependencies.ts';
+import type { Engine } from './engine.ts';
+import type { Held } from './ledger.ts';
+import type { TaskRecord, TaskSpec } from './task.ts';
+import { isEnded } from './task-machine.ts';
+import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
+
+/** Most tasks of one batch. */
+const MAX_BATCH = 10_000;
+/** How often a task is given another number, because somebody else on the same store had taken it. */
+const MAX_RENUMBERED = 8;
+
+/** A request that was looked at. */
+interface Request {
+  readonly id: string;
+  readonly spec: FullSpec;
+  readonly after: readonly string[];
+}
+
+export class Submissions {
+  readonly #engine: Engine;
+  #number = 0;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /** The highest number in use. */
+  begin(number: number): void {
+    this.#number = Math.max(this.#number, number);
+  }
+
+  async submit(spec: TaskSpec): Promise<TaskRecord> {
+    const { ledger, dispatcher, hooks } = this.#engine;
+    const request = this.#read(spec);
+    const held = ledger.get(request.id);
+    if (held !== undefined) return this.#again(held, request);
+    const known = spec.task_id === undefined ? undefined : await this.#known(request);
+    if (known !== undefined) return known;
+    this.#room(1);
+    const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
+    if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
+    const others = request.after.length === 0 ? [] : await this.#records(request.after);
+    const parent = await this.#parent(request.spec);
+    // Somebody may have been as fast while these were looked up.
+    const meanwhile = ledger.get(request.id);
+    if (meanwhile !== undefined) return this.#again(meanwhile, request);
+    const added = this.#add(request, parent);
+    this.#queue(added, others);
+    dispatcher.pump();
+    const granted = parent === undefined ? undefined : ledger.save(parent);
+    try {
+      await this.#keep(added);
+      await granted;
+    } catch (thrown) {
+      return this.#notKept(added, request, thrown);
+    }
+    return added.record;
+  }
+
+  async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
+    const { ledger, dispatcher, hooks } = this.#engine;
+    if (specs.length > MAX_BATCH) throw fail('schema_violation', `a batch has at most ${MAX_BATCH} tasks`);
+    const requests = specs.map((spec) => this.#read(spec));
+    const ids = new Set(requests.map(({ id }) => id));
+    if (ids.size < requests.length) throw fail('schema_violation', 'two tasks of the batch have the same id');
+    const ordered = inOrder(requests);
+    const known = new Map<string, TaskRecord>();
+    for (const request of ordered) {
+      const record = await this.#known(request);
+      if (record !== undefined) known.set(request.id, record);
+    }
+    const fresh = ordered.filter(({ id }) => !known.has(id));
+    this.#room(fresh.length);
+    for (const { id, spec } of fresh) {
+      const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
+      if (refusal !== null) throw fail('denied', refusal, { task_id: id });
+    }
+    const outside = [...new Set(fresh.flatMap(({ after }) => after))].filter((id) => !ids.has(id) || known.has(id));
+    const others = new Map((await this.#records(outside)).map((record) => [record.task_id, record]));
+    const added: Held[] = [];
+    const parents = new Set<Held>();
+    try {
+      for (const request of fresh) {
+        const parent = await this.#parent(request.spec);
+        if (parent !== undefined) parents.add(parent);
+        added.push(this.#add(request, parent));
+      }
+      await Promise.all([
+        ...added.map((held) => this.#keep(held)),
+        ...[...parents].map((parent) => ledger.save(parent)),
+      ]);
+    } catch (thrown) {
+      await this.#takeBack(added);
+      throw thrown;
+    }
+    for (const held of added) {
+      const after = held.record.spec.after.map((id) => others.get(id) ?? (ledger.get(id)?.record as TaskRecord));
+      this.#queue(held, after);
+    }
+    dispatcher.pump();
+    // Parents whose budget was given away, and tasks that ended at once.
+    await Promise.all(added.map((held) => (held.gone ? undefined : ledger.save(held))));
+    return requests.map(({ id }) => known.get(id) ?? (added.find((held) => held.id === id) as Held).record);
+  }
+
+  /** What tasks wait for. Fails with `schema_violation` for one that does not exist. */
+  async #records(ids: readonly string[]): Promise<TaskRecord[]> {
+    const { ledger, options } = this.#engine;
+    const records: TaskRecord[] = [];
+    for (const id of ids) {
+      const record = ledger.get(id)?.record ?? (await options.store.get(id))?.record;
+      if (record === undefined)
+        throw fail('schema_violation', `no task ${id} to wait for`, { path: '/after', task_id: id });
+      records.push(record);
+    }
+    return records;
+  }
+
+  /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
+  async waitAgain(held: Held): Promise<void> {
+    const others = await this.#records(held.record.spec.after);
+    const why = this.#engine.dependencies.add(held.id, others);
+    if (why !== undefined) throw fail('invalid_message', why, { task_id: held.id });
+  }
+
+  /** After a restart: the same for a task that waits already; it ends when it never can run. */
+  async waitStill(held: Held): Promise<void> {
+    const { after } = held.record.spec;
+    if (after.length === 0) return;
+    let others: TaskRecord[];
+    try {
+      others = await this.#records(after);
+    } catch (thrown) {
+      const reason = `dependency_failed: ${asError(thrown).message}`;
+      this.#engine.ledger.apply(held, { type: 'failed', reason });
+      return;
+    }
+    this.#queue(held, others, false);
+  }
+
+  #read(spec: TaskSpec): Request {
+    const id = spec.task_id ?? this.#engine.newId();
+    const full = fullSpec(id, spec);
+    if (full.after.includes(id)) throw fail('schema_violation', 'a task waits for itself', { path: '/after' });
+    return { id, spec: full, after: full.after };
+  }
+
+  #room(count: number): void {
+    const { ledger, maxOpenTasks } = this.#engine;
+    if (ledger.openCount + count <= maxOpenTasks) return;
+    throw fail('over_capacity', `${ledger.openCount} tasks are open already`, {
+      limit: maxOpenTasks,
+      retry_after_ms: 1000,
+    });
+  }
+
+  /** The task whose budget this one takes a part of; undefined: none, or one without a budget. */
+  async #parent({ parent_task_id: id }: FullSpec): Promise<Held | undefined> {
+    if (id === null) return undefined;
+    const held = this.#engine.ledger.get(id);
+    if (held !== undefined && !isEnded(held.record)) return held.record.spec.token_budget === null ? undefined : held;
+    const record = held?.record ?? (await this.#engine.options.store.get(id))?.record;
+    if (record === undefined) throw fail('schema_violation', `no task ${id}`, { path: '/task/parent_task_id' });
+    if (record.spec.token_budget === null) return undefined;
+    throw fail('budget_spent', `task ${id} has ended, and its budget with it`, { task_id: id });
+  }
+
+  /** Puts a task in memory. A child without a budget gets all that its parent has left. */
+  #add(request: Request, parent: Held | undefined): Held {
+    const { ledger, journal, now } = this.#engine;
+    let { spec } = request;
+    if (parent !== undefined) {
+      const left = leftOf(parent);
+      const asked = spec.token_budget ?? left;
+      if (left < 1 || asked > left) {
+        throw fail('budget_spent', `task ${parent.id} has ${Math.max(0, left)} tokens left, ${asked} are asked for`, {
+          task_id: parent.id,
+          left: Math.max(0, left),
+        });
+      }
+      spec = { ...spec, token_budget: asked };
+      ledger.apply(parent, { type: 'granted', tokens: asked });
+    }
+    this.#number += 1;
+    const held = ledger.add(newRecord(request.id, spec, this.#number, now()));
+    journal.begin(request.id);
+    const { priority, batch, after, parent_task_id } = spec;
+    journal.write(request.id, 'submitted', { number: this.#number, priority, batch, after, parent_task_id });
+    this.#engine.count('submitted');
+    return held;
+  }
+
+  /** Lets a task wait for others, or be routed. */
+  #queue(held: Held, others: readonly TaskRecord[], watch = true): void {
+    const { dependencies, ledger } = this.#engine;
+    const why = dependencies.add(held.id, others);
+    if (why !== undefined) ledger.apply(held, { type: 'failed', reason: why });
+    else if (watch) this.#engine.admit(held);
+  }
+
+  /** Writes a new task; gives it another number where two orchestrators on one store gave the same. */
+  async #keep(held: Held): Promise<void> {
+    const { ledger, options } = this.#engine;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await ledger.save(held);
+      } catch (thrown) {
+        const { code, detail } = asError(thrown);
+        if (code !== 'superseded' || detail.number === undefined || tries === MAX_RENUMBERED) throw thrown;
+        this.#number = Math.max(this.#number, await options.store.lastNumber()) + 1;
+        ledger.renumber(held, this.#number);
+      }
+    }
+  }
+
+  /** It could not be written: it is the task there is, or nothing has happened. */
+  async #notKept(held: Held, request: Request, thrown: unknown): Promise<TaskRecord> {
+    this.#undo(held);
+    if (asError(thrown).code !== 'superseded') throw thrown;
+    const record = await this.#known(request);
+    if (record === undefined) throw thrown;
+    return record;
+  }
+
+  #undo(held: Held): void {
+    const { ledger } = this.#engine;
+    this.#engine.letGo(held);
+    ledger.drop(held);
+    const { parent_task_id, token_budget } = held.record.spec;
+    const parent = parent_task_id === null ? undefined : ledger.get(parent_task_id);
+    if (parent !== undefined && token_budget !== null) {
+      ledger.apply(parent, { type: 'granted', tokens: -token_budget });
+    }
+  }
+
+  /** All or none: what was written before another one could not be is ended. */
+  async #takeBack(added: readonly Held[]): Promise<void> {
+    const { ledger } = this.#engine;
+    await Promise.allSettled(
+      added.map(async (held) => {
+        if (held.gone || held.revision === 0) return this.#undo(held);
+        ledger.apply(held, { type: 'canceled', reason: 'its batch could not be kept whole' });
+        await ledger.save(held);
+      }),
+    );
+  }
+
+  async #again(held: Held, request: Request): Promise<TaskRecord> {
+    this.#sameOrFail(held.record, request);
+    await this.#engine.ledger.save(held);
+    return held.record;
+  }
+
+  async #known(request: Request): Promise<TaskRecord | undefined> {
+    const { ledger, options } = this.#engine;
+    const record = ledger.get(request.id)?.record ?? (await options.store.get(request.id))?.record;
+    if (record !== undefined) this.#sameOrFail(record, request);
+    return record;
+  }
+
+  #sameOrFail(record: TaskRecord, { id, spec }: Request): void {
+    // What an operator, or the parent's budget, has changed since was not asked for.
+    const asked = { ...spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
+    const kept = { ...record.spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
+    if (isDeepStrictEqual(asked, kept)) return;
+    throw fail('duplicate_conflict', `task ${id} exists with other content`, { task_id: id });
+  }
+}
+
+/** Tokens a task may still give away: what neither it nor its children have used. */
+function leftOf({ record, tokensSoFar }: Held): number {
+  const spent = record.tokens_spent ?? 0;
+  return (record.spec.token_budget ?? 0) - (record.granted_tokens ?? 0) - spent - tokensSoFar;
+}

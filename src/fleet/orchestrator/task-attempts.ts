@@ -1,0 +1,33 @@
+/**
+ * The list of attempts of a task: ending one, bounding the list, adding up what they spent. Used by the task machine.
+ */
+import type { Attempt } from './task.ts';
+
+/** Past this many, attempts that came to nothing are forgotten, oldest first. */
+const MAX_ATTEMPTS = 50;
+
+/** How an attempt ended. */
+export type AttemptEnd = Required<Pick<Attempt, 'ended_at' | 'outcome' | 'tokens_spent'>> & Pick<Attempt, 'reason'>;
+
+/** The list with one attempt ended, or ended anew where more is known of it. */
+export function endAttempt(attempts: readonly Attempt[], attempt: number, end: AttemptEnd): readonly Attempt[] {
+  return attempts.map((one) => (one.attempt === attempt ? { ...one, ...end } : one));
+}
+
+/** What all attempts that ended have spent; one that is unknown makes the sum unknown. */
+export function sumTokens(attempts: readonly Attempt[]): number | null {
+  let sum = 0;
+  for (const { outcome, tokens_spent = null } of attempts) {
+    if (outcome === undefined) continue;
+    if (tokens_spent === null) return null;
+    sum += tokens_spent;
+  }
+  return sum;
+}
+
+/** Bounds the list. Only what spent nothing goes, so that the sum stays right. */
+export function trimmed(attempts: readonly Attempt[]): readonly Attempt[] {
+  if (attempts.length <= MAX_ATTEMPTS) return attempts;
+  const idle = attempts.findIndex(({ outcome, tokens_spent }) => outcome !== undefined && tokens_spent === 0);
+  return idle === -1 ? attempts : attempts.toSpliced(idle, 1);
+}

@@ -1,0 +1,95 @@
+/**
+ * What happened to each task, for whoever follows it: stream `task:<task_id>` of the journal. Volatile, because the record
+ * in the task store is the truth. Entries of one moment are appended together.
+ */
+import type { Journal, NewEntry } from '../../journal/journal.ts';
+
+/** Name of the stream of a task. */
+export function taskStream(taskId: string): string {
+  return `task:${taskId}`;
+}
+
+interface Stream {
+  /** The last cursor in use; undefined while it is being looked up. */
+  cursor: number | undefined;
+  waiting: Omit<NewEntry, 'cursor'>[];
+}
+
+export class TaskJournal {
+  readonly #journal: Journal;
+  readonly #now: () => number;
+  readonly #streams = new Map<string, Stream>();
+  #dirty: [string, Stream][] = [];
+
+  constructor(journal: Journal, now: () => number) {
+    this.#journal = journal;
+    this.#now = now;
+  }
+
+  /** A stream that has no entries yet. */
+  begin(taskId: string): void {
+    this.#streams.set(taskId, { cursor: 0, waiting: [] });
+  }
+
+  write(taskId: string, kind: string, body: object): void {
+    let stream = this.#streams.get(taskId);
+    if (stream === undefined) {
+      stream = { cursor: undefined, waiting: [] };
+      this.#streams.set(taskId, stream);
+      void this.#find(taskId, stream);
+    }
+    stream.waiting.push({ ts: this.#now(), kind, request: '', body });
+    if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(taskId, stream);
+  }
+
+  /** Nothing more is expected of this task; its stream stays in the journal. */
+  end(taskId: string): void {
+    // What still waits is written all the same: whoever writes it holds the stream.
+    this.#streams.delete(taskId);
+  }
+
+  #schedule(taskId: string, stream: Stream): void {
+    if (this.#dirty.length === 0) queueMicrotask(this.#flush);
+    this.#dirty.push([taskId, stream]);
+  }
+
+  readonly #flush = (): void => {
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const [taskId, stream] of dirty) this.#append(taskId, stream);
+  };
+
+  #append(taskId: string, stream: Stream): void {
+    let cursor = stream.cursor as number;
+    const entries = stream.waiting.map((entry) => ({ ...entry, cursor: ++cursor }));
+    stream.waiting = [];
+    stream.cursor = cursor;
+    const refused = this.#journal.append(taskStream(taskId), entries, 'volatile');
+    // An earlier task of this name used these cursors.
+    refused?.catch(() => this.#again(taskId, stream, entries));
+  }
+
+  async #again(taskId: string, stream: Stream, entries: readonly NewEntry[]): Promise<void> {
+    try {
+      const { last } = await this.#journal.read(taskStream(taskId), Number.MAX_SAFE_INTEGER, 1);
+      if (last === 0) return;
+      let cursor = Math.max(last, stream.cursor ?? 0);
+      const moved = entries.map((entry) => ({ ...entry, cursor: ++cursor }));
+      stream.cursor = cursor;
+      this.#journal.append(taskStream(taskId), moved, 'volatile')?.catch(() => {});
+    } catch {
+      // The journal is closed or damaged; the record is kept elsewhere.
+    }
+  }
+
+  async #find(taskId: string, stream: Stream): Promise<void> {
+    let last = 0;
+    try {
+      ({ last } = await this.#journal.read(taskStream(taskId), Number.MAX_SAFE_INTEGER, 1));
+    } catch {
+      // As above.
+    }
+    stream.cursor = last;
+    if (stream.waiting.length > 0) this.#append(taskId, stream);
+  }
+}

@@ -1,0 +1,336 @@
+/**
+ * The states of a task at the orchestrator, as a pure function: what happened, when, and what the record is after it.
+ *
+ * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and
+ * `lost` go back to `queued` by policy, anything that ended goes back by an operator, always towards a higher attempt.
+ * Called by `orchestrator.ts` and by the simulation. What an event may not do it does not do, and the answer says so.
+ * @see docs/fleet.md#failure-semantics
+ */
+import type { TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
+import type { Explanation } from '../route/profile.ts';
+import type { TaskRecord, TaskState } from './task.ts';
+import { endAttempt, sumTokens, trimmed } from './task-attempts.ts';
+import { acceptResult, keepLate, type ResultEvent, setAside } from './task-result.ts';
+
+/** What can happen to a task. Times are epoch milliseconds. */
+export type TaskEvent =
+  /** Routing looked at it and found nobody, or was told to wait. */
+  | { readonly type: 'decided'; readonly explanation: Explanation; readonly not_before?: number | null }
+  /** A worker is chosen; the row is written before anything is sent. Begins an attempt. */
+  | {
+      readonly type: 'reserved';
+      readonly worker: string;
+      readonly mode: 'structured' | 'inline' | 'plain';
+      readonly incarnation?: string | null;
+      readonly explanation?: Explanation | null;
+    }
+  /** The bus has it, or may have it. */
+  | { readonly type: 'sent' }
+  /** A worker of the pool it was offered to has it. */
+  | {
+      readonly type: 'claimed';
+      readonly worker: string;
+      readonly attempt?: number;
+      readonly incarnation?: string | null;
+    }
+  /** Its worker wrote it down. */
+  | { readonly type: 'accepted'; readonly attempt?: number }
+  /** Its worker works on it. */
+  | { readonly type: 'started'; readonly attempt?: number }
+  /** The attempt ended without having begun: nobody there, busy, or the worker never saw it. */
+  | {
+      readonly type: 'released';
+      readonly outcome: 'unreachable' | 'busy' | 'unknown';
+      readonly reason: string;
+      /** The worker is left out until it announces anew: the marker of its present announce. */
+      readonly exclude?: string;
+      /** The step of the policy it was: counts, and whom else to ask, follow from it. */
+      readonly cause?: 'reroute' | 'retry';
+      readonly not_before?: number | null;
+    }
+  | ResultEvent
+  /** The lease ran out, or the worker came back without knowing how it ended. */
+  | { readonly type: 'lost'; readonly reason: string; readonly result?: TaskResult }
+  /** It is tried again. `operator` may also do so with what has ended. */
+  | {
+      readonly type: 'requeued';
+      readonly cause: 'reroute' | 'retry' | 'operator';
+      readonly not_before?: number | null;
+      readonly exclude?: { readonly worker: string; readonly marker: string };
+      /** Operator only: this worker and no other. */
+      readonly only?: string | null;
+    }
+  /** It waits for an operator. */
+  | { readonly type: 'parked'; readonly reason: string }
+  /** It will not be tried again: refused for good, its dependency failed, its deadline passed, an operator dropped it. */
+  | { readonly type: 'failed'; readonly reason: string }
+  | { readonly type: 'cancel_requested' }
+  | { readonly type: 'canceled'; readonly reason: string }
+  | { readonly type: 'asked'; readonly question: TaskQuestion }
+  | { readonly type: 'answered'; readonly question_id: string }
+  /** The commit its worker's repository was at before the attempt was sent. */
+  | { readonly type: 'based'; readonly attempt: number; readonly commit: string }
+  /** Tokens of its budget that go to a task it is the parent of; less than nothing: what that one did not need. */
+  | { readonly type: 'granted'; readonly tokens: number }
+  | { readonly type: 'verified'; readonly verified: 'yes' | 'no' | 'not_checked'; readonly reasons: readonly string[] };
+
+/** What became of an event. */
+export interface Advanced {
+  /** The same object when nothing changed. */
+  readonly record: TaskRecord;
+  /**
+   * `changed`: as asked. `late`: a result that no longer counts was kept beside the record. `duplicate`: it was known
+   * already. `refused`: not in this state, nothing changed.
+   */
+  readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';
+  /** Why not, in a few words. */
+  readonly why?: string;
+}
+
+/** Most questions of one task that wait at a time. */
+const MAX_QUESTIONS = 32;
+
+const ACTIVE: ReadonlySet<TaskState> = new Set(['reserved', 'sent', 'accepted', 'running']);
+
+/** True while an attempt is under way. */
+export function isActive(record: TaskRecord): boolean {
+  return ACTIVE.has(record.state);
+}
+
+/** True when it ended for good; only an operator's retry goes on from there. */
+export function isEnded(record: TaskRecord): boolean {
+  return record.ended_at !== null;
+}
+
+/** Applies one event. Pure: equal arguments give equal answers, and `record` is never changed. */
+export function advance(record: TaskRecord, event: TaskEvent, now: number): Advanced {
+  switch (event.type) {
+    case 'decided':
+      if (record.state !== 'queued') return refused(record, event);
+      return changed(record, now, { explanation: event.explanation, not_before: event.not_before ?? null });
+    case 'reserved':
+      return reserve(record, event, now);
+    case 'sent':
+      if (record.state !== 'reserved') return refused(record, event);
+      return changed(record, now, { state: 'sent' });
+    case 'claimed':
+      return claim(record, event, now);
+    case 'accepted':
+      if (!isCurrent(record, event.attempt)) return refused(record, event);
+      if (record.state !== 'reserved' && record.state !== 'sent') return refused(record, event);
+      return changed(record, now, { state: 'accepted' });
+    case 'started':
+      return start(record, event, now);
+    case 'released':
+      return release(record, event, now);
+    case 'result':
+      return acceptResult(record, event, now) ?? keepLate(record, event, now);
+    case 'lost':
+      return lose(record, event, now);
+    case 'requeued':
+      return requeue(record, event, now);
+    case 'parked':
+      if (isEnded(record) || isActive(record)) return refused(record, event);
+      return changed(record, now, {
+        state: record.state === 'queued' ? 'blocked' : record.state,
+        parked: true,
+        dead_letter: event.reason,
+        not_before: null,
+      });
+    case 'failed':
+      return giveUp(record, event.reason, now);
+    case 'cancel_requested':
+      if (isEnded(record)) return refused(record, event);
+      if (record.cancel_requested) return { record, outcome: 'duplicate' };
+      return changed(record, now, { cancel_requested: true });
+    case 'canceled':
+      return cancel(record, event.reason, now);
+    case 'asked':
+      return ask(record, event.question, now);
+    case 'answered': {
+      const questions = record.questions.filter(({ question_id }) => question_id !== event.question_id);
+      if (questions.length === record.questions.length) return refused(record, event);
+      return changed(record, now, { questions });
+    }
+    case 'based': {
+      const attempts = record.attempts.map((one) =>
+        one.attempt === event.attempt ? { ...one, base_commit: event.commit } : one,
+      );
+      return changed(record, now, { attempts });
+    }
+    case 'granted': {
+      if (isEnded(record)) return refused(record, event);
+      const granted = Math.max(0, (record.granted_tokens ?? 0) + event.tokens);
+      return changed(record, now, { granted_tokens: granted });
+    }
+    case 'verified':
+      if (record.state !== 'done') return refused(record, event);
+      return changed(record, now, { verified: event.verified, verification: event.reasons });
+  }
+}
+
+function changed(record: TaskRecord, now: number, change: Partial<TaskRecord>): Advanced {
+  return { record: { ...record, ...change, updated_at: now }, outcome: 'changed' };
+}
+
+function refused(record: TaskRecord, event: TaskEvent): Advanced {
+  const state = isEnded(record) ? `${record.state}, ended` : record.state;
+  return { record, outcome: 'refused', why: `not possible for a task that is ${state}: ${event.type}` };
+}
+
+/** A message without an attempt is about the one under way. */
+function isCurrent(record: TaskRecord, attempt: number | undefined): boolean {
+  return attempt === undefined || attempt === record.attempt;
+}
+
+function reserve(record: TaskRecord, event: Extract<TaskEvent, { type: 'reserved' }>, now: number): Advanced {
+  if (record.state !== 'queued' || record.cancel_requested) return refused(record, event);
+  const attempt = record.attempt + 1;
+  const { worker, mode, incarnation = null, explanation = record.explanation } = event;
+  return changed(record, now, {
+    state: 'reserved',
+    attempt,
+    worker,
+    attempts: trimmed([...record.attempts, { attempt, worker, mode, sent_at: now, incarnation }]),
+    explanation,
+    not_before: null,
+    dead_letter: null,
+  });
+}
+
+function claim(record: TaskRecord, event: Extract<TaskEvent, { type: 'claimed' }>, now: number): Advanced {
+  const last = record.attempts.at(-1);
+  if (!isActive(record) || last === undefined || !isCurrent(record, event.attempt)) return refused(record, event);
+  if (record.worker === event.worker) return { record, outcome: 'duplicate' };
+  if (!isOffer(record.worker)) return refused(record, event);
+  const mine = { ...last, worker: event.worker, incarnation: event.incarnation ?? null };
+  return changed(record, now, { worker: event.worker, attempts: [...record.attempts.slice(0, -1), mine] });
+}
+
+function start(record: TaskRecord, event: Extract<TaskEvent, { type: 'started' }>, now: number): Advanced {
+  if (!isActive(record) || !isCurrent(record, event.attempt)) return refused(record, event);
+  if (record.state === 'running') return { record, outcome: 'duplicate' };
+  const last = record.attempts.at(-1);
+  const attempts = last === undefined ? [] : [...record.attempts.slice(0, -1), { ...last, started_at: now }];
+  return changed(record, now, { state: 'running', attempts });
+}
+
+function release(record: TaskRecord, event: Extract<TaskEvent, { type: 'released' }>, now: number): Advanced {
+  // A worker at work has the task; only its result or its lease ends that.
+  if (record.state !== 'reserved' && record.state !== 'sent' && record.state !== 'accepted') {
+    return refused(record, event);
+  }
+  const { worker } = record;
+  const { cause, exclude } = event;
+  const more = exclude === undefined || worker === null ? record.excluded : { ...record.excluded, [worker]: exclude };
+  const end = { ended_at: now, outcome: event.outcome, reason: event.reason, tokens_spent: 0 };
+  return changed(record, now, {
+    state: 'queued',
+    worker: null,
+    attempts: endAttempt(record.attempts, record.attempt, end),
+    reroutes: record.reroutes + (cause === 'reroute' ? 1 : 0),
+    retries: record.retries + (cause === 'retry' ? 1 : 0),
+    excluded: cause === 'retry' ? {} : more,
+    not_before: event.not_before ?? null,
+    questions: [],
+  });
+}
+
+function lose(record: TaskRecord, event: Extract<TaskEvent, { type: 'lost' }>, now: number): Advanced {
+  if (!isActive(record)) return refused(record, event);
+  const tokens = event.result?.tokens_spent ?? null;
+  const attempts = endAttempt(record.attempts, record.attempt, {
+    ended_at: now,
+    outcome: 'lost',
+    reason: event.reason,
+    tokens_spent: tokens,
+  });
+  return changed(record, now, {
+    state: 'lost',
+    attempts,
+    result: event.result ?? null,
+    tokens_spent: sumTokens(attempts),
+    questions: [],
+  });
+}
+
+function requeue(record: TaskRecord, event: Extract<TaskEvent, { type: 'requeued' }>, now: number): Advanced {
+  const { cause, exclude, only } = event;
+  const waits = record.state === 'blocked' || record.state === 'lost';
+  const possible = cause === 'operator' ? waits || isEnded(record) : waits && !isEnded(record);
+  if (!possible) return refused(record, event);
+  const excluded = exclude === undefined ? record.excluded : { ...record.excluded, [exclude.worker]: exclude.marker };
+  return changed(record, now, {
+    state: 'queued',
+    parked: false,
+    worker: null,
+    spec: only === undefined ? record.spec : { ...record.spec, worker: only },
+    reroutes: cause === 'operator' ? 0 : record.reroutes + (cause === 'reroute' ? 1 : 0),
+    retries: cause === 'operator' ? 0 : record.retries + (cause === 'retry' ? 1 : 0),
+    // Whoever is asked again on purpose may answer again; a reroute looks for somebody else.
+    excluded: cause === 'reroute' ? excluded : {},
+    not_before: event.not_before ?? null,
+    ended_at: null,
+    result: null,
+    late_results: setAside(record, now),
+    verified: null,
+    verification: [],
+    dead_letter: null,
+    cancel_requested: false,
+    questions: [],
+  });
+}
+
+function giveUp(record: TaskRecord, reason: string, now: number): Advanced {
+  const { state } = record;
+  if (isEnded(record) || (state !== 'queued' && state !== 'blocked' && state !== 'lost')) {
+    return refused(record, { type: 'failed', reason });
+  }
+  return changed(record, now, {
+    state: state === 'queued' ? 'blocked' : state,
+    parked: false,
+    ended_at: now,
+    dead_letter: reason,
+    not_before: null,
+  });
+}
+
+function cancel(record: TaskRecord, reason: string, now: number): Advanced {
+  if (isEnded(record)) return refused(record, { type: 'canceled', reason });
+  const active = isActive(record);
+  // Whatever it has spent by now, nobody told.
+  const untold = active && record.state !== 'reserved' ? null : 0;
+  const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: untold };
+  const attempts = active ? endAttempt(record.attempts, record.attempt, end) : record.attempts;
+  return changed(record, now, {
+    state: 'canceled',
+    parked: false,
+    attempts,
+    tokens_spent: sumTokens(attempts),
+    ended_at: now,
+    not_before: null,
+    dead_letter: null,
+    cancel_requested: true,
+    questions: [],
+  });
+}
+
+function ask(record: TaskRecord, question: TaskQuestion, now: number): Advanced {
+  const event = { type: 'asked', question } as const;
+  if (!isActive(record)) return refused(record, event);
+  if (record.questions.some(({ question_id }) => question_id === question.question_id)) {
+    return { record, outcome: 'duplicate' };
+  }
+  if (record.questions.length >= MAX_QUESTIONS) return refused(record, event);
+  return changed(record, now, { questions: [...record.questions, question] });
+}
+
+/** Name of the worker of an attempt that was offered to a pool, until one of the pool has it. */
+export function offerTo(pool: string): string {
+  return `pool:${pool}`;
+}
+
+/** True while any worker of a pool may take it. Peer ids have no such form on a bus that has pools. */
+export function isOffer(worker: string | null): boolean {
+  return worker?.startsWith('pool:') === true;
+}

@@ -1,0 +1,159 @@
+/**
+ * What a result does to a task: one is accepted, once; every other is kept beside it and says why it came too late.
+ *
+ * A part of the task machine (`task-machine.ts`). The rules of the late result are those of the specification: stored,
+ * shown, never thrown away, never over a newer attempt; a newer attempt that has not begun gives way to it.
+ * @see docs/fleet.md#failure-semantics
+ */
+import { isDeepStrictEqual } from 'node:util';
+import type { TaskResult } from '../../protocol/fleet.ts';
+import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
+import { endAttempt, sumTokens } from './task-attempts.ts';
+import type { Advanced } from './task-machine.ts';
+
+/** A worker reports. */
+export interface ResultEvent {
+  readonly type: 'result';
+  /** Who reports: what the transport knows, not what the message says. */
+  readonly worker: string;
+  /** Which attempt; null where the worker does not say: its latest. */
+  readonly attempt: number | null;
+  readonly result: TaskResult;
+}
+
+/** Most late results of one task. The first ones are kept. */
+const MAX_LATE = 32;
+
+/** The record with the result accepted, or undefined when it does not count. */
+export function acceptResult(record: TaskRecord, event: ResultEvent, now: number): Advanced | undefined {
+  const tried = attemptOf(record, event);
+  if (tried === undefined || record.ended_at !== null) return undefined;
+  const { result } = event;
+  // Reported before, and decided upon.
+  if (record.result !== null && same(record.result, result)) return undefined;
+  const newest = tried.attempt === record.attempt;
+  switch (record.state) {
+    case 'reserved':
+    case 'sent':
+      // A newer attempt that has not begun gives way to work that is there.
+      if (!newest && !hasWork(result)) return undefined;
+      break;
+    case 'accepted':
+    case 'running':
+      if (!newest) return undefined;
+      break;
+    case 'lost':
+      // Given up too early, whatever it says; an older attempt only where that saves doing it again.
+      if (!newest && !hasWork(result)) return undefined;
+      break;
+    case 'blocked':
+    case 'queued':
+      if (!hasWork(result)) return undefined;
+      break;
+    default:
+      return undefined;
+  }
+  let attempts = record.attempts;
+  const current = attempts.at(-1);
+  if (!newest && current?.outcome === undefined) {
+    const reason = `attempt ${tried.attempt} reported after all`;
+    attempts = endAttempt(attempts, record.attempt, { ended_at: now, outcome: 'canceled', reason, tokens_spent: 0 });
+  }
+  attempts = endAttempt(attempts, tried.attempt, endOf(result, now));
+  const state = stateAfter(record, result);
+  return {
+    outcome: 'changed',
+    record: {
+      ...record,
+      state,
+      parked: false,
+      worker: event.worker,
+      attempts,
+      result,
+      late_results: setAside(record, now),
+      tokens_spent: sumTokens(attempts),
+      updated_at: now,
+      ended_at: state === 'blocked' ? null : now,
+      not_before: null,
+      dead_letter: null,
+      questions: [],
+    },
+  };
+}
+
+/** What a record has kept beside its result once that makes room for another: nothing that was reported is thrown away. */
+export function setAside(record: TaskRecord, now: number): readonly LateResult[] {
+  const { result, late_results, worker, attempt } = record;
+  // A refusal lives on in its attempt.
+  if (result === null || result.status === 'blocked') return late_results;
+  const received_at = record.ended_at ?? now;
+  return [...late_results, { received_at, worker: worker ?? '', attempt, why: 'old_attempt', result }];
+}
+
+/** The record with the result kept beside it; as it was when the result is known, or of somebody who never had the task. */
+export function keepLate(record: TaskRecord, event: ResultEvent, now: number): Advanced {
+  const { worker, result } = event;
+  const tried = attemptOf(record, event);
+  if (tried === undefined) return { record, outcome: 'refused', why: `${worker} was not given this task` };
+  const known = [record.result, ...record.late_results.map((late) => late.result)];
+  if (known.some((other) => other !== null && same(other, result))) return { record, outcome: 'duplicate' };
+  if (record.late_results.length >= MAX_LATE) return { record, outcome: 'refused', why: 'too many late results' };
+  const late: LateResult = { received_at: now, worker, attempt: tried.attempt, why: whyLate(record, tried), result };
+  // A lost attempt that reports says at last what it spent.
+  const attempts =
+    tried.outcome === 'lost' || tried.outcome === 'canceled'
+      ? endAttempt(record.attempts, tried.attempt, {
+          ended_at: tried.ended_at ?? now,
+          outcome: tried.outcome,
+          tokens_spent: result.tokens_spent ?? null,
+        })
+      : record.attempts;
+  return {
+    outcome: 'late',
+    why: late.why,
+    record: {
+      ...record,
+      attempts,
+      tokens_spent: sumTokens(attempts),
+      late_results: [...record.late_results, late],
+      updated_at: now,
+    },
+  };
+}
+
+/** Which attempt it is about; undefined when this worker never had it. */
+function attemptOf(record: TaskRecord, { worker, attempt }: ResultEvent): Attempt | undefined {
+  return record.attempts.findLast((one) => one.worker === worker && (attempt === null || one.attempt === attempt));
+}
+
+/** Something was done, so that doing it again would be waste or harm. */
+function hasWork({ status }: TaskResult): boolean {
+  return status === 'done' || status === 'partial';
+}
+
+function stateAfter(record: TaskRecord, { status }: TaskResult): TaskState {
+  // Finished before the cancel reached it.
+  if (status === 'done') return 'done';
+  return record.cancel_requested ? 'canceled' : status;
+}
+
+function endOf(result: TaskResult, now: number) {
+  const reason = result.blocked_reason ?? result.error_summary ?? undefined;
+  return {
+    ended_at: now,
+    outcome: result.status,
+    tokens_spent: result.tokens_spent ?? null,
+    ...(reason === undefined ? {} : { reason }),
+  };
+}
+
+function whyLate(record: TaskRecord, tried: Attempt): LateResult['why'] {
+  if (tried.attempt !== record.attempt) return 'old_attempt';
+  if (record.ended_at === null) return 'duplicate';
+  return record.dead_letter?.startsWith('deadline_passed') === true ? 'after_deadline' : 'already_ended';
+}
+
+/** The same report, whichever copy of it. */
+function same({ envelope: _one, ...one }: TaskResult, { envelope: _other, ...other }: TaskResult): boolean {
+  return isDeepStrictEqual(one, other);
+}

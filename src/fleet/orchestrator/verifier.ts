@@ -1,0 +1,81 @@
+/** Verifies results one or two at a time, in the background, so that a burst of them does not start a program for each. */
+import type { Held, Ledger } from './ledger.ts';
+import type { TaskRecord } from './task.ts';
+import { type Verification, verify, whyNotChecked } from './verify.ts';
+
+const AT_ONCE = 2;
+/** Most that wait; past it a result is not checked. */
+const MAX_WAITING = 1000;
+
+export class Verifier {
+  readonly #ledger: Ledger;
+  readonly #repositories: ReadonlyMap<string, string>;
+  readonly #waiting: TaskRecord[] = [];
+  #running = 0;
+  #stopped = false;
+
+  constructor(ledger: Ledger, repositories: ReadonlyMap<string, string> = new Map()) {
+    this.#ledger = ledger;
+    this.#repositories = repositories;
+  }
+
+  /** Where the repository of a worker is on this machine. */
+  repositoryOf(worker: string | null): string | undefined {
+    return worker === null ? undefined : this.#repositories.get(worker);
+  }
+
+  /** A task is done: looks whether it is. The outcome is kept with the task; at once where there is nothing to look at. */
+  check(held: Held): void {
+    const { record } = held;
+    if (record.result === null) return;
+    const unseen = whyNotChecked(record.result, this.repositoryOf(record.worker));
+    if (unseen !== undefined) {
+      this.#ledger.apply(held, { type: 'verified', verified: 'not_checked', reasons: [unseen] });
+    } else if (this.#waiting.length >= MAX_WAITING) {
+      void this.#keep(record, { verified: 'not_checked', reasons: ['too many results came at once'] });
+    } else {
+      this.#waiting.push(record);
+      this.#next();
+    }
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#waiting.length = 0;
+  }
+
+  #next(): void {
+    if (this.#running >= AT_ONCE) return;
+    const record = this.#waiting.shift();
+    if (record === undefined) return;
+    this.#running += 1;
+    void this.#verify(record).finally(() => {
+      this.#running -= 1;
+      this.#next();
+    });
+  }
+
+  async #verify(record: TaskRecord): Promise<void> {
+    const repository = this.repositoryOf(record.worker);
+    if (record.result === null || repository === undefined) return;
+    const base = record.attempts.find(({ worker }) => worker === record.worker)?.base_commit ?? null;
+    await this.#keep(record, await verify(record.result, repository, base));
+  }
+
+  /** Never rejects: what is not kept is what it was, not looked at. */
+  async #keep(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
+    if (this.#stopped) return;
+    try {
+      const held = await this.#ledger.pin(record.task_id);
+      if (held === undefined) return;
+      // Tried again since: that was another result.
+      if (held.record.result === record.result || held.record.attempt === record.attempt) {
+        this.#ledger.apply(held, { type: 'verified', verified, reasons });
+        await this.#ledger.save(held);
+      }
+      this.#ledger.release(held);
+    } catch {
+      // The store is closed or full, which is reported where it matters.
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Fenced code blocks as CommonMark defines them, found line by line in one pass. Called by the three readers of prose in
+ * this folder. Texts have LF line ends here.
+ */
+
+/** An opening fence. */
+export interface Fence {
+  readonly character: '`' | '~';
+  /** How many of them; the closing run is at least as long. */
+  readonly length: number;
+  /** What stands behind it on its line, trimmed. */
+  readonly info: string;
+}
+
+/** A fenced block of a text; all offsets are into that text. */
+export interface FencedBlock {
+  /** Of the line of the opening fence, and behind the line of the closing one. */
+  readonly start: number;
+  readonly end: number;
+  /** Of what stands between the two. */
+  readonly contentStart: number;
+  readonly contentEnd: number;
+  readonly info: string;
+}
+
+const OPENING = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$/s;
+const CLOSING = /^ {0,3}(`{3,}|~{3,})[ \t]*$/;
+
+/** The fence a line opens, if it opens one: indented by at most three blanks, three or more of one character. */
+export function openFence(line: string): Fence | undefined {
+  const found = OPENING.exec(line);
+  if (found === null) return undefined;
+  const [, run = '', info = ''] = found;
+  return { character: run[0] as Fence['character'], length: run.length, info: info.trim() };
+}
+
+/** True when a line closes this fence. */
+export function closesFence(line: string, fence: Fence): boolean {
+  const run = CLOSING.exec(line)?.[1];
+  return run !== undefined && run[0] === fence.character && run.length >= fence.length;
+}
+
+/** The end of the line that begins, or goes on, at `from`: at its LF, or at the end of the text. */
+export function lineEnd(text: string, from: number): number {
+  const end = text.indexOf('\n', from);
+  return end < 0 ? text.length : end;
+}
+
+/** All fenced blocks between two offsets, in order; one that is never closed runs to the end. */
+export function fencedBlocks(text: string, from = 0, to = text.length): FencedBlock[] {
+  const blocks: FencedBlock[] = [];
+  let open: (Fence & { readonly start: number; readonly contentStart: number }) | undefined;
+  for (let at = from; at < to; ) {
+    const end = Math.min(lineEnd(text, at), to);
+    const next = Math.min(end + 1, to);
+    if (mayBeFence(text, at, end)) {
+      const line = text.slice(at, end);
+      if (open === undefined) {
+        const fence = openFence(line);
+        if (fence !== undefined) open = { ...fence, start: at, contentStart: next };
+      } else if (closesFence(line, open)) {
+        blocks.push({ start: open.start, end: next, contentStart: open.contentStart, contentEnd: at, info: open.info });
+        open = undefined;
+      }
+    }
+    at = next;
+  }
+  if (open !== undefined) {
+    const { start, contentStart, info } = open;
+    blocks.push({ start, end: to, contentStart, contentEnd: to, info });
+  }
+  return blocks;
+}
+
+/** Most lines are no fences: they are not cut out of the text to find that out. */
+function mayBeFence(text: string, from: number, to: number): boolean {
+  let at = from;
+  while (at < from + 3 && at < to && text[at] === ' ') at++;
+  return (
+    at + 2 < to && (text[at] === '`' || text[at] === '~') && text[at] === text[at + 1] && text[at] === text[at + 2]
+  );
+}

@@ -1,0 +1,216 @@
+/**
+ * Phase 3: the TASK_RESULT out of the reply of a language model. Called by the worker on what its executor said, and by the
+ * orchestrator on replies of peers that know nothing of results.
+ *
+ * Always answers: with the result the reply holds, or with what must be thought of a reply that holds none. "Done" without
+ * proof is read as `partial`; a second run, which could do the work twice, is never the answer.
+ * @see docs/fleet-phases.md#result-in-the-reply
+ */
+import { FLEET_VERSION, type ReplySchema, type Status } from '../../protocol/fleet.ts';
+import type { Announced, Reported } from '../messages/decoded.ts';
+import { readStrictJson, type StrictJson } from '../messages/strict-json.ts';
+import { announceInReply } from './announce-reply.ts';
+import { type Candidate, candidates } from './candidates.ts';
+import { repairJson } from './json-repair.ts';
+import { acceptResult } from './reply-result.ts';
+
+/** Where the result was found. */
+export type ReplySource = 'whole' | 'fence' | 'embedded' | 'bare' | 'sentinel' | 'fallback';
+
+/** `strict` as asked · `degraded` with leniencies · `unstructured` no block · `pending`, `busy` no result yet. */
+export type Conformance = 'strict' | 'degraded' | 'unstructured' | 'pending' | 'busy';
+
+export interface ReplyInput {
+  readonly text: string;
+  readonly taskId: string;
+  /** What was asked for. */
+  readonly replySchema: ReplySchema;
+  /** Of the executor's program; null where there was none. */
+  readonly exitCode: number | null;
+}
+
+/** What a reply comes to. */
+export interface Extracted {
+  readonly source: ReplySource;
+  readonly conformance: Conformance;
+  /** null while `pending` or `busy`. */
+  readonly result: Reported | null;
+  /** `R_…`, each once, in the order of their finding. */
+  readonly diagnostics: readonly string[];
+  /** An announce that was in the reply. */
+  readonly announce: Announced | null;
+  /** What the reply says beside result and announce, trimmed. */
+  readonly prose: string;
+}
+
+/** Only the end of longer replies is read: results stand there. */
+const MAX_REPLY_CHARS = 1_048_576;
+
+/** Reads a reply. Never throws; linear in the text. */
+export function extractReply({ text, taskId, replySchema, exitCode }: ReplyInput): Extracted {
+  const { profile, prose: body } = announceInReply(lastOf(text));
+  const found = new Set<string>(profile === undefined ? [] : ['R_ANNOUNCE']);
+  const answer = (
+    source: ReplySource,
+    conformance: Conformance,
+    result: Reported | null,
+    prose: string,
+    ...codes: readonly string[]
+  ): Extracted => {
+    for (const code of codes) found.add(code);
+    return { source, conformance, result, diagnostics: [...found], announce: profile ?? null, prose };
+  };
+  const failed = (summary: string): Reported => reported(taskId, 'error', [], summary);
+
+  if (body === '' && profile !== undefined) return answer('fallback', 'pending', null, '');
+  const exited = exitCode === null || exitCode === 0 ? [] : ['R_EXIT_NONZERO'];
+  if (body === '') return answer('fallback', 'unstructured', failed('empty output'), '', 'R_EMPTY', ...exited);
+
+  const block = resultIn(body, taskId, found);
+  if (block !== undefined) {
+    const { source, result, leniencies, start, end } = block;
+    const prose = (body.slice(0, start) + body.slice(end)).trim();
+    const extra = replySchema === 'json' && prose !== '' ? ['R_EXTRA_TEXT'] : [];
+    const conformance = leniencies.some(isDegrading) ? 'degraded' : 'strict';
+    return answer(source, conformance, result, prose, ...leniencies, ...extra, ...exited);
+  }
+  if (body.endsWith('[queued]')) return answer('sentinel', 'pending', null, body, 'R_QUEUED', ...exited);
+  if (body.startsWith('[busy]')) return answer('sentinel', 'busy', null, body, 'R_BUSY', ...exited);
+  if (FAILURE_MARK.test(body)) {
+    const summary = firstOf(body, MAX_MARK_CHARS);
+    return answer('sentinel', 'unstructured', failed(summary), body, 'R_SENTINEL', ...exited);
+  }
+  if (exited.length > 0) {
+    const summary = `exit code ${exitCode}: ${firstOf(body, MAX_EXIT_CHARS)}`;
+    return answer('fallback', 'unstructured', failed(summary), body, ...exited);
+  }
+  const result = replySchema === 'prose' ? reported(taskId, 'done', []) : reported(taskId, 'partial', [CONFIRM]);
+  return answer('fallback', 'unstructured', result, body, 'R_NO_BLOCK');
+}
+
+/** What receivers write in the place of a reply. */
+const FAILURE_MARK = /^(?:\[error\]|\[drift detected|\[no reply produced by [^\]\n]*\]$)/;
+const MAX_MARK_CHARS = 2000;
+const MAX_EXIT_CHARS = 280;
+
+const CONFIRM = 'Worker replied without a usable TASK_RESULT; read the attached reply and confirm the outcome.';
+
+/** True for leniencies that leave doubt about what was meant. */
+const isDegrading = (code: string): boolean => /^R_(?:UNTYPED|REPAIRED|STATUS_ALIAS)$|_DROPPED$|_MISSING$/.test(code);
+
+/** A result without a block, as the protocol words it. */
+function reported(task_id: string, status: Status, next_steps: readonly string[], error_summary?: string): Reported {
+  return {
+    type: 'TASK_RESULT',
+    protocol_version: FLEET_VERSION,
+    task_id,
+    status,
+    tokens_spent: null,
+    next_steps,
+    blocked_reason: null,
+    artifacts: { pr: null, files_changed: [] },
+    ...(error_summary !== undefined && { error_summary }),
+    more_artifacts: new Map(),
+    summary: null,
+    blocked: null,
+    usage: null,
+    answer: undefined,
+    prose: null,
+    conformance: null,
+    envelope: {},
+  };
+}
+
+interface Block {
+  readonly source: ReplySource;
+  readonly result: Reported;
+  readonly leniencies: readonly string[];
+  /** What it takes up of the text. */
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The last usable result: agents restate templates and interim results first. Refusals of others go into `found`. */
+function resultIn(text: string, taskId: string, found: Set<string>): Block | undefined {
+  const whole = MAY_BE_OBJECT.test(text) ? read(text) : undefined;
+  if (whole?.json.ok) return blockOf({ place: 'whole', start: 0, end: text.length }, whole, taskId, found);
+  let last: Block | undefined;
+  let accepted = 0;
+  for (const candidate of candidates(text, true)) {
+    if (isTooShort(candidate.text)) continue;
+    const block = blockOf(candidate, read(candidate.text, candidate.open), taskId, found);
+    if (block === undefined) continue;
+    accepted++;
+    last = block;
+  }
+  if (accepted > 1) found.add('R_MULTIPLE');
+  return last;
+}
+
+/** The least a result can say is `{"task_id":"…","status":"ok"}`. */
+const isTooShort = (text: string): boolean => text.length < 29 && !text.includes('TASK_RESULT');
+
+/** An object, perhaps behind a comment or what copying left. Saves reading all prose as JSON. */
+const MAY_BE_OBJECT = /^[\u200b-\u200d\u2060\ufeff\s]*[{/]/;
+
+interface ReadJson {
+  readonly json: StrictJson;
+  readonly repaired: boolean;
+  /** It speaks of a result, so whoever wrote it meant one. */
+  readonly mentions: boolean;
+}
+
+/** Reads a candidate strictly, then once more after repairs where it is no JSON. What is cut short is not completed. */
+function read(text: string, open = false): ReadJson {
+  const mentions = text.includes('TASK_RESULT');
+  const json: StrictJson = open ? NOT_JSON : readStrictJson(text);
+  if (json.ok || open || !json.errors.some(({ code }) => code === 'E_NOT_JSON'))
+    return { json, repaired: false, mentions };
+  const repaired = repairJson(text);
+  if (repaired === text) return { json, repaired: false, mentions };
+  return { json: readStrictJson(repaired), repaired: true, mentions };
+}
+
+const NOT_JSON: StrictJson = { ok: false, errors: [{ code: 'E_NOT_JSON', path: '' }], warnings: [] };
+
+const REFUSALS: ReadonlyMap<string, string> = new Map([
+  ['E_DUP_KEY', 'R_DUP_KEY'],
+  ['E_RESERVED_KEY', 'R_RESERVED_KEY'],
+]);
+
+function blockOf(
+  { place, start, end }: Pick<Candidate, 'start' | 'end'> & { readonly place: Candidate['place'] | 'whole' },
+  { json, repaired, mentions }: ReadJson,
+  taskId: string,
+  found: Set<string>,
+): Block | undefined {
+  if (!json.ok) {
+    for (const { code } of json.errors) {
+      const refusal = REFUSALS.get(code) ?? (mentions ? 'R_MALFORMED' : undefined);
+      if (refusal !== undefined) found.add(refusal);
+    }
+    return undefined;
+  }
+  const accepted = acceptResult(json.value, taskId);
+  if (accepted === null) return undefined;
+  if (accepted.result === undefined) {
+    found.add(accepted.refusal);
+    return undefined;
+  }
+  return {
+    source: place,
+    result: accepted.result,
+    leniencies: repaired ? ['R_REPAIRED', ...accepted.leniencies] : accepted.leniencies,
+    start,
+    end,
+  };
+}
+
+/** The end of a text, LF line ends, no half of a surrogate pair at its beginning. */
+function lastOf(text: string): string {
+  const lines = text.replace(/\r\n?/g, '\n');
+  return lines.length <= MAX_REPLY_CHARS ? lines : lines.slice(-MAX_REPLY_CHARS).replace(/^[\udc00-\udfff]/, '');
+}
+
+/** The first characters of a text, whole ones. */
+const firstOf = (text: string, most: number): string => [...text.slice(0, most * 2)].slice(0, most).join('');

@@ -1,0 +1,180 @@
+/**
+ * Workers that can take a task now, ordered so that the best of them are found without looking at the rest.
+ *
+ * Workers of one tier that share load, lifetime and the part of the score no task changes form a cell. Inside a cell the
+ * youngest description comes first, and that order never changes as time goes by: freshness falls for all of them alike.
+ * So a decision walks the cells from the best down and stops where no later one can reach the best found so far.
+ */
+import { hasBit } from './bits.ts';
+import { byCodeUnit } from './filters.ts';
+import { FRESHNESS, freshnessPart } from './score.ts';
+import type { Top } from './top.ts';
+import type { WorkerSlot } from './worker-slot.ts';
+
+/** A cell, or a part of one that has become large: a worker is put in and taken out of a short list. */
+interface Part {
+  readonly key: string;
+  readonly base: number;
+  /** Youngest first, then by name. */
+  workers: WorkerSlot[];
+}
+
+interface Group {
+  readonly rank: number | undefined;
+  readonly verified: boolean;
+  /** Parts of each cell, in the order of their workers. */
+  readonly cells: Map<string, Part[]>;
+  /** All parts, highest base first. */
+  readonly order: Part[];
+}
+
+/** Most workers of a part. */
+const PART = 128;
+
+/** The cells for one urgency. */
+export class Cells {
+  readonly #urgency: 0 | 1;
+  readonly #groups = new Map<number | 'unknown' | 'unverified', Group>();
+  readonly #places: (Part | undefined)[] = [];
+
+  constructor(urgent: boolean) {
+    this.#urgency = urgent ? 1 : 0;
+  }
+
+  add(worker: WorkerSlot): void {
+    const group = this.#groupOf(worker);
+    const base = worker.bases[this.#urgency];
+    const key = `${base}/${worker.load}/${worker.ttlMs}`;
+    let parts = group.cells.get(key);
+    if (parts === undefined) {
+      parts = [{ key, base, workers: [] }];
+      group.cells.set(key, parts);
+      group.order.splice(firstBelow(group.order, base), 0, parts[0]!);
+    }
+    const at = partFor(parts, worker);
+    const part = parts[at]!;
+    part.workers.splice(placeIn(part.workers, worker), 0, worker);
+    this.#places[worker.slot] = part;
+    if (part.workers.length > PART) this.#split(group, parts, at);
+  }
+
+  #split(group: Group, parts: Part[], at: number): void {
+    const part = parts[at]!;
+    const later = { key: part.key, base: part.base, workers: part.workers.slice(PART / 2) };
+    part.workers = part.workers.slice(0, PART / 2);
+    for (const { slot } of later.workers) this.#places[slot] = later;
+    parts.splice(at + 1, 0, later);
+    group.order.splice(placeOf(group.order, part) + 1, 0, later);
+  }
+
+  /** To be called before anything changes that the worker is ordered by. */
+  remove(worker: WorkerSlot): void {
+    const part = this.#places[worker.slot];
+    if (part === undefined) return;
+    this.#places[worker.slot] = undefined;
+    part.workers.splice(placeIn(part.workers, worker), 1);
+    if (part.workers.length > 0) return;
+    const group = this.#groupOf(worker);
+    group.order.splice(placeOf(group.order, part), 1);
+    const parts = group.cells.get(part.key)!;
+    if (parts.length === 1) group.cells.delete(part.key);
+    else parts.splice(parts.indexOf(part), 1);
+  }
+
+  /**
+   * Offers the best workers of these bits. `points`: what a tier adds for this task; undefined: not this tier.
+   * `verified`: only these, or only the others.
+   */
+  offerBest(
+    top: Top,
+    bits: Int32Array,
+    nowMs: number,
+    verified: boolean,
+    points: (rank: number | undefined, verified: boolean) => number | undefined,
+  ): void {
+    const walks: { group: Group; more: number }[] = [];
+    for (const group of this.#groups.values()) {
+      if (group.verified !== verified || group.order.length === 0) continue;
+      const more = points(group.rank, group.verified);
+      if (more !== undefined) walks.push({ group, more });
+    }
+    // The most promising tier first raises the bar for the others.
+    walks.sort((left, right) => right.more + right.group.order[0]!.base - left.more - left.group.order[0]!.base);
+    for (const { group, more } of walks) walk(group, more, top, bits, nowMs);
+  }
+
+  #groupOf({ verified, rank }: WorkerSlot): Group {
+    const key = verified ? (rank ?? 'unknown') : 'unverified';
+    let group = this.#groups.get(key);
+    if (group === undefined) {
+      group = { rank, verified, cells: new Map(), order: [] };
+      this.#groups.set(key, group);
+    }
+    return group;
+  }
+}
+
+function walk({ order, verified }: Group, more: number, top: Top, bits: Int32Array, nowMs: number): void {
+  const most = verified ? FRESHNESS : 0;
+  for (const { base, workers } of order) {
+    const least = more + base;
+    if (least + most < top.bar) return;
+    if (least + freshnessAt(workers[0]!, nowMs) < top.bar) continue;
+    for (const worker of workers) {
+      if (hasBit(bits, worker.slot) && !top.offer(worker, least + freshnessAt(worker, nowMs))) break;
+    }
+  }
+}
+
+/** Part of the score for the age of its description at this time. */
+export function freshnessAt({ verified, bornMs, ttlMs }: WorkerSlot, nowMs: number): number {
+  return verified ? freshnessPart(nowMs - bornMs, ttlMs) : 0;
+}
+
+/** The last part whose first worker is not after this one. */
+function partFor(parts: readonly Part[], worker: WorkerSlot): number {
+  let low = 1;
+  let high = parts.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (comesBefore(worker, parts[middle]!.workers[0]!)) high = middle;
+    else low = middle + 1;
+  }
+  return low - 1;
+}
+
+/** Where a part is; others of the same base may stand on either side. */
+function placeOf(order: readonly Part[], part: Part): number {
+  let at = firstBelow(order, part.base) - 1;
+  while (order[at] !== part) at -= 1;
+  return at;
+}
+
+/** Where the parts with a lower base begin. */
+function firstBelow(order: readonly Part[], base: number): number {
+  let low = 0;
+  let high = order.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (order[middle]!.base >= base) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Where the worker is, or belongs. */
+function placeIn(workers: readonly WorkerSlot[], worker: WorkerSlot): number {
+  let low = 0;
+  let high = workers.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (comesBefore(workers[middle]!, worker)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function comesBefore(left: WorkerSlot, right: WorkerSlot): boolean {
+  if (left.bornMs !== right.bornMs) return left.bornMs > right.bornMs;
+  return byCodeUnit(left.agent_id, right.agent_id) < 0;
+}

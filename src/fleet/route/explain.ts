@@ -1,0 +1,174 @@
+/**
+ * What an operator is told about a decision: the record kept with the task, one plain sentence, and a table for terminals.
+ *
+ * Called by `router.ts` (which knows since when something has been ill) and by whoever prints.
+ * @see docs/fleet.md#routing
+ */
+import { byCodeUnit, capacityOf, loadOf } from './filters.ts';
+import type { Explanation, Profile, Route, RoutePolicy, RouteTask } from './profile.ts';
+
+/** Where explanations look workers up. */
+export interface ExplainedFleet {
+  profile(agentId: string, nowMs: number): Profile | undefined;
+  illSinceMs(agentId: string, server: string): number | null;
+}
+
+export interface ExplainContext {
+  readonly policy: RoutePolicy;
+  /** Monotonic clock, milliseconds. */
+  readonly nowMs: number;
+  /** The same moment, epoch milliseconds. */
+  readonly wallMs: number;
+  readonly nextAttemptMs: number | null;
+  /** Workers left out that the route does not name. */
+  readonly rejectedMore: number;
+  readonly fleet: ExplainedFleet;
+  /** Most workers to name. Default: 20 in order, 50 left out. */
+  readonly most?: { readonly ranking: number; readonly rejected: number };
+}
+
+const MOST = { ranking: 20, rejected: 50 };
+/** Workers a sentence names beside the chosen one. */
+const IN_SENTENCE = 3;
+const MINUTE = { start: 11, end: 16 };
+
+/** The record of a decision. */
+export function explanationOf(task: RouteTask, route: Route, context: ExplainContext): Explanation {
+  const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, fleet, most = MOST } = context;
+  const ranking = route.chosen === null ? [] : route.ranking.slice(0, most.ranking);
+  const all = Object.entries(route.rejected ?? {});
+  const rejected = all.slice(0, most.rejected);
+  const ages: [string, number][] = [];
+  for (const agentId of [...ranking.map(({ agent_id }) => agent_id), ...rejected.map(([agentId]) => agentId)]) {
+    const profile = fleet.profile(agentId, nowMs);
+    if (profile?.verified) ages.push([agentId, Math.floor(profile.age_s)]);
+  }
+  const rejected_more = rejectedMore + all.length - rejected.length;
+  return {
+    task_id: task.task_id,
+    decided_at: new Date(wallMs).toISOString(),
+    policy_id: policy.policy_id,
+    chosen: route.chosen,
+    verified: route.chosen === null ? false : route.verified,
+    ranking,
+    rejected: Object.fromEntries(rejected),
+    rejected_more,
+    profile_age_s: Object.fromEntries(ages),
+    next_attempt_at: nextAttemptMs === null ? null : new Date(nextAttemptMs).toISOString(),
+    sentence: sentenceOf(task, route, rejected, rejected_more, context),
+  };
+}
+
+function sentenceOf(
+  { task_id }: RouteTask,
+  route: Route,
+  rejected: readonly (readonly [string, readonly string[]])[],
+  more: number,
+  context: ExplainContext,
+): string {
+  const parts = [headOf(task_id, route)];
+  // The one with the fewest reasons is the one an operator can most easily bring in.
+  const nearest = rejected.toSorted((left, right) => left[1].length - right[1].length || byCodeUnit(left[0], right[0]));
+  for (const [agentId, reasons] of nearest.slice(0, IN_SENTENCE)) {
+    const said = reasons.map((reason) => inWords(agentId, reason, context));
+    // What a worker has too much of needs no introduction; what it lacks does.
+    const short = said.length === 1 && said[0]!.startsWith('at capacity');
+    parts.push(short ? `${agentId} ${said[0]}` : `${agentId} left out: ${said.join(', ')}`);
+  }
+  const unnamed = more + Math.max(0, nearest.length - IN_SENTENCE);
+  if (unnamed > 0) parts.push(`${unnamed} more left out`);
+  return parts.join('; ');
+}
+
+function headOf(taskId: string, route: Route): string {
+  if (route.chosen === null) return `${taskId} → nobody: ${route.reason.replaceAll('_', ' ')}`;
+  const score = route.ranking[0]!.score;
+  const unchecked = route.verified ? '' : ', which never described itself: no requirement was checked';
+  return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
+}
+
+/** A reason code as a person would say it. */
+function inWords(agentId: string, reason: string, context: ExplainContext): string {
+  const { policy, fleet, nowMs, wallMs } = context;
+  const colon = reason.indexOf(':');
+  const code = colon === -1 ? reason : reason.slice(0, colon);
+  const detail = colon === -1 ? '' : reason.slice(colon + 1);
+  const profile = fleet.profile(agentId, nowMs);
+  switch (code) {
+    case 'at_capacity':
+      return profile === undefined ? 'at capacity' : `at capacity ${loadOf(profile)}/${capacityOf(profile, policy)}`;
+    case 'unhealthy_mcp': {
+      const [name = '', state = ''] = detail.split('=');
+      const since = fleet.illSinceMs(agentId, name);
+      const has = state === 'timeout' ? 'has timed out' : `has been ${state}`;
+      if (since === null) return `${name} is ${state}`;
+      return `${name} ${has} since ${new Date(wallMs - (nowMs - since)).toISOString().slice(MINUTE.start, MINUTE.end)}`;
+    }
+    case 'missing_mcp':
+      return `has no ${detail}`;
+    case 'missing_capability':
+      return `cannot use ${detail}`;
+    case 'profile_expired':
+      return profile === undefined ? 'described too long ago' : `described ${Math.floor(profile.age_s)} s ago`;
+    default:
+      return SAID[code] ?? reason.replaceAll('_', ' ');
+  }
+}
+
+const SAID: Readonly<Record<string, string>> = {
+  excluded: 'it refused this task',
+  other_worker_named: 'another worker was named',
+  other_pool: 'not in the pool',
+  circuit_open: 'failed too often lately',
+  context_busy: 'a turn of this conversation runs there',
+  tier_unknown: 'its tier is unknown',
+  tier_too_low: 'its tier is too low',
+  context_window: 'its context window is too small',
+  dirty_repo: 'its working tree has changes',
+  budget_too_small: 'an empty turn there costs more than the budget',
+  unverified: 'never described itself',
+  unverifiable_requirement: 'never described itself, so a requirement cannot be checked',
+};
+
+const PARTS = ['tier', 'load', 'affinity', 'reliability', 'freshness', 'mcp', 'repo'] as const;
+
+/** An explanation as lines of a table, without a newline at the end. Names are cut at 40 characters. */
+export function explanationTable(explanation: Explanation): string {
+  const { ranking, rejected, rejected_more, profile_age_s: ages, next_attempt_at } = explanation;
+  const lines = [explanation.sentence];
+  if (ranking.length > 0) {
+    const hooked = ranking.some(({ components }) => components.hooks !== undefined);
+    const parts = hooked ? [...PARTS, 'hooks'] : [...PARTS];
+    const head = ['#', 'worker', 'score', ...parts, 'age'];
+    const rows = ranking.map(({ agent_id, score, components }, at) => [
+      String(at + 1),
+      cut(agent_id),
+      String(score),
+      ...parts.map((part) => String(components[part] ?? 0)),
+      Object.hasOwn(ages, agent_id) ? `${ages[agent_id]} s` : '–',
+    ]);
+    lines.push('', ...columns([head, ...rows], (column) => column === 1));
+  }
+  const left = Object.entries(rejected);
+  if (left.length > 0) {
+    const rows = left.map(([agentId, reasons]) => [cut(agentId), reasons.join(', ')]);
+    lines.push('', ...columns([['left out', 'why'], ...rows], () => true));
+  }
+  if (rejected_more > 0) lines.push(`… and ${rejected_more} more`);
+  if (next_attempt_at !== null) lines.push('', `tried again at ${next_attempt_at}`);
+  return lines.join('\n');
+}
+
+function cut(name: string): string {
+  return name.length > 40 ? `${name.slice(0, 39)}…` : name;
+}
+
+function columns(rows: readonly (readonly string[])[], leftAligned: (column: number) => boolean): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => (leftAligned(column) ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
+      .join('  ')
+      .trimEnd(),
+  );
+}

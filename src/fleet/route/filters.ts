@@ -1,0 +1,152 @@
+/**
+ * Who may have a task at all. Every failing reason is collected, not only the first: an operator who removes one obstacle
+ * should not find the next one behind it.
+ *
+ * Pure; called by `route.ts`, and by `router.ts` for the workers it names in an explanation.
+ * @see docs/fleet.md#routing
+ */
+import type { Profile, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
+import { rankOf } from './tiers.ts';
+
+/** No worker is excluded. */
+export const NOBODY: ReadonlySet<string> = new Set();
+
+/** Why a task cannot be routed to anybody; null: it can be tried. */
+export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number): string | null {
+  if (task.deadlineMs === null) return null;
+  const leftMs = task.deadlineMs - nowMs;
+  if (leftMs <= 0) return 'deadline_passed';
+  return leftMs < policy.min_lead_s * 1000 ? 'deadline_too_close' : null;
+}
+
+/** Turns and dispatches a worker has, as far as is known. */
+export function loadOf({ active_tasks, outstanding }: Profile): number {
+  return active_tasks + outstanding;
+}
+
+/** Turns it can have at once, at least one. */
+export function capacityOf({ max_concurrent }: Profile, policy: RoutePolicy): number {
+  return max_concurrent ?? policy.default_max_concurrent;
+}
+
+/** How long its description may be used, milliseconds. */
+export function ttlMsOf({ ttl_s }: Profile, policy: RoutePolicy): number {
+  return Math.round((ttl_s ?? policy.ttl_s) * 1000);
+}
+
+/** Age of its description, milliseconds. */
+export function ageMsOf({ age_s }: Profile): number {
+  return Math.round(age_s * 1000);
+}
+
+/** Its last conversation is the one this task goes on with. */
+export function sameContext({ context_id }: RouteTask, profile: Profile): boolean {
+  return context_id !== null && profile.context_id === context_id;
+}
+
+/**
+ * Everything that speaks against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of its
+ * description where that is not the one in the profile. Hooks have their say in `withHooked`.
+ */
+export function reasonsAgainst(
+  task: RouteTask,
+  profile: Profile,
+  policy: RoutePolicy,
+  excluded: ReadonlySet<string> = NOBODY,
+  ageMs = ageMsOf(profile),
+): string[] {
+  // Asked in the order of their names, so that the list is nearly always sorted as it is made.
+  const reasons: string[] = [];
+  const { verified } = profile;
+  if (loadOf(profile) >= capacityOf(profile, policy)) reasons.push('at_capacity');
+  if (verified && !fitsBudget(task, profile.overhead_tokens)) reasons.push('budget_too_small');
+  if (profile.circuit === 'open') reasons.push('circuit_open');
+  if (task.context_id !== null && profile.busy_contexts.includes(task.context_id)) reasons.push('context_busy');
+  if (verified && !fitsWindow(task, profile.context_window)) reasons.push('context_window');
+  if (verified && wouldMixDirt(task, profile) && !sameContext(task, profile)) reasons.push('dirty_repo');
+  if (profile.draining) reasons.push('draining');
+  if (excluded.has(profile.agent_id)) reasons.push('excluded');
+  if (verified) addMissing(task, profile, reasons);
+  if (task.pool !== null && !profile.pools.includes(task.pool)) reasons.push('other_pool');
+  if (task.only !== null && task.only !== profile.agent_id) reasons.push('other_worker_named');
+  if (verified) {
+    if (ageMs >= ttlMsOf(profile, policy)) reasons.push('profile_expired');
+    addTier(task, profile, policy, reasons);
+    addUnhealthy(task, profile, reasons);
+  } else {
+    if (!profile.reachable) reasons.push('unreachable');
+    if (task.min_tier !== null || task.min_context_window !== null) reasons.push('unverifiable_requirement');
+    if (policy.unverified === 'never') reasons.push('unverified');
+  }
+  return sorted(reasons);
+}
+
+/** The reasons with those of the hooks, if there are hooks. */
+export function withHooked(
+  reasons: string[],
+  hooks: RouteHooks | undefined,
+  task: RouteTask,
+  profile: Profile,
+): string[] {
+  const more = hooks?.reject(task, profile) ?? [];
+  return more.length > 0 ? sorted([...reasons, ...more]) : reasons;
+}
+
+/** The order of `<` on strings, which every machine agrees on. */
+export function byCodeUnit(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+function sorted(reasons: string[]): string[] {
+  for (let at = 1; at < reasons.length; at += 1) {
+    if (reasons[at - 1]! > reasons[at]!) return reasons.sort(byCodeUnit);
+  }
+  return reasons;
+}
+
+function addMissing(task: RouteTask, profile: Profile, reasons: string[]): void {
+  for (const name of task.required_capabilities) {
+    if (!profile.tools.includes(name)) reasons.push(`missing_capability:${name}`);
+  }
+  for (const name of task.required_mcp) {
+    if (!profile.mcp_servers.includes(name)) reasons.push(`missing_mcp:${name}`);
+  }
+}
+
+function addUnhealthy(task: RouteTask, profile: Profile, reasons: string[]): void {
+  for (const name of task.required_mcp) {
+    const state = profile.mcp_health.get(name);
+    if (state !== 'ok' && profile.mcp_servers.includes(name)) {
+      reasons.push(`unhealthy_mcp:${name}=${state ?? 'unknown'}`);
+    }
+  }
+}
+
+function addTier({ min_tier }: RouteTask, { model_tier }: Profile, policy: RoutePolicy, reasons: string[]): void {
+  if (min_tier === null) return;
+  const rank = rankOf(model_tier, policy);
+  const least = rankOf(min_tier, policy);
+  if (rank === undefined || least === undefined) reasons.push('tier_unknown');
+  else if (rank < least) reasons.push('tier_too_low');
+}
+
+/** Tokens a brief needs room for: four bytes a token, and it may fill half the window. */
+export function windowNeed({ brief_bytes }: RouteTask): number {
+  return 2 * Math.ceil(brief_bytes / 4);
+}
+
+/** An unknown window is large enough for any brief, but satisfies no stated minimum. */
+export function fitsWindow(task: RouteTask, window: number | null): boolean {
+  if (window === null) return task.min_context_window === null;
+  return window >= (task.min_context_window ?? 0) && window >= windowNeed(task);
+}
+
+/** A budget below what an empty turn costs buys nothing. Unknown on either side: it is tried. */
+export function fitsBudget({ token_budget }: RouteTask, overhead: number | null): boolean {
+  return token_budget === null || overhead === null || token_budget >= overhead;
+}
+
+/** It would write into somebody's uncommitted work. No repository, no dirt. */
+export function wouldMixDirt({ access }: RouteTask, { repo_state }: Profile): boolean {
+  return access === 'write' && repo_state !== null && !repo_state.clean;
+}

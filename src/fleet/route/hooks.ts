@@ -1,0 +1,194 @@
+/**
+ * Policy hooks: what an operator adds to routing in the Common Expression Language. `reject` leaves a worker out for a task,
+ * `prefer` moves its score, `refuse` turns a task away when it is submitted. Compiled once by the orchestrator.
+ *
+ * A hook that cannot be evaluated counts as true where it forbids and as false where it prefers: a rule that was meant to
+ * keep something apart must not be lost to a missing number.
+ * @see docs/fleet-phases.md#policy-hooks
+ */
+import { type Condition, conditionCompiler, type Variables } from '../../host/expressions.ts';
+import { type TimeLimit, timeLimit } from '../../host/time-limit.ts';
+import { fail } from '../../wire/errors.ts';
+import type { PolicyHook } from '../orchestrator/orchestrator-options.ts';
+import type { Profile, RouteHooks, RouteTask } from './profile.ts';
+
+/** All hooks of a configuration. */
+export interface Hooks extends RouteHooks {
+  /** Why this task is not taken at all, or null. */
+  refuse(task: RouteTask): string | null;
+}
+
+const MAX_HOOKS = 64;
+/** Most that hooks together move a score. */
+const MAX_SCORE = 1000;
+const MAX_REASON_CHARS = 200;
+/** Longest evaluation of one slow hook, milliseconds. */
+const HOOK_TIMEOUT_MS = 20;
+
+/** Numbers are whole. What may be unknown is `dyn` and null then; texts are empty then. */
+const TASK = {
+  task_id: 'string',
+  priority: 'string',
+  access: 'string',
+  context_id: 'string',
+  pool: 'string',
+  min_tier: 'string',
+  required_mcp: 'list<string>',
+  required_capabilities: 'list<string>',
+  token_budget: 'dyn',
+  min_context_window: 'dyn',
+  brief_bytes: 'int',
+} as const;
+
+const WORKER = {
+  agent_id: 'string',
+  verified: 'bool',
+  age_s: 'int',
+  model_tier: 'string',
+  context_window: 'dyn',
+  tools: 'list<string>',
+  mcp_servers: 'list<string>',
+  mcp_health: 'map<string, string>',
+  active_tasks: 'int',
+  outstanding: 'int',
+  max_concurrent: 'dyn',
+  branch: 'string',
+  clean: 'dyn',
+  context_id: 'string',
+  recent_ok: 'int',
+  recent_total: 'int',
+  pools: 'list<string>',
+} as const;
+
+type Seen<Shape> = Readonly<Record<keyof Shape, unknown>>;
+
+/**
+ * Compiles the hooks.
+ * @throws config_invalid with `detail.hook` (index from 0) for a hook that does not parse, does not type-check, has a score
+ *   and no use for it, or none where it needs one
+ */
+export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK_TIMEOUT_MS): Hooks {
+  if (hooks.length > MAX_HOOKS) throw fail('config_invalid', `hooks: more than ${MAX_HOOKS}`);
+  const ofTask = { task: TASK };
+  const ofBoth = { task: TASK, worker: WORKER };
+  const compiled = hooks.map((hook, index) => compileHook(hook, index, hook.then === 'refuse' ? ofTask : ofBoth));
+  const limit = compiled.some(({ condition }) => condition.slow) ? timeLimit(timeoutMs) : undefined;
+  const [rejecting, preferring, refusing] = (['reject', 'prefer', 'refuse'] as const).map((effect) =>
+    compiled.filter((hook) => hook.effect === effect),
+  ) as [Compiled[], Compiled[], Compiled[]];
+
+  // One task is held against many workers: what expressions see of it is put together once.
+  const seen = new WeakMap<RouteTask, Seen<typeof TASK>>();
+  const taskOf = (task: RouteTask): Seen<typeof TASK> => {
+    let view = seen.get(task);
+    if (view === undefined) {
+      view = seenTask(task);
+      seen.set(task, view);
+    }
+    return view;
+  };
+
+  return {
+    reject(task, profile) {
+      if (rejecting.length === 0) return NONE;
+      const values = { task: taskOf(task), worker: seenWorker(profile) };
+      return rejecting.flatMap((hook) => forbidden(hook, values, limit) ?? []).map((reason) => `hook:${reason}`);
+    },
+    prefer(task, profile) {
+      if (preferring.length === 0) return 0;
+      const values = { task: taskOf(task), worker: seenWorker(profile) };
+      const sum = preferring.reduce(
+        (total, hook) => (tested(hook, values, limit) === true ? total + hook.score : total),
+        0,
+      );
+      return Math.max(-MAX_SCORE, Math.min(MAX_SCORE, sum));
+    },
+    refuse(task) {
+      for (const hook of refusing) {
+        const reason = forbidden(hook, { task: taskOf(task) }, limit);
+        if (reason !== undefined) return reason;
+      }
+      return null;
+    },
+  };
+}
+
+const NONE: readonly string[] = [];
+
+interface Compiled {
+  readonly effect: PolicyHook['then'];
+  readonly condition: Condition;
+  readonly score: number;
+  readonly reason: string;
+  /** How the hook is named where it fails. */
+  readonly name: string;
+}
+
+function compileHook(hook: PolicyHook, index: number, variables: Variables): Compiled {
+  const name = `hook ${index + 1}`;
+  const { score, reason = name } = hook;
+  const refuse = (why: string): Error => fail('config_invalid', `${name}: ${why}`, { hook: index });
+  if (hook.then === 'prefer') {
+    if (score === undefined || !Number.isInteger(score) || Math.abs(score) > MAX_SCORE)
+      throw refuse(`prefer needs a score, a whole number from -${MAX_SCORE} to ${MAX_SCORE}`);
+  } else if (score !== undefined) throw refuse(`${hook.then} has no use for a score`);
+  if (reason.length > MAX_REASON_CHARS) throw refuse(`the reason is over ${MAX_REASON_CHARS} characters`);
+  const condition = conditionCompiler(variables)(hook.when, name, { hook: index });
+  return { effect: hook.then, condition, score: score ?? 0, reason, name };
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** The reason why not, where the hook is true or cannot be evaluated. */
+function forbidden(hook: Compiled, values: Values, limit: TimeLimit | undefined): string | undefined {
+  const matched = tested(hook, values, limit);
+  if (matched === undefined) return `${hook.name} could not be evaluated`;
+  return matched ? hook.reason : undefined;
+}
+
+function tested({ condition }: Compiled, values: Values, limit: TimeLimit | undefined): boolean | undefined {
+  if (!condition.slow || limit === undefined) return condition.test(values);
+  try {
+    return limit(() => condition.test(values));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The language has whole numbers apart from others. */
+const whole = (value: number): bigint => BigInt(Math.trunc(value));
+const maybeWhole = (value: number | null): bigint | null => (value === null ? null : whole(value));
+
+const seenTask = (task: RouteTask): Seen<typeof TASK> => ({
+  task_id: task.task_id,
+  priority: task.priority,
+  access: task.access,
+  context_id: task.context_id ?? '',
+  pool: task.pool ?? '',
+  min_tier: task.min_tier ?? '',
+  required_mcp: task.required_mcp,
+  required_capabilities: task.required_capabilities,
+  token_budget: maybeWhole(task.token_budget),
+  min_context_window: maybeWhole(task.min_context_window),
+  brief_bytes: whole(task.brief_bytes),
+});
+
+const seenWorker = (profile: Profile): Seen<typeof WORKER> => ({
+  agent_id: profile.agent_id,
+  verified: profile.verified,
+  age_s: whole(profile.age_s),
+  model_tier: profile.model_tier,
+  context_window: maybeWhole(profile.context_window),
+  tools: profile.tools,
+  mcp_servers: profile.mcp_servers,
+  mcp_health: profile.mcp_health,
+  active_tasks: whole(profile.active_tasks),
+  outstanding: whole(profile.outstanding),
+  max_concurrent: maybeWhole(profile.max_concurrent),
+  branch: profile.repo_state?.branch ?? '',
+  clean: profile.repo_state?.clean ?? null,
+  context_id: profile.context_id ?? '',
+  recent_ok: whole(profile.recent_ok),
+  recent_total: whole(profile.recent_total),
+  pools: profile.pools,
+});

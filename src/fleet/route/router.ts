@@ -1,0 +1,329 @@
+/**
+ * Routing for a fleet that changes while it is asked: the answers of `route.ts`, without looking at every worker.
+ *
+ * Requirements are sets of bits that are intersected (`eligibility.ts`); the workers left are scored one by one when they
+ * are few, and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is looked at, since a hook
+ * may move any of them anywhere.
+ *
+ * Called by the orchestrator and the simulation. Keeps no clock: times come with each call.
+ * @see docs/fleet.md#routing
+ */
+import { Heap } from '../heap.ts';
+import { countBits, eachBit, setBit } from './bits.ts';
+import { Cells, freshnessAt } from './cells.ts';
+import { Eligibility, type Selected } from './eligibility.ts';
+import { explanationOf } from './explain.ts';
+import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
+import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
+import { NO_ELIGIBLE_WORKER, route } from './route.ts';
+import { affinityPart, scoreOf, tierPoints, weightsOf } from './score.ts';
+import { rankOf, wantedRank } from './tiers.ts';
+import { Top } from './top.ts';
+import { ageMsAt, describe, emptySlot, profileAt, reckon, type WorkerSlot } from './worker-slot.ts';
+
+/** When a decision is made, and for whom it is not. */
+export interface DecideAt {
+  /** Monotonic clock, milliseconds; the one `upsert` is called with. An earlier time than before counts as that. */
+  readonly nowMs: number;
+  /** Epoch milliseconds: what a deadline is compared with. */
+  readonly wallMs: number;
+  /** Workers left out for this task, by name. */
+  readonly excluded?: ReadonlySet<string>;
+}
+
+/** A route that names at most 20 workers in order, and 50 that were left out. */
+export type Decision = Route & {
+  /** Workers left out beside the ones in `rejected`. */
+  readonly rejected_more: number;
+};
+
+export interface ExplainAt extends DecideAt {
+  /** Epoch milliseconds; null: as soon as something changes. */
+  readonly nextAttemptMs?: number | null;
+}
+
+const BEST = 20;
+const LEFT_OUT = 50;
+/** Up to so many eligible workers are scored one by one: less work than walking cells most of whose workers are out. */
+const FEW = 512;
+
+export class Router {
+  readonly policy: RoutePolicy;
+  readonly #hooks: RouteHooks | undefined;
+  readonly #few: number;
+  readonly #workers = new Map<string, WorkerSlot>();
+  readonly #bySlot: (WorkerSlot | undefined)[] = [];
+  readonly #free: number[] = [];
+  readonly #eligibility: Eligibility;
+  /** By urgency. */
+  readonly #cells = [new Cells(false), new Cells(true)] as const;
+  readonly #ageing = new Heap<WorkerSlot>((left, right) => left.expiresAtMs < right.expiresAtMs);
+  #nowMs = Number.NEGATIVE_INFINITY;
+
+  /** `scoreEachUpTo`: eligible workers scored one by one; answers do not depend on it. */
+  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = FEW } = {}) {
+    this.policy = policy;
+    this.#hooks = hooks;
+    this.#few = scoreEachUpTo;
+    this.#eligibility = new Eligibility(policy, this.#workers);
+  }
+
+  get size(): number {
+    return this.#workers.size;
+  }
+
+  /** Takes a worker as it is now; replaces everything known of it, `outstanding` too. `age_s` is its age at `atMs`. */
+  upsert(profile: Profile, atMs: number): void {
+    this.#advance(atMs);
+    let worker = this.#workers.get(profile.agent_id);
+    if (worker === undefined) {
+      worker = emptySlot(this.#free.pop() ?? this.#bySlot.length, profile);
+      this.#workers.set(profile.agent_id, worker);
+      this.#bySlot[worker.slot] = worker;
+    } else {
+      this.#close(worker);
+      this.#eligibility.leave(worker);
+    }
+    describe(worker, profile, Math.floor(atMs), this.policy);
+    this.#eligibility.enter(worker);
+    this.#reopen(worker);
+  }
+
+  /** Forgets a worker; false: it was not here. */
+  remove(agentId: string): boolean {
+    const worker = this.#workers.get(agentId);
+    if (worker === undefined) return false;
+    this.#close(worker);
+    this.#eligibility.leave(worker);
+    this.#workers.delete(agentId);
+    this.#bySlot[worker.slot] = undefined;
+    this.#free.push(worker.slot);
+    return true;
+  }
+
+  /** One more dispatch is on its way to this worker; false: it is not here. */
+  reserve(agentId: string): boolean {
+    return this.#addOutstanding(agentId, 1);
+  }
+
+  /** One dispatch less is on its way, because it arrived or never will; false: there was none. */
+  release(agentId: string): boolean {
+    return this.#addOutstanding(agentId, -1);
+  }
+
+  /** A worker as it is now. */
+  profile(agentId: string, nowMs: number): Profile | undefined {
+    const worker = this.#workers.get(agentId);
+    return worker === undefined ? undefined : profileAt(worker, this.#advance(nowMs));
+  }
+
+  /** All workers as they are now. */
+  *profiles(nowMs: number): IterableIterator<Profile> {
+    const now = this.#advance(nowMs);
+    for (const worker of this.#workers.values()) yield profileAt(worker, now);
+  }
+
+  /** Since when a server of a worker has been in its present state, as far as was seen; null: it is well, or unknown. */
+  illSinceMs(agentId: string, server: string): number | null {
+    return this.#workers.get(agentId)?.illSinceMs.get(server) ?? null;
+  }
+
+  /** Number of workers that could take the task now. */
+  eligible(task: RouteTask, { nowMs, wallMs, excluded = NOBODY }: DecideAt): number {
+    if (taskReason(task, this.policy, wallMs) !== null) return 0;
+    const now = this.#advance(nowMs);
+    const { bits, friends } = this.#eligibility.select(task, excluded, now);
+    for (const friend of friends) setBit(bits, friend.slot, true);
+    if (this.#hooks !== undefined) this.#applyHooks(this.#hooks, task, bits, now);
+    return countBits(bits);
+  }
+
+  /** Where the task goes now. Nothing is reserved: that is for the caller to do before anything is sent. */
+  decide(task: RouteTask, { nowMs, wallMs, excluded = NOBODY }: DecideAt): Decision {
+    const reason = taskReason(task, this.policy, wallMs);
+    if (reason !== null) return { chosen: null, reason, rejected_more: 0 };
+    const now = this.#advance(nowMs);
+    const selected = this.#eligibility.select(task, excluded, now);
+    const best =
+      this.#hooks === undefined ? this.#best(task, selected, now) : this.#bestHooked(this.#hooks, task, selected, now);
+    const { rejected, more } = this.#leftOut(task, selected.bits, excluded, now);
+    const first = best[0];
+    if (first === undefined) return { chosen: null, reason: NO_ELIGIBLE_WORKER, rejected, rejected_more: more };
+    const ranking = best.map((worker) => this.#score(task, worker, now));
+    return { chosen: first.agent_id, verified: first.verified, ranking, rejected, rejected_more: more };
+  }
+
+  /** A decision in the form that is kept with its task. */
+  explanation(task: RouteTask, decision: Decision, at: ExplainAt): Explanation {
+    return explanationOf(task, decision, {
+      policy: this.policy,
+      nowMs: this.#advance(at.nowMs),
+      wallMs: at.wallMs,
+      nextAttemptMs: at.nextAttemptMs ?? null,
+      rejectedMore: decision.rejected_more,
+      fleet: this,
+    });
+  }
+
+  /** Where the task would go and what speaks against every other worker, whole. Looks at each of them. */
+  explain(task: RouteTask, at: ExplainAt): Explanation {
+    const answer = route(task, this.profiles(at.nowMs), this.policy, {
+      nowMs: at.wallMs,
+      excluded: at.excluded ?? NOBODY,
+      hooks: this.#hooks,
+    });
+    return explanationOf(task, answer, {
+      policy: this.policy,
+      nowMs: this.#advance(at.nowMs),
+      wallMs: at.wallMs,
+      nextAttemptMs: at.nextAttemptMs ?? null,
+      rejectedMore: 0,
+      fleet: this,
+      most: { ranking: Number.POSITIVE_INFINITY, rejected: Number.POSITIVE_INFINITY },
+    });
+  }
+
+  /** Closes workers whose description has become too old. Answers the time that counts. */
+  #advance(nowMs: number): number {
+    this.#nowMs = Math.max(this.#nowMs, Math.floor(nowMs));
+    for (;;) {
+      const oldest = this.#ageing.peek();
+      if (oldest === undefined || oldest.expiresAtMs > this.#nowMs) return this.#nowMs;
+      this.#close(oldest);
+    }
+  }
+
+  /** Nothing goes to it. To be called before anything changes that it is ordered by. */
+  #close(worker: WorkerSlot): void {
+    for (const cells of this.#cells) cells.remove(worker);
+    this.#ageing.remove(worker);
+    this.#eligibility.open(worker, false);
+  }
+
+  /** Enters it among those that can take something, if it can. */
+  #reopen(worker: WorkerSlot): void {
+    const { profile, verified } = worker;
+    const there = verified ? worker.expiresAtMs > this.#nowMs : profile.reachable && this.policy.unverified !== 'never';
+    if (!there || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
+    for (const cells of this.#cells) cells.add(worker);
+    if (verified) this.#ageing.push(worker);
+    this.#eligibility.open(worker, true);
+  }
+
+  #addOutstanding(agentId: string, change: number): boolean {
+    const worker = this.#workers.get(agentId);
+    const outstanding = (worker?.profile.outstanding ?? 0) + change;
+    if (worker === undefined || outstanding < 0) return false;
+    this.#close(worker);
+    worker.profile = { ...worker.profile, outstanding };
+    reckon(worker);
+    this.#reopen(worker);
+    return true;
+  }
+
+  /** The best of those selected; afterwards the friends are among the bits. */
+  #best(task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
+    const urgency = task.priority === 'urgent' ? 1 : 0;
+    const { affinity } = weightsOf(urgency === 1);
+    const points = pointsFor(task, this.policy);
+    const [verified, others, all] = tops(this.policy);
+    const offer = (worker: WorkerSlot, more: number): void => {
+      const earned = points(worker.rank, worker.verified) ?? 0;
+      const score = worker.bases[urgency] + earned + freshnessAt(worker, nowMs) + more;
+      (worker.verified ? verified : others).offer(worker, score);
+    };
+    for (const friend of friends) {
+      const counted = affinityPart(affinity, friend.profile, false);
+      offer(friend, affinityPart(affinity, friend.profile, true) - counted);
+    }
+    if (countBits(bits) <= this.#few) {
+      eachBit(bits, (slot) => {
+        offer(this.#bySlot[slot]!, 0);
+        return true;
+      });
+    } else {
+      const cells = this.#cells[urgency];
+      cells.offerBest(verified, bits, nowMs, true, points);
+      if (others === verified || verified.workers.length < BEST) cells.offerBest(others, bits, nowMs, false, points);
+    }
+    for (const friend of friends) setBit(bits, friend.slot, true);
+    return all();
+  }
+
+  /** The same where hooks have a say: each eligible worker is scored whole. */
+  #bestHooked(hooks: RouteHooks, task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
+    for (const friend of friends) setBit(bits, friend.slot, true);
+    this.#applyHooks(hooks, task, bits, nowMs);
+    const [verified, others, all] = tops(this.policy);
+    eachBit(bits, (slot) => {
+      const worker = this.#bySlot[slot]!;
+      (worker.verified ? verified : others).offer(worker, this.#score(task, worker, nowMs).score);
+      return true;
+    });
+    return all();
+  }
+
+  #score(task: RouteTask, worker: WorkerSlot, nowMs: number): Ranked {
+    if (this.#hooks === undefined) return scoreOf(task, worker.profile, this.policy, undefined, ageMsAt(worker, nowMs));
+    return scoreOf(task, profileAt(worker, nowMs), this.policy, this.#hooks);
+  }
+
+  /** Takes out of the bits who a hook rejects. */
+  #applyHooks(hooks: RouteHooks, task: RouteTask, bits: Int32Array, nowMs: number): void {
+    eachBit(bits, (slot) => {
+      const profile = profileAt(this.#bySlot[slot]!, nowMs);
+      if (hooks.reject(task, profile).length > 0) setBit(bits, slot, false);
+      return true;
+    });
+  }
+
+  /** Who is here but not among these bits: some with all their reasons, the others counted. */
+  #leftOut(
+    task: RouteTask,
+    bits: Int32Array,
+    excluded: ReadonlySet<string>,
+    nowMs: number,
+  ): { readonly rejected: Record<string, string[]>; readonly more: number } {
+    const left = this.#eligibility.complement(bits);
+    const named: [string, string[]][] = [];
+    eachBit(left, (slot) => {
+      const worker = this.#bySlot[slot]!;
+      const reasons = reasonsAgainst(task, worker.profile, this.policy, excluded, ageMsAt(worker, nowMs));
+      const hooked = this.#hooks && withHooked(reasons, this.#hooks, task, profileAt(worker, nowMs));
+      named.push([worker.agent_id, hooked ?? reasons]);
+      return named.length < LEFT_OUT;
+    });
+    return { rejected: Object.fromEntries(named), more: countBits(left) - named.length };
+  }
+}
+
+/** What a tier earns for this task, worked out once for each; undefined: not this tier. */
+function pointsFor(
+  task: RouteTask,
+  policy: RoutePolicy,
+): (rank: number | undefined, verified: boolean) => number | undefined {
+  const { tier } = weightsOf(task.priority === 'urgent');
+  const wanted = wantedRank(task, policy);
+  const least = task.min_tier === null ? undefined : (rankOf(task.min_tier, policy) ?? Number.POSITIVE_INFINITY);
+  const unverified = least === undefined ? Math.floor(tier / 2) : undefined;
+  const unranked = least === undefined ? tierPoints(tier, undefined, wanted) : undefined;
+  const earned = new Map<number, number | undefined>();
+  return (rank, verified) => {
+    if (!verified) return unverified;
+    if (rank === undefined) return unranked;
+    let points = earned.get(rank);
+    if (points === undefined && !(least !== undefined && rank < least)) {
+      points = tierPoints(tier, rank, wanted);
+      earned.set(rank, points);
+    }
+    return points;
+  };
+}
+
+/** Lists for the best verified workers and for the best of the others (the same list where they are alike), and both in order. */
+function tops({ unverified }: RoutePolicy): [verified: Top, others: Top, all: () => readonly WorkerSlot[]] {
+  const verified = new Top(BEST);
+  if (unverified === 'allow') return [verified, verified, () => verified.workers];
+  const others = new Top(BEST);
+  return [verified, others, () => [...verified.workers, ...others.workers].slice(0, BEST)];
+}

@@ -1,0 +1,41 @@
+/**
+ * How model tiers compare. Three are known to everybody; the policy's map ranks other families. A tier without a rank can
+ * be compared with nothing: it counts half, never satisfies a minimum, and sorts as the dearest.
+ *
+ * Called by `filters.ts`, `score.ts` and `router.ts`.
+ * @see docs/fleet.md#routing
+ */
+import type { Priority } from '../../protocol/fleet.ts';
+import type { RoutePolicy, RouteTask } from './profile.ts';
+
+const KNOWN: ReadonlyMap<string, number> = new Map([
+  ['haiku', 1],
+  ['sonnet', 2],
+  ['opus', 3],
+]);
+
+/** Rank that a priority wants, before `min_tier` raises it. */
+const WANTED: Readonly<Record<Priority, number>> = { low: 1, normal: 2, high: 2, urgent: 3 };
+
+/** Where a tier without rank sorts when the cheaper of two is wanted. */
+export const DEAREST = Number.MAX_SAFE_INTEGER;
+
+/** Rank of a tier; undefined: it has none. The policy's map comes before the known three. */
+export function rankOf(tier: string, { tiers }: RoutePolicy): number | undefined {
+  return tiers.get(tier) ?? KNOWN.get(tier);
+}
+
+/** The rank this task would best run at. */
+export function wantedRank({ priority, min_tier }: RouteTask, policy: RoutePolicy): number {
+  const least = min_tier === null ? undefined : rankOf(min_tier, policy);
+  return Math.max(WANTED[priority], least ?? 0);
+}
+
+/** Percent of the tier part for a rank: one above is nearly as good as the right one, one below a third. */
+export function tierPercent(rank: number | undefined, wanted: number): number {
+  if (rank === undefined) return 50;
+  const above = rank - wanted;
+  if (above === 0) return 100;
+  if (above === 1) return 67;
+  return above > 0 || above === -1 ? 33 : 0;
+}

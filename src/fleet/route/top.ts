@@ -1,0 +1,47 @@
+/**
+ * The best few workers of a decision, kept sorted while candidates come in any order.
+ */
+import { byCodeUnit } from './filters.ts';
+import type { WorkerSlot } from './worker-slot.ts';
+
+export class Top {
+  readonly #limit: number;
+  readonly #workers: WorkerSlot[] = [];
+  readonly #scores: number[] = [];
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get workers(): readonly WorkerSlot[] {
+    return this.#workers;
+  }
+
+  /** Less than this is certain not to get in. */
+  get bar(): number {
+    return this.#workers.length < this.#limit ? Number.NEGATIVE_INFINITY : this.#scores[this.#limit - 1]!;
+  }
+
+  /** False: it is not among the best. */
+  offer(worker: WorkerSlot, score: number): boolean {
+    let at = this.#workers.length;
+    while (at > 0 && precedes(worker, score, this.#workers[at - 1]!, this.#scores[at - 1]!)) at -= 1;
+    if (at >= this.#limit) return false;
+    this.#workers.splice(at, 0, worker);
+    this.#scores.splice(at, 0, score);
+    if (this.#workers.length > this.#limit) {
+      this.#workers.pop();
+      this.#scores.pop();
+    }
+    return true;
+  }
+}
+
+/** The order of `compareStandings` among workers that are verified alike. */
+function precedes(left: WorkerSlot, leftScore: number, right: WorkerSlot, rightScore: number): boolean {
+  if (leftScore !== rightScore) return leftScore > rightScore;
+  if (left.load !== right.load) return left.load < right.load;
+  if (left.bornMs !== right.bornMs) return left.bornMs > right.bornMs;
+  if (left.price !== right.price) return left.price < right.price;
+  return byCodeUnit(left.agent_id, right.agent_id) < 0;
+}

@@ -1,0 +1,105 @@
+/**
+ * A worker as the router holds it: its profile, and what follows from it and from the policy for every task alike. All of it
+ * is worked out once per description, so that a decision only adds what depends on the task.
+ */
+import type { Placed } from '../heap.ts';
+import { ageMsOf, capacityOf, loadOf, ttlMsOf } from './filters.ts';
+import type { Profile, RoutePolicy } from './profile.ts';
+import { affinityPart, loadPart, mcpPart, reliabilityPart, repoPart, weightsOf } from './score.ts';
+import { DEAREST, rankOf } from './tiers.ts';
+
+/** Both kinds of weights: most tasks, urgent tasks. */
+export const URGENCIES = [false, true] as const;
+
+export interface WorkerSlot extends Placed {
+  /** Its place in every set of bits. */
+  readonly slot: number;
+  readonly agent_id: string;
+  profile: Profile;
+  verified: boolean;
+  /** When it described itself, on the clock of the router, whole milliseconds; an unverified worker never did. */
+  bornMs: number;
+  ttlMs: number;
+  /** When its description is too old; infinity: never. */
+  expiresAtMs: number;
+  rank: number | undefined;
+  /** `rank` where the cheaper one is wanted. */
+  price: number;
+  load: number;
+  capacity: number;
+  /** Score without tier and freshness, for a task of another context; by urgency. */
+  readonly bases: [number, number];
+  /** Names of its servers that are ill → since when, on the clock of the router. */
+  illSinceMs: ReadonlyMap<string, number>;
+}
+
+/** A place for a worker; `describe` fills it. */
+export function emptySlot(slot: number, profile: Profile): WorkerSlot {
+  return {
+    slot,
+    agent_id: profile.agent_id,
+    profile,
+    verified: false,
+    bornMs: Number.NEGATIVE_INFINITY,
+    ttlMs: 0,
+    expiresAtMs: Number.POSITIVE_INFINITY,
+    rank: undefined,
+    price: DEAREST,
+    load: 0,
+    capacity: 0,
+    bases: [0, 0],
+    illSinceMs: new Map(),
+    heapIndex: -1,
+  };
+}
+
+/** Takes over what a profile says, as it was at `atMs`. */
+export function describe(worker: WorkerSlot, profile: Profile, atMs: number, policy: RoutePolicy): void {
+  worker.illSinceMs = illSince(worker, profile, atMs);
+  worker.profile = profile;
+  worker.verified = profile.verified;
+  worker.ttlMs = ttlMsOf(profile, policy);
+  worker.bornMs = profile.verified ? atMs - ageMsOf(profile) : Number.NEGATIVE_INFINITY;
+  worker.expiresAtMs = profile.verified ? worker.bornMs + worker.ttlMs : Number.POSITIVE_INFINITY;
+  worker.rank = profile.verified ? rankOf(profile.model_tier, policy) : undefined;
+  worker.price = worker.rank ?? DEAREST;
+  worker.capacity = capacityOf(profile, policy);
+  reckon(worker);
+}
+
+/** Works out its load and what depends on it. */
+export function reckon(worker: WorkerSlot): void {
+  const { profile, capacity } = worker;
+  worker.load = loadOf(profile);
+  for (const urgent of URGENCIES) {
+    const weights = weightsOf(urgent);
+    worker.bases[urgent ? 1 : 0] =
+      loadPart(weights.load, worker.load, capacity) +
+      affinityPart(weights.affinity, profile, false) +
+      reliabilityPart(profile) +
+      mcpPart(profile) +
+      repoPart(profile);
+  }
+}
+
+/** Age of its description at `nowMs`, milliseconds. */
+export function ageMsAt({ verified, bornMs }: WorkerSlot, nowMs: number): number {
+  return verified ? nowMs - bornMs : 0;
+}
+
+/** Its profile with the age it has at `nowMs`. */
+export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: number): Profile {
+  return verified ? { ...profile, age_s: (nowMs - bornMs) / 1000 } : profile;
+}
+
+/** A server that stays in the same state keeps the time it was first seen so. */
+function illSince({ profile: before, illSinceMs }: WorkerSlot, profile: Profile, atMs: number): Map<string, number> {
+  const since = new Map<string, number>();
+  for (const name of profile.mcp_servers) {
+    const state = profile.mcp_health.get(name);
+    if (state === 'ok') continue;
+    const kept = before.mcp_health.get(name) === state ? illSinceMs.get(name) : undefined;
+    since.set(name, kept ?? atMs);
+  }
+  return since;
+}

@@ -1,0 +1,65 @@
+/**
+ * What lies between an orchestrator and its workers: messages take a moment, and some get lost, come twice, or come late and
+ * overtake others. Nothing passes to or from what is cut off or dead.
+ */
+import type { Random } from './random.ts';
+import type { Faults } from './setting.ts';
+import type { Site } from './site.ts';
+import type { VirtualTime } from './virtual-time.ts';
+
+const MEAN_DELAY_MS = 15;
+
+export class Network {
+  readonly #time: VirtualTime;
+  readonly #random: Random;
+  readonly #faults: Faults;
+  #calm = false;
+  /** The orchestrator is there to hear. */
+  listening = true;
+
+  constructor(time: VirtualTime, random: Random, faults: Faults) {
+    this.#time = time;
+    this.#random = random;
+    this.#faults = faults;
+  }
+
+  /** Nothing gets lost any more. */
+  calm(): void {
+    this.#calm = true;
+  }
+
+  /** Whether a message of this moment would arrive at once: heartbeats, whose delay makes no difference. */
+  passes(site: Site): boolean {
+    return this.listening && site.reachable && (this.#calm || !this.#random.chance(this.#faults.lost));
+  }
+
+  toWorker(site: Site, deliver: () => void): void {
+    if (!site.reachable) return;
+    for (const delay of this.#delays()) {
+      this.#time.after(delay, () => {
+        if (site.reachable) deliver();
+      });
+    }
+  }
+
+  toOrchestrator(site: Site, deliver: () => void): void {
+    if (!site.reachable) return;
+    for (const delay of this.#delays()) {
+      this.#time.after(delay, () => {
+        if (this.listening && !site.cut) deliver();
+      });
+    }
+  }
+
+  /** One for each copy that arrives. */
+  #delays(): number[] {
+    const { lost, twice, late, lateMs } = this.#faults;
+    if (this.#calm) return [this.#random.around(MEAN_DELAY_MS)];
+    if (this.#random.chance(lost)) return [];
+    const copies = this.#random.chance(twice) ? 2 : 1;
+    return Array.from({ length: copies }, () => {
+      if (this.#random.chance(late)) return this.#random.between(lateMs[0], lateMs[1]);
+      return this.#random.around(MEAN_DELAY_MS);
+    });
+  }
+}

@@ -1,0 +1,491 @@
+/**
+ * A worker that speaks the handshake: it refuses before it spends, keeps a journal and an outbox, and says how it is. What
+ * it makes of a dispatch is decided by the worker's own code (`worker/decision.ts`, phase 4 and the journal's rules); what
+ * runs is a {@link Run} instead of an agent.
+ */
+import type { TaskResult } from '../../protocol/fleet.ts';
+import type { Announced, Dispatched } from '../messages/decoded.ts';
+import { ClockSkew } from '../worker/clock-skew.ts';
+import { decide } from '../worker/decision.ts';
+import type { JournaledTask } from '../worker/journal.ts';
+import { MAX_CRASHES } from '../worker/recovery.ts';
+import type { Network } from './network.ts';
+import type { Random } from './random.ts';
+import { Run } from './run.ts';
+import type { Setting } from './setting.ts';
+import type { Site } from './site.ts';
+import type { Plan, VirtualTime } from './virtual-time.ts';
+import { EPOCH_MS, type SimTask } from './workload.ts';
+
+export const LEASE_MS = 45_000;
+export const HEARTBEAT_MS = 15_000;
+
+/** `busy`: for now; `in_flight`: another attempt at the same task is under way there. */
+export type AckState = 'accepted' | 'running' | 'unknown' | 'busy' | 'in_flight';
+
+/** What an orchestrator hears. `incarnation` and `active` as in the message. */
+export interface Hears {
+  announce(site: Site, announced: Announced): void;
+  /** Answers the tasks whose leases it renewed. */
+  heartbeat(site: Site, incarnation: string, active: number): readonly string[];
+  ack(site: Site, taskId: string, attempt: number, state: AckState): void;
+  started(site: Site, taskId: string, attempt: number): void;
+  result(site: Site, attempt: number, result: TaskResult, run: Run | undefined): void;
+  /** The connection broke: it was noticed at this end. */
+  left(site: Site): void;
+}
+
+/** What is checked, and measured, at the worker itself. */
+export interface Witness {
+  started(run: Run): void;
+  ended(run: Run): void;
+  refused(task: SimTask, attempt: number, result: TaskResult): void;
+  /** A dispatch that could not be done there had arrived; `spent`: it was found out the expensive way. */
+  deadOnArrival(task: SimTask, spent: boolean): void;
+}
+
+export interface SimWorkerOptions {
+  readonly site: Site;
+  readonly setting: Setting;
+  readonly time: VirtualTime;
+  readonly random: Random;
+  readonly network: Network;
+  readonly hears: Hears;
+  readonly witness: Witness;
+}
+
+const PROBE_MS = 30_000;
+const DEBOUNCE_MS = 2000;
+const RESEND_MS = [1000, 2000, 5000, 15_000, 60_000];
+/** How long what was delivered is kept: longer than any message is late. */
+const KEEP_MS = 15 * 60_000;
+const TTL_S = 45;
+
+interface Entry extends JournaledTask {
+  readonly task: SimTask;
+  run: Run | undefined;
+  endedMs: number;
+  resend: Plan | undefined;
+}
+
+type Change<T> = { -readonly [K in keyof T]: T[K] };
+
+export class SimWorker {
+  readonly site: Site;
+  readonly #options: SimWorkerOptions;
+  readonly #skew = new ClockSkew();
+  /** What survives its death: the latest attempt of each task, and attempts it said it never saw. */
+  readonly #journal = new Map<string, Change<Entry>>();
+  readonly #denied = new Map<string, number>();
+  /** Ended, and not known to be kept at the other end. */
+  readonly #outbox = new Set<Change<Entry>>();
+  /** Tasks taken or running, with the plan that would stop them when their lease is not confirmed. */
+  readonly #active = new Map<string, { readonly entry: Change<Entry>; fence: Plan | undefined }>();
+  #probed = new Map<string, string>();
+  #probedMs = Number.NEGATIVE_INFINITY;
+  #described = '';
+  #announcing: Plan | undefined;
+  #seq = 0;
+  #context: string | null = null;
+  /** Counts what was begun, so that a plan of a dead process does nothing. */
+  #life = 0;
+
+  constructor(options: SimWorkerOptions) {
+    this.site = options.site;
+    this.#options = options;
+  }
+
+  get active(): number {
+    return this.#active.size;
+  }
+
+  /** Starts its process, the first one or another. */
+  begin(): void {
+    this.#life += 1;
+    this.#probe();
+    this.#recover();
+    this.announce();
+    this.#beat(this.#life, this.#options.random.below(HEARTBEAT_MS));
+  }
+
+  /** Its process is dead. */
+  crashed(): void {
+    const { time } = this.#options;
+    this.#life += 1;
+    for (const { fence } of this.#active.values()) time.cancel(fence);
+    for (const { resend } of this.#outbox) time.cancel(resend);
+    this.#active.clear();
+    time.cancel(this.#announcing);
+    this.#announcing = undefined;
+    this.#probedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Can be heard again, or the orchestrator can: what waits is sent at once. */
+  reconnected(): void {
+    if (!this.site.up) return;
+    this.announce();
+    for (const entry of this.#outbox) this.#deliver(entry, 0);
+  }
+
+  announce(): void {
+    const { network, hears } = this.#options;
+    const announced = this.#describe();
+    this.#described = descriptionOf(announced);
+    network.toOrchestrator(this.site, () => hears.announce(this.site, announced));
+  }
+
+  /** A dispatch has come. `sentAtMs` by the clock of the orchestrator. */
+  receive(task: SimTask, attempt: number, sentAtMs: number): void {
+    const { site } = this;
+    const { time, hears, network, setting, witness } = this.#options;
+    const wallMs = EPOCH_MS + time.nowMs + site.skewMs;
+    this.#skew.heard(sentAtMs, wallMs, time.nowMs);
+    if (setting.remembersRefusals && (this.#denied.get(task.task_id) ?? 0) >= attempt) {
+      return this.#ack(task.task_id, attempt, 'unknown');
+    }
+    if (time.nowMs - this.#probedMs >= PROBE_MS) this.#probe();
+    const dispatch = dispatchedOf(task, attempt);
+    const running = this.#active.get(task.task_id)?.entry;
+    // A copy of what it has already is no other attempt.
+    if (running?.attempt === attempt) return this.#ack(task.task_id, attempt, stateOf(running));
+    const journaled = running === undefined ? this.#journal.get(task.task_id) : undefined;
+    const decision = decide({
+      dispatch,
+      agentId: site.name,
+      facts: {
+        tools: site.tools,
+        mcpServers: site.servers,
+        mcpHealth: this.#probed,
+        activeTasks: this.#active.size,
+        maxConcurrent: site.capacity,
+        executorPresent: true,
+        repoState: { branch: 'main', clean: !site.dirty },
+        overheadTokens: site.overhead,
+        draining: false,
+        contextId: this.#context,
+        skewMs: this.#skew.aheadMs,
+      },
+      nowMs: wallMs,
+      running: running?.digest,
+      journaled,
+      contextBusy: task.route.context_id !== null && this.#runsContext(task),
+      parent: undefined,
+      schemaProblem: null,
+      full: undefined,
+      busyS: 30,
+    });
+    if (decision.kind === 'take') return this.#take(task, attempt, decision.crashes, dispatch);
+    const { reception } = decision;
+    if (reception.kind !== 'replay') this.#deny(task.task_id, attempt);
+    if (reception.kind === 'busy')
+      return this.#ack(task.task_id, attempt, running === undefined ? 'busy' : 'in_flight');
+    if (reception.kind !== 'refused' && reception.kind !== 'replay') return;
+    const { result } = reception;
+    const toldAttempt = result.envelope?.attempt ?? attempt;
+    if (reception.kind === 'refused') {
+      witness.refused(task, attempt, result);
+      if (result.blocked?.code !== 'busy') witness.deadOnArrival(task, false);
+    }
+    const run = reception.kind === 'replay' ? journaled?.run : undefined;
+    network.toOrchestrator(site, () => hears.result(site, toldAttempt, result, run));
+  }
+
+  /** How is this attempt? */
+  poll(taskId: string, attempt: number): void {
+    const { hears, network } = this.#options;
+    const active = this.#active.get(taskId)?.entry;
+    if (active !== undefined && active.attempt >= attempt) return this.#ack(taskId, active.attempt, stateOf(active));
+    const entry = this.#journal.get(taskId);
+    if (entry === undefined || entry.result === null || entry.attempt < attempt) {
+      this.#deny(taskId, attempt);
+      return this.#ack(taskId, attempt, 'unknown');
+    }
+    const { result, run } = entry;
+    network.toOrchestrator(this.site, () => hears.result(this.site, entry.attempt, result, run));
+  }
+
+  cancel(taskId: string, attempt: number): void {
+    const entry = this.#active.get(taskId)?.entry;
+    if (entry === undefined || entry.attempt !== attempt) return;
+    if (entry.run !== undefined) entry.run.stop();
+    else this.#end(entry, { status: 'error', error_summary: 'canceled before it began', tokens_spent: 0 });
+  }
+
+  /** The orchestrator has the result of this attempt for good. */
+  kept(taskId: string, attempt: number): void {
+    for (const entry of this.#outbox) {
+      if (entry.taskId !== taskId || entry.attempt !== attempt) continue;
+      entry.delivered = true;
+      this.#options.time.cancel(entry.resend);
+      this.#outbox.delete(entry);
+    }
+  }
+
+  #take(task: SimTask, attempt: number, crashes: number, { digest }: Dispatched): void {
+    const { time, random } = this.#options;
+    const entry: Change<Entry> = {
+      taskId: task.task_id,
+      digest,
+      attempt,
+      state: 'accepted',
+      outlet: 'orchestrator',
+      about: { context_id: task.route.context_id, access: task.spec.access },
+      processes: [],
+      crashes,
+      result: null,
+      delivered: false,
+      task,
+      run: undefined,
+      endedMs: Number.POSITIVE_INFINITY,
+      resend: undefined,
+    };
+    this.#forgetOld();
+    this.#journal.delete(task.task_id);
+    this.#journal.set(task.task_id, entry);
+    const active = { entry, fence: undefined };
+    this.#active.set(task.task_id, active);
+    this.#fence(active, time.nowMs);
+    this.#ack(task.task_id, attempt, 'accepted');
+    const life = this.#life;
+    time.after(random.between(50, 800), () => {
+      if (life === this.#life && this.#active.get(task.task_id) === active) this.#start(entry);
+    });
+  }
+
+  #start(entry: Change<Entry>): void {
+    const { site } = this;
+    const { time, hears, network, witness } = this.#options;
+    const { task, attempt } = entry;
+    const unmet = site.unmet(task.route.required_mcp, task.route.required_capabilities);
+    if (unmet && site.revealing) {
+      // Its agent says what it has before its first turn: stopped with nothing spent.
+      witness.deadOnArrival(task, false);
+      const reason = 'unhealthy_mcp: the executor found a server that does not answer';
+      const blocked = { code: 'unhealthy_mcp', retryable: true };
+      this.#probe();
+      return this.#end(entry, { status: 'blocked', blocked_reason: reason, blocked, tokens_spent: 0 });
+    }
+    if (unmet) witness.deadOnArrival(task, true);
+    entry.state = 'started';
+    const limits = {
+      budget: task.route.token_budget,
+      deadlineMs: task.route.deadlineMs === null ? null : task.route.deadlineMs - EPOCH_MS,
+      noticesAt: 0.3,
+    };
+    entry.run = new Run(site, task, attempt, time, limits, (run) => {
+      witness.ended(run);
+      if (run.end !== 'killed') this.#end(entry, reportOf(run));
+    });
+    if (entry.task.route.context_id !== null) this.#context = entry.task.route.context_id;
+    witness.started(entry.run);
+    network.toOrchestrator(site, () => hears.started(site, task.task_id, attempt));
+  }
+
+  #end(entry: Change<Entry>, body: Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'>): void {
+    const { time } = this.#options;
+    const active = this.#active.get(entry.taskId);
+    time.cancel(active?.fence);
+    this.#active.delete(entry.taskId);
+    this.#finish(entry, body);
+    // Fewer tasks: whoever routes here hears it from the result; a changed tree is told.
+    this.#noteChange();
+  }
+
+  #finish(entry: Change<Entry>, body: Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'>): void {
+    entry.state = 'ended';
+    entry.endedMs = this.#options.time.nowMs;
+    entry.result = {
+      type: 'TASK_RESULT',
+      protocol_version: '2.0',
+      task_id: entry.taskId,
+      ...body,
+      envelope: { attempt: entry.attempt },
+    };
+    this.#outbox.add(entry);
+    this.#deliver(entry, 0);
+  }
+
+  /** Sends a result, again and again until it is known to be kept. */
+  #deliver(entry: Change<Entry>, tries: number): void {
+    const { time, hears, network } = this.#options;
+    const { result, run, attempt } = entry;
+    if (result === null || !this.site.up) return;
+    time.cancel(entry.resend);
+    network.toOrchestrator(this.site, () => hears.result(this.site, attempt, result, run));
+    entry.resend = time.after(RESEND_MS[Math.min(tries, RESEND_MS.length - 1)]!, () => {
+      if (this.#outbox.has(entry)) this.#deliver(entry, tries + 1);
+    });
+  }
+
+  /** What an earlier process left: nothing is gone on with. */
+  #recover(): void {
+    for (const entry of this.#outbox) this.#deliver(entry, 0);
+    for (const entry of this.#journal.values()) {
+      if (entry.state === 'ended') continue;
+      if (entry.state === 'accepted') {
+        const blocked = { code: 'draining', retryable: true };
+        const reason = 'draining: the worker restarted before the task was begun';
+        this.#finish(entry, { status: 'blocked', blocked_reason: reason, blocked, tokens_spent: 0 });
+      } else {
+        entry.crashes += 1;
+        const poisoned = entry.crashes >= MAX_CRASHES;
+        const summary = poisoned ? 'crashed the worker twice' : 'worker restarted during the task';
+        this.#finish(entry, { status: 'error', error_summary: summary, tokens_spent: null });
+      }
+    }
+  }
+
+  #ack(taskId: string, attempt: number, state: AckState): void {
+    const { hears, network } = this.#options;
+    network.toOrchestrator(this.site, () => hears.ack(this.site, taskId, attempt, state));
+  }
+
+  #beat(life: number, afterMs: number): void {
+    const { time, hears, network } = this.#options;
+    time.after(afterMs, () => {
+      if (life !== this.#life) return;
+      if (time.nowMs - this.#probedMs >= PROBE_MS) this.#probe();
+      if (network.passes(this.site)) {
+        // Renewed leases hold for their lifetime from the moment this was sent.
+        for (const taskId of hears.heartbeat(this.site, this.#incarnation(), this.#active.size)) {
+          const active = this.#active.get(taskId);
+          if (active !== undefined) this.#fence(active, time.nowMs);
+        }
+      }
+      this.#beat(life, HEARTBEAT_MS);
+    });
+  }
+
+  /** A lease nobody confirmed for its lifetime is lost; only where a second run does no harm does somebody begin one. */
+  #fence(active: { readonly entry: Change<Entry>; fence: Plan | undefined }, fromMs: number): void {
+    const { time } = this.#options;
+    const { entry } = active;
+    if (!entry.task.spec.retry_safe) return;
+    time.cancel(active.fence);
+    active.fence = time.after(fromMs + LEASE_MS - time.nowMs, () => {
+      if (entry.run !== undefined) entry.run.stop();
+      else this.#end(entry, { status: 'error', error_summary: 'lease lost before it began', tokens_spent: 0 });
+    });
+  }
+
+  /** Looks at its servers as they are. */
+  #probe(): void {
+    this.#probedMs = this.#options.time.nowMs;
+    this.#probed = new Map(this.site.health);
+    this.#noteChange();
+  }
+
+  #noteChange(): void {
+    if (this.#announcing !== undefined || this.#described === '') return;
+    if (descriptionOf(this.#describe(false)) === this.#described) return;
+    const life = this.#life;
+    this.#announcing = this.#options.time.after(DEBOUNCE_MS, () => {
+      this.#announcing = undefined;
+      if (life === this.#life) this.announce();
+    });
+  }
+
+  #describe(next = true): Announced {
+    const { site } = this;
+    if (next) this.#seq += 1;
+    return {
+      type: 'SESSION_ANNOUNCE',
+      protocol_version: '2.0',
+      agent_id: site.name,
+      model: null,
+      model_tier: site.tier,
+      context_window: site.window,
+      tools: site.tools,
+      mcp_servers: site.servers,
+      mcp_health: this.#probed,
+      context_id: this.#context,
+      active_tasks: this.#active.size,
+      repo_state: { branch: 'main', clean: !site.dirty },
+      session_fresh: this.#context === null,
+      protocol_versions: ['2.0'],
+      features: ['ack', 'progress', 'cancel', 'lease', 'heartbeat', 'announce', 'poll'],
+      max_concurrent: site.capacity,
+      overhead_tokens: site.overhead,
+      pools: site.pools,
+      incarnation: this.#incarnation(),
+      seq: this.#seq,
+      ttl_s: TTL_S,
+      draining: false,
+      envelope: {},
+    };
+  }
+
+  #incarnation(): string {
+    return `i-${this.site.incarnation}`;
+  }
+
+  /** This attempt will not be run here, whatever comes. */
+  #deny(taskId: string, attempt: number): void {
+    this.#denied.set(taskId, Math.max(attempt, this.#denied.get(taskId) ?? 0));
+    if (this.#denied.size > 1000) this.#denied.delete(this.#denied.keys().next().value!);
+  }
+
+  #runsContext({ task_id, route }: SimTask): boolean {
+    for (const { entry } of this.#active.values()) {
+      if (entry.task.route.context_id === route.context_id && entry.taskId !== task_id) return true;
+    }
+    return false;
+  }
+
+  #forgetOld(): void {
+    const before = this.#options.time.nowMs - KEEP_MS;
+    for (const [taskId, entry] of this.#journal) {
+      if (!entry.delivered || entry.endedMs > before) break;
+      this.#journal.delete(taskId);
+    }
+  }
+}
+
+function stateOf({ state }: JournaledTask): AckState {
+  return state === 'started' ? 'running' : 'accepted';
+}
+
+/** What an announce is worth sending for. */
+function descriptionOf({ mcp_health, repo_state, context_id }: Announced): string {
+  return `${[...mcp_health.values()].join()} ${repo_state?.clean} ${context_id}`;
+}
+
+/** A dispatch as it is read at the worker. */
+function dispatchedOf({ task_id, route, spec }: SimTask, attempt: number): Dispatched {
+  return {
+    type: 'TASK_DISPATCH',
+    protocol_version: '2.0',
+    task_id,
+    priority: spec.priority,
+    reply_schema: spec.reply_schema,
+    token_budget: route.token_budget,
+    required_mcp: route.required_mcp,
+    required_capabilities: route.required_capabilities,
+    deadline: spec.deadline,
+    brief: spec.brief,
+    min_tier: route.min_tier,
+    min_context_window: route.min_context_window,
+    access: route.access,
+    worktree: false,
+    answer_schema: null,
+    retry_safe: spec.retry_safe,
+    parent_task_id: null,
+    envelope: { attempt, context_id: route.context_id },
+    digest: task_id,
+  };
+}
+
+function reportOf({ end, spent }: Run): Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'> {
+  switch (end) {
+    case 'done':
+      return { status: 'done', tokens_spent: spent };
+    case 'budget':
+    case 'deadline':
+      return { status: 'partial', next_steps: [`the ${end} ran out`], tokens_spent: spent };
+    case 'unmet':
+    case 'server_died':
+      return { status: 'error', error_summary: 'an MCP server it needs does not answer', tokens_spent: spent };
+    default:
+      return { status: 'error', error_summary: `the run ${end}`, tokens_spent: spent };
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here takes from what
+ * the parent has left, so that a job that hands out work does not spend more by it.
+ *
+ * Called by `task-run.ts` (usage) and `worker.ts` (slices of children).
+ */
+import type { Usage } from '../../protocol/fleet.ts';
+
+/** Share of the budget at which notice is given, in percent. */
+const NOTICE_PERCENT = 80;
+
+/** Tokens that count against a budget. @see docs/fleet.md#tokens */
+export function tokensOf(usage: Usage, countCacheReads: boolean): number {
+  const { input = 0, output = 0, reasoning = 0, cache_write = 0, cache_read = 0 } = usage;
+  return input + output + reasoning + cache_write + (countCacheReads ? cache_read : 0);
+}
+
+/** Told once each, when it is so. */
+export interface BudgetEvents {
+  /** 80 % are spent. */
+  notice(spent: number, limit: number): void;
+  /** All of it is spent, its own or that of a task it is part of. */
+  spent(spent: number, limit: number): void;
+}
+
+export class Budget {
+  /** Tokens; null = no limit. */
+  readonly limit: number | null;
+  readonly #parent: Budget | undefined;
+  readonly #children = new Set<Budget>();
+  readonly #events: BudgetEvents;
+  #own = 0;
+  /** What children that have ended have spent. */
+  #ofEnded = 0;
+  #noticed = false;
+  #over = false;
+  #ended = false;
+
+  constructor(limit: number | null, events: BudgetEvents, parent?: Budget) {
+    this.limit = limit;
+    this.#events = events;
+    this.#parent = parent;
+    if (parent !== undefined) parent.#children.add(this);
+  }
+
+  /** Tokens of this task alone. */
+  get own(): number {
+    return this.#own;
+  }
+
+  /** Tokens of this task and of all that took from it. */
+  get total(): number {
+    let sum = this.#own + this.#ofEnded;
+    for (const child of this.#children) sum += child.total;
+    return sum;
+  }
+
+  /** What is neither spent nor promised to a child that runs, here and in what this is part of; null = no limit. */
+  get left(): number | null {
+    const above = this.#parent?.left ?? null;
+    if (this.limit === null) return above;
+    let promised = 0;
+    for (const child of this.#children) promised += Math.max(0, (child.limit ?? 0) - child.total);
+    const here = Math.max(0, this.limit - this.total - promised);
+    // A slice was taken out of what the parent has left already.
+    return here;
+  }
+
+  /** The task's own total so far; never falls. */
+  spend(own: number): void {
+    if (this.#ended || own <= this.#own) return;
+    this.#own = own;
+    for (let budget: Budget | undefined = this; budget !== undefined; budget = budget.#parent) budget.#check();
+  }
+
+  /** The task has ended: what it spent stays spent, what it had left goes back. */
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    if (this.#parent === undefined) return;
+    this.#parent.#children.delete(this);
+    this.#parent.#ofEnded += this.total;
+  }
+
+  #check(): void {
+    if (this.limit === null || this.#over) return;
+    const total = this.total;
+    if (total >= this.limit) this.#exhausted(total, this.limit);
+    else if (!this.#noticed && total * 100 >= this.limit * NOTICE_PERCENT) {
+      this.#noticed = true;
+      this.#events.notice(total, this.limit);
+    }
+  }
+
+  #exhausted(total: number, limit: number): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#events.spent(total, limit);
+    // Whatever takes from it has nothing left either.
+    for (const child of this.#children) child.#exhausted(total, limit);
+  }
+}

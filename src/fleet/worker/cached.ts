@@ -1,0 +1,59 @@
+/**
+ * A finding that costs something to make: kept, made anew when it is too old, never made twice at a time.
+ *
+ * Used by `facts.ts`.
+ */
+
+export class Cached<T> {
+  readonly #find: () => Promise<T>;
+  readonly #monotonic: () => number;
+  #value: T;
+  #foundAt = Number.NEGATIVE_INFINITY;
+  #finding: Promise<T> | undefined;
+  #again = false;
+
+  /** `find` must not reject. `initial` stands until the first finding. `monotonic` counts milliseconds. */
+  constructor(find: () => Promise<T>, initial: T, monotonic: () => number) {
+    this.#find = find;
+    this.#value = initial;
+    this.#monotonic = monotonic;
+  }
+
+  /** The last finding, however old. */
+  get value(): T {
+    return this.#value;
+  }
+
+  /** Milliseconds since the last finding; infinite before the first, and after {@link expire}. */
+  get ageMs(): number {
+    return this.#monotonic() - this.#foundAt;
+  }
+
+  /** The last finding does not hold any more, nor does one that is being made. */
+  expire(): void {
+    this.#foundAt = Number.NEGATIVE_INFINITY;
+    this.#again = this.#finding !== undefined;
+  }
+
+  /** Makes the finding anew, or waits for the one that is being made. */
+  renew(): Promise<T> {
+    this.#finding ??= this.#run();
+    return this.#finding;
+  }
+
+  async #run(): Promise<T> {
+    try {
+      for (;;) {
+        this.#again = false;
+        const startedAt = this.#monotonic();
+        const value = await this.#find();
+        if (this.#again) continue;
+        this.#foundAt = startedAt;
+        this.#value = value;
+        return value;
+      }
+    } finally {
+      this.#finding = undefined;
+    }
+  }
+}

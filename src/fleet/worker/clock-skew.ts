@@ -1,0 +1,36 @@
+/**
+ * How far the clock of an orchestrator is from ours, so that a deadline means the same moment on both sides.
+ *
+ * A message says when it was sent; the difference to when it came is the skew of the clocks less the time it was under
+ * way. So the largest of several differences is the one nearest to the skew. Called by `worker.ts` for every dispatch.
+ * @see docs/fleet.md#failure-semantics
+ */
+
+/** Differences up to this are delay and rounding, not skew. */
+const IGNORED_MS = 5000;
+/** What is older is forgotten: clocks are put right now and then. */
+const WINDOW_MS = 10 * 60_000;
+const MAX_SAMPLES = 32;
+
+interface Sample {
+  readonly at: number;
+  readonly ahead: number;
+}
+
+export class ClockSkew {
+  #samples: readonly Sample[] = [];
+
+  /** A message sent at `sentAt` by their clock came at `receivedAt` by ours, epoch milliseconds; `at` is monotonic. */
+  heard(sentAt: number, receivedAt: number, at: number): void {
+    const ahead = sentAt - receivedAt;
+    // Only what may still turn out to be the largest is kept.
+    const kept = this.#samples.filter((one) => one.ahead > ahead && at - one.at < WINDOW_MS);
+    this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
+  }
+
+  /** Milliseconds their clock is ahead of ours; 0 when that cannot be told from delay. */
+  get aheadMs(): number {
+    const ahead = this.#samples[0]?.ahead ?? 0;
+    return Math.abs(ahead) > IGNORED_MS ? ahead : 0;
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * What a worker knows of itself, always found, never configured: whether its executor could work, which MCP servers live
+ * and what tools they have, the state of the repository. Findings are cached, made in parallel, and bounded in time.
+ *
+ * Called by `worker.ts` for decisions and announces.
+ */
+import type { Log } from '../../host/context.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Executor, Readiness } from '../executors/executor.ts';
+import type { Dispatched, RepoState } from '../messages/decoded.ts';
+import { canonicalName, isName } from '../messages/names.ts';
+import { Cached } from './cached.ts';
+import { type TreeState, treeState } from './git.ts';
+import { type ProbeFinding, probeMcpServer } from './mcp-probe.ts';
+import type { McpServerOptions } from './worker-options.ts';
+
+/** How old a finding may be for a decision. */
+const MCP_AGE_MS = 30_000;
+const EXECUTOR_AGE_MS = 120_000;
+const TREE_AGE_MS = 1000;
+/** A folder that is no repository seldom becomes one. */
+const NO_TREE_AGE_MS = 60_000;
+/** Findings this old are made anew by the periodic look, so that a decision seldom has to wait for one. */
+const MCP_RENEW_MS = 15_000;
+const EXECUTOR_RENEW_MS = 60_000;
+const PROBE_MS = 3000;
+/** Most names in a list of an announce. */
+const MAX_NAMES = 256;
+
+export interface FactsOptions {
+  readonly executor: Executor;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly tools: readonly string[];
+  readonly mcpServers: readonly McpServerOptions[];
+  readonly log: Log;
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
+  /** Ends what is being found when the worker stops. */
+  readonly signal: AbortSignal;
+  /** How long one probe may take, milliseconds. Default 3,000. */
+  readonly probeMs?: number;
+}
+
+/** The facts at one moment. Names of servers are canonical. */
+export interface FactsNow {
+  readonly executor_present: boolean;
+  readonly executor_authenticated: boolean | undefined;
+  /** What is announced: names as their owners spell them. */
+  readonly tools: readonly string[];
+  readonly mcp_servers: readonly string[];
+  readonly mcp_health: ReadonlyMap<string, string>;
+  readonly repo_state: RepoState | null;
+  readonly head: string | null;
+}
+
+interface Server {
+  readonly name: string;
+  readonly canonical: string;
+  readonly probed: Cached<ProbeFinding>;
+}
+
+const UNKNOWN: ProbeFinding = { health: 'unknown', tools: [], detail: 'not asked yet' };
+
+export class Facts {
+  readonly #options: FactsOptions;
+  readonly #servers: readonly Server[];
+  readonly #executor: Cached<Readiness>;
+  readonly #tree: Cached<TreeState | null>;
+  readonly #ownTools: ReadonlySet<string>;
+  /** Servers an executor found not to work, though they answered a probe: canonical name → what it said, and when. */
+  readonly #told = new Map<string, { readonly health: string; readonly at: number }>();
+  #toolsOf: readonly ProbeFinding[] = [];
+  #tools: readonly string[] = [];
+
+  constructor(options: FactsOptions) {
+    const { executor, cwd, mcpServers, monotonic, signal, probeMs = PROBE_MS } = options;
+    this.#options = options;
+    this.#ownTools = new Set(options.tools.map(canonicalName));
+    this.#servers = mcpServers.map((server) => ({
+      name: server.name,
+      canonical: canonicalName(server.name),
+      probed: new Cached(() => probeMcpServer(server, { cwd, signal, timeoutMs: probeMs }), UNKNOWN, monotonic),
+    }));
+    const unprobed: Readiness = { present: false, detail: 'not looked for yet' };
+    this.#executor = new Cached(() => this.#probeExecutor(executor), unprobed, monotonic);
+    this.#tree = new Cached(() => this.#lookAtTree(), null, monotonic);
+  }
+
+  /** Everything that is older than a decision may rest on is found anew. Bounded by the probes. */
+  async refresh(): Promise<void> {
+    await Promise.all([
+      ...this.#servers.map(({ probed }) => renewed(probed, MCP_AGE_MS)),
+      renewed(this.#executor, EXECUTOR_AGE_MS),
+      renewed(this.#tree, this.#treeAgeMs()),
+    ]);
+  }
+
+  /** The same for the periodic look, ahead of time. */
+  async lookAround(): Promise<void> {
+    await Promise.all([
+      ...this.#servers.map(({ probed }) => renewed(probed, MCP_RENEW_MS)),
+      renewed(this.#executor, EXECUTOR_RENEW_MS),
+      renewed(this.#tree, this.#treeAgeMs()),
+    ]);
+  }
+
+  /**
+   * What a decision on this dispatch has to wait for: undefined when all it rests on is fresh. Resolves within `boundMs`; what
+   * was not found by then counts as what it is, unknown.
+   */
+  awaited(dispatch: Dispatched, boundMs: number): Promise<void> | undefined {
+    const waits: Promise<unknown>[] = [];
+    const need = (cached: Cached<unknown>, maxAgeMs: number): void => {
+      if (cached.ageMs >= maxAgeMs) waits.push(cached.renew());
+    };
+    need(this.#executor, EXECUTOR_AGE_MS);
+    if (this.#servers.length > 0) {
+      const foreign = dispatch.required_capabilities.some((name) => !this.#ownTools.has(name));
+      const wanted = new Set(dispatch.required_mcp);
+      for (const { canonical, probed } of this.#servers) {
+        if (foreign || wanted.has(canonical)) need(probed, MCP_AGE_MS);
+      }
+    }
+    if (dispatch.access === 'write') need(this.#tree, this.#treeAgeMs());
+    if (waits.length === 0) return undefined;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, boundMs);
+      void Promise.all(waits).then(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  now(): FactsNow {
+    const { present, authenticated } = this.#executor.value;
+    const tree = this.#tree.value;
+    return {
+      executor_present: present,
+      executor_authenticated: authenticated,
+      tools: this.#allTools(),
+      mcp_servers: this.#servers.map(({ name }) => name),
+      mcp_health: new Map(this.#servers.map((server) => [server.canonical, this.#healthOf(server)])),
+      repo_state: tree === null ? null : { branch: tree.branch, clean: tree.clean },
+      head: tree?.head ?? null,
+    };
+  }
+
+  /** The tree as it was at most a second ago, or as it is; null: no repository. */
+  async tree(): Promise<TreeState | null> {
+    return this.#tree.ageMs < this.#treeAgeMs() ? this.#tree.value : this.#tree.renew();
+  }
+
+  /** True when the folder was found to be no repository a while ago at most. */
+  get noRepository(): boolean {
+    return this.#tree.value === null && this.#tree.ageMs < NO_TREE_AGE_MS;
+  }
+
+  /** What is in the folder may have changed. */
+  treeChanged(): void {
+    if (!this.noRepository) this.#tree.expire();
+  }
+
+  /** The executor could not be run: look again before the next decision. */
+  executorFailed(): void {
+    this.#executor.expire();
+  }
+
+  /** An executor says how it found its MCP servers. What it says counts against a probe, never for one. */
+  told(found: ReadonlyMap<string, string>): void {
+    const at = this.#options.monotonic();
+    for (const { canonical } of this.#servers) {
+      const health = found.get(canonical);
+      if (health === undefined || health === 'ok') this.#told.delete(canonical);
+      else this.#told.set(canonical, { health, at });
+    }
+  }
+
+  get executorVersion(): string {
+    return this.#executor.value.version ?? '';
+  }
+
+  #healthOf({ canonical, probed }: Server): string {
+    const told = this.#told.get(canonical);
+    if (told !== undefined && this.#options.monotonic() - told.at < MCP_AGE_MS) return told.health;
+    const { health } = probed.value;
+    // It was well, but that is too long ago, and it has not answered since.
+    return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;
+  }
+
+  /** Own tools, then those of servers: by their plain names, and as agents name them, `mcp__server__tool`. */
+  #allTools(): readonly string[] {
+    const found = this.#servers.map(({ probed }) => probed.value);
+    if (found.length === this.#toolsOf.length && found.every((one, index) => one === this.#toolsOf[index])) {
+      if (found.length > 0 || this.#tools.length > 0) return this.#tools;
+    }
+    const names = new Map<string, string>();
+    const add = (name: string): void => {
+      if (isName(name) && !names.has(canonicalName(name))) names.set(canonicalName(name), name);
+    };
+    for (const tool of this.#options.tools) add(tool);
+    for (const { tools } of found) for (const tool of tools) add(tool);
+    for (const [index, { tools }] of found.entries()) {
+      for (const tool of tools) add(`mcp__${this.#servers[index]?.canonical}__${tool}`);
+    }
+    this.#toolsOf = found;
+    this.#tools = [...names.values()].slice(0, MAX_NAMES);
+    if (names.size > MAX_NAMES) {
+      this.#options.log.warn('more tools than an announce may list; the rest is not announced', {
+        found: names.size,
+        announced: MAX_NAMES,
+      });
+    }
+    return this.#tools;
+  }
+
+  #treeAgeMs(): number {
+    return this.#tree.value === null ? NO_TREE_AGE_MS : TREE_AGE_MS;
+  }
+
+  async #probeExecutor(executor: Executor): Promise<Readiness> {
+    try {
+      return await executor.probe(
+        AbortSignal.any([this.#options.signal, AbortSignal.timeout(this.#options.probeMs ?? PROBE_MS)]),
+      );
+    } catch (thrown) {
+      return { present: false, detail: asError(thrown).message };
+    }
+  }
+
+  async #lookAtTree(): Promise<TreeState | null> {
+    try {
+      return await treeState(this.#options.cwd);
+    } catch (thrown) {
+      this.#options.log.warn('the state of the repository could not be found', { error: asError(thrown).message });
+      // Nothing is known to be clean, so nothing that writes is taken.
+      return { branch: null, head: null, clean: false, dirty: [] };
+    }
+  }
+}
+
+const renewed = <T>(cached: Cached<T>, maxAgeMs: number): Promise<T> | undefined =>
+  cached.ageMs >= maxAgeMs ? cached.renew() : undefined;

@@ -1,0 +1,237 @@
+/**
+ * Results on their way to whoever asked for them. A result is in the journal before it is in here, is sent until the other
+ * end has it for good, and waits while the other end is away, however long that is.
+ *
+ * Called by `worker.ts`. One lane for each name of an outlet, so that one that is away holds up no other.
+ */
+import type { Log } from '../../host/context.ts';
+import type { TaskResult } from '../../protocol/fleet.ts';
+import { asError } from '../../wire/errors.ts';
+import type { WorkerOutlet } from '../bus/outlet.ts';
+
+/** Results of one lane that are being sent at a time. */
+const MAX_SENDING = 64;
+const FIRST_DELAY_MS = 1000;
+const MAX_DELAY_MS = 60_000;
+
+export interface OutboxOptions {
+  /** The result of an attempt that ended, out of the journal. */
+  readonly load: (taskId: string, attempt: number) => TaskResult | null;
+  /** The other end has the result of this attempt. */
+  readonly delivered: (taskId: string, attempt: number) => void;
+  readonly log: Log;
+  /** Wait before a result that was not taken is sent again; doubled each time up to a minute. Default 1,000. */
+  readonly firstDelayMs?: number;
+}
+
+interface Item {
+  readonly taskId: string;
+  readonly attempt: number;
+  /** Not in memory while it waits: it is in the journal. */
+  result: TaskResult | undefined;
+  /** Where it came from, when nobody has attached under that name. */
+  origin: WorkerOutlet | undefined;
+  sending: boolean;
+  failures: number;
+  timer: NodeJS.Timeout | undefined;
+  /** Called when it was offered once. */
+  tried: (() => void) | undefined;
+}
+
+const keyOf = (taskId: string, attempt: number): string => `${attempt} ${taskId}`;
+
+interface Lane {
+  /** The latest is used; an earlier one is still there while its link dies. */
+  readonly outlets: WorkerOutlet[];
+  readonly waiting: Map<string, Item>;
+  ready: Item[];
+  sending: number;
+}
+
+export class Outbox {
+  readonly #options: OutboxOptions;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #quiet = new Set<() => void>();
+  #closed = false;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  /** Results nobody has confirmed yet. */
+  get size(): number {
+    let size = 0;
+    for (const { waiting } of this.#lanes.values()) size += waiting.size;
+    return size;
+  }
+
+  /** The outlet of this name that is attached now. */
+  outlet(name: string): WorkerOutlet | undefined {
+    return this.#lanes.get(name)?.outlets.at(-1);
+  }
+
+  /** All outlets that are attached, one for each name. */
+  *attached(): Iterable<WorkerOutlet> {
+    for (const { outlets } of this.#lanes.values()) {
+      const latest = outlets.at(-1);
+      if (latest !== undefined) yield latest;
+    }
+  }
+
+  /** Sends what waits for this name, and what comes, to `outlet`. Returns what undoes it. */
+  attach(outlet: WorkerOutlet): () => void {
+    const lane = this.#lane(outlet.name);
+    lane.outlets.push(outlet);
+    lane.ready = [];
+    for (const item of lane.waiting.values()) {
+      clearTimeout(item.timer);
+      item.timer = undefined;
+      item.failures = 0;
+      if (!item.sending) lane.ready.push(item);
+    }
+    this.#pump(lane);
+    return () => {
+      const at = lane.outlets.indexOf(outlet);
+      if (at >= 0) lane.outlets.splice(at, 1);
+    };
+  }
+
+  /**
+   * A result that is in the journal. `result` and `origin` spare a look there while they are at hand. Resolves when it was
+   * offered once, or has to wait for an outlet.
+   */
+  add(outletName: string, taskId: string, attempt: number, result?: TaskResult, origin?: WorkerOutlet): Promise<void> {
+    const lane = this.#lane(outletName);
+    const tried = Promise.withResolvers<void>();
+    const item: Item = {
+      taskId,
+      attempt,
+      result,
+      origin,
+      sending: false,
+      failures: 0,
+      timer: undefined,
+      tried: tried.resolve,
+    };
+    lane.waiting.set(keyOf(taskId, attempt), item);
+    if (lane.outlets.length > 0 || origin !== undefined) lane.ready.push(item);
+    else tried.resolve();
+    this.#pump(lane);
+    return tried.promise;
+  }
+
+  /** True while nobody has confirmed the result of this attempt. */
+  has(taskId: string, attempt: number): boolean {
+    const key = keyOf(taskId, attempt);
+    for (const { waiting } of this.#lanes.values()) if (waiting.has(key)) return true;
+    return false;
+  }
+
+  /** It need not be sent any more: it was confirmed in another way, or the same attempt is made after all. */
+  remove(taskId: string, attempt: number): void {
+    const key = keyOf(taskId, attempt);
+    for (const lane of this.#lanes.values()) {
+      clearTimeout(lane.waiting.get(key)?.timer);
+      lane.waiting.delete(key);
+    }
+  }
+
+  /** Resolves when nothing is being sent and nothing is ready to be; at the latest after `boundMs`. */
+  async settled(boundMs: number): Promise<void> {
+    if (!this.#busy()) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.#quiet.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, boundMs);
+      this.#quiet.add(done);
+    });
+  }
+
+  /** Nothing is sent any more; what waits is in the journal. */
+  close(): void {
+    this.#closed = true;
+    for (const lane of this.#lanes.values()) {
+      for (const { timer } of lane.waiting.values()) clearTimeout(timer);
+      lane.outlets.length = 0;
+      lane.ready = [];
+    }
+  }
+
+  #lane(name: string): Lane {
+    let lane = this.#lanes.get(name);
+    if (lane === undefined) {
+      lane = { outlets: [], waiting: new Map(), ready: [], sending: 0 };
+      this.#lanes.set(name, lane);
+    }
+    return lane;
+  }
+
+  #busy(): boolean {
+    for (const { sending, ready, outlets } of this.#lanes.values()) {
+      if (sending > 0 || (ready.length > 0 && outlets.length > 0)) return true;
+    }
+    return false;
+  }
+
+  #pump(lane: Lane): void {
+    while (!this.#closed && lane.sending < MAX_SENDING && lane.ready.length > 0) {
+      const item = lane.ready.shift() as Item;
+      if (item.sending || !isWaiting(lane, item)) continue;
+      const outlet = lane.outlets.at(-1) ?? item.origin;
+      if (outlet !== undefined) void this.#send(lane, item, outlet);
+    }
+    if (this.#quiet.size > 0 && !this.#busy()) for (const done of [...this.#quiet]) done();
+  }
+
+  async #send(lane: Lane, item: Item, outlet: WorkerOutlet): Promise<void> {
+    const { taskId, attempt } = item;
+    item.sending = true;
+    lane.sending += 1;
+    try {
+      const result = item.result ?? this.#options.load(taskId, attempt);
+      // Forgotten meanwhile: there is nothing left to be sent.
+      if (result !== null) await outlet.deliver(result);
+      if (isWaiting(lane, item)) {
+        lane.waiting.delete(keyOf(taskId, attempt));
+        if (result !== null) this.#options.delivered(taskId, attempt);
+      }
+    } catch (thrown) {
+      this.#failed(lane, item, outlet, thrown);
+    } finally {
+      item.sending = false;
+      lane.sending -= 1;
+      item.tried?.();
+      this.#pump(lane);
+    }
+  }
+
+  #failed(lane: Lane, item: Item, outlet: WorkerOutlet, thrown: unknown): void {
+    item.result = undefined;
+    item.origin = undefined;
+    if (this.#closed || !isWaiting(lane, item)) return;
+    const { code, message } = asError(thrown);
+    this.#options.log.debug('a result was not taken', {
+      task_id: item.taskId,
+      outlet: outlet.name,
+      code,
+      error: message,
+    });
+    const { firstDelayMs = FIRST_DELAY_MS } = this.#options;
+    const delayMs = Math.min(MAX_DELAY_MS, firstDelayMs * 2 ** Math.min(item.failures, 16));
+    item.failures += 1;
+    const again = (): void => {
+      item.timer = undefined;
+      if (lane.outlets.length === 0) return;
+      lane.ready.push(item);
+      this.#pump(lane);
+    };
+    // Another outlet took the place of the one that failed: no reason to wait.
+    item.timer = setTimeout(again, lane.outlets.at(-1) === outlet ? delayMs : 0);
+    item.timer.unref();
+  }
+}
+
+const isWaiting = (lane: Lane, item: Item): boolean => lane.waiting.get(keyOf(item.taskId, item.attempt)) === item;

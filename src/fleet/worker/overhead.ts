@@ -1,0 +1,42 @@
+/**
+ * What an empty first turn costs: a figure of the configuration, or measured once and kept. A task with a smaller budget
+ * would be stopped before it had begun.
+ *
+ * Called by `worker.ts` at its start.
+ */
+import { asError } from '../../wire/errors.ts';
+import type { WorkerJournal } from './journal.ts';
+import type { WorkerOptions } from './worker-options.ts';
+
+/** How long measuring may take. */
+const MEASURE_MS = 300_000;
+
+/**
+ * Tokens, or null while unknown. Where it is to be measured and was not for this agent, version and model, that begins now,
+ * and `measured` is called when it is known.
+ */
+export function overheadOf(
+  { executor, cwd, model, overheadTokens, log }: WorkerOptions,
+  journal: WorkerJournal,
+  version: string,
+  signal: AbortSignal,
+  measured: (tokens: number) => void,
+): number | null {
+  if (overheadTokens !== 'measure') return overheadTokens ?? null;
+  const key = `overhead ${executor.kind} ${version} ${model ?? ''}`;
+  const kept = journal.value(key);
+  if (kept !== undefined) return Number(kept);
+  const measure = async (): Promise<void> => {
+    try {
+      const bound = AbortSignal.any([signal, AbortSignal.timeout(MEASURE_MS)]);
+      const tokens = await executor.measureOverhead?.({ cwd, signal: bound });
+      if (tokens == null || signal.aborted) return;
+      journal.keepValue(key, String(tokens));
+      measured(tokens);
+    } catch (thrown) {
+      log.warn('what an empty turn costs could not be measured', { error: asError(thrown).message });
+    }
+  };
+  void measure();
+  return null;
+}

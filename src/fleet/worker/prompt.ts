@@ -1,0 +1,32 @@
+/**
+ * What an executor is told: the brief as it came, where and how to work, and how to report.
+ *
+ * Called by `task-run.ts`.
+ */
+import type { Dispatched } from '../messages/decoded.ts';
+import { replyInstruction } from '../phases/instruction.ts';
+
+/**
+ * The whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere. `tokenBudget` is
+ * what it may really spend; `nowMs` is epoch milliseconds by the clock of whoever wrote the deadline.
+ */
+export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number | null, nowMs: number): string {
+  const { brief, task_id, reply_schema, answer_schema, priority, deadline, access } = dispatch;
+  const instruction = replyInstruction({
+    taskId: task_id,
+    replySchema: reply_schema,
+    answerSchema: answer_schema,
+    priority,
+    tokenBudget,
+    deadline,
+    cwd,
+    nowMs,
+  });
+  const reading = access === 'read' ? '- This task only reads: change no file.\n' : '';
+  return `${brief}\n\n${reading}${instruction}`;
+}
+
+/** What an executor that can hear it is told when its budget comes to an end. */
+export const wrapUp = (tokens: number): string =>
+  `The token budget of this task is nearly spent: about ${tokens} tokens are left. Wrap up now: leave the work in a state ` +
+  'that can be gone on from, and report what is done and what remains.';

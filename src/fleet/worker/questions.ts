@@ -1,0 +1,91 @@
+/**
+ * What executors ask people through the orchestrator: sent, answered once, and given up in time.
+ *
+ * One for each task that runs; called by `task-run.ts`.
+ */
+import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
+import type { ExecutorAnswer, ExecutorQuestion } from '../executors/executor.ts';
+import { fleetMessage } from '../messages/encode.ts';
+
+/** Questions of one task that wait at a time. */
+const MAX_OPEN = 16;
+/** How long a person has, seconds, where the task itself has longer. */
+const EXPIRES_S = 600;
+
+export interface QuestionsOptions {
+  readonly taskId: string;
+  readonly attempt: number;
+  readonly newId: () => string;
+  /** Sends it; false: there is nobody who could be asked. */
+  readonly tell: (question: TaskQuestion) => boolean;
+}
+
+interface Open {
+  readonly message: TaskQuestion;
+  readonly settle: (answer: ExecutorAnswer) => void;
+}
+
+const refused = (reason: string): ExecutorAnswer => ({ allowed: false, reason });
+
+export class Questions {
+  readonly #options: QuestionsOptions;
+  readonly #open = new Map<string, Open>();
+  #over = false;
+
+  constructor(options: QuestionsOptions) {
+    this.#options = options;
+  }
+
+  /** Asks and waits; refused when nobody can be asked, nobody answers in `leftMs`, or the task is over. Never rejects. */
+  ask(question: ExecutorQuestion, leftMs: number): Promise<ExecutorAnswer> {
+    const { taskId, attempt, newId, tell } = this.#options;
+    if (this.#over) return Promise.resolve(refused('the task is over'));
+    if (this.#open.size >= MAX_OPEN) return Promise.resolve(refused('too many questions wait for an answer'));
+    const expiresS = Math.max(1, Math.floor(Math.min(EXPIRES_S, leftMs / 1000)));
+    const { kind, title, tool, risks, schema } = question;
+    const message = fleetMessage(
+      'TASK_QUESTION',
+      {
+        task_id: taskId,
+        question_id: newId(),
+        kind,
+        title,
+        ...(tool !== undefined && { tool }),
+        ...(risks !== undefined && { risks }),
+        ...(schema !== undefined && { schema }),
+        expires_s: expiresS,
+      },
+      { attempt },
+    );
+    if (!tell(message)) return Promise.resolve(refused('nobody can be asked'));
+    return new Promise((resolve) => {
+      const settle = (answer: ExecutorAnswer): void => {
+        clearTimeout(timer);
+        this.#open.delete(message.question_id);
+        resolve(answer);
+      };
+      const timer = setTimeout(() => settle(refused('nobody answered in time')), expiresS * 1000);
+      this.#open.set(message.question_id, { message, settle });
+    });
+  }
+
+  /** An answer came; a second one, and one to a question that is over, does nothing. */
+  answer({ question_id, allowed, content, reason }: TaskAnswer): void {
+    this.#open.get(question_id)?.settle({
+      allowed,
+      ...(content !== undefined && { content }),
+      ...(reason !== undefined && { reason }),
+    });
+  }
+
+  /** Who can be asked is there again, and may have missed what is open. */
+  again(): void {
+    for (const { message } of this.#open.values()) this.#options.tell(message);
+  }
+
+  /** The task is over. */
+  end(): void {
+    this.#over = true;
+    for (const { settle } of [...this.#open.values()]) settle(refused('the task is over'));
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * What a worker does first: it finds the tasks an earlier process of it took and did not end, ends what they left running,
+ * and reports them. It does not go on with them by itself.
+ *
+ * Called by `createWorker` before anything is taken.
+ * @see docs/fleet.md#failure-semantics
+ */
+import type { Log } from '../../host/context.ts';
+import type { Envelope, TaskResult } from '../../protocol/fleet.ts';
+import { asError } from '../../wire/errors.ts';
+import { type Body, resultMessage } from '../messages/encode.ts';
+import { treeState } from './git.ts';
+import type { JournaledTask, WorkerJournal } from './journal.ts';
+import { endGroup } from './process-identity.ts';
+
+/** A brief during which the worker died this often is not tried again. */
+export const MAX_CRASHES = 2;
+/** Paths of a dirty tree that are named. */
+const MAX_PATHS = 200;
+
+export interface RecoveryOptions {
+  readonly journal: WorkerJournal;
+  readonly agentId: string;
+  readonly log: Log;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly newId: () => string;
+}
+
+/** Reports what an earlier process left; resolves when the reports are on disk. They wait for delivery then. */
+export async function recover(options: RecoveryOptions): Promise<void> {
+  const tasks = options.journal.unfinished();
+  await Promise.all(
+    tasks.map((task) => (task.state === 'accepted' ? neverBegun(task, options) : interrupted(task, options))),
+  );
+}
+
+/** It was taken and nothing was started: whoever sent it may send it anywhere. */
+async function neverBegun(task: JournaledTask, options: RecoveryOptions): Promise<void> {
+  const { journal, log } = options;
+  log.warn('a task was taken and not begun before the worker ended', { task_id: task.taskId });
+  const detail = 'the worker restarted before the task was begun';
+  const body: Body<TaskResult> = {
+    task_id: task.taskId,
+    status: 'blocked',
+    tokens_spent: 0,
+    next_steps: [],
+    blocked_reason: `draining: ${detail}`,
+    blocked: { code: 'draining', retryable: true },
+  };
+  await journal.end(task.taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), task.crashes);
+}
+
+/** It was started and nobody knows how far it came. */
+async function interrupted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
+  const { journal, log } = options;
+  const { taskId, processes } = task;
+  const crashes = task.crashes + 1;
+  const ended = await Promise.all(processes.map((process) => endGroup(process)));
+  const poisoned = crashes >= MAX_CRASHES;
+  log.warn('the worker ended while it worked on a task', {
+    task_id: taskId,
+    crashes,
+    ended: ended.filter(Boolean).length,
+  });
+  const body: Body<TaskResult> = {
+    task_id: taskId,
+    status: 'error',
+    error_summary: poisoned ? 'crashed the worker twice' : 'worker restarted during the task',
+    next_steps: poisoned
+      ? ['Find out what in this task ends the worker before it is tried again.']
+      : ['Look at what the task left behind, then decide whether it is to be run again.'],
+    tokens_spent: null,
+    usage: { source: 'unknown' },
+    artifacts: { crashes, ...(await leftBehind(task, log)) },
+  };
+  await journal.end(taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), crashes);
+}
+
+/** The tree as the task left it. */
+async function leftBehind({ about, taskId }: JournaledTask, log: Log): Promise<Record<string, unknown>> {
+  const { cwd, base_commit, worktree } = about;
+  if (cwd === undefined) return {};
+  try {
+    const tree = await treeState(cwd);
+    if (tree === null) return {};
+    const { branch, head, clean, dirty } = tree;
+    return {
+      ...(base_commit !== undefined && { base_commit }),
+      head_commit: head,
+      branch,
+      clean,
+      // Not all of it need be this task's: others may have worked in the same folder.
+      dirty_files: dirty.slice(0, MAX_PATHS),
+      ...(dirty.length > MAX_PATHS && { dirty_files_count: dirty.length }),
+      ...(worktree === true && { worktree: cwd }),
+    };
+  } catch (thrown) {
+    log.warn('the tree a task left could not be looked at', { task_id: taskId, error: asError(thrown).message });
+    return {};
+  }
+}
+
+function envelopeOf({ about, attempt }: JournaledTask, { agentId, now, newId }: RecoveryOptions): Envelope {
+  const { context_id, correlation_id, causation_id } = about;
+  return {
+    message_id: newId(),
+    ...(context_id !== null && { context_id }),
+    ...(correlation_id !== undefined && { correlation_id }),
+    ...(causation_id !== undefined && { causation_id }),
+    sent_at: new Date(now()).toISOString(),
+    sender: agentId,
+    attempt,
+  };
+}

@@ -1,0 +1,204 @@
+/**
+ * The tasks a worker has taken and not ended: from the moment they are in the journal to the moment their result is.
+ *
+ * Called by `worker.ts`, which decides what is taken.
+ */
+import type { Log } from '../../host/context.ts';
+import type { TaskResult } from '../../protocol/fleet.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Lease, Reception, WorkerOutlet } from '../bus/outlet.ts';
+import { refused } from './decision.ts';
+import type { Facts } from './facts.ts';
+import type { WorkerJournal } from './journal.ts';
+import type { Outbox } from './outbox.ts';
+import type { Stop } from './task-report.ts';
+import type { TaskRun } from './task-run.ts';
+import type { TreeOwner } from './tree-owner.ts';
+import { after } from './wait.ts';
+
+/** A task that was accepted and not begun for so long is forgotten: whoever took it is gone. */
+const BEGIN_MS = 60_000;
+/** A result that cannot be written is tried again after this. */
+const REWRITE_MS = 5000;
+/** When to ask again, where nothing is known of how long tasks take, and at most. */
+const BUSY_S = 30;
+
+export interface RunningTasksOptions {
+  readonly agentId: string;
+  readonly journal: WorkerJournal;
+  readonly outbox: Outbox;
+  readonly facts: Facts;
+  readonly owner: TreeOwner;
+  readonly log: Log;
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
+  /** A task of this conversation is about to begin. */
+  readonly serving: (contextId: string) => void;
+  /** The tree may look different now. */
+  readonly changed: () => void;
+  /** Aborts when the worker stops. */
+  readonly signal: AbortSignal;
+}
+
+export class RunningTasks {
+  readonly #options: RunningTasksOptions;
+  readonly #runs = new Map<string, TaskRun>();
+  /** Contexts with a turn that runs or is about to, and its task. */
+  readonly #contexts = new Map<string, string>();
+  readonly #idle = new Set<() => void>();
+  /** A moving average of how long tasks take, milliseconds. */
+  #taskMs = 0;
+
+  constructor(options: RunningTasksOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  get(taskId: string): TaskRun | undefined {
+    return this.#runs.get(taskId);
+  }
+
+  all(): Iterable<TaskRun> {
+    return this.#runs.values();
+  }
+
+  /** True while a task of this conversation is taken or runs. */
+  isBusy(contextId: string): boolean {
+    return this.#contexts.has(contextId);
+  }
+
+  /** When something may have ended: the usual length of a task, seconds. */
+  get busyS(): number {
+    return this.#taskMs === 0 ? BUSY_S : Math.min(BUSY_S, Math.max(1, Math.ceil(this.#taskMs / 1000)));
+  }
+
+  /** Writes a task down; nothing else can come between the decision and this. Never rejects. */
+  async take(run: TaskRun, outlet: WorkerOutlet, crashes: number): Promise<Reception> {
+    const { journal, outbox, log, agentId } = this.#options;
+    const { taskId, attempt, dispatch, contextId } = run;
+    const { context_id, correlation_id, message_id } = dispatch.envelope;
+    this.#runs.set(taskId, run);
+    this.#contexts.set(contextId, taskId);
+    try {
+      await journal.accept({
+        taskId,
+        attempt,
+        digest: dispatch.digest,
+        outlet: outlet.name,
+        crashes,
+        about: {
+          context_id: context_id ?? null,
+          ...(correlation_id !== undefined && { correlation_id }),
+          ...(message_id !== undefined && { causation_id: message_id }),
+          access: dispatch.access,
+        },
+      });
+    } catch (thrown) {
+      this.#release(run);
+      const reason = { code: 'busy', detail: asError(thrown).message, retryable: true };
+      return { kind: 'refused', result: refused({ dispatch, agentId, busyS: BUSY_S }, reason) };
+    }
+    // Of an earlier dispatch of this attempt that was not begun.
+    outbox.remove(taskId, attempt);
+    const abandon = async (): Promise<void> => {
+      clearTimeout(timer);
+      if (!run.claim()) return;
+      await journal.forget(taskId, attempt).catch(() => {});
+      this.#release(run);
+    };
+    const timer = setTimeout(() => {
+      log.warn('a task was taken and not begun; it is forgotten', { task_id: taskId });
+      void abandon();
+    }, BEGIN_MS);
+    timer.unref();
+    const begin = (lease: Lease): void => {
+      clearTimeout(timer);
+      if (run.claim()) void this.#perform(run, outlet, lease);
+    };
+    return { kind: 'accepted', begin, abandon };
+  }
+
+  /** Stops all of them; what is not begun is reported as not begun. */
+  stop(stop: Stop): void {
+    for (const run of this.#runs.values()) {
+      run.stop(stop);
+      if (run.claim()) void this.#keep(run, run.notBegun(stop), undefined);
+    }
+  }
+
+  /** Resolves when there are none. */
+  async whenIdle(): Promise<void> {
+    while (this.#runs.size > 0) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          this.#idle.delete(done);
+          resolve();
+        };
+        this.#idle.add(done);
+      });
+    }
+  }
+
+  async #perform(run: TaskRun, origin: WorkerOutlet, lease: Lease): Promise<void> {
+    const { facts, owner, monotonic, serving, changed } = this.#options;
+    const { dispatch, stopping } = run;
+    if (stopping !== undefined) return this.#keep(run, run.notBegun(stopping), origin, lease);
+    const context = dispatch.envelope.context_id ?? null;
+    const beganAt = monotonic();
+    if (context !== null) serving(context);
+    const writes = dispatch.access === 'write' && !dispatch.worktree && !facts.noRepository;
+    if (writes) owner.begin(context, facts.now().repo_state?.clean ?? true);
+    const { result, changes } = await run.run(lease);
+    if (writes) {
+      owner.end(context, changes?.clean ?? false);
+      facts.treeChanged();
+    }
+    this.#taskMs += (monotonic() - beganAt - this.#taskMs) / 8;
+    await this.#keep(run, result, origin, lease);
+    if (writes) changed();
+  }
+
+  /** Puts a result where it is not lost, frees its place, and sends it. Never rejects. */
+  async #keep(run: TaskRun, result: TaskResult, origin: WorkerOutlet | undefined, lease?: Lease): Promise<void> {
+    const { outbox } = this.#options;
+    const { taskId, attempt, outlet } = run;
+    const kept = await this.#journaled(run, result);
+    this.#release(run);
+    if (kept) await outbox.add(outlet, taskId, attempt, result, outbox.outlet(outlet) ? undefined : origin);
+    await lease?.release?.().catch(() => {});
+  }
+
+  /** True when it is on disk; false when it was taken by the other end though it could not be written. */
+  async #journaled({ taskId, attempt, outlet }: TaskRun, result: TaskResult): Promise<boolean> {
+    const { journal, outbox, log, signal } = this.#options;
+    for (;;) {
+      try {
+        await journal.end(taskId, attempt, result);
+        return true;
+      } catch (thrown) {
+        log.error('a result could not be written', { task_id: taskId, error: asError(thrown).message });
+      }
+      try {
+        const now = outbox.outlet(outlet);
+        if (now !== undefined) {
+          await now.deliver(result);
+          return false;
+        }
+      } catch {
+        // Neither written nor taken: it stays in memory, and both are tried again.
+      }
+      if (signal.aborted) return false;
+      await after(REWRITE_MS, signal);
+    }
+  }
+
+  #release(run: TaskRun): void {
+    run.budget.end();
+    if (this.#runs.get(run.taskId) === run) this.#runs.delete(run.taskId);
+    if (this.#contexts.get(run.contextId) === run.taskId) this.#contexts.delete(run.contextId);
+    if (this.#runs.size === 0) for (const done of [...this.#idle]) done();
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * How a task ended, in the words of the protocol: out of what the executor said, why it was stopped, what was measured of
+ * tokens and files. A pure function; called by `task-run.ts`.
+ *
+ * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
+ */
+import type { Blocked, TaskResult, Usage } from '../../protocol/fleet.ts';
+import type { ExecutorOutcome } from '../executors/executor.ts';
+import type { Dispatched } from '../messages/decoded.ts';
+import type { Body } from '../messages/encode.ts';
+import type { AnswerCheck } from '../phases/answer-schema.ts';
+import type { Extracted } from '../phases/reply.ts';
+import { tokensOf } from './budget.ts';
+import type { TreeChanges } from './git.ts';
+
+/** Why the worker stopped an executor. */
+export interface Stop {
+  readonly kind: 'canceled' | 'deadline' | 'turn_timeout' | 'budget' | 'lease_lost' | 'shutdown' | 'unhealthy_mcp';
+  /** One sentence for people. */
+  readonly why: string;
+  /** `unhealthy_mcp` only. */
+  readonly missing?: readonly string[];
+}
+
+export interface ReportInput {
+  readonly dispatch: Dispatched;
+  readonly extracted: Extracted;
+  readonly outcome: ExecutorOutcome;
+  readonly stop: Stop | undefined;
+  /** Of all turns. */
+  readonly usage: Usage;
+  readonly countCacheReads: boolean;
+  /** undefined: there is no repository. */
+  readonly changes: TreeChanges | undefined;
+  /** The task's own worktree, when it is kept. */
+  readonly worktree?: string;
+  /** undefined: no schema was given. */
+  readonly answer: AnswerCheck | undefined;
+}
+
+/** Share by which a claim may differ from what was measured before it is shown, in percent. */
+const CLAIM_PERCENT = 20;
+
+/** The result, without envelope. */
+export function reportOf(input: ReportInput): Body<TaskResult> {
+  const { dispatch, extracted, answer } = input;
+  const claimed = extracted.result;
+  const { tokens_spent, usage } = accountOf(input);
+  return {
+    task_id: dispatch.task_id,
+    ...endingOf(input),
+    tokens_spent,
+    usage,
+    ...(claimed?.summary != null && { summary: claimed.summary }),
+    artifacts: artifactsOf(input),
+    // One that does not fit its schema is shown in the prose only: nobody is to take it for what was asked for.
+    ...(answer?.ok === true && answer.answer !== undefined && { answer: answer.answer }),
+    ...proseOf(input),
+    conformance: extracted.conformance,
+  };
+}
+
+/** What was said beside the result; all of it where that is what there is to go by. */
+function proseOf({ extracted, outcome, answer }: ReportInput): Pick<TaskResult, 'prose'> {
+  const prose = answer?.ok === false || outcome.failure !== undefined ? outcome.text : extracted.prose;
+  return prose.trim() === '' ? {} : { prose };
+}
+
+type Ending = Pick<TaskResult, 'status' | 'next_steps' | 'blocked_reason' | 'error_summary' | 'blocked'>;
+
+const CONFIRM = 'Look at what was changed so far, then go on in the same context or start again.';
+
+function endingOf(input: ReportInput): Ending {
+  const { stop, outcome, extracted, answer } = input;
+  const block = hasBlock(extracted) ? extracted.result : null;
+  const finished = outcome.ending === 'completed' && outcome.failure === undefined;
+  // It had ended by itself before the stop reached it.
+  if (stop !== undefined && !(finished && block !== null)) return stopped(input, stop);
+  if (outcome.failure !== undefined) return failed(outcome.failure);
+  if (outcome.ending === 'refused') return failed('executor refused');
+  if (outcome.ending === 'stopped') return failed('the executor was stopped');
+  if (outcome.ending === 'limit' && block === null) return partial(['The turn limit was reached.', CONFIRM]);
+  const { result, conformance } = extracted;
+  if (result === null) {
+    if (conformance === 'busy') return blocked('busy', 'the executor says that it is busy', true);
+    return partial(['The executor put the task off and has not done it.', CONFIRM]);
+  }
+  if (answer?.ok === false && result.status === 'done') {
+    const problems = answer.problems.slice(0, 10).join('; ');
+    return partial([`The answer does not fit its schema: ${problems}`, ...result.next_steps]);
+  }
+  return {
+    status: result.status,
+    next_steps: result.next_steps,
+    ...(result.blocked_reason !== null && { blocked_reason: result.blocked_reason }),
+    ...(result.error_summary !== undefined && { error_summary: result.error_summary }),
+    ...(result.blocked !== null && { blocked: result.blocked }),
+  };
+}
+
+function stopped(input: ReportInput, { kind, why, missing }: Stop): Ending {
+  const steps = input.extracted.result?.next_steps ?? [];
+  const own = hasBlock(input.extracted) ? steps : [];
+  switch (kind) {
+    case 'unhealthy_mcp':
+      return blocked('unhealthy_mcp', why, true, missing);
+    case 'budget':
+    case 'deadline':
+    case 'turn_timeout':
+      return partial([...own, `${why} ${CONFIRM}`]);
+    default: {
+      const left = hasBlock(input.extracted) || (input.changes?.files_changed.length ?? 0) > 0;
+      return left ? partial([...own, `${why} ${CONFIRM}`]) : failed(kind === 'canceled' ? `canceled: ${why}` : why);
+    }
+  }
+}
+
+/** True when the model itself reported, whatever it said. */
+export const hasBlock = ({ source, result }: Extracted): boolean =>
+  result !== null && source !== 'fallback' && source !== 'sentinel';
+
+const failed = (summary: string): Ending => ({ status: 'error', next_steps: [], error_summary: summary });
+const partial = (steps: readonly string[]): Ending => ({ status: 'partial', next_steps: steps });
+
+function blocked(code: string, detail: string, retryable: boolean, missing?: readonly string[]): Ending {
+  const more: Blocked = { code, retryable, ...(missing !== undefined && missing.length > 0 && { missing }) };
+  return { status: 'blocked', next_steps: [], blocked_reason: `${code}: ${detail}`, blocked: more };
+}
+
+/** Tokens: measured, else what the provider said, else what the model claims, else unknown. */
+function accountOf({ usage, extracted, countCacheReads }: ReportInput): Pick<TaskResult, 'tokens_spent' | 'usage'> {
+  const claimed = extracted.result?.tokens_spent ?? null;
+  if (usage.source === 'unknown') {
+    if (claimed === null) return { tokens_spent: null, usage: { source: 'unknown' } };
+    return { tokens_spent: claimed, usage: { source: 'claimed' } };
+  }
+  const tokens_spent = tokensOf(usage, countCacheReads);
+  const off = claimed !== null && Math.abs(claimed - tokens_spent) * 100 > tokens_spent * CLAIM_PERCENT;
+  return { tokens_spent, usage: off ? { ...usage, claimed } : usage };
+}
+
+/** Artifacts that are the worker's own findings: a model's words for them count for nothing. */
+const FINDINGS = [
+  'base_commit',
+  'head_commit',
+  'branch',
+  'clean',
+  'worktree',
+  'files_claimed',
+  'files_measured',
+  'files_truncated',
+  'warnings',
+  'late',
+  'crashes',
+  'dirty_files',
+] as const;
+
+/** Files: what git measured and what the model named, together; the claim apart where it differs. */
+function artifactsOf({ extracted, outcome, changes, worktree, stop }: ReportInput): Record<string, unknown> {
+  const claims = Object.fromEntries(extracted.result?.more_artifacts ?? []);
+  for (const name of FINDINGS) delete claims[name];
+  const artifacts: Record<string, unknown> = { ...claims, ...outcome.facts };
+  if (outcome.warnings !== undefined && outcome.warnings.length > 0) artifacts.warnings = outcome.warnings;
+  if (stop?.kind === 'lease_lost') artifacts.late = 'lease_lost';
+  if (changes !== undefined) {
+    const { base_commit, head_commit, branch, clean, files_changed, truncated } = changes;
+    Object.assign(artifacts, { base_commit, head_commit, branch, clean });
+    const claimed = extracted.result?.artifacts.files_changed ?? [];
+    const measured = new Set(files_changed);
+    artifacts.files_changed = [...new Set([...files_changed, ...claimed])];
+    if (claimed.length > 0 && (claimed.length !== measured.size || claimed.some((file) => !measured.has(file)))) {
+      artifacts.files_claimed = claimed;
+    }
+    artifacts.files_measured = files_changed.length;
+    if (truncated) artifacts.files_truncated = true;
+  }
+  if (worktree !== undefined) artifacts.worktree = worktree;
+  return artifacts;
+}
+
+/** The sum of several turns. Unknown as soon as one of them is: a part would be taken for the whole. */
+export function sumUsage(turns: readonly Usage[]): Usage {
+  const [first, ...rest] = turns;
+  if (first === undefined) return { source: 'unknown' };
+  if (rest.length === 0) return first;
+  if (turns.some(({ source }) => source === 'unknown')) return { source: 'unknown' };
+  const sum: Record<string, number> = {};
+  for (const turn of turns) {
+    for (const part of ['input', 'output', 'reasoning', 'cache_read', 'cache_write', 'cost_usd'] as const) {
+      const more = turn[part];
+      if (more !== undefined) sum[part] = (sum[part] ?? 0) + more;
+    }
+  }
+  return { source: first.source, ...sum };
+}

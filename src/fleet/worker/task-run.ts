@@ -1,0 +1,439 @@
+/**
+ * One attempt at a task, from the moment it may begin to its report: the executor's turns under budget, deadline and lease;
+ * progress, questions and steering; the reply read, asked for once more where it has no result; files and tokens measured.
+ *
+ * Made by `worker.ts` for each task it takes. Nothing an executor does makes it throw.
+ */
+import type { Log } from '../../host/context.ts';
+import type { JsonSchemas } from '../../host/json-schema.ts';
+import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage } from '../../protocol/fleet.ts';
+import { asError, type ErrorName, fail } from '../../wire/errors.ts';
+import type { Lease, WorkerOutlet } from '../bus/outlet.ts';
+import type { Execution, Executor, ExecutorEvents, ExecutorOutcome } from '../executors/executor.ts';
+import type { Dispatched } from '../messages/decoded.ts';
+import { type Body, resultMessage } from '../messages/encode.ts';
+import { repairPrompt } from '../phases/instruction.ts';
+import { Budget, tokensOf } from './budget.ts';
+import type { Facts } from './facts.ts';
+import type { TreeChanges } from './git.ts';
+import type { WorkerJournal } from './journal.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+import { changesIn, leavePlace, openPlace, type Place } from './place.ts';
+import { identityOf, type ProcessIdentity } from './process-identity.ts';
+import { Progress } from './progress.ts';
+import { promptOf, wrapUp } from './prompt.ts';
+import { Questions } from './questions.ts';
+import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
+import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
+import type { Worktrees } from './worktrees.ts';
+
+/** What a run needs of its worker. */
+export interface RunHost {
+  readonly agentId: string;
+  readonly executor: Executor;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly facts: Facts;
+  readonly worktrees: Worktrees;
+  readonly journal: WorkerJournal;
+  /** Compiled schemas of answers. */
+  readonly schemas: JsonSchemas;
+  readonly countCacheReads: boolean;
+  readonly turnTimeoutMs: number;
+  readonly log: Log;
+  readonly now: () => number;
+  readonly monotonic: () => number;
+  readonly newId: () => string;
+  /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
+  tell(origin: WorkerOutlet, message: FleetMessage): boolean;
+}
+
+export interface RunOptions {
+  readonly dispatch: Dispatched;
+  /** Where it came from; its messages go to the outlet of that name. */
+  readonly origin: WorkerOutlet;
+  /** Tokens; null = no limit. */
+  readonly tokenBudget: number | null;
+  readonly parent: Budget | undefined;
+  /** How far the clock of who sent it is ahead of ours, milliseconds. */
+  readonly skewMs: number;
+}
+
+/** Time before a deadline that is kept for stopping and reporting: this much, or a quarter of what there is. */
+const REPORT_MS = 10_000;
+/** A repair turn is not begun with less than this left. */
+const REPAIR_MS = 30_000;
+const REPAIR_TOKENS = 1000;
+/** Programs of one task that are remembered for the case of a crash. */
+const MAX_PROCESSES = 16;
+const MAX_STEERS = 256;
+/** Longest delay a timer takes. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const ERROR_OF: Readonly<Record<Stop['kind'], ErrorName>> = {
+  canceled: 'cancelled',
+  deadline: 'timeout',
+  turn_timeout: 'timeout',
+  budget: 'budget_spent',
+  lease_lost: 'lease_lost',
+  shutdown: 'interrupted',
+  unhealthy_mcp: 'capability_missing',
+};
+
+/** What became of a run. */
+export interface RunEnd {
+  readonly result: TaskResult;
+  /** undefined: there is no repository, or it was not begun. */
+  readonly changes: TreeChanges | undefined;
+}
+
+export class TaskRun {
+  readonly taskId: string;
+  readonly attempt: number;
+  readonly dispatch: Dispatched;
+  readonly outlet: string;
+  /** The conversation it belongs to; its own where the dispatch names none. */
+  readonly contextId: string;
+  readonly budget: Budget;
+  readonly questions: Questions;
+  readonly #host: RunHost;
+  readonly #options: RunOptions;
+  readonly #progress: Progress;
+  readonly #abort = new AbortController();
+  readonly #steers = new Set<string>();
+  readonly #processes: ProcessIdentity[] = [];
+  readonly #usages: Usage[] = [];
+  #claimed = false;
+  #lease: { readonly ttl_s: number; readonly fence: number } | undefined;
+  #stop: Stop | undefined;
+  #stopBy = Number.POSITIVE_INFINITY;
+  #execution: Execution | undefined;
+  /** What the present turn has used so far. */
+  #live: Usage | undefined;
+  /** Marks the present turn: what an earlier one still says is not heard. */
+  #turn: symbol | undefined;
+
+  constructor(host: RunHost, options: RunOptions) {
+    const { dispatch, origin, tokenBudget, parent } = options;
+    this.#host = host;
+    this.#options = options;
+    this.dispatch = dispatch;
+    this.outlet = origin.name;
+    this.taskId = dispatch.task_id;
+    this.attempt = dispatch.envelope.attempt ?? 1;
+    this.contextId = dispatch.envelope.context_id ?? dispatch.task_id;
+    this.budget = new Budget(
+      tokenBudget,
+      {
+        notice: (spent, limit) => this.#notice(spent, limit),
+        // What is only told when a turn is over cannot be saved any more.
+        spent: (spent, limit) => {
+          if (this.#turn === undefined) return;
+          this.stop({ kind: 'budget', why: `The budget is spent: ${spent} of ${limit} tokens.` });
+        },
+      },
+      parent,
+    );
+    const { taskId, attempt } = this;
+    const tell = (message: FleetMessage): boolean => host.tell(origin, message);
+    this.questions = new Questions({ taskId, attempt, newId: host.newId, tell });
+    this.#progress = new Progress({
+      taskId,
+      attempt,
+      tell: (message) => void tell(message),
+      tokens: () => this.#tokensSoFar(),
+      monotonic: host.monotonic,
+    });
+  }
+
+  /** True once: whoever gets it decides whether it is begun. */
+  claim(): boolean {
+    const first = !this.#claimed;
+    this.#claimed = true;
+    return first;
+  }
+
+  get state(): 'accepted' | 'running' {
+    return this.#claimed ? 'running' : 'accepted';
+  }
+
+  /** The lease it runs under; undefined before it runs. */
+  get lease(): Envelope['lease'] {
+    return this.#lease;
+  }
+
+  /** Why it is to stop, where it is. */
+  get stopping(): Stop | undefined {
+    return this.#stop;
+  }
+
+  /** Ends the executor; the first reason stands. Idempotent. */
+  stop(stop: Stop): void {
+    if (this.#stop !== undefined) return;
+    this.#stop = stop;
+    this.#progress.sayNow({ phase: 'stopping', note: stop.why });
+    this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));
+  }
+
+  /** More input for the executor. The same id again does nothing. */
+  async steer({ steer_id, text }: TaskSteer): Promise<void> {
+    if (this.#steers.has(steer_id) || this.#steers.size >= MAX_STEERS) return;
+    this.#steers.add(steer_id);
+    const became = await this.#handIn(text);
+    const why = became === 'rejected' ? ': the executor takes no input now' : '';
+    this.#progress.sayNow({ phase: 'running', note: `steer ${steer_id} ${became}${why}` });
+  }
+
+  answer(answer: TaskAnswer): void {
+    this.questions.answer(answer);
+  }
+
+  /** Runs it to its report. Never rejects. */
+  async run(lease: Lease): Promise<RunEnd> {
+    this.#lease = { ttl_s: lease.ttlS, fence: lease.fence };
+    const keeper = new LeaseKeeper(
+      lease,
+      {
+        alive: () => this.#progress.alive(),
+        lost: (why) => this.stop({ kind: 'lease_lost', why: `The lease of the task is lost: ${why}.` }),
+      },
+      { retrySafe: this.dispatch.retry_safe, monotonic: this.#host.monotonic },
+    );
+    const timers = this.#limits();
+    let place: Place | undefined;
+    let body: Body<TaskResult>;
+    let changes: TreeChanges | undefined;
+    try {
+      place = await openPlace(this.dispatch, this.contextId, this.#host);
+      await this.#started(place);
+      const turns = await this.#work(place);
+      this.#progress.say({ phase: 'reporting' });
+      changes = await changesIn(place, this.#host);
+      body = await this.#report(place, turns, changes);
+    } catch (thrown) {
+      body = this.#failed(thrown);
+      if (place?.worktree !== undefined) await leavePlace(place, await changesIn(place, this.#host), this.#host);
+    }
+    for (const timer of timers) clearTimeout(timer);
+    keeper.end();
+    this.questions.end();
+    this.#progress.end();
+    this.budget.end();
+    return { result: resultMessage(body, this.envelope()), changes };
+  }
+
+  /** It is not begun; the result says why. */
+  notBegun({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
+    this.budget.end();
+    this.#progress.end();
+    const body: Body<TaskResult> =
+      kind === 'shutdown'
+        ? {
+            task_id: this.taskId,
+            status: 'blocked',
+            blocked_reason: `draining: ${why}`,
+            blocked: { code: 'draining', retryable: true },
+          }
+        : { task_id: this.taskId, status: 'error', error_summary: `${kind}: ${why}` };
+    return resultMessage({ ...body, tokens_spent: 0, next_steps: [] }, this.envelope());
+  }
+
+  envelope(): Envelope {
+    const { envelope } = this.dispatch;
+    const { agentId, newId, now } = this.#host;
+    return {
+      message_id: newId(),
+      ...(envelope.context_id != null && { context_id: envelope.context_id }),
+      ...(envelope.correlation_id !== undefined && { correlation_id: envelope.correlation_id }),
+      ...(envelope.message_id !== undefined && { causation_id: envelope.message_id }),
+      sent_at: new Date(now()).toISOString(),
+      sender: agentId,
+      attempt: this.attempt,
+      ...(this.#lease !== undefined && { lease: this.#lease }),
+    };
+  }
+
+  /** Starts the clocks that end it. */
+  #limits(): NodeJS.Timeout[] {
+    const { turnTimeoutMs, now, monotonic } = this.#host;
+    const timers: NodeJS.Timeout[] = [];
+    const after = (ms: number, stop: Stop): void => {
+      this.#stopBy = Math.min(this.#stopBy, monotonic() + ms);
+      if (ms <= MAX_TIMER_MS) timers.push(setTimeout(() => this.stop(stop), Math.max(0, ms)));
+    };
+    after(turnTimeoutMs, {
+      kind: 'turn_timeout',
+      why: `The turn took longer than ${Math.round(turnTimeoutMs / 1000)} s.`,
+    });
+    const { deadline } = this.dispatch;
+    if (deadline !== null) {
+      const left = Date.parse(deadline) - this.#options.skewMs - now();
+      const why = `The deadline ${deadline} came.`;
+      after(left - Math.min(REPORT_MS, left / 4), { kind: 'deadline', why });
+    }
+    return timers;
+  }
+
+  /** On disk before anything runs. */
+  async #started({ cwd, mark, worktree }: Place): Promise<void> {
+    const { envelope, access } = this.dispatch;
+    await this.#host.journal.start(this.taskId, this.attempt, {
+      context_id: envelope.context_id ?? null,
+      ...(envelope.correlation_id !== undefined && { correlation_id: envelope.correlation_id }),
+      ...(envelope.message_id !== undefined && { causation_id: envelope.message_id }),
+      ...(this.#lease !== undefined && { fence: this.#lease.fence }),
+      access,
+      cwd,
+      ...(mark !== null && { branch: mark.branch, base_commit: mark.head }),
+      ...(worktree !== undefined && { worktree: true }),
+    });
+  }
+
+  /** The turn, and the one that asks for the result alone where the first left it out. */
+  async #work(place: Place): Promise<readonly Turn[]> {
+    this.#abort.signal.throwIfAborted();
+    this.#progress.sayNow({ phase: 'running' });
+    const { dispatch, taskId, budget } = this;
+    const theirNow = this.#host.now() + this.#options.skewMs;
+    const first = await this.#takeTurn(promptOf(dispatch, place.cwd, budget.left, theirNow), place.cwd);
+    const problems = problemsOf(first);
+    if (problems.length === 0 || !this.#mayRepair(first)) return [first];
+    this.#progress.sayNow({ phase: 'repairing', note: problems.join('; ') });
+    const { reply_schema: replySchema, answer_schema: answerSchema } = dispatch;
+    return [first, await this.#takeTurn(repairPrompt({ taskId, replySchema, answerSchema, problems }), place.cwd)];
+  }
+
+  async #takeTurn(prompt: string, cwd: string): Promise<Turn> {
+    const { taskId, contextId, dispatch } = this;
+    const { executor } = this.#host;
+    const turn = Symbol(taskId);
+    this.#turn = turn;
+    let outcome: ExecutorOutcome;
+    try {
+      this.#execution = executor.start(
+        { taskId, contextId, prompt, tokenBudget: this.budget.left, access: dispatch.access },
+        { cwd, signal: this.#abort.signal, events: this.#events(turn) },
+      );
+      outcome = (await endOf(this.#execution.outcome, this.#abort.signal)) ?? this.#stuck();
+    } catch (thrown) {
+      this.#host.facts.executorFailed();
+      const usage: Usage = this.#live ?? { source: 'unknown' };
+      outcome = { text: '', ending: 'stopped', exitCode: null, usage, failure: asError(thrown).message };
+    } finally {
+      this.#execution = undefined;
+      this.#turn = undefined;
+    }
+    const usage = outcome.usage.source === 'unknown' ? (this.#live ?? outcome.usage) : outcome.usage;
+    this.#live = undefined;
+    this.#usages.push(usage);
+    this.budget.spend(this.#tokensSoFar() ?? 0);
+    return readTurn(outcome, dispatch, this.#host.schemas);
+  }
+
+  #stuck(): ExecutorOutcome {
+    const { log, executor } = this.#host;
+    log.error('an executor did not stop', { task_id: this.taskId, kind: executor.kind });
+    const usage: Usage = this.#live ?? { source: 'unknown' };
+    return { text: '', ending: 'stopped', exitCode: null, usage, failure: 'the executor did not stop' };
+  }
+
+  #events(turn: symbol): ExecutorEvents {
+    const over = (): boolean => this.#turn !== turn;
+    return {
+      progress: (phase, note, percent) => {
+        if (over()) return;
+        this.#progress.say({ phase, ...(note !== undefined && { note }), ...(percent !== undefined && { percent }) });
+      },
+      usage: (total) => {
+        if (over()) return;
+        this.#live = total;
+        this.budget.spend(this.#tokensSoFar() ?? 0);
+      },
+      started: (pid) => void this.#remember(pid),
+      mcpHealth: (found) => {
+        if (!over()) this.#mcpFound(found);
+      },
+      ask: (question) => this.questions.ask(question, this.#stopBy - this.#host.monotonic()),
+    };
+  }
+
+  async #remember(pid: number): Promise<void> {
+    const identity = await identityOf(pid);
+    if (identity === undefined || this.#processes.length >= MAX_PROCESSES) return;
+    this.#processes.push(identity);
+    this.#host.journal.processes(this.taskId, this.attempt, this.#processes);
+  }
+
+  /** Agents go on without servers that failed; this task needs them. */
+  #mcpFound(found: ReadonlyMap<string, string>): void {
+    const missing = this.dispatch.required_mcp.filter((name) => found.get(name) !== 'ok');
+    // One it leaves out failed: some agents do not name those.
+    this.#host.facts.told(new Map([...missing.map((name) => [name, 'error'] as const), ...found]));
+    if (missing.length === 0) return;
+    const said = missing.map((name) => `${name}=${found.get(name) ?? 'absent'}`).join(', ');
+    this.stop({ kind: 'unhealthy_mcp', why: `the executor found ${said}`, missing });
+  }
+
+  #mayRepair({ answer }: Turn): boolean {
+    if (this.#stop !== undefined || !this.#host.executor.knows(this.contextId)) return false;
+    // Asking again cannot help.
+    if (answer?.ok === false && answer.hopeless) return false;
+    const { left } = this.budget;
+    const leftMs = this.#stopBy - this.#host.monotonic();
+    return (left === null || left >= REPAIR_TOKENS) && leftMs >= REPAIR_MS;
+  }
+
+  async #report(place: Place, turns: readonly Turn[], changes: TreeChanges | undefined): Promise<Body<TaskResult>> {
+    const [first, repaired] = turns as readonly [Turn, Turn?];
+    // The turn that was to mend the report counts only where it did.
+    const better = repaired !== undefined && hasBlock(repaired.extracted) ? repaired : first;
+    const { answer } = better;
+    const prose = first.extracted.prose === '' ? better.extracted.prose : first.extracted.prose;
+    const extracted = { ...better.extracted, prose };
+    const worktree = await leavePlace(place, changes, this.#host);
+    return reportOf({
+      dispatch: this.dispatch,
+      extracted,
+      outcome: first.outcome,
+      stop: this.#stop,
+      usage: sumUsage(this.#usages),
+      countCacheReads: this.#host.countCacheReads,
+      changes,
+      ...(worktree !== undefined && { worktree }),
+      answer,
+    });
+  }
+
+  /** It ended before the executor was started. */
+  #failed(thrown: unknown): Body<TaskResult> {
+    const { message } = asError(thrown);
+    const spent = this.#usages.length === 0 ? 0 : this.#tokensSoFar();
+    const summary = this.#stop === undefined ? message : `${this.#stop.kind}: ${this.#stop.why}`;
+    return { task_id: this.taskId, status: 'error', error_summary: summary, next_steps: [], tokens_spent: spent };
+  }
+
+  #notice(spent: number, limit: number): void {
+    const note = `${Math.floor((spent * 100) / limit)} % of the budget are spent: ${spent} of ${limit} tokens`;
+    this.#progress.sayNow({ phase: 'running', note });
+    void this.#handIn(wrapUp(limit - spent));
+  }
+
+  async #handIn(text: string): Promise<'injected' | 'queued' | 'rejected'> {
+    try {
+      // An executor may report usage before it has said what can be done with it.
+      await null;
+      return (await this.#execution?.steer?.(text)) ?? 'rejected';
+    } catch {
+      return 'rejected';
+    }
+  }
+
+  #tokensSoFar(): number | null {
+    const usages = this.#live === undefined ? this.#usages : [...this.#usages, this.#live];
+    let sum: number | null = null;
+    for (const usage of usages) {
+      if (usage.source !== 'unknown') sum = (sum ?? 0) + tokensOf(usage, this.#host.countCacheReads);
+    }
+    return sum;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * One turn of an executor: its end waited for, but not for ever, and its reply read.
+ *
+ * Called by `task-run.ts`.
+ */
+import type { JsonSchemas } from '../../host/json-schema.ts';
+import type { ExecutorOutcome } from '../executors/executor.ts';
+import type { Dispatched } from '../messages/decoded.ts';
+import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';
+import { type Extracted, extractReply } from '../phases/reply.ts';
+
+/** Longest time between the moment an executor is told to stop and the moment it is not waited for any more. */
+const STOPPING_MS = 15_000;
+
+/** A turn that has ended, and what its reply comes to. */
+export interface Turn {
+  readonly outcome: ExecutorOutcome;
+  readonly extracted: Extracted;
+  /** undefined: no schema was given. */
+  readonly answer: AnswerCheck | undefined;
+}
+
+/** The outcome; `undefined` when the executor does not end soon after it was told to. */
+export async function endOf(
+  outcome: Promise<ExecutorOutcome>,
+  signal: AbortSignal,
+): Promise<ExecutorOutcome | undefined> {
+  const gone = Promise.withResolvers<undefined>();
+  let timer: NodeJS.Timeout | undefined;
+  const aborted = (): void => {
+    timer = setTimeout(() => gone.resolve(undefined), STOPPING_MS);
+  };
+  signal.addEventListener('abort', aborted, { once: true });
+  try {
+    return await Promise.race([outcome, gone.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', aborted);
+  }
+}
+
+/** Reads the reply of a turn, and checks the answer where one was asked for. */
+export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched, schemas: JsonSchemas): Promise<Turn> {
+  const { text, exitCode } = outcome;
+  const { task_id: taskId, answer_schema: schema, reply_schema } = dispatch;
+  // An answer has its place in a block.
+  const replySchema = schema !== null && reply_schema === 'prose' ? 'structured' : reply_schema;
+  const extracted = extractReply({ text, taskId, replySchema, exitCode });
+  if (schema === null || extracted.result === null) return { outcome, extracted, answer: undefined };
+  return { outcome, extracted, answer: await checkAnswer(schema, extracted.result, { schemas }) };
+}
+
+/** What the reply of a turn that ended well should have had and has not, in codes and in words; empty: nothing. */
+export function problemsOf({ outcome, extracted, answer }: Turn): readonly string[] {
+  if (outcome.ending !== 'completed' || outcome.failure !== undefined || (outcome.exitCode ?? 0) !== 0) return [];
+  if (extracted.diagnostics.includes('R_NO_BLOCK') && extracted.result?.status === 'partial') {
+    return extracted.diagnostics;
+  }
+  return answer?.ok === false ? answer.problems : [];
+}

@@ -1,0 +1,458 @@
+/**
+ * The worker: takes tasks that fit, does them with its executor, and answers for them, whatever happens to it meanwhile.
+ *
+ * Buses call it through `WorkerPort`; `cli/commands/worker.ts` and the fleet assembly make it. A task is in the journal
+ * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.
+ * @see docs/fleet.md#worker
+ */
+import { randomUUID } from 'node:crypto';
+import { JsonSchemas } from '../../host/json-schema.ts';
+import {
+  type Envelope,
+  FEATURE_OF,
+  FEATURES,
+  type Feature,
+  type FleetMessage,
+  type SessionAnnounce,
+  type TaskAck,
+  type TaskResult,
+} from '../../protocol/fleet.ts';
+import { fail } from '../../wire/errors.ts';
+import type { Reception, WorkerOutlet, WorkerPort } from '../bus/outlet.ts';
+import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
+import { fleetMessage } from '../messages/encode.ts';
+import { isAgentId } from '../messages/names.ts';
+import { answerSchemaProblem } from '../phases/answer-schema.ts';
+import { DEFAULT_MAX_CONCURRENT, type PreflightFacts, preflight, refusalResult } from '../phases/preflight.ts';
+import { Announcer } from './announcer.ts';
+import { ClockSkew } from './clock-skew.ts';
+import { decide } from './decision.ts';
+import { descriptionOf } from './description.ts';
+import { Facts } from './facts.ts';
+import { type JournaledTask, WorkerJournal } from './journal.ts';
+import { loadMcpClient } from './mcp-probe.ts';
+import { Outbox } from './outbox.ts';
+import { overheadOf } from './overhead.ts';
+import { recover } from './recovery.ts';
+import { RunningTasks } from './running-tasks.ts';
+import { type RunHost, TaskRun } from './task-run.ts';
+import { TreeOwner } from './tree-owner.ts';
+import { atMost } from './wait.ts';
+import type { WorkerOptions } from './worker-options.ts';
+import { Worktrees } from './worktrees.ts';
+
+/** A worker that was made. */
+export interface Worker extends WorkerPort {
+  /** Looks at itself, tells everybody who it is, and takes tasks from now on. Starting twice is fine. */
+  start(): Promise<void>;
+  /** Takes no more tasks; resolves when those it has are done and told. */
+  drain(reason?: string): Promise<void>;
+  /** Stops what runs and reports it, says goodbye, gives its files back. Bounded at some 20 s; stopping twice is fine. */
+  stop(): Promise<void>;
+}
+
+/** Intervals, for tests. */
+export interface WorkerTiming {
+  /** Between two looks at what may have changed, milliseconds. Default 10,000. */
+  readonly lookMs?: number;
+  /** How long a change must last to be told, milliseconds. Default 2,000. */
+  readonly debounceMs?: number;
+  /** First wait before a result is sent again, milliseconds. Default 1,000. */
+  readonly resendMs?: number;
+  /** How long one probe may take, milliseconds. Default 3,000. */
+  readonly probeMs?: number;
+}
+
+/** How long a decision may wait for facts; it is to be answered within 2 s. */
+const DECIDE_MS = 1500;
+/** How long an announce may wait for facts. */
+const ANNOUNCE_MS = 9000;
+const LOOK_MS = 10_000;
+const TURN_TIMEOUT_MS = 3_600_000;
+/** Results nobody took; past it nothing new is taken. */
+const MAX_UNDELIVERED = 10_000;
+/** How long stopping waits for tasks, then for the executor, then for results to be taken. */
+const STOP_TASKS_MS = 16_000;
+const STOP_EXECUTOR_MS = 5000;
+const STOP_RESULTS_MS = 2000;
+/** Other ends whose clocks are remembered. */
+const MAX_SKEWS = 1000;
+/** Skew worth a line in the log. */
+const SKEW_WARN_MS = 60_000;
+
+/**
+ * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it takes tasks after
+ * `start`.
+ *
+ * Fails with `journal_locked` when another process has its home, `disk_full`, `not_configured` when MCP servers are to be
+ * probed and the package for it is missing, `config_invalid` for a name or path that cannot be.
+ */
+export async function createWorker(options: WorkerOptions, timing: WorkerTiming = {}): Promise<Worker> {
+  const { agentId, cwd, home, mcpServers = [], log, now = Date.now, newId = randomUUID } = options;
+  if (!isAgentId(agentId)) throw fail('config_invalid', `"${agentId}" cannot be the name of a worker`);
+  for (const path of [cwd, home]) {
+    if (!path.startsWith('/') && !/^[A-Za-z]:[\\/]/.test(path)) throw fail('config_invalid', `${path} is not absolute`);
+  }
+  if (mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
+    await loadMcpClient();
+  }
+  const journal = new WorkerJournal(home, now);
+  try {
+    if (journal.damage !== undefined) {
+      log.error('the journal of the worker was damaged and set aside; what it knew of earlier tasks is lost', {
+        ...journal.damage,
+      });
+    }
+    await recover({ journal, agentId, log, now, newId });
+    return new FleetWorker(options, timing, journal);
+  } catch (thrown) {
+    journal.close();
+    throw thrown;
+  }
+}
+
+class FleetWorker implements Worker {
+  readonly agentId: string;
+  readonly incarnation: string;
+  readonly features: readonly Feature[];
+  readonly pools: readonly string[];
+  readonly maxConcurrent: number;
+  readonly #options: WorkerOptions;
+  readonly #timing: WorkerTiming;
+  readonly #journal: WorkerJournal;
+  readonly #outbox: Outbox;
+  readonly #facts: Facts;
+  readonly #announcer: Announcer;
+  readonly #owner: TreeOwner;
+  readonly #host: RunHost;
+  readonly #running: RunningTasks;
+  readonly #ending = new AbortController();
+  readonly #skews = new Map<string, ClockSkew>();
+  readonly #warned = new Set<string>();
+  readonly #now: () => number;
+  readonly #monotonic: () => number;
+  readonly #newId: () => string;
+  #started: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
+  #ready = false;
+  #draining = false;
+  #looker: NodeJS.Timeout | undefined;
+  #seq = 0;
+  #overhead: number | null = null;
+
+  constructor(options: WorkerOptions, timing: WorkerTiming, journal: WorkerJournal) {
+    const { agentId, executor, cwd, home, tools, log, pools = [], mcpServers = [] } = options;
+    const { now = Date.now, monotonic = () => performance.now(), newId = randomUUID } = options;
+    this.#options = options;
+    this.#timing = timing;
+    this.#journal = journal;
+    this.#now = now;
+    this.#monotonic = monotonic;
+    this.#newId = newId;
+    this.agentId = agentId;
+    this.incarnation = newId();
+    this.pools = pools;
+    this.maxConcurrent = options.maxConcurrent ?? DEFAULT_MAX_CONCURRENT;
+    this.features = FEATURES.filter(
+      (feature) => (feature !== 'steer' || executor.canSteer) && (feature !== 'questions' || executor.canAsk),
+    );
+    this.#facts = new Facts({
+      executor,
+      cwd,
+      tools,
+      mcpServers,
+      log,
+      monotonic,
+      signal: this.#ending.signal,
+      ...(timing.probeMs !== undefined && { probeMs: timing.probeMs }),
+    });
+    this.#owner = new TreeOwner({
+      kept: journal.value('tree_owner'),
+      keep: (owner) => journal.keepValue('tree_owner', owner),
+    });
+    this.#announcer = new Announcer({
+      describe: (contextId) => this.#describe(contextId),
+      tell: (announce) => this.#tellAll(this.#numbered(announce)),
+      ...(timing.debounceMs !== undefined && { debounceMs: timing.debounceMs }),
+    });
+    this.#outbox = new Outbox({
+      load: (taskId, attempt) => journal.result(taskId, attempt),
+      delivered: (taskId, attempt) => journal.delivered(taskId, attempt),
+      log,
+      ...(timing.resendMs !== undefined && { firstDelayMs: timing.resendMs }),
+    });
+    for (const { outlet, taskId, attempt } of journal.undelivered()) void this.#outbox.add(outlet, taskId, attempt);
+    this.#host = {
+      agentId,
+      executor,
+      cwd,
+      facts: this.#facts,
+      worktrees: new Worktrees(cwd, home),
+      journal,
+      schemas: new JsonSchemas(),
+      countCacheReads: options.countCacheReads ?? false,
+      turnTimeoutMs: options.turnTimeoutMs ?? TURN_TIMEOUT_MS,
+      log,
+      now,
+      monotonic,
+      newId,
+      tell: (origin, message) => tellIfKnown(this.#outbox.outlet(origin.name) ?? origin, message),
+    };
+    this.#running = new RunningTasks({
+      agentId,
+      journal,
+      outbox: this.#outbox,
+      facts: this.#facts,
+      owner: this.#owner,
+      log,
+      monotonic,
+      serving: (contextId) => this.#announcer.serve(contextId),
+      changed: () => {
+        if (this.#ready) void this.#facts.tree().then(() => this.#announcer.look());
+      },
+      signal: this.#ending.signal,
+    });
+  }
+
+  get activeTasks(): number {
+    return this.#running.size;
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  start(): Promise<void> {
+    this.#started ??= this.#start();
+    return this.#started;
+  }
+
+  async #start(): Promise<void> {
+    await this.#facts.refresh();
+    this.#overhead = overheadOf(
+      this.#options,
+      this.#journal,
+      this.#facts.executorVersion,
+      this.#ending.signal,
+      (measured) => {
+        this.#overhead = measured;
+        this.#announcer.look();
+      },
+    );
+    if (this.#stopped !== undefined) return;
+    this.#ready = true;
+    this.#announcer.announce();
+    const { lookMs = LOOK_MS } = this.#timing;
+    this.#looker = setInterval(() => void this.#facts.lookAround().then(() => this.#announcer.look()), lookMs);
+    this.#looker.unref();
+  }
+
+  async drain(reason = 'asked to'): Promise<void> {
+    if (!this.#draining) {
+      this.#draining = true;
+      this.#options.log.info('the worker takes no more tasks', { reason, active: this.activeTasks });
+      if (this.#ready) this.#announcer.announce();
+    }
+    await this.#running.whenIdle();
+    await this.#outbox.settled(STOP_RESULTS_MS);
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    this.#draining = true;
+    this.#ready = false;
+    clearInterval(this.#looker);
+    this.#announcer.end();
+    this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
+    this.#ending.abort(fail('interrupted', 'the worker stops'));
+    await atMost(this.#running.whenIdle(), STOP_TASKS_MS);
+    await atMost(this.#options.executor.stop(), STOP_EXECUTOR_MS);
+    await this.#outbox.settled(STOP_RESULTS_MS);
+    const { agentId: agent_id, incarnation } = this;
+    this.#tellAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
+    this.#outbox.close();
+    this.#journal.close();
+  }
+
+  async announce(contextId: string | null = null): Promise<SessionAnnounce> {
+    await atMost(this.#facts.refresh(), ANNOUNCE_MS);
+    return this.#numbered(this.#describe(contextId));
+  }
+
+  attach(outlet: WorkerOutlet): () => void {
+    const detach = this.#outbox.attach(outlet);
+    for (const run of this.#running.all()) if (run.outlet === outlet.name) run.questions.again();
+    return detach;
+  }
+
+  async receive(dispatch: Dispatched, outlet: WorkerOutlet): Promise<Reception> {
+    const receivedAt = this.#now();
+    const skewMs = this.#skewOf(dispatch, outlet.name, receivedAt);
+    const facts = this.#facts.awaited(dispatch, DECIDE_MS);
+    if (facts !== undefined) await facts;
+    const { answer_schema } = dispatch;
+    const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema, this.#host.schemas);
+    // From here until it is taken nothing else can come in between.
+    const { task_id, envelope } = dispatch;
+    const contextId = envelope.context_id ?? task_id;
+    const parent = dispatch.parent_task_id === null ? undefined : this.#running.get(dispatch.parent_task_id)?.budget;
+    const decision = decide({
+      dispatch,
+      agentId: this.agentId,
+      facts: { ...this.#preflightFacts(), skewMs },
+      nowMs: receivedAt,
+      running: this.#running.get(task_id)?.dispatch.digest,
+      journaled: this.#earlier(task_id),
+      contextBusy: this.#running.isBusy(contextId),
+      parent,
+      schemaProblem,
+      full: this.#outbox.size < MAX_UNDELIVERED ? undefined : `${this.#outbox.size} results wait to be taken`,
+      busyS: this.#running.busyS,
+    });
+    if (decision.kind === 'answer') return decision.reception;
+    const run = new TaskRun(this.#host, {
+      dispatch,
+      origin: outlet,
+      tokenBudget: decision.tokenBudget,
+      parent,
+      skewMs,
+    });
+    return this.#running.take(run, outlet, decision.crashes);
+  }
+
+  refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined {
+    if (taskId === undefined) return undefined;
+    const facts = { ...this.#preflightFacts(), dispatchContextId: null };
+    const refusal = preflight(errors, facts, this.#now());
+    return refusal.accept ? undefined : refusalResult(taskId, refusal);
+  }
+
+  async handle(message: Incoming, _outlet: WorkerOutlet): Promise<TaskAck | TaskResult | undefined> {
+    switch (message.type) {
+      case 'TASK_CANCEL': {
+        const run = this.#running.get(message.task_id);
+        if (run === undefined) return this.#known(message);
+        run.stop({ kind: 'canceled', why: message.reason ?? 'The task was canceled.' });
+        return undefined;
+      }
+      case 'TASK_STEER': {
+        const run = this.#running.get(message.task_id);
+        if (run === undefined) return this.#known(message);
+        await run.steer(message);
+        return undefined;
+      }
+      case 'TASK_POLL': {
+        const run = this.#running.get(message.task_id);
+        if (run === undefined) return this.#known(message);
+        const { taskId: task_id, attempt, state, lease } = run;
+        return fleetMessage('TASK_ACK', { task_id, accepted: true, state, ...(lease && { lease }) }, { attempt });
+      }
+      case 'TASK_ANSWER':
+        this.#running.get(message.task_id)?.answer(message);
+        return undefined;
+      case 'TASK_ACK': {
+        const attempt = message.envelope?.attempt ?? this.#journal.find(message.task_id)?.attempt;
+        if (!message.accepted || attempt === undefined || this.#running.get(message.task_id)?.attempt === attempt)
+          return undefined;
+        this.#outbox.remove(message.task_id, attempt);
+        this.#journal.delivered(message.task_id, attempt);
+        return undefined;
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /** The latest attempt that ended, and whether its result was taken: the outbox knows that before the disk does. */
+  #earlier(taskId: string): JournaledTask | undefined {
+    if (this.#running.get(taskId) !== undefined) return undefined;
+    const task = this.#journal.find(taskId);
+    return task === undefined ? undefined : { ...task, delivered: !this.#outbox.has(taskId, task.attempt) };
+  }
+
+  /** What is known of a task that does not run; of the attempt that is asked about, where one is named. */
+  #known({ task_id, envelope }: { readonly task_id: string; readonly envelope?: Envelope }): TaskAck | TaskResult {
+    const task = this.#journal.find(task_id);
+    if (task?.result != null && task.attempt >= (envelope?.attempt ?? 1)) return task.result;
+    const back = envelope?.attempt === undefined ? undefined : { attempt: envelope.attempt };
+    return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' }, back);
+  }
+
+  #preflightFacts(): Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'> {
+    const { tools, mcp_servers, mcp_health, repo_state, executor_present, executor_authenticated } = this.#facts.now();
+    const { minLeadS } = this.#options;
+    return {
+      tools,
+      mcpServers: mcp_servers,
+      mcpHealth: mcp_health,
+      activeTasks: this.#running.size,
+      maxConcurrent: this.maxConcurrent,
+      executorPresent: executor_present,
+      ...(executor_authenticated !== undefined && { executorAuthenticated: executor_authenticated }),
+      repoState: repo_state,
+      overheadTokens: this.#overhead,
+      draining: this.#draining || !this.#ready,
+      contextId: this.#owner.contextId,
+      ...(minLeadS !== undefined && { minLeadS }),
+    };
+  }
+
+  /** How far the clock of who sends through this outlet is ahead of ours, milliseconds. */
+  #skewOf({ envelope }: Dispatched, outlet: string, receivedAt: number): number {
+    if (envelope.sent_at === undefined) return this.#skews.get(outlet)?.aheadMs ?? 0;
+    let skew = this.#skews.get(outlet);
+    if (skew === undefined) {
+      if (this.#skews.size >= MAX_SKEWS) this.#skews.clear();
+      skew = new ClockSkew();
+      this.#skews.set(outlet, skew);
+    }
+    skew.heard(Date.parse(envelope.sent_at), receivedAt, this.#monotonic());
+    const { aheadMs } = skew;
+    if (Math.abs(aheadMs) > SKEW_WARN_MS && !this.#warned.has(outlet)) {
+      this.#warned.add(outlet);
+      this.#options.log.warn('the clocks differ by more than a minute', { outlet, ahead_ms: aheadMs });
+    }
+    return aheadMs;
+  }
+
+  #describe(contextId: string | null): SessionAnnounce {
+    const { features, pools, maxConcurrent, incarnation } = this;
+    return descriptionOf({
+      options: this.#options,
+      facts: this.#facts.now(),
+      features,
+      pools,
+      maxConcurrent,
+      overheadTokens: this.#overhead,
+      activeTasks: this.#running.size,
+      incarnation,
+      draining: this.#draining,
+      contextId,
+    });
+  }
+
+  #numbered(announce: SessionAnnounce): SessionAnnounce {
+    this.#seq += 1;
+    return {
+      ...announce,
+      session: { ...announce.session, seq: this.#seq },
+      envelope: { message_id: this.#newId(), sent_at: new Date(this.#now()).toISOString(), sender: this.agentId },
+    };
+  }
+
+  #tellAll(message: FleetMessage): void {
+    for (const outlet of this.#outbox.attached()) tellIfKnown(outlet, message);
+  }
+}
+
+/** Sends a message to whom it means something. */
+function tellIfKnown(outlet: WorkerOutlet, message: FleetMessage): boolean {
+  const feature = FEATURE_OF[message.type];
+  if (feature !== undefined && !outlet.features.has(feature)) return false;
+  outlet.tell(message);
+  return true;
+}

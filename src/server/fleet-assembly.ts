@@ -1,0 +1,236 @@
+/**
+ * A fleet out of its configuration: the orchestrator, its buses, the workers of this process, and the methods and routes by
+ * which others reach them.
+ *
+ * Called by `start-server.ts` for `handfast fleet up`.
+ */
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import type { Dialect } from '../connection/accept.ts';
+import type { ControlServer } from '../control/control-server.ts';
+import type { Handled } from '../control/handlers.ts';
+import { CARD_PATH, RPC_PATH } from '../fleet/bus/http/dialect.ts';
+import { httpPeerBus } from '../fleet/bus/http/http-peer-bus.ts';
+import { inProcessBus } from '../fleet/bus/in-process.ts';
+import type { OrchestratorBus } from '../fleet/bus/peer.ts';
+import { streamBus } from '../fleet/bus/stream/stream-bus.ts';
+import { createOrchestrator } from '../fleet/orchestrator/orchestrator.ts';
+import type { Orchestrator } from '../fleet/orchestrator/orchestrator-options.ts';
+import { sqliteTaskStore } from '../fleet/orchestrator/store-sqlite.ts';
+import type { Worker } from '../fleet/worker/worker.ts';
+import type { Authenticator } from '../host/auth.ts';
+import type { FailureBackoff } from '../host/backoff.ts';
+import type { Log } from '../host/context.ts';
+import type { FleetConfig } from '../host/fleet-config.ts';
+import type { Journal } from '../journal/journal.ts';
+import { sqliteJournal } from '../journal/sqlite.ts';
+import type { HttpRoute } from '../transport/http-exchange.ts';
+import type { HandfastError } from '../wire/errors.ts';
+import { fleetHandlers } from './fleet-handlers.ts';
+import { FleetQuestions } from './fleet-questions.ts';
+import { secretOf } from './secret-of.ts';
+import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
+
+const DAY_MS = 86_400_000;
+/** What receivers of earlier versions look for at an orchestrator. */
+const ROUTES = [
+  ['POST', RPC_PATH],
+  ['GET', CARD_PATH],
+] as const;
+/** What is kept of one task's events: progress of a long run may be a lot. */
+const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
+
+export interface FleetAssemblyOptions {
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  readonly version: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** A fleet that has its data and is not yet open to anybody. */
+export interface AssembledFleet {
+  readonly name: string;
+  readonly orchestrator: Orchestrator;
+  /** Names of the workers of this process. */
+  readonly workers: readonly string[];
+  /** Methods for session RPC. */
+  readonly handlers: readonly Handled[];
+  /** Serves workers on stream links. */
+  readonly dialect: Dialect;
+  /** What receivers of earlier versions call. */
+  readonly routes: readonly HttpRoute[];
+  /** Starts orchestrator and workers. Questions of workers go to `control`. */
+  start(control: ControlServer): Promise<void>;
+  /** Resolves when the fleet is over by itself: another orchestrator of its name is at work. Never rejects. */
+  readonly ended: Promise<HandfastError>;
+  /** Ends everything in good order; open tasks stay. Idempotent, bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens the data of a fleet and makes its parts.
+ *
+ * Fails with `journal_locked` when another process has the data, `config_invalid`, `not_configured`. Then nothing is left
+ * open.
+ */
+export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
+  const { log, auth, backoff, version, env = process.env, now = Date.now } = options;
+  const { name, data, folder } = config;
+  const closing: (() => unknown)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closing.splice(0).toReversed()) {
+      try {
+        await close();
+      } catch (error) {
+        log.error('a part of the fleet did not close cleanly', { error });
+      }
+    }
+  };
+  try {
+    const store = await sqliteTaskStore({
+      file: join(data, 'tasks.db'),
+      now,
+      onCorrupt: ({ reason, movedTo }) =>
+        log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
+    });
+    closing.push(() => store.close());
+    const journal = await openJournal(config, log);
+    closing.push(() => journal.close());
+    const assembled: AssembledWorker[] = [];
+    for (const each of config.workers) {
+      const one = await assembleWorker(each, { log, version, folder, env, now });
+      assembled.push(one);
+      closing.push(() => one.stop());
+    }
+    const workers = assembled.map(({ worker }) => worker);
+    const stream = streamBus({ name, auth, backoff, log, leaseTtlS: config.leaseTtlS });
+    const nats = await natsOf(config, { log, env });
+    const local = inProcessBus(nats === undefined ? workers : [], { log });
+    const upstream = httpPeerBus({
+      name,
+      peers: config.peers
+        .filter(({ kind }) => kind === 'upstream')
+        .map((peer) => ({ name: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+      auth,
+      backoff,
+      log,
+      url: () => config.listen.find((address) => address.startsWith('http')) ?? '',
+      version,
+      recall: async (peerId, contextId) => {
+        const [task] = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'] });
+        if (task === undefined || task.spec.context_id !== contextId) return undefined;
+        return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
+      },
+    });
+    const buses: readonly OrchestratorBus[] = [local, stream, upstream, ...(nats === undefined ? [] : [nats.bus])];
+    const questions = new FleetQuestions(name);
+    const orchestrator = createOrchestrator({
+      name,
+      store,
+      journal,
+      buses,
+      routePolicy: {
+        ttl_s: config.routing.ttlS,
+        default_max_concurrent: config.routing.defaultMaxConcurrent,
+        min_lead_s: config.routing.minLeadS,
+        unverified: config.routing.unverified,
+        tiers: config.routing.tiers,
+      },
+      blockedPolicy: {
+        max_reroutes: config.blockedPolicy.maxReroutes,
+        max_retries: config.blockedPolicy.maxRetries,
+        backoff_s: config.blockedPolicy.backoffS,
+        table: config.blockedPolicy.table,
+      },
+      hooks: config.routing.hooks,
+      inlineHints: config.inlineHints,
+      leaseTtlS: config.leaseTtlS,
+      repositories: repositoriesOf(config),
+      askUser: (question, task, signal) => questions.ask(question, task, signal),
+      maxOpenTasks: config.maxOpenTasks,
+      retainMs: config.retainDays * DAY_MS,
+      log,
+      now,
+    });
+    let stopped: Promise<void> | undefined;
+    return {
+      name,
+      orchestrator,
+      workers: workers.map(({ agentId }) => agentId),
+      handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal }),
+      dialect: stream.dialect,
+      routes: ROUTES.map(([method, path]) => ({
+        method,
+        path,
+        handle: (request, response) => upstream.handle(request, response),
+      })),
+      ended: nats === undefined ? new Promise(() => {}) : over(nats.bus.ended),
+      async start(control) {
+        questions.answeredBy(control);
+        await Promise.all(assembled.map((one) => one.start()));
+        await orchestrator.start();
+        if (nats === undefined) return;
+        for (const worker of workers) {
+          const member = nats.join(worker);
+          closing.push(() => member.leave());
+        }
+      },
+      stop() {
+        const ending = stopped ?? orchestrator.stop().then(closeAll);
+        stopped = ending;
+        return ending;
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+/** What a bus ended with, when it did so by itself. */
+function over(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
+  return new Promise((resolve) => {
+    void ended.then((error) => error !== undefined && resolve(error));
+  });
+}
+
+/** The bus past this machine; undefined where there is none. */
+async function natsOf(
+  { name, data, natsServers, nats }: FleetConfig,
+  { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
+) {
+  if (natsServers.length === 0) return undefined;
+  const [{ natsBus }, { joinNats }] = await Promise.all([
+    import('../fleet/bus/nats/orchestrator-bus.ts'),
+    import('../fleet/bus/nats/join.ts'),
+  ]);
+  const { credentialsFile, tokenEnv, replicas } = nats;
+  const options = { servers: natsServers, auth: { credentialsFile, tokenEnv }, replicas, log, env };
+  return {
+    bus: natsBus({ ...options, name, instance: `${hostname()}:${data}` }),
+    join: (worker: Worker) => joinNats(worker, { ...options, outletName: name }),
+  };
+}
+
+const busNames = ({ natsServers }: FleetConfig): readonly string[] =>
+  natsServers.length === 0 ? ['in-process'] : natsServers;
+
+function openJournal({ data, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
+  return sqliteJournal({
+    file: join(data, 'events.db'),
+    retention: RETENTION,
+    expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, keeps: () => false },
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('the events of tasks were damaged; a new file was begun', { reason, movedTo }),
+  });
+}
+
+/** Where results can be checked: the folders of this process's workers, and of peers that name theirs. */
+function repositoriesOf({ workers, peers }: FleetConfig): ReadonlyMap<string, string> {
+  const own = workers.map(({ id, repo }) => [id, repo] as const);
+  const others = peers.flatMap(({ id, repo }) => (repo === undefined ? [] : [[id, repo] as const]));
+  return new Map([...own, ...others]);
+}

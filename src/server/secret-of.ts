@@ -1,0 +1,31 @@
+/**
+ * Secrets of the fleet, read when they are used, from the one place that has them: what a process remembered of one would be
+ * wrong after it was replaced. Used by the assemblies.
+ */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { fail } from '../wire/errors.ts';
+
+export type SecretSource = () => Promise<string>;
+
+/** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
+export function secretOf(
+  { tokenEnv, tokenFile }: { readonly tokenEnv?: string; readonly tokenFile?: string },
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+): SecretSource | undefined {
+  if (tokenFile !== undefined) {
+    return async () => {
+      const text = await readFile(resolve(folder, tokenFile), 'utf8').catch((cause: NodeJS.ErrnoException) => {
+        throw fail('not_configured', `the token file ${tokenFile} cannot be read: ${cause.code}`, {}, cause);
+      });
+      return text.split('\n', 1)[0]?.trim() ?? '';
+    };
+  }
+  if (tokenEnv === undefined) return undefined;
+  return async () => {
+    const value = env[tokenEnv]?.trim();
+    if (!value) throw fail('not_configured', `the environment variable ${tokenEnv} is not set`);
+    return value;
+  };
+}

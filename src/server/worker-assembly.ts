@@ -1,0 +1,146 @@
+/**
+ * A worker out of its configuration: the executor that does its work, and the shim around it.
+ *
+ * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
+ */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { ExecutorConfig } from '../fleet/executors/config.ts';
+import type { TaskFunction } from '../fleet/executors/function.ts';
+import { makeExecutor } from '../fleet/executors/make.ts';
+import { createWorker, type Worker } from '../fleet/worker/worker.ts';
+import type { McpServerOptions } from '../fleet/worker/worker-options.ts';
+import type { Log } from '../host/context.ts';
+import type { WorkerConfig } from '../host/fleet-config.ts';
+import type { ExecutorSettings, McpServerSettings } from '../host/fleet-config-schema.ts';
+import { spawnLink } from '../transport/subprocess.ts';
+import { fail } from '../wire/errors.ts';
+import { secretOf } from './secret-of.ts';
+import { openWorkerDoors, type WorkerDoors } from './worker-doors.ts';
+
+export interface WorkerAssembly {
+  readonly log: Log;
+  /** Version of this software, told to agents. */
+  readonly version: string;
+  /** Folder that paths of modules start at. */
+  readonly folder: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly now?: () => number;
+}
+
+/** A worker, and its doors to others than its fleet. */
+export interface AssembledWorker {
+  readonly worker: Worker;
+  /** Starts the worker and opens its doors. Fails with `runtime_error` for a port that cannot be had, `not_configured`. */
+  start(): Promise<void>;
+  /** Addresses others reach it at, once started. */
+  readonly addresses: readonly string[];
+  /** Ends it in good order. Bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+/** Makes a worker; it is started by whoever gives it a bus. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
+export async function assembleWorker(config: WorkerConfig, options: WorkerAssembly): Promise<AssembledWorker> {
+  const { log, folder, version, env = process.env, now } = options;
+  const { executor: settings } = config;
+  if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor`);
+  const executor = makeExecutor(await executorOf(settings, folder, env), {
+    home: config.data,
+    log,
+    version,
+    start: spawnLink,
+  });
+  const worker = await createWorker({
+    agentId: config.id,
+    executor,
+    cwd: config.repo,
+    home: config.data,
+    model: config.model ?? settings.model ?? null,
+    modelTier: config.tier ?? null,
+    contextWindow: config.contextWindow ?? null,
+    tools: config.tools,
+    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, env)),
+    pools: config.pools,
+    maxConcurrent: config.maxConcurrent,
+    minLeadS: config.minLeadS,
+    countCacheReads: config.countCacheReads,
+    overheadTokens: config.overheadTokens ?? 'measure',
+    turnTimeoutMs: config.turnTimeoutMs,
+    log,
+    now,
+  });
+  let doors: WorkerDoors | undefined;
+  return {
+    worker,
+    async start() {
+      await worker.start();
+      doors = await openWorkerDoors(worker, config, { executor, log, version, folder, env });
+    },
+    get addresses() {
+      return doors?.addresses ?? [];
+    },
+    async stop() {
+      await doors?.close();
+      await worker.stop();
+    },
+  };
+}
+
+async function executorOf(
+  settings: ExecutorSettings,
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<ExecutorConfig> {
+  const { kind, command, args, model, agent, role, output, permissions, timeoutS, url, module } = settings;
+  const program = {
+    ...(command !== undefined && { command }),
+    args,
+    env: Object.fromEntries(settings.env),
+    ...(timeoutS !== undefined && { timeoutMs: timeoutS * 1000 }),
+  };
+  switch (kind) {
+    case 'claude':
+      return { kind, ...program, model, role };
+    case 'codex':
+      return { kind, ...program, model };
+    case 'opencode':
+      return { kind, ...program, model, agent };
+    case 'agy':
+      return { kind, ...program };
+    case 'command':
+      return { kind, ...program, command: command ?? '', output };
+    case 'acp':
+      return { kind, ...program, command: command ?? '', model, permissions };
+    case 'a2a':
+      return { kind, url: url ?? '', token: secretOf({ tokenEnv: settings.tokenEnv }, folder, env) };
+    case 'function':
+      return { kind, ...(await functionOf(resolve(folder, module ?? ''))) };
+    case 'rehearsal':
+      return { kind };
+  }
+}
+
+/** The `run` of a module. */
+async function functionOf(file: string): Promise<{ readonly run: TaskFunction; readonly label: string }> {
+  const loaded: { readonly run?: unknown } = await import(pathToFileURL(file).href).catch((error: unknown) => {
+    throw fail('config_invalid', `the module of an executor cannot be loaded: ${file}: ${String(error)}`, {}, error);
+  });
+  if (typeof loaded.run !== 'function') throw fail('config_invalid', `${file} exports no function named run`);
+  return { run: loaded.run as TaskFunction, label: file };
+}
+
+function mcpServerOf(
+  { name, command, args, env, url, headers, headersEnv, disabled }: McpServerSettings,
+  variables: Readonly<Record<string, string | undefined>>,
+): McpServerOptions {
+  const secret = [...headersEnv].flatMap(([header, variable]) => {
+    const value = variables[variable];
+    return value === undefined ? [] : [[header, value] as const];
+  });
+  return {
+    name,
+    disabled,
+    ...(command !== undefined && { stdio: { command, args, env: Object.fromEntries(env) } }),
+    ...(url !== undefined && { http: { url, headers: Object.fromEntries([...headers, ...secret]) } }),
+  };
+}

@@ -1,0 +1,31 @@
+/** Stream links of every kind, held to the contract of all buses. */
+import { joinOverLink } from '../../../src/fleet/bus/stream/join.ts';
+import { streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
+import { busContract } from '../bus-contract.ts';
+import { PeerRecorder } from '../support/peer-recorder.ts';
+import { linkKinds, quiet } from '../support/stream-links.ts';
+
+for (const kind of linkKinds) {
+  busContract({
+    name: kind.name,
+    async open(workers) {
+      const events = new PeerRecorder();
+      const bus = streamBus({ name: 'orchestrator', log: quiet });
+      await bus.start(events);
+      const site = await kind.listen((link) => bus.accept(link));
+      const joined = workers.map((worker) =>
+        joinOverLink(worker, () => site.dial(), { log: quiet, retry: { firstDelayMs: 5 } }),
+      );
+      await Promise.all(joined.map(({ accepted }) => accepted));
+      return {
+        bus,
+        events,
+        async stop() {
+          await Promise.all(joined.map((membership) => membership.leave()));
+          await bus.stop();
+          await site.close();
+        },
+      };
+    },
+  });
+}

@@ -1,0 +1,128 @@
+/** The acp executor, over real processes of a scripted agent: turns, questions, steering, and how one is cancelled. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { calls, says } from '../../agents/acp/scripted-agent.ts';
+import { fakeContext, taskOf } from './fake-context.ts';
+import { type Agent, permission, scripted, USAGE } from './scripted-acp.ts';
+
+const promptsOf = (agent: Agent): string[] =>
+  agent
+    .told('session/prompt')
+    .map(({ prompt }: { prompt: { text: string }[] }) => prompt.map(({ text }) => text).join());
+
+test('a turn has a reply, progress, tokens and cost, and the process is kept for the next one', async () => {
+  const plan = { content: 'look around', status: 'in_progress', priority: 'high' };
+  await using agent = scripted({
+    prompts: [
+      [
+        says('thinking', 'agent_thought_chunk'),
+        { update: { sessionUpdate: 'plan', entries: [{ ...plan, status: 'completed' }, plan] } },
+        says('I will '),
+        says('look.'),
+        calls('tool_call', { title: 'Run ls', kind: 'execute', status: 'in_progress' }),
+        calls('tool_call_update', { status: 'completed' }),
+        { update: { sessionUpdate: 'usage_update', used: 5, size: 10, cost: { amount: 0.25, currency: 'USD' } } },
+        { update: { sessionUpdate: 'news_of_another_version' } },
+        says('```json\n{}\n```'),
+        { stop: 'end_turn', usage: USAGE },
+      ],
+      [says('two')],
+    ],
+  });
+  const context = fakeContext(agent.cwd);
+  const outcome = await agent.executor.start(taskOf('do it'), context).outcome;
+  assert.deepEqual(outcome, {
+    text: 'I will look.\n\n```json\n{}\n```',
+    ending: 'completed',
+    exitCode: null,
+    usage: {
+      source: 'provider',
+      ...{ input: 100, output: 20, reasoning: 3, cache_read: 50, cache_write: 0, cost_usd: 0.25 },
+    },
+  });
+  assert.ok(context.progressed.some(({ note, percent }) => note === 'look around' && percent === 50));
+  assert.ok(context.progressed.some(({ note }) => note === 'Run ls'));
+  assert.deepEqual(context.used.at(-1), outcome.usage);
+  assert.equal(agent.executor.knows('c-1'), true);
+  const second = await agent.executor.start(taskOf('go on'), fakeContext(agent.cwd)).outcome;
+  assert.deepEqual([second.text, second.usage], ['two', { source: 'unknown' }]);
+  assert.equal(agent.told('initialize').length, 1);
+  assert.deepEqual(agent.told('session/new'), [{ cwd: agent.cwd, mcpServers: [] }]);
+});
+
+test('what it asks is asked of the user, with what the call is about, and answered in its words', async () => {
+  const elicit = {
+    elicit: { mode: 'form', message: 'Which?', requestedSchema: { properties: { a: { type: 'string' } } } },
+  };
+  await using agent = scripted({
+    prompts: [
+      [
+        calls('tool_call', { title: 'Run ls', rawInput: { cwd: '/x' } }),
+        permission('execute'),
+        permission('execute'),
+        elicit,
+      ],
+    ],
+  });
+  const answers = [{ allowed: true }, { allowed: false }, { allowed: true, content: { a: 'b' } }];
+  const context = fakeContext(agent.cwd, { answer: () => answers.shift()! });
+  await agent.executor.start(taskOf('do it'), context).outcome;
+  assert.deepEqual(context.asked[0], {
+    kind: 'tool',
+    title: 'Run ls',
+    tool: { name: 'execute', input: { cwd: '/x', command: 'ls' } },
+    risks: ['exec'],
+  });
+  assert.equal(context.asked[2]?.kind, 'question');
+  assert.deepEqual(agent.told('permission answered'), [
+    { outcome: 'selected', optionId: 'once' },
+    { outcome: 'selected', optionId: 'no' },
+  ]);
+  assert.deepEqual(agent.told('elicitation answered'), [{ action: 'accept', content: { a: 'b' } }]);
+});
+
+test('what is steered in is the next prompt of the same turn', async () => {
+  await using agent = scripted({
+    prompts: [
+      [says('one'), permission('execute'), { stop: 'end_turn', usage: USAGE }],
+      [says('two'), { stop: 'end_turn', usage: USAGE }],
+    ],
+  });
+  const context = fakeContext(agent.cwd, {
+    answer: async () => {
+      assert.deepEqual(await Promise.all([execution.steer?.('also this'), execution.steer?.('and that')]), [
+        'queued',
+        'queued',
+      ]);
+      return { allowed: true };
+    },
+  });
+  const execution = agent.executor.start(taskOf('do it'), context);
+  const outcome = await execution.outcome;
+  assert.equal(outcome.text, 'one\n\ntwo');
+  assert.equal(outcome.usage.input, 200);
+  assert.deepEqual(promptsOf(agent), ['do it', 'also this\n\nand that']);
+  assert.equal(await execution.steer?.('too late'), 'rejected');
+});
+
+test('a cancelled turn ends with what was said, also while it waits for an answer, and the agent is kept', async () => {
+  await using agent = scripted({
+    prompts: [
+      [says('half'), { untilCancelled: true }, { stop: 'cancelled' }],
+      [permission('execute'), { stop: 'cancelled' }],
+    ],
+  });
+  const first = fakeContext(agent.cwd);
+  const running = agent.executor.start(taskOf('do it'), first).outcome;
+  await first.until(({ progressed }) => progressed.some(({ phase }) => phase === 'running'));
+  first.stop(new Error('cancelled'));
+  const half = await running;
+  assert.deepEqual([half.text, half.ending], ['half', 'stopped']);
+  const second = fakeContext(agent.cwd, { answer: () => new Promise(() => {}) });
+  const asking = agent.executor.start(taskOf('do it'), second).outcome;
+  await second.until(({ asked }) => asked.length > 0);
+  second.stop(new Error('cancelled'));
+  assert.equal((await asking).ending, 'stopped');
+  assert.deepEqual(agent.told('permission answered'), [{ outcome: 'cancelled' }]);
+  assert.equal(agent.told('initialize').length, 1);
+});

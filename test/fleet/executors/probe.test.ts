@@ -1,0 +1,51 @@
+/** Whether a program could work: what it says of itself, and how long it may take to say it. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { ExecutorConfig } from '../../../src/fleet/executors/config.ts';
+import type { Readiness } from '../../../src/fleet/executors/executor.ts';
+import { makeExecutor } from '../../../src/fleet/executors/make.ts';
+import { type FakeCli, fakeCli, type PlayedRun } from './fake-cli.ts';
+import { fakeLog } from './fake-context.ts';
+
+/** The program is asked two things at once, so both are answered the same. */
+const twice = (run: PlayedRun): FakeCli => fakeCli(run, run);
+
+const probe = (kind: 'claude' | 'codex', cli: FakeCli, env: Record<string, string> = {}): Promise<Readiness> => {
+  const none = { ANTHROPIC_API_KEY: '', ANTHROPIC_AUTH_TOKEN: '', CLAUDE_CODE_OAUTH_TOKEN: '', CODEX_API_KEY: '' };
+  const config: ExecutorConfig = { kind, command: cli.command, env: { ...none, CODEX_HOME: cli.home, ...env } };
+  return makeExecutor(config, { home: cli.home, log: fakeLog() }).probe(new AbortController().signal);
+};
+
+test('a program tells its version and who is signed in, by its own command', async () => {
+  using codex = twice({ stdout: 'codex-cli 0.169.0\n' });
+  assert.deepEqual(await probe('codex', codex), {
+    present: true,
+    authenticated: true,
+    detail: '0.169.0',
+    version: '0.169.0',
+  });
+  assert.deepEqual(codex.runs.map(({ argv }) => argv.join(' ')).sort(), ['--version', 'login status']);
+  using claude = twice({ stdout: '{"loggedIn": false, "version": "2.1.4"}\n' });
+  const nobody = await probe('claude', claude);
+  assert.equal(nobody.authenticated, false);
+  assert.match(nobody.detail, /nobody is signed in to claude/);
+  using key = twice({ stdout: '2.1.4 (Claude Code)\n' });
+  assert.equal((await probe('claude', key, { ANTHROPIC_API_KEY: 'k' })).authenticated, true);
+});
+
+test('whether somebody is signed in is left open where another provider is configured', async () => {
+  using cli = twice({ stdout: 'Not logged in\n', code: 1 });
+  writeFileSync(join(cli.home, 'config.toml'), 'model_provider = "mine"\n');
+  // A program that refuses to tell its version does not run.
+  assert.deepEqual((await probe('codex', cli)).present, false);
+});
+
+test('a program that hangs is ended within three seconds, and nothing is said of it', async () => {
+  using stuck = twice({ hangs: 'stubborn' });
+  const begun = performance.now();
+  const readiness = await probe('codex', stuck);
+  assert.ok(performance.now() - begun < 3000);
+  assert.deepEqual(readiness, { present: true, detail: stuck.command });
+});

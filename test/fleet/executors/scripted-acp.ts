@@ -1,0 +1,65 @@
+/** An acp executor over real processes of the scripted agent. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AcpConfig } from '../../../src/fleet/executors/config.ts';
+import type { Executor } from '../../../src/fleet/executors/executor.ts';
+import { makeExecutor } from '../../../src/fleet/executors/make.ts';
+import { spawnLink } from '../../../src/transport/subprocess.ts';
+import { type AgentScript, type AgentStep, OPTIONS, type Recorded } from '../../agents/acp/scripted-agent.ts';
+import { fakeLog } from './fake-context.ts';
+
+export interface Agent extends AsyncDisposable {
+  readonly executor: Executor;
+  readonly cwd: string;
+  readonly requests: () => Recorded[];
+  told(method: string): Recorded['params'][];
+  /** Another executor over the same files, as after a restart. */
+  again(changes?: Partial<AgentScript>): Executor;
+}
+
+/** Makes the executor of an agent that follows a script. */
+export function scripted(script: AgentScript, config: Partial<AcpConfig> = {}): Agent {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-fleet-acp-'));
+  const file = join(folder, 'script.json');
+  const fixture = join(import.meta.dirname, '..', '..', 'agents', 'acp', 'fixtures', 'scripted-agent.ts');
+  const made: Executor[] = [];
+  const make = (given: AgentScript): Executor => {
+    writeFileSync(file, JSON.stringify(given));
+    const executor = makeExecutor(
+      { kind: 'acp', name: 'scripted', command: process.execPath, args: [fixture, file], ...config },
+      { home: folder, log: fakeLog(), start: spawnLink },
+    );
+    made.push(executor);
+    return executor;
+  };
+  const requests = (): Recorded[] =>
+    existsSync(`${file}.requests`)
+      ? readFileSync(`${file}.requests`, 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as Recorded)
+      : [];
+  return {
+    executor: make(script),
+    cwd: folder,
+    requests,
+    told: (method) => requests().flatMap((one) => (one.method === method ? [one.params] : [])),
+    again: (changes = {}) => make({ ...script, ...changes }),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(made.map((executor) => executor.stop()));
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What agents may say a prompt has used. */
+export const USAGE = { inputTokens: 100, outputTokens: 20, thoughtTokens: 3, cachedReadTokens: 50, totalTokens: 173 };
+
+/** The agent asks whether it may. */
+export const permission = (kind: string): AgentStep => ({
+  permission: {
+    toolCall: { toolCallId: 'call-1', title: 'Run ls', kind, rawInput: { command: 'ls' } },
+    options: OPTIONS,
+  },
+});

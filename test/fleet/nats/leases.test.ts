@@ -1,0 +1,106 @@
+/** Leases and claims of attempts: who may begin what, decided by the server. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext } from 'node:test';
+import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
+import { openNats } from '../../../src/fleet/bus/nats/connection.ts';
+import { type HeldLease, Leases, type Taken } from '../../../src/fleet/bus/nats/leases.ts';
+import { ensureFleet } from '../../../src/fleet/bus/nats/streams.ts';
+import { log } from './fleet.ts';
+import { type Installed, NatsServer, natsTest } from './server.ts';
+
+interface Stage {
+  readonly server: NatsServer;
+  as(agent: string, incarnation?: string): Leases;
+}
+
+async function staged(context: TestContext, installed: Installed, leaseTtlS = 45): Promise<Stage> {
+  const server = await NatsServer.start(context, installed);
+  const link = await openNats('test', { servers: server.url, log });
+  context.after(() => link.close());
+  const { leaseTtlS: ttlS } = await ensureFleet(link, { leaseTtlS });
+  const leases = await Bucket.open(link, 'a2a_leases');
+  const journal = await Bucket.open(link, 'a2a_journal');
+  return {
+    server,
+    as: (agent, incarnation = `${agent}-1`) => new Leases({ leases, journal, agent, incarnation, ttlS }),
+  };
+}
+
+function held(taken: Taken): HeldLease {
+  assert.equal(taken.kind, 'taken');
+  return (taken as Extract<Taken, { kind: 'taken' }>).lease;
+}
+
+// They wait more than they work.
+describe('leases on NATS', { concurrency: 4 }, () => {
+  natsTest('of twenty who want a lease at once, one has it', async (context, installed) => {
+    const { as } = await staged(context, installed);
+    const takers = Array.from({ length: 20 }, (_, index) => as(`w-${index}`).take('t', 1));
+    const kinds = (await Promise.all(takers)).map(({ kind }) => kind).sort();
+    assert.deepEqual(kinds, [...Array.from({ length: 19 }, () => 'held'), 'taken']);
+  });
+
+  natsTest(
+    'a later attempt takes the lease away, with a higher fence, and the earlier one learns of it',
+    async (context, installed) => {
+      const { as } = await staged(context, installed);
+      const first = held(await as('one').take('t', 1));
+      assert.equal(await first.renew(), true);
+      const second = held(await as('two').take('t', 2));
+      assert.ok(second.fence > first.fence);
+      assert.equal(await first.renew(), false);
+      assert.equal(await first.renew(), false);
+      // Giving back what it does not have must not take it from who has it.
+      await first.release();
+      assert.equal(await second.renew(), true);
+      assert.deepEqual(await as('three').take('t', 1), { kind: 'stale', attempt: 2 });
+      assert.deepEqual(await as('three').take('t', 2), { kind: 'held', agent: 'two' });
+    },
+  );
+
+  natsTest('a lease that was given back is free at once, with a higher fence', async (context, installed) => {
+    const { as } = await staged(context, installed);
+    const first = held(await as('one').take('t', 1));
+    await first.release();
+    assert.equal(await first.renew(), false);
+    assert.ok(held(await as('two').take('t', 1)).fence > first.fence);
+  });
+
+  natsTest('a lease that is not renewed runs out by the clock of the server', async (context, installed) => {
+    const { as } = await staged(context, installed, 2);
+    const [silent, kept] = [held(await as('one').take('silent', 1)), held(await as('one').take('kept', 1))];
+    const renewing = setInterval(() => void kept.renew(), 500);
+    context.after(() => clearInterval(renewing));
+    await new Promise((resolve) => setTimeout(resolve, 3_300));
+    assert.equal(await silent.renew(), false);
+    assert.equal(await kept.renew(), true);
+    const next = held(await as('two').take('silent', 1));
+    assert.ok(next.fence > silent.fence);
+  });
+
+  natsTest(
+    'an attempt is claimed once, whoever asks again, and a lower one never after it',
+    async (context, installed) => {
+      const { as } = await staged(context, installed);
+      const claims = Array.from({ length: 10 }, (_, index) => as(`w-${index}`).claim('t', 2));
+      assert.equal((await Promise.all(claims)).filter(Boolean).length, 1);
+      const winner = `w-${(await Promise.all(claims)).indexOf(true)}`;
+      assert.equal(await as(winner).claim('t', 2), true);
+      assert.equal(await as(winner, 'another life').claim('t', 2), false);
+      assert.equal(await as('other').claim('t', 1), false);
+      assert.equal(await as('other').claim('t', 3), true);
+      assert.equal(await as(winner).claim('t', 2), false);
+    },
+  );
+
+  natsTest('a renewal that meets a server that was killed succeeds when it is back', async (context, installed) => {
+    const { as, server } = await staged(context, installed);
+    const lease = held(await as('one').take('t', 1));
+    await server.kill();
+    const renewed = lease.renew();
+    await server.up();
+    assert.equal(await renewed, true);
+    assert.equal(await as('one').claim('t', 1), true);
+    await lease.release();
+  });
+});

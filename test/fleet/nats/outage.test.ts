@@ -1,0 +1,167 @@
+/** The server is killed, stopped or cut off in the middle of many tasks: none is lost, none is run twice, none counts twice. */
+import assert from 'node:assert/strict';
+import { describe } from 'node:test';
+import { joinNats } from '../../../src/fleet/bus/nats/join.ts';
+import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
+import { aDispatch } from '../bus-contract.ts';
+import { ScriptedWorker } from '../support/scripted-worker.ts';
+import { log, NatsFleet } from './fleet.ts';
+import { natsTest } from './server.ts';
+import { Wire } from './wire.ts';
+import { WorkerStandIn } from './worker-stand-in.ts';
+
+const structured = { mode: 'structured' } as const;
+
+// They wait more than they work.
+describe('outages on NATS', { concurrency: 4 }, () => {
+  natsTest(
+    'a server that is killed twice in the middle of 300 tasks loses none and repeats none',
+    async (context, installed) => {
+      const fleet = await NatsFleet.start(context, installed);
+      fleet.storage = { ackWaitS: 2 };
+      const { bus, events } = await fleet.orchestrator();
+      const workers = [1, 2, 3].map(
+        (n) => new WorkerStandIn({ agentId: `w-${n}`, pools: ['p'], maxConcurrent: 8, workMs: 15 }),
+      );
+      await Promise.all(workers.map((worker) => fleet.worker(worker)));
+      const peers = await Promise.all(workers.map(({ agentId }) => events.peer(agentId)));
+      const ids = Array.from({ length: 300 }, (_, index) => `t-${index}`);
+      const sent = Promise.all(
+        ids.map(async (id, index) => {
+          await new Promise((resolve) => setTimeout(resolve, index * 6));
+          const dispatch = aDispatch(id);
+          if (index % 2 === 0) await bus.offer?.('p', dispatch);
+          else await peers[index % 3]?.send(dispatch, structured);
+        }),
+      );
+      for (const results of [60, 160]) {
+        await events.until(() => events.results().length >= results, `${results} results`);
+        await fleet.server.kill();
+        await fleet.server.up();
+      }
+      await sent;
+      const accepted = () => new Map(events.results().map((result) => [result.task_id, result]));
+      await fleet.until(async () => accepted().size === ids.length, 'all results', 20_000);
+      // Old servers that are killed keep messages whose acknowledgement they know: never delivered, and never removed.
+      await fleet.until(async () => (await fleet.outstanding()) === 0, 'the queues to be empty').catch(async (e) => { await fleet.manage(async (m) => { for await (const i of m.consumers.list('A2A_DISPATCH')) console.log(i.name, i.num_pending, i.num_ack_pending, i.num_waiting, i.num_redelivered, JSON.stringify(i.delivered), JSON.stringify(i.ack_floor)); const st=(await m.streams.info('A2A_DISPATCH', {subjects_filter: '>'})).state; console.log(JSON.stringify(st)); const left = await m.streams.getMessage('A2A_DISPATCH', {seq: st.first_seq}); console.log(left?.subject, left?.string().slice(0,200)); const id = JSON.parse(left!.string()).task.task_id; console.log(id, workers.map((w) => [w.agentId, w.activeTasks, w.begun.filter((b) => b.startsWith(id+'#')).length]), events.results(id).length); await new Promise(r => setTimeout(r, 15000)); for await (const i of m.consumers.list('A2A_DISPATCH')) console.log(i.name, i.num_pending, i.num_ack_pending, i.num_waiting, i.num_redelivered, JSON.stringify(i.delivered), JSON.stringify(i.ack_floor)); }); throw e; });
+      if (!installed.version.startsWith('2.9.'))
+        await fleet.until(async () => (await fleet.waiting()) === 0, 'the stream, too');
+      const begun = workers.flatMap((worker) => worker.begun);
+      assert.equal(new Set(begun).size, begun.length, 'no attempt was begun twice');
+      assert.deepEqual(begun.map((name) => name.split('#')[0]).sort(), [...ids].sort());
+      assert.deepEqual(
+        workers.flatMap(({ lost }) => lost),
+        [],
+      );
+      assert.ok([...accepted().values()].every(({ status }) => status === 'done'));
+      // What comes again is the same result of the same attempt, which an orchestrator counts once.
+      for (const result of events.results()) assert.equal(result.summary, accepted().get(result.task_id)?.summary);
+    },
+  );
+
+  natsTest('a server that stops answering for a while delays tasks and loses none', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    const { events } = await fleet.orchestrator();
+    const worker = new WorkerStandIn({ agentId: 'w', maxConcurrent: 4 });
+    await fleet.worker(worker);
+    const peer = await events.peer('w');
+    fleet.server.signal('SIGSTOP');
+    const sent = Promise.all(['a', 'b', 'c'].map((id) => peer.send(aDispatch(id), structured)));
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    fleet.server.signal('SIGCONT');
+    await sent;
+    await events.until(() => events.results().length === 3, 'all results');
+    assert.deepEqual([...worker.begun].sort(), ['a#1', 'b#1', 'c#1']);
+  });
+
+  natsTest(
+    'a worker that is cut off past its lease stops, and the next attempt has a higher fence',
+    async (context, installed) => {
+      const fleet = await NatsFleet.start(context, installed);
+      fleet.storage = { leaseTtlS: 2, profileTtlS: 2 };
+      const { events } = await fleet.orchestrator();
+      const wire = await Wire.to(context, fleet.server.port);
+      const far = new WorkerStandIn({ agentId: 'far', workMs: 20_000 });
+      await fleet.worker(far, { servers: wire.url });
+      await fleet.worker(new WorkerStandIn({ agentId: 'near' }));
+      await (await events.peer('far')).send(aDispatch('t'), structured);
+      await events.until(() => events.of('TASK_ACK').length > 0, 'the far worker to begin');
+      await fleet.until(async () => far.begun.length === 1, 'it to have begun');
+      // Only what it hears is lost: it believes to speak.
+      wire.silence('down');
+      await events.until(() => events.comings.some((coming) => coming.startsWith('left far')), 'it to be missed');
+      await (await events.peer('near')).send(aDispatch('t', {}, 2), structured);
+      await events.until(() => events.results('t').length === 1, 'the result of the second attempt');
+      wire.speak();
+      await fleet.until(async () => far.lost.length === 1, 'the far worker to learn that it lost its lease');
+      await events.until(() => events.results('t').length === 2, 'its late report');
+      const [second, late] = events.results('t');
+      assert.deepEqual([second?.envelope.attempt, late?.envelope.attempt, late?.error_summary], [2, 1, 'lease lost']);
+      const [first] = events
+        .of('TASK_ACK')
+        .map(({ envelope, lease }) => ({ attempt: envelope?.attempt, fence: lease?.fence ?? 0 }));
+      assert.ok(Number(second?.summary?.replace('fence ', '')) > (first?.fence ?? Number.POSITIVE_INFINITY));
+    },
+  );
+
+  natsTest('a worker that starts before its server joins when it is there', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    await fleet.server.kill();
+    const joined = joinNats(new WorkerStandIn({ agentId: 'w' }), { servers: fleet.server.url, log });
+    context.after(() => joined.leave());
+    assert.equal(joined.connected, false);
+    await fleet.server.up();
+    await joined.accepted;
+    assert.equal(joined.connected, true);
+    const early = joinNats(new WorkerStandIn({ agentId: 'x' }), { servers: 'nats://127.0.0.1:1', log });
+    await early.leave();
+    await assert.rejects(early.accepted, { code: 'cancelled' });
+    assert.equal(await early.ended, undefined);
+  });
+
+  natsTest('clocks that are an hour off change nothing', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    fleet.storage = { leaseTtlS: 2, profileTtlS: 2 };
+    const { events } = await fleet.orchestrator();
+    const skews = { early: -3_600_000, late: 3_600_000 };
+    await Promise.all(
+      Object.entries(skews).map(([agentId, skewMs]) =>
+        fleet.child({ agentId, skewMs, workMs: 2_600, journal: fleet.journal(agentId) }),
+      ),
+    );
+    for (const agentId of Object.keys(skews))
+      await (await events.peer(agentId)).send(aDispatch(`t-${agentId}`), structured);
+    await events.until(() => events.results().length === 2, 'both results');
+    // Longer than the lease holds without renewal.
+    assert.deepEqual(
+      events.results().map(({ status }) => status),
+      ['done', 'done'],
+    );
+    assert.equal(events.comings.filter((coming) => coming.startsWith('left')).length, 0);
+  });
+
+  natsTest(
+    'what is said to a worker that does not hear it finds it when it is back, once',
+    async (context, installed) => {
+      const fleet = await NatsFleet.start(context, installed);
+      const { events } = await fleet.orchestrator();
+      const wire = await Wire.to(context, fleet.server.port);
+      const worker = new ScriptedWorker({ byHand: true });
+      await fleet.worker(worker, { servers: wire.url });
+      const peer = await events.peer('worker-1');
+      await peer.send(aDispatch('t'), structured);
+      await worker.until(() => worker.begun.length === 1, 'the task to begin');
+      wire.silence();
+      const steer = { task_id: 't', steer_id: 's', text: 'and a test' };
+      await peer.send(fleetMessage('TASK_STEER', steer), structured);
+      await peer.send(fleetMessage('TASK_CANCEL', { task_id: 't' }), structured);
+      wire.speak();
+      await events.until(() => events.results('t').length === 1, 'the end of the task');
+      assert.deepEqual(
+        worker.handled.map(({ type }) => type),
+        ['TASK_STEER', 'TASK_CANCEL'],
+      );
+      assert.equal(events.results('t')[0]?.error_summary, 'canceled');
+    },
+  );
+});

@@ -1,0 +1,159 @@
+/** Tasks that have to do with each other: batches, dependencies, budgets of parents. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inOrder } from '../../../src/fleet/orchestrator/dependencies.ts';
+import { fail } from '../../../src/wire/errors.ts';
+import { fleet, guardedStore } from './support/fleet.ts';
+import { settle } from './support/virtual-clock.ts';
+
+test('what waits for others runs when all of them are done', async (t) => {
+  const { bus, orchestrator, state } = await fleet(t);
+  const worker = await bus.worker('w', {}, { worker: { max_concurrent: 10 } });
+  await orchestrator.submitBatch([
+    { task_id: 'last', brief: 'x', after: ['left', 'right'], batch: 'b' },
+    { task_id: 'left', brief: 'x', batch: 'b' },
+    { task_id: 'right', brief: 'x', after: ['left'], batch: 'b' },
+  ]);
+  await settle();
+  assert.deepEqual(
+    worker.dispatches.map(({ task }) => task.task_id),
+    ['left'],
+  );
+  assert.equal(orchestrator.counts().waiting_for_others, 2);
+  await worker.report('left', 'done', {}, 1);
+  assert.equal(await state('right'), 'accepted');
+  assert.equal(await state('last'), 'queued');
+  await worker.report('right', 'done', {}, 1);
+  assert.equal(await state('last'), 'accepted');
+  assert.deepEqual((await orchestrator.find({ batch: 'b' })).map(({ task_id }) => task_id).sort(), [
+    'last',
+    'left',
+    'right',
+  ]);
+});
+
+test('what fails takes with it all that waits for it, down the line, with the reason', async (t) => {
+  const { bus, orchestrator } = await fleet(t);
+  const worker = await bus.worker('w');
+  await orchestrator.submitBatch([
+    { task_id: 'a', brief: 'x' },
+    { task_id: 'b', brief: 'x', after: ['a'] },
+    { task_id: 'c', brief: 'x', after: ['b'] },
+  ]);
+  await settle();
+  await worker.report('a', 'partial', {}, 1);
+  const { record } = await orchestrator.result('c');
+  assert.equal(record.state, 'blocked');
+  assert.equal(record.dead_letter, 'dependency_failed: b ended as blocked');
+  assert.equal((await orchestrator.get('b')).dead_letter, 'dependency_failed: a ended as partial');
+  const late = await orchestrator.submit({ brief: 'x', after: ['a'] });
+  assert.equal(late.state, 'blocked');
+  await assert.rejects(orchestrator.retry('b'), { code: 'invalid_message' });
+  await orchestrator.retry('a');
+  const again = await orchestrator.retry('b');
+  assert.equal(again.state, 'queued');
+  await settle();
+  await worker.report('a', 'done', {}, 2);
+  await settle();
+  assert.equal((await orchestrator.get('b')).state, 'accepted');
+});
+
+test('a circle of tasks, one name twice, or one wrong among them, and none is taken', async (t) => {
+  const { orchestrator } = await fleet(t);
+  const circle = [
+    { task_id: 'a', brief: 'x', after: ['c'] },
+    { task_id: 'b', brief: 'x', after: ['a'] },
+    { task_id: 'c', brief: 'x', after: ['b'] },
+    { task_id: 'd', brief: 'x' },
+  ];
+  await assert.rejects(orchestrator.submitBatch(circle), (error: { code: string; detail: { cycle: string[] } }) => {
+    assert.equal(error.code, 'schema_violation');
+    assert.deepEqual(error.detail.cycle, ['a', 'b', 'c']);
+    return true;
+  });
+  await assert.rejects(
+    orchestrator.submitBatch([
+      { task_id: 'a', brief: 'x' },
+      { task_id: 'a', brief: 'x' },
+    ]),
+    {
+      code: 'schema_violation',
+    },
+  );
+  await assert.rejects(
+    orchestrator.submitBatch([
+      { task_id: 'a', brief: 'x' },
+      { task_id: 'b', brief: ' ' },
+    ]),
+    {
+      code: 'schema_violation',
+    },
+  );
+  await assert.rejects(orchestrator.submit({ task_id: 'a', brief: 'x', after: ['a'] }), { code: 'schema_violation' });
+  assert.equal(orchestrator.counts().open, 0);
+});
+
+test('the same batch again is the batch there is', async (t) => {
+  const { bus, orchestrator } = await fleet(t);
+  const worker = await bus.worker('w');
+  const batch = [
+    { task_id: 'a', brief: 'x' },
+    { task_id: 'b', brief: 'x', after: ['a'] },
+  ];
+  await orchestrator.submitBatch(batch);
+  await settle();
+  await worker.report('a', 'done', {}, 1);
+  const again = await orchestrator.submitBatch([...batch, { task_id: 'c', brief: 'x', after: ['a', 'b'] }]);
+  assert.deepEqual(
+    again.map(({ task_id }) => task_id),
+    ['a', 'b', 'c'],
+  );
+  assert.equal(again[0]?.state, 'done');
+  await assert.rejects(orchestrator.submitBatch([{ task_id: 'b', brief: 'other' }]), { code: 'duplicate_conflict' });
+});
+
+test('a batch that cannot be kept whole leaves nothing that runs', async (t) => {
+  let puts = 0;
+  const store = guardedStore(() => {
+    puts += 1;
+    if (puts === 2) throw fail('disk_full', 'no room');
+  });
+  const { bus, orchestrator } = await fleet(t, { store });
+  const worker = await bus.worker('w');
+  const batch = [1, 2, 3].map((n) => ({ task_id: `t${n}`, brief: 'x' }));
+  await assert.rejects(orchestrator.submitBatch(batch), { code: 'disk_full' });
+  await settle();
+  assert.equal(worker.dispatches.length, 0);
+  assert.equal(orchestrator.counts().open, 0);
+  assert.equal((await orchestrator.get('t1')).state, 'canceled');
+  await assert.rejects(orchestrator.get('t2'), { code: 'not_found' });
+});
+
+test('thousands of tasks in a line are put in order without looking at each pair', () => {
+  const count = 10_000;
+  const line = Array.from({ length: count }, (_, at) => ({ id: `t${at}`, after: at === 0 ? [] : [`t${at - 1}`] }));
+  const ordered = inOrder(line.toReversed());
+  assert.deepEqual([ordered[0]?.id, ordered.at(-1)?.id], ['t0', `t${count - 1}`]);
+});
+
+test('a child takes its budget out of what its parent has left, and gives back what it did not need', async (t) => {
+  const { bus, orchestrator, state } = await fleet(t);
+  const worker = await bus.worker('w', {}, { worker: { max_concurrent: 10 } });
+  const parent = (await orchestrator.submit({ brief: 'x', token_budget: 1000 })).task_id;
+  await worker.progress(parent, 1, { tokens_so_far: 100 });
+  const child = (token_budget?: number) => orchestrator.submit({ brief: 'y', parent_task_id: parent, token_budget });
+  const first = await child(600);
+  await assert.rejects(child(301), { code: 'budget_spent' });
+  const rest = await child();
+  assert.equal(rest.spec.token_budget, 300, 'without a number it gets what is left');
+  await assert.rejects(child(1), { code: 'budget_spent' });
+  await settle();
+  await worker.report(first.task_id, 'done', { tokens_spent: 150 }, 1);
+  await settle();
+  assert.equal((await orchestrator.get(parent)).granted_tokens, 450);
+  assert.equal((await child(450)).spec.token_budget, 450);
+  await worker.report(parent, 'done', {}, 1);
+  assert.equal(await state(parent), 'done');
+  await assert.rejects(child(1), { code: 'budget_spent' });
+  await assert.rejects(orchestrator.submit({ brief: 'z', parent_task_id: 'nobody' }), { code: 'schema_violation' });
+});

@@ -1,0 +1,80 @@
+/** An orchestrator over a scripted bus and virtual time, and what tests ask of it again and again. */
+import type { TestContext } from 'node:test';
+import { createOrchestrator } from '../../../../src/fleet/orchestrator/orchestrator.ts';
+import type { Orchestrator, OrchestratorOptions } from '../../../../src/fleet/orchestrator/orchestrator-options.ts';
+import { memoryTaskStore } from '../../../../src/fleet/orchestrator/store-memory.ts';
+import type { TaskState, TaskStore } from '../../../../src/fleet/orchestrator/task.ts';
+import type { Journal } from '../../../../src/journal/journal.ts';
+import { memoryJournal } from '../../../../src/journal/memory.ts';
+import { ScriptedBus } from './scripted-bus.ts';
+import { settle, VirtualClock } from './virtual-clock.ts';
+
+export const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+export interface Fleet {
+  readonly bus: ScriptedBus;
+  readonly clock: VirtualClock;
+  readonly store: TaskStore;
+  readonly journal: Journal;
+  readonly orchestrator: Orchestrator;
+  state(taskId: string): Promise<TaskState>;
+  /** Kinds of what the journal holds of a task. */
+  kinds(taskId: string): Promise<string[]>;
+}
+
+/** Started; stopped when the test ends. */
+export async function fleet(
+  t: TestContext,
+  options: Partial<OrchestratorOptions> & { readonly bus?: ScriptedBus; readonly clock?: VirtualClock } = {},
+): Promise<Fleet> {
+  const { bus = new ScriptedBus(), clock = new VirtualClock(), ...rest } = options;
+  const store = rest.store ?? memoryTaskStore();
+  const journal = rest.journal ?? memoryJournal();
+  let id = 0;
+  const orchestrator = createOrchestrator({
+    name: 'test',
+    store,
+    journal,
+    buses: [bus],
+    log: quiet,
+    now: clock.now,
+    monotonic: clock.monotonic,
+    timer: clock.timer,
+    random: () => 0.5,
+    newId: () => `t-${++id}`,
+    ...rest,
+  });
+  await orchestrator.start();
+  t.after(() => orchestrator.stop());
+  return {
+    bus,
+    clock,
+    store,
+    journal,
+    orchestrator,
+    async state(taskId) {
+      await settle();
+      return (await orchestrator.get(taskId)).state;
+    },
+    async kinds(taskId) {
+      await settle();
+      return (await journal.read(`task:${taskId}`, 0)).entries.map(({ kind }) => kind);
+    },
+  };
+}
+
+/** A store that waits for `gate`, or fails with what it throws, before each put. */
+export function guardedStore(gate: () => Promise<void> | void, store: TaskStore = memoryTaskStore()): TaskStore {
+  return {
+    put: async (record, revision) => {
+      await gate();
+      return store.put(record, revision);
+    },
+    get: (taskId) => store.get(taskId),
+    open: () => store.open(),
+    find: (query) => store.find(query),
+    lastNumber: () => store.lastNumber(),
+    prune: (before, maxTasks) => store.prune(before, maxTasks),
+    close: () => store.close(),
+  };
+}

@@ -1,0 +1,129 @@
+/** The queue of tasks: whose turn it is, who waits, and that nobody waits for ever. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { HEAD_START_S, type QueuedTask, TaskQueue } from '../../src/fleet/queue.ts';
+
+const task = (task_id: string, changes: Partial<QueuedTask> = {}): QueuedTask => ({
+  task_id,
+  priority: 'normal',
+  enqueuedAtMs: 0,
+  notBeforeMs: null,
+  pool: null,
+  ...changes,
+});
+
+function drain(queue: TaskQueue, nowMs = 0): string[] {
+  const taken: string[] = [];
+  for (let next = queue.take(nowMs); next !== undefined; next = queue.take(nowMs)) taken.push(next.task_id);
+  return taken;
+}
+
+test('higher priorities go first, equals in the order they came', () => {
+  const queue = new TaskQueue();
+  for (const [index, priority] of (['low', 'normal', 'high', 'urgent', 'normal', 'low'] as const).entries()) {
+    queue.push(task(`${priority}-${index}`, { priority, enqueuedAtMs: index }));
+  }
+  assert.deepEqual(drain(queue), ['urgent-3', 'high-2', 'normal-1', 'normal-4', 'low-0', 'low-5']);
+  assert.equal(queue.size, 0);
+});
+
+test('a low task is passed by nothing newer once it has waited out the head start', () => {
+  const queue = new TaskQueue();
+  queue.push(task('low', { priority: 'low', enqueuedAtMs: 0 }));
+  queue.push(task('just before', { priority: 'urgent', enqueuedAtMs: HEAD_START_S.urgent * 1000 - 1 }));
+  queue.push(task('just after', { priority: 'urgent', enqueuedAtMs: HEAD_START_S.urgent * 1000 + 1 }));
+  assert.deepEqual(drain(queue), ['just before', 'low', 'just after']);
+});
+
+test('under an endless flood of urgent tasks a low one is taken within the head start', () => {
+  const queue = new TaskQueue();
+  queue.push(task('low', { priority: 'low', enqueuedAtMs: 0 }));
+  // Two come each second, one is taken: without ageing the low one would never be.
+  let atS = 0;
+  for (; queue.has('low') && atS < 10_000; atS += 1) {
+    queue.push(task(`a-${atS}`, { priority: 'urgent', enqueuedAtMs: atS * 1000 }));
+    queue.push(task(`b-${atS}`, { priority: 'urgent', enqueuedAtMs: atS * 1000 }));
+    queue.take(atS * 1000);
+  }
+  assert.equal(atS, 2 * HEAD_START_S.urgent + 1);
+});
+
+test('a task is not taken before its time, and says when that is', () => {
+  const queue = new TaskQueue();
+  assert.equal(queue.nextAt(0), null);
+  queue.push(task('later', { priority: 'urgent', notBeforeMs: 500 }));
+  queue.push(task('latest', { notBeforeMs: 900 }));
+  assert.equal(queue.take(499), undefined);
+  assert.equal(queue.nextAt(499), 500);
+  assert.equal(queue.nextAt(600), 600);
+  assert.equal(queue.peek(600)?.task_id, 'later');
+  assert.deepEqual(drain(queue, 600), ['later']);
+  assert.equal(queue.nextAt(600), 900);
+  assert.ok(queue.remove('latest'));
+  assert.equal(queue.remove('latest'), false);
+  assert.equal(queue.nextAt(1000), null);
+});
+
+test('a paused pool keeps nobody of another pool waiting', () => {
+  const queue = new TaskQueue();
+  queue.push(task('gpu-1', { pool: 'gpu', priority: 'urgent' }));
+  queue.push(task('any-1', { enqueuedAtMs: 1 }));
+  queue.push(task('gpu-2', { pool: 'gpu', enqueuedAtMs: 2 }));
+  const paused = new Set<string | null>(['gpu']);
+  assert.equal(queue.take(0, paused)?.task_id, 'any-1');
+  assert.equal(queue.take(0, paused), undefined);
+  assert.equal(queue.take(0, new Set([null]))?.task_id, 'gpu-1');
+  assert.equal(queue.take(0)?.task_id, 'gpu-2');
+});
+
+test('a task put in again moves, and is there once', () => {
+  const queue = new TaskQueue();
+  queue.push(task('a', { priority: 'low' }));
+  queue.push(task('b'));
+  queue.push(task('a', { priority: 'urgent' }));
+  assert.deepEqual(drain(queue), ['a', 'b']);
+});
+
+test('more tasks than it may hold are refused', () => {
+  const queue = new TaskQueue({ maxTasks: 1 });
+  queue.push(task('a'));
+  queue.push(task('a', { priority: 'high' }));
+  assert.throws(() => queue.push(task('b')), { code: 'over_capacity' });
+  assert.deepEqual(drain(queue), ['a']);
+});
+
+test('it takes what sorting everything by the rule would take, after any history', () => {
+  const anyStep = fc.record({
+    kind: fc.constantFrom('push', 'push', 'push', 'take', 'remove'),
+    id: fc.integer({ min: 0, max: 25 }).map(String),
+    priority: fc.constantFrom('low', 'normal', 'high', 'urgent' as const),
+    enqueuedAtMs: fc.integer({ min: 0, max: 2_000_000 }),
+    notBeforeMs: fc.option(fc.integer({ min: 0, max: 60 }), { nil: null }),
+    pool: fc.constantFrom(null, 'a', 'b'),
+    paused: fc.subarray([null, 'a', 'b']),
+  });
+  fc.assert(
+    fc.property(fc.array(anyStep, { maxLength: 80, size: 'max' }), (steps) => {
+      const queue = new TaskQueue();
+      const plain = new Map<string, QueuedTask & { order: number }>();
+      for (const [nowMs, { kind, id, paused, ...rest }] of steps.entries()) {
+        if (kind === 'push') {
+          queue.push({ task_id: id, ...rest });
+          plain.delete(id);
+          plain.set(id, { task_id: id, ...rest, order: nowMs });
+        } else if (kind === 'remove') assert.equal(queue.remove(id), plain.delete(id));
+        else {
+          const turn = ({ enqueuedAtMs, priority }: QueuedTask) => enqueuedAtMs - HEAD_START_S[priority] * 1000;
+          const next = [...plain.values()]
+            .filter(({ notBeforeMs, pool }) => (notBeforeMs ?? 0) <= nowMs && !paused.includes(pool))
+            .sort((left, right) => turn(left) - turn(right) || left.order - right.order)[0];
+          assert.equal(queue.take(nowMs, new Set(paused))?.task_id, next?.task_id);
+          if (next !== undefined) plain.delete(next.task_id);
+        }
+        assert.equal(queue.size, plain.size);
+      }
+    }),
+    { numRuns: 150 },
+  );
+});

@@ -1,0 +1,27 @@
+/** Real git repositories for tests: made with one commit, worked in with git itself. */
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** Runs git in a folder and gives what it printed, trimmed. */
+export async function git(cwd: string, ...args: readonly string[]): Promise<string> {
+  const identity = ['-c', 'user.name=Test', '-c', 'user.email=test@example.invalid', '-c', 'commit.gpgsign=false'];
+  const { stdout } = await run('git', [...identity, ...args], {
+    cwd,
+    env: { ...process.env, GIT_CONFIG_GLOBAL: '/dev/null' },
+  });
+  return stdout.trim();
+}
+
+/** A repository with one committed file, `a.txt`. Returns its first commit. */
+export async function repository(folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true });
+  await git(folder, 'init', '--quiet', '--initial-branch=main');
+  await writeFile(join(folder, 'a.txt'), 'one\n');
+  await git(folder, 'add', '.');
+  await git(folder, 'commit', '--quiet', '-m', 'first');
+  return git(folder, 'rev-parse', 'HEAD');
+}

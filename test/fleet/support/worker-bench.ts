@@ -1,0 +1,171 @@
+/**
+ * A real worker in a folder of its own, and the other end of its bus: what it says is written down and can be waited for.
+ *
+ * Used by the tests of the worker.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Lease, Reception, WorkerOutlet } from '../../../src/fleet/bus/outlet.ts';
+import { decodeValue } from '../../../src/fleet/messages/decode.ts';
+import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
+import { dispatchMessage } from '../../../src/fleet/messages/encode.ts';
+import { createWorker, type Worker, type WorkerTiming } from '../../../src/fleet/worker/worker.ts';
+import type { WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
+import type { Log } from '../../../src/host/context.ts';
+import {
+  type Envelope,
+  FEATURES,
+  type Feature,
+  type FleetMessage,
+  type TaskDispatch,
+  type TaskResult,
+} from '../../../src/protocol/fleet.ts';
+import { scriptedExecutor } from './scripted-executor.ts';
+
+export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** The other end. */
+export class Desk implements WorkerOutlet {
+  readonly name: string;
+  readonly features: ReadonlySet<Feature>;
+  readonly told: FleetMessage[] = [];
+  /** Results that were taken, in order; one may come twice. */
+  readonly results: TaskResult[] = [];
+  /** Set: results are not taken. */
+  refuses = false;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(name = 'desk', features: readonly Feature[] = FEATURES) {
+    this.name = name;
+    this.features = new Set(features);
+  }
+
+  tell(message: FleetMessage): void {
+    this.told.push(message);
+    this.#changed();
+  }
+
+  async deliver(result: TaskResult): Promise<void> {
+    if (this.refuses) throw new Error('not now');
+    this.results.push(result);
+    this.#changed();
+  }
+
+  /** The result of a task, once it is there. */
+  result(taskId: string): Promise<TaskResult> {
+    return this.until(() => this.results.find(({ task_id }) => task_id === taskId), `the result of ${taskId}`);
+  }
+
+  /** The first message of a type that fits. */
+  message<T extends FleetMessage['type']>(
+    type: T,
+    fits: (message: Extract<FleetMessage, { type: T }>) => boolean = () => true,
+  ): Promise<Extract<FleetMessage, { type: T }>> {
+    const found = () =>
+      this.told.find((one): one is Extract<FleetMessage, { type: T }> => one.type === type && fits(one as never));
+    return this.until(found, type);
+  }
+
+  /** What `find` finds, once it does. Rejects after 5 s. */
+  async until<T>(find: () => T | undefined, what: string): Promise<T> {
+    const give = AbortSignal.timeout(5000);
+    for (;;) {
+      const found = find();
+      if (found !== undefined) return found;
+      if (give.aborted) throw new Error(`${what} did not come`);
+      await new Promise<void>((resolve) => {
+        this.#waiting.add(resolve);
+        give.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+  }
+
+  #changed(): void {
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+}
+
+export type Given = Partial<TaskDispatch['task']> &
+  NonNullable<TaskDispatch['requirements']> & {
+    readonly brief?: string;
+    readonly deadline?: string;
+    readonly envelope?: Envelope;
+  };
+
+/** A dispatch as a bus hands it over. Reads by default, so that no repository is needed. */
+export function dispatch(task_id: string, given: Given = {}): Dispatched {
+  const { brief = 'Do it.', deadline, envelope, required_mcp, required_capabilities, ...rest } = given;
+  const { min_tier, min_context_window, access = 'read', worktree, ...task } = rest;
+  const requirements = { required_mcp, required_capabilities, min_tier, min_context_window, access, worktree };
+  const message = dispatchMessage(
+    { task: { task_id, ...task }, requirements, ...(deadline !== undefined && { deadline }), brief },
+    envelope,
+  );
+  const decoded = decodeValue(JSON.parse(JSON.stringify(message)));
+  if (!decoded.valid) throw new Error(JSON.stringify(decoded.errors));
+  return decoded.message as Dispatched;
+}
+
+export interface Bench {
+  readonly worker: Worker;
+  readonly desk: Desk;
+  readonly home: string;
+  readonly cwd: string;
+  /** Hands a dispatch over and begins what is accepted, as a bus does. */
+  give(dispatch: Dispatched, lease?: Lease): Promise<Reception>;
+  /** Resolves when nothing is taken any more. */
+  idle(): Promise<void>;
+  /** The same, and its result. */
+  do(dispatch: Dispatched, lease?: Lease): Promise<TaskResult>;
+}
+
+export const LEASE: Lease = { fence: 1, ttlS: 45 };
+
+export async function folder(test: TestContext): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'handfast-worker-'));
+  test.after(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** A worker that is started and attached; stopped after the test. */
+export async function bench(
+  test: TestContext,
+  options: Partial<WorkerOptions> = {},
+  timing: WorkerTiming = { debounceMs: 10, resendMs: 10 },
+): Promise<Bench> {
+  const top = options.home === undefined || options.cwd === undefined ? await folder(test) : '';
+  const home = options.home ?? join(top, 'home');
+  const cwd = options.cwd ?? top;
+  const worker = await createWorker(
+    { agentId: 'w-1', executor: scriptedExecutor(), tools: ['terminal', 'file'], log: silent, ...options, cwd, home },
+    timing,
+  );
+  test.after(() => worker.stop());
+  const desk = new Desk();
+  worker.attach(desk);
+  await worker.start();
+  const give: Bench['give'] = async (message, lease = LEASE) => {
+    const reception = await worker.receive(message, desk);
+    if (reception.kind === 'accepted') reception.begin(lease);
+    return reception;
+  };
+  return {
+    worker,
+    desk,
+    home,
+    cwd,
+    give,
+    async idle() {
+      for (const give = AbortSignal.timeout(5000); worker.activeTasks > 0; await turn()) give.throwIfAborted();
+    },
+    async do(message, lease) {
+      const reception = await give(message, lease);
+      if (reception.kind === 'refused' || reception.kind === 'replay') return reception.result;
+      return desk.result(message.task_id);
+    },
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * Where the codex agent is, and what it is given so that its only model is one of ours. Nothing of it is part of this
+ * project: whoever wants these tests installs it.
+ *
+ * Looked for in `HANDFAST_CODEX` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+const modules = join(import.meta.dirname, '..', '..', 'node_modules');
+const places = [
+  process.env.HANDFAST_CODEX ?? '',
+  join(modules, '.bin', 'codex'),
+  join(modules, '.cache', 'agents', 'node_modules', '.bin', 'codex'),
+];
+const program = places.find((place) => place !== '' && existsSync(place));
+
+/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+export const skip: string | false =
+  program === undefined &&
+  process.env.CI === undefined &&
+  'run `node scripts/install-agents.ts`, or set HANDFAST_CODEX to the codex program, to run these tests';
+
+/** The program with a model at `baseUrl`, a responses API; `home` is an empty folder it keeps everything in. */
+export function codexProgram(
+  baseUrl: string,
+  home: string,
+): { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> } {
+  if (program === undefined) throw new Error('codex is not installed: run `node scripts/install-agents.ts`');
+  const settings = {
+    model_provider: 'scripted',
+    'model_providers.scripted.name': 'scripted',
+    'model_providers.scripted.base_url': baseUrl,
+    'model_providers.scripted.env_key': 'SCRIPTED_KEY',
+    'model_providers.scripted.wire_api': 'responses',
+  };
+  return {
+    command: program,
+    args: Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${JSON.stringify(value)}`]),
+    env: { HOME: home, CODEX_HOME: join(home, '.codex'), SCRIPTED_KEY: 'none' },
+  };
+}
