@@ -159,12 +159,18 @@ for (const [name, makeWorker] of fleets) {
   for (const profile of profiles) router.upsert(profile, 0);
   let nowMs = 0;
   for (const [what, changes] of asks) {
-    const asked = { ...task, ...changes };
+    // Budgets and briefs differ from task to task.
+    let number = 0;
+    const asked = (): RouteTask => {
+      number += 1;
+      const token_budget = number % 3 === 0 ? null : 9000 + ((number * 7919) % 40_000);
+      return { ...task, token_budget, brief_bytes: (number * 104_729) % 60_000, ...changes };
+    };
     // Every decision takes a place, as it does in use; the place before last is given back.
     const held: string[] = [];
     const decide = (): void => {
       nowMs += 1;
-      const { chosen } = router.decide(asked, { nowMs, wallMs: nowMs });
+      const { chosen } = router.decide(asked(), { nowMs, wallMs: nowMs });
       if (chosen === null) return;
       router.reserve(chosen);
       held.push(chosen);

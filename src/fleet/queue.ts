@@ -55,7 +55,8 @@ export class TaskQueue {
     return left.readyMs === right.readyMs ? left.number < right.number : left.readyMs < right.readyMs;
   });
   readonly #pools = new Map<string | null, Pool>();
-  /** Pools with something ready, by their first task. */
+  readonly #paused = new Set<string | null>();
+  /** Pools with something ready that are not paused, by their first task. */
   readonly #heads = new Heap<Pool>((left, right) => goesBefore(left.ready.peek()!, right.ready.peek()!));
   #number = 0;
 
@@ -91,7 +92,23 @@ export class TaskQueue {
     else this.#later.push(waiting);
   }
 
-  /** Takes the task whose turn it is, of a pool that is not among `paused`; undefined: none is ready. */
+  /** Nothing of this pool is taken until it is resumed; its tasks keep their age. */
+  pause(pool: string | null): void {
+    this.#paused.add(pool);
+    const found = this.#pools.get(pool);
+    if (found !== undefined) this.#heads.remove(found);
+  }
+
+  resume(pool: string | null): void {
+    if (!this.#paused.delete(pool)) return;
+    const found = this.#pools.get(pool);
+    if (found !== undefined) this.#heads.push(found);
+  }
+
+  /**
+   * Takes the task whose turn it is; undefined: none is ready. `paused`: pools left out this time; for many pools, or many
+   * times, `pause` costs less.
+   */
   take(nowMs: number, paused: ReadonlySet<string | null> = NOBODY): QueuedTask | undefined {
     const next = this.peek(nowMs, paused);
     if (next !== undefined) this.remove(next.task_id);
@@ -122,8 +139,8 @@ export class TaskQueue {
     // The pool is ordered by its first task, so it leaves its place before that one changes.
     this.#heads.remove(pool);
     pool.ready.remove(waiting);
-    if (pool.ready.size > 0) this.#heads.push(pool);
-    else this.#pools.delete(pool.name);
+    if (pool.ready.size === 0) this.#pools.delete(pool.name);
+    else if (!this.#paused.has(pool.name)) this.#heads.push(pool);
     return true;
   }
 
@@ -147,7 +164,7 @@ export class TaskQueue {
     waiting.pool = pool;
     this.#heads.remove(pool);
     pool.ready.push(waiting);
-    this.#heads.push(pool);
+    if (!this.#paused.has(pool.name)) this.#heads.push(pool);
   }
 
   #poolOf(name: string | null): Pool {

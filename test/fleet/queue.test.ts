@@ -77,6 +77,25 @@ test('a paused pool keeps nobody of another pool waiting', () => {
   assert.equal(queue.take(0)?.task_id, 'gpu-2');
 });
 
+test('a pool that is paused waits until it is resumed, and its tasks keep their age', () => {
+  const queue = new TaskQueue();
+  queue.pause('gpu');
+  queue.push(task('gpu-1', { pool: 'gpu' }));
+  queue.push(task('any-1', { enqueuedAtMs: 1 }));
+  queue.push(task('gpu-2', { pool: 'gpu', enqueuedAtMs: 2 }));
+  queue.remove('gpu-2');
+  assert.equal(queue.peek(0)?.task_id, 'any-1');
+  queue.resume('gpu');
+  queue.resume('gpu');
+  assert.deepEqual(drain(queue), ['gpu-1', 'any-1']);
+  queue.pause('gpu');
+  queue.push(task('gpu-3', { pool: 'gpu' }));
+  assert.equal(queue.nextAt(0), null);
+  queue.remove('gpu-3');
+  queue.resume('gpu');
+  assert.equal(queue.nextAt(0), null);
+});
+
 test('a task put in again moves, and is there once', () => {
   const queue = new TaskQueue();
   queue.push(task('a', { priority: 'low' }));
@@ -95,7 +114,7 @@ test('more tasks than it may hold are refused', () => {
 
 test('it takes what sorting everything by the rule would take, after any history', () => {
   const anyStep = fc.record({
-    kind: fc.constantFrom('push', 'push', 'push', 'take', 'remove'),
+    kind: fc.constantFrom('push', 'push', 'push', 'take', 'remove', 'pause', 'resume'),
     id: fc.integer({ min: 0, max: 25 }).map(String),
     priority: fc.constantFrom('low', 'normal', 'high', 'urgent' as const),
     enqueuedAtMs: fc.integer({ min: 0, max: 2_000_000 }),
@@ -107,16 +126,23 @@ test('it takes what sorting everything by the rule would take, after any history
     fc.property(fc.array(anyStep, { maxLength: 80, size: 'max' }), (steps) => {
       const queue = new TaskQueue();
       const plain = new Map<string, QueuedTask & { order: number }>();
+      const standing = new Set<string | null>();
       for (const [nowMs, { kind, id, paused, ...rest }] of steps.entries()) {
         if (kind === 'push') {
           queue.push({ task_id: id, ...rest });
           plain.delete(id);
           plain.set(id, { task_id: id, ...rest, order: nowMs });
+        } else if (kind === 'pause') {
+          queue.pause(rest.pool);
+          standing.add(rest.pool);
+        } else if (kind === 'resume') {
+          queue.resume(rest.pool);
+          standing.delete(rest.pool);
         } else if (kind === 'remove') assert.equal(queue.remove(id), plain.delete(id));
         else {
           const turn = ({ enqueuedAtMs, priority }: QueuedTask) => enqueuedAtMs - HEAD_START_S[priority] * 1000;
           const next = [...plain.values()]
-            .filter(({ notBeforeMs, pool }) => (notBeforeMs ?? 0) <= nowMs && !paused.includes(pool))
+            .filter(({ notBeforeMs, pool }) => (notBeforeMs ?? 0) <= nowMs && ![...paused, ...standing].includes(pool))
             .sort((left, right) => turn(left) - turn(right) || left.order - right.order)[0];
           assert.equal(queue.take(nowMs, new Set(paused))?.task_id, next?.task_id);
           if (next !== undefined) plain.delete(next.task_id);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { StartProgram } from '../../acp/agent-process.ts';
 import type { Log } from '../../host/context.ts';
 import { fail } from '../../wire/errors.ts';
+import { a2aExecutor } from './a2a.ts';
 import { acpExecutor } from './acp.ts';
 import { agyCli } from './agy.ts';
 import { claudeCli } from './claude.ts';
@@ -60,7 +61,7 @@ export function makeExecutor(config: ExecutorConfig, { home, log, start, version
       // Its arguments are the adapter's: they hold the places of the prompt and the rest.
       return program(commandCli(config), { ...config, args: [] });
     case 'a2a':
-      throw fail('not_configured', 'the a2a executor is not part of this build');
+      return a2aExecutor({ config, contextFile, log });
     case 'acp':
       if (start === undefined) throw fail('not_configured', 'an acp executor needs a way to start programs');
       return acpExecutor({ config, start, version, contextFile, log });

@@ -2,11 +2,12 @@
  * What follows when an attempt came to nothing: refused, unreachable, lost. Policy says whether somebody else gets the task,
  * whether it is tried later, or whether an operator must decide; nothing is ever run twice by itself unless that does no harm
  * or nothing was begun.
- * @see docs/fleet.md#blocked
+ * @see docs/fleet.md#what-happens-to-a-refused-task
  */
 import type { Log } from '../../host/context.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { type BlockedAction, blockedStep } from '../blocked-policy.ts';
+import type { Explanation } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { BlockedPolicy } from './orchestrator-options.ts';
@@ -96,11 +97,34 @@ export class Aftermath {
     }
   }
 
-  /** Its worker has never seen it: at once again, to whoever is best now. */
+  /** Nobody meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
+  unroutable(held: Held, code: string, explanation: Explanation): void {
+    const { ledger } = this.#options;
+    const step = this.#step(held.record, code);
+    if (step.action === 'retry' || step.action === 'wait') {
+      const not_before = this.#after(step);
+      const next_attempt_at = new Date(not_before).toISOString();
+      ledger.apply(held, {
+        type: 'decided',
+        explanation: { ...explanation, next_attempt_at },
+        not_before,
+        cause: 'retry',
+      });
+      return;
+    }
+    ledger.apply(held, { type: 'decided', explanation });
+    this.#park(held, `${code}: ${explanation.sentence}`);
+  }
+
+  /** Its worker has never seen it: at once again the first time, and as policy says when that goes on. */
   neverSeen(held: Held): void {
     const { ledger } = this.#options;
-    if (held.record.cancel_requested) return void ledger.apply(held, { type: 'canceled', reason: 'canceled' });
-    ledger.apply(held, { type: 'released', outcome: 'unknown', reason: 'the worker has never seen it' });
+    const { record } = held;
+    const reason = 'its worker has never seen it';
+    if (record.cancel_requested) ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    else if (record.attempts.some(({ outcome }) => outcome === 'unknown')) {
+      this.released(held, { outcome: 'unknown', code: 'busy', reason });
+    } else ledger.apply(held, { type: 'released', outcome: 'unknown', reason });
   }
 
   /** The lease ran out, or the worker came back without knowing how it ended. */

@@ -12,6 +12,7 @@ import { TaskQueue } from '../queue.ts';
 import { reasonsAgainst } from '../route/filters.ts';
 import type { Explanation, RouteTask } from '../route/profile.ts';
 import type { Decision, Router } from '../route/router.ts';
+import { standingCode } from '../route/standing.ts';
 import type { Aftermath, Refusal } from './aftermath.ts';
 import { Alarms, type Clock } from './alarms.ts';
 import type { Held, Ledger } from './ledger.ts';
@@ -21,6 +22,8 @@ import { dispatchOf, routeTaskOf } from './task-record.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
+/** How long workers may take to join after a start. */
+const SETTLE_MS = 5_000;
 /** How long a task that was put aside waits, and how many are looked at then. */
 const ASIDE_MS = 100;
 const MAX_ASIDE_PER_TURN = 200;
@@ -34,6 +37,8 @@ export interface DispatcherOptions {
   readonly buses: readonly OrchestratorBus[];
   readonly leaseTtlS: number;
   readonly maxTasks: number;
+  /** How long workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
+  readonly settleMs: number | undefined;
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;
@@ -59,6 +64,11 @@ export class Dispatcher {
   readonly #paused = new Map<string, RouteTask>();
   readonly #pausedLines = new Set<string | null>();
   readonly #aside = new Set<string>();
+  /** Tasks that wait by the policy for a requirement to be met. */
+  readonly #hoping = new Map<string, RouteTask>();
+  /** Until then workers may still be joining. Monotonic. */
+  readonly #settledAt: number;
+  readonly #settling: Alarms<'settled'>;
   #scheduled = false;
   #pumping = false;
   #stopped = false;
@@ -66,6 +76,9 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#queue = new TaskQueue({ maxTasks: options.maxTasks + 1 });
+    this.#settledAt = options.clock.monotonic() + (options.settleMs ?? SETTLE_MS);
+    this.#settling = new Alarms(options.clock, () => this.wakeAll());
+    this.#settling.set('settled', this.#settledAt);
     this.#later = new Alarms(options.clock, (taskId) => this.#ripe(taskId));
     this.#rounds = new Alarms(options.clock, () => this.#tryAside());
   }
@@ -90,13 +103,18 @@ export class Dispatcher {
     this.#queue.remove(taskId);
     this.#later.clear(taskId);
     this.#aside.delete(taskId);
+    this.#hoping.delete(taskId);
   }
 
   /** A worker changed, or has room again. */
   wake(peerId: string): void {
     const { router, clock } = this.#options;
-    const profile = this.#paused.size === 0 ? undefined : router.profile(peerId, clock.monotonic());
+    const waits = this.#paused.size + this.#hoping.size > 0;
+    const profile = waits ? router.profile(peerId, clock.monotonic()) : undefined;
     if (profile !== undefined) {
+      for (const [taskId, task] of this.#hoping) {
+        if (reasonsAgainst(task, profile, router.policy).length === 0) this.#ripe(taskId);
+      }
       for (const [line, task] of this.#paused) {
         if (reasonsAgainst(task, profile, router.policy).length === 0) this.#resume(line);
       }
@@ -159,6 +177,7 @@ export class Dispatcher {
 
   stop(): void {
     this.#stopped = true;
+    this.#settling.stop();
     this.#later.stop();
     this.#rounds.stop();
   }
@@ -181,6 +200,8 @@ export class Dispatcher {
   }
 
   #ripe(taskId: string): void {
+    this.#later.clear(taskId);
+    this.#hoping.delete(taskId);
     const held = this.#options.ledger.get(taskId);
     if (held?.record.state !== 'queued') return;
     this.#push(held);
@@ -232,7 +253,7 @@ export class Dispatcher {
     } else if (decision.reason.startsWith('deadline_')) {
       ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
       ledger.apply(held, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
-    } else if (!this.#offer(held)) {
+    } else if (!this.#offer(held) && !this.#refuse(held, task, decision, at)) {
       this.#noteNobody(held, task, decision, at);
       if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
         this.#paused.set(line, common(task));
@@ -243,6 +264,29 @@ export class Dispatcher {
         this.#planRound();
       }
     }
+  }
+
+  /**
+   * Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. Workers that have
+   * only just come, or are still coming, are given a moment.
+   */
+  #refuse(
+    held: Held,
+    task: RouteTask,
+    decision: Decision,
+    at: { readonly nowMs: number; readonly wallMs: number },
+  ): boolean {
+    const { router, clock, aftermath } = this.#options;
+    if (clock.monotonic() < this.#settledAt) return false;
+    const code = standingCode(task, router.profiles(at.nowMs), router.policy);
+    if (code === undefined) return false;
+    this.#queue.remove(held.id);
+    aftermath().unroutable(held, code, router.explanation(task, decision, at));
+    if (held.record.state === 'queued') {
+      this.#hoping.set(held.id, task);
+      this.enqueue(held);
+    }
+    return true;
   }
 
   /** Keeps the decision where it says something new. */

@@ -124,6 +124,7 @@ export class Engine {
       buses: options.buses,
       leaseTtlS,
       maxTasks: this.maxOpenTasks,
+      settleMs: options.settleMs,
       clock,
       now,
       log,
@@ -205,7 +206,7 @@ export class Engine {
   }
 
   /**
-   * Calls `done` with the record when the task has ended and that is on disk, with null when it is not ours any more;
+   * Calls `done` with the record when the task has ended, or was parked, and that is on disk, with null when it is not ours any more;
    * returns what calls it off.
    */
   onEnd(taskId: string, done: (record: TaskRecord | null) => void): () => void {
@@ -243,6 +244,7 @@ export class Engine {
     if (was && (!is || before.worker !== after.worker)) this.#left(held, before, event);
     if (is && (!was || before.worker !== after.worker)) this.#entered(held, event);
     if (before.state === 'queued' && after.state !== 'queued') this.dispatcher.withdraw(held.id);
+    if (after.parked && !before.parked) this.#parked(held);
     if (isEnded(after) && !isEnded(before)) this.#ended(held);
     else if (after.state === 'queued' && before.state !== 'queued') {
       this.watchDeadline(held);
@@ -314,6 +316,14 @@ export class Engine {
     const parent = parent_task_id === null ? undefined : this.ledger.get(parent_task_id);
     if (parent === undefined || token_budget === null || tokens_spent === null || tokens_spent >= token_budget) return;
     this.ledger.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
+  }
+
+  /** Whoever waits for its end is told, once it is on disk, that nothing more happens by itself. */
+  #parked(held: Held): void {
+    void this.ledger.save(held).then(
+      () => held.record.parked && this.#wakeWaiters(held.id, held.record),
+      () => {},
+    );
   }
 
   #settled({ id, record }: Held): void {

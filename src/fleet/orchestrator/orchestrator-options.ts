@@ -56,6 +56,11 @@ export interface OrchestratorOptions {
     task: TaskRecord,
     signal: AbortSignal,
   ) => Promise<Omit<TaskAnswer, 'type' | 'protocol_version' | 'envelope'>>;
+  /**
+   * How long workers are waited for after the start before a task is refused because nobody meets its requirements,
+   * milliseconds. Default 5,000.
+   */
+  readonly settleMs?: number;
   /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
   /** How long ended tasks are kept, milliseconds, and how many. Default 30 days, 100,000. */
@@ -110,7 +115,7 @@ export interface Orchestrator {
   /** More input for a running task. Fails with `capability_missing` where its worker cannot take any. */
   steer(taskId: string, text: string): Promise<void>;
   answer(taskId: string, questionId: string, answer: Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>): Promise<void>;
-  /** Resolves with its result when the task has ended; rejects with the signal's reason. */
+  /** Resolves with its result when the task has ended, or was parked for an operator; rejects with the signal's reason. */
   result(
     taskId: string,
     signal?: AbortSignal,

@@ -146,7 +146,7 @@ class TaskOrchestrator implements Orchestrator {
   async result(taskId: string, signal?: AbortSignal): ReturnType<Orchestrator['result']> {
     signal?.throwIfAborted();
     const record = await this.get(taskId);
-    if (this.#engine.ledger.get(taskId) === undefined) return { record, result: record.result };
+    if (record.parked || this.#engine.ledger.get(taskId) === undefined) return { record, result: record.result };
     const ended = await new Promise<TaskRecord | null>((resolve, reject) => {
       const callOff = this.#engine.onEnd(taskId, (last) => {
         signal?.removeEventListener('abort', aborted);

@@ -3,7 +3,7 @@
  * do, and whether it can be relied on. Keeps the router's picture of them up to date.
  *
  * Keyed by what the transport authenticated; what a worker says of itself never creates or replaces another's description.
- * @see docs/fleet.md#announce
+ * @see docs/fleet.md#when-to-announce
  */
 import type { Log } from '../../host/context.ts';
 import type { SessionHeartbeat } from '../../protocol/fleet.ts';

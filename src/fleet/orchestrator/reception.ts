@@ -175,7 +175,7 @@ export class Reception implements PeerEvents {
     if (what === 'restarted') options.log.info('a worker was started anew', { worker: entry.peer.peerId });
     for (const held of this.#tasksOf(entry)) {
       if (isSameProcess(attemptOf(held.record), entry)) {
-        if (entry.peer.features.has('lease')) leases.renew(held);
+        if (this.#has(entry, held)) leases.renew(held);
       } else {
         // It has them no more, or reports what became of them; its lease is not renewed by anything but that.
         this.#engine.poll(held);
@@ -188,8 +188,8 @@ export class Reception implements PeerEvents {
     const fewer = peers.heartbeat(entry, beat);
     for (const held of this.#tasksOf(entry)) {
       const same = (attemptOf(held.record)?.incarnation ?? beat.incarnation) === beat.incarnation;
-      if (!fewer && same) leases.renew(held);
-      else this.#engine.poll(held);
+      if (fewer || !same) this.#engine.poll(held);
+      else if (this.#has(entry, held)) leases.renew(held);
     }
   }
 
@@ -200,6 +200,12 @@ export class Reception implements PeerEvents {
     const incarnation = announced?.incarnation ?? null;
     const claimed = { type: 'claimed', worker: peer.peerId, incarnation } as const;
     this.#engine.ledger.apply(held, attempt === undefined ? claimed : { ...claimed, attempt });
+  }
+
+  /** Whether a sign of life of its worker is one of the attempt: not before that has said that it has it. */
+  #has({ peer }: PeerEntry, { record }: Held): boolean {
+    if (!peer.features.has('lease')) return false;
+    return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 
   /** The task, when this worker has the attempt of it that is under way. */

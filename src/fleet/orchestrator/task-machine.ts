@@ -15,7 +15,13 @@ import { acceptResult, keepLate, type ResultEvent, setAside } from './task-resul
 /** What can happen to a task. Times are epoch milliseconds. */
 export type TaskEvent =
   /** Routing looked at it and found nobody, or was told to wait. */
-  | { readonly type: 'decided'; readonly explanation: Explanation; readonly not_before?: number | null }
+  | {
+      readonly type: 'decided';
+      readonly explanation: Explanation;
+      readonly not_before?: number | null;
+      /** It waits by the policy, which counts that. */
+      readonly cause?: 'retry';
+    }
   /** A worker is chosen; the row is written before anything is sent. Begins an attempt. */
   | {
       readonly type: 'reserved';
@@ -107,7 +113,11 @@ export function advance(record: TaskRecord, event: TaskEvent, now: number): Adva
   switch (event.type) {
     case 'decided':
       if (record.state !== 'queued') return refused(record, event);
-      return changed(record, now, { explanation: event.explanation, not_before: event.not_before ?? null });
+      return changed(record, now, {
+        explanation: event.explanation,
+        not_before: event.not_before ?? null,
+        retries: record.retries + (event.cause === 'retry' ? 1 : 0),
+      });
     case 'reserved':
       return reserve(record, event, now);
     case 'sent':

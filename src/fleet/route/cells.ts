@@ -7,6 +7,7 @@
  */
 import { hasBit } from './bits.ts';
 import { byCodeUnit } from './filters.ts';
+import type { TierPoints } from './scan.ts';
 import { FRESHNESS, freshnessPart } from './score.ts';
 import type { Top } from './top.ts';
 import type { WorkerSlot } from './worker-slot.ts';
@@ -85,13 +86,7 @@ export class Cells {
    * Offers the best workers of these bits. `points`: what a tier adds for this task; undefined: not this tier.
    * `verified`: only these, or only the others.
    */
-  offerBest(
-    top: Top,
-    bits: Int32Array,
-    nowMs: number,
-    verified: boolean,
-    points: (rank: number | undefined, verified: boolean) => number | undefined,
-  ): void {
+  offerBest(top: Top, bits: Int32Array, nowMs: number, verified: boolean, points: TierPoints): void {
     const walks: { group: Group; more: number }[] = [];
     for (const group of this.#groups.values()) {
       if (group.verified !== verified || group.order.length === 0) continue;

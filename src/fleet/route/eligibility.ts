@@ -5,10 +5,10 @@
  * workers that meet all of them are what is left when the sets are intersected.
  */
 import { bitsFor, grown, intersect, setBit } from './bits.ts';
+import { Column } from './column.ts';
 import { Facets } from './facets.ts';
 import { reasonsAgainst, windowNeed } from './filters.ts';
 import type { RoutePolicy, RouteTask } from './profile.ts';
-import { Thresholds } from './thresholds.ts';
 import { rankOf } from './tiers.ts';
 import { ageMsAt, type WorkerSlot } from './worker-slot.ts';
 
@@ -25,8 +25,8 @@ export class Eligibility {
   /** All workers, by name. */
   readonly #workers: ReadonlyMap<string, WorkerSlot>;
   readonly #facets = new Facets();
-  readonly #windows = new Thresholds();
-  readonly #overheads = new Thresholds();
+  readonly #windows = new Column();
+  readonly #overheads = new Column();
   /** Context → workers whose last conversation it is; workers where a turn of it runs. */
   readonly #byContext = new Map<string, Set<WorkerSlot>>();
   readonly #byBusy = new Map<string, Set<WorkerSlot>>();
@@ -42,11 +42,12 @@ export class Eligibility {
 
   /** Enters a worker wherever it is looked up by what it says. */
   enter(worker: WorkerSlot): void {
+    const { verified, slot } = worker;
     const { context_window, overhead_tokens, context_id, busy_contexts } = worker.profile;
-    if (worker.slot >= this.#room) this.#grow(Math.max(64, this.#room * 2));
-    setBit(this.#present, worker.slot, true);
-    if (context_window !== null) this.#windows.add(context_window);
-    if (overhead_tokens !== null) this.#overheads.add(overhead_tokens);
+    if (slot >= this.#room) this.#grow(Math.max(64, this.#room * 2));
+    setBit(this.#present, slot, true);
+    this.#windows.set(slot, verified ? context_window : null);
+    this.#overheads.set(slot, verified ? overhead_tokens : null);
     if (context_id !== null) enterIn(this.#byContext, context_id, worker);
     for (const context of busy_contexts) enterIn(this.#byBusy, context, worker);
     this.#facets.update(worker);
@@ -54,11 +55,9 @@ export class Eligibility {
 
   /** Takes it out again; to be called before its profile changes. */
   leave(worker: WorkerSlot): void {
-    const { context_window, overhead_tokens, context_id, busy_contexts } = worker.profile;
+    const { context_id, busy_contexts } = worker.profile;
     setBit(this.#present, worker.slot, false);
     setBit(this.#open, worker.slot, false);
-    if (context_window !== null) this.#windows.remove(context_window);
-    if (overhead_tokens !== null) this.#overheads.remove(overhead_tokens);
     if (context_id !== null) leaveFrom(this.#byContext, context_id, worker);
     for (const context of busy_contexts) leaveFrom(this.#byBusy, context, worker);
   }
@@ -133,17 +132,11 @@ export class Eligibility {
     if (task.access === 'write') {
       keep('tidy', ({ verified, profile }) => !verified || profile.repo_state?.clean !== false);
     }
-    // Rounded to what the fleet has: tasks whose needs differ by a few bytes share a set.
-    const window = this.#windows.notBelow(Math.max(min_context_window ?? 0, windowNeed(task)));
-    const stated = min_context_window !== null;
-    keep(`window:${stated ? 'stated' : 'any'}:${window}`, ({ verified, profile }) => {
-      return verified && profile.context_window !== null ? profile.context_window >= window : !stated;
-    });
-    if (token_budget === null) return;
-    const budget = this.#overheads.notAbove(token_budget);
-    keep(`budget:${budget}`, ({ verified, profile }) => {
-      return !verified || profile.overhead_tokens === null || profile.overhead_tokens <= budget;
-    });
+    if (min_context_window !== null) {
+      keep('window', ({ verified, profile }) => verified && profile.context_window !== null);
+    }
+    this.#windows.clearBelow(bits, Math.max(min_context_window ?? 0, windowNeed(task)));
+    if (token_budget !== null) this.#overheads.clearAbove(bits, token_budget);
   }
 }
 

@@ -16,10 +16,11 @@ import { explanationOf } from './explain.ts';
 import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { NO_ELIGIBLE_WORKER, route } from './route.ts';
+import { Scan, type TierPoints } from './scan.ts';
 import { affinityPart, scoreOf, tierPoints, weightsOf } from './score.ts';
 import { rankOf, wantedRank } from './tiers.ts';
 import { Top } from './top.ts';
-import { ageMsAt, describe, emptySlot, profileAt, reckon, type WorkerSlot } from './worker-slot.ts';
+import { ageMsAt, describe, emptySlot, profileAt, reckon, sameFacts, type WorkerSlot } from './worker-slot.ts';
 
 /** When a decision is made, and for whom it is not. */
 export interface DecideAt {
@@ -57,6 +58,7 @@ export class Router {
   readonly #eligibility: Eligibility;
   /** By urgency. */
   readonly #cells = [new Cells(false), new Cells(true)] as const;
+  readonly #scan = new Scan();
   readonly #ageing = new Heap<WorkerSlot>((left, right) => left.expiresAtMs < right.expiresAtMs);
   #nowMs = Number.NEGATIVE_INFINITY;
 
@@ -76,6 +78,11 @@ export class Router {
   upsert(profile: Profile, atMs: number): void {
     this.#advance(atMs);
     let worker = this.#workers.get(profile.agent_id);
+    if (worker !== undefined && sameFacts(worker.profile, profile)) {
+      this.#close(worker);
+      describe(worker, profile, Math.floor(atMs), this.policy);
+      return this.#reopen(worker);
+    }
     if (worker === undefined) {
       worker = emptySlot(this.#free.pop() ?? this.#bySlot.length, profile);
       this.#workers.set(profile.agent_id, worker);
@@ -206,6 +213,7 @@ export class Router {
     const there = verified ? worker.expiresAtMs > this.#nowMs : profile.reachable && this.policy.unverified !== 'never';
     if (!there || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
     for (const cells of this.#cells) cells.add(worker);
+    this.#scan.set(worker);
     if (verified) this.#ageing.push(worker);
     this.#eligibility.open(worker, true);
   }
@@ -227,20 +235,13 @@ export class Router {
     const { affinity } = weightsOf(urgency === 1);
     const points = pointsFor(task, this.policy);
     const [verified, others, all] = tops(this.policy);
-    const offer = (worker: WorkerSlot, more: number): void => {
-      const earned = points(worker.rank, worker.verified) ?? 0;
-      const score = worker.bases[urgency] + earned + freshnessAt(worker, nowMs) + more;
-      (worker.verified ? verified : others).offer(worker, score);
-    };
     for (const friend of friends) {
       const counted = affinityPart(affinity, friend.profile, false);
-      offer(friend, affinityPart(affinity, friend.profile, true) - counted);
+      const more = affinityPart(affinity, friend.profile, true) - counted + (points(friend.rank, true) ?? 0);
+      verified.offer(friend, friend.bases[urgency] + more + freshnessAt(friend, nowMs));
     }
     if (countBits(bits) <= this.#few) {
-      eachBit(bits, (slot) => {
-        offer(this.#bySlot[slot]!, 0);
-        return true;
-      });
+      this.#scan.offerEach(bits, urgency, nowMs, points, verified, others, this.#bySlot);
     } else {
       const cells = this.#cells[urgency];
       cells.offerBest(verified, bits, nowMs, true, points);
@@ -298,10 +299,7 @@ export class Router {
 }
 
 /** What a tier earns for this task, worked out once for each; undefined: not this tier. */
-function pointsFor(
-  task: RouteTask,
-  policy: RoutePolicy,
-): (rank: number | undefined, verified: boolean) => number | undefined {
+function pointsFor(task: RouteTask, policy: RoutePolicy): TierPoints {
   const { tier } = weightsOf(task.priority === 'urgent');
   const wanted = wantedRank(task, policy);
   const least = task.min_tier === null ? undefined : (rankOf(task.min_tier, policy) ?? Number.POSITIVE_INFINITY);

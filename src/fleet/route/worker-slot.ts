@@ -93,7 +93,12 @@ export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: numb
 }
 
 /** A server that stays in the same state keeps the time it was first seen so. */
-function illSince({ profile: before, illSinceMs }: WorkerSlot, profile: Profile, atMs: number): Map<string, number> {
+function illSince(
+  { profile: before, illSinceMs }: WorkerSlot,
+  profile: Profile,
+  atMs: number,
+): ReadonlyMap<string, number> {
+  if (before !== profile && sameServers(before, profile)) return illSinceMs;
   const since = new Map<string, number>();
   for (const name of profile.mcp_servers) {
     const state = profile.mcp_health.get(name);
@@ -102,4 +107,28 @@ function illSince({ profile: before, illSinceMs }: WorkerSlot, profile: Profile,
     since.set(name, kept ?? atMs);
   }
   return since;
+}
+
+function sameServers(left: Profile, right: Profile): boolean {
+  return left.mcp_health === right.mcp_health && left.mcp_servers === right.mcp_servers;
+}
+
+/**
+ * Whether two descriptions of a worker answer every requirement alike, as far as can be seen at a glance: a worker that
+ * only says that it is still there is by far the most frequent change.
+ */
+export function sameFacts(left: Profile, right: Profile): boolean {
+  return (
+    sameServers(left, right) &&
+    left.tools === right.tools &&
+    left.pools === right.pools &&
+    left.verified === right.verified &&
+    left.model_tier === right.model_tier &&
+    left.context_window === right.context_window &&
+    left.overhead_tokens === right.overhead_tokens &&
+    left.context_id === right.context_id &&
+    left.repo_state?.clean === right.repo_state?.clean &&
+    left.busy_contexts.length === right.busy_contexts.length &&
+    left.busy_contexts.every((context, at) => context === right.busy_contexts[at])
+  );
 }

@@ -12,8 +12,8 @@ import type { TaskRecord } from '../orchestrator/task.ts';
 import { advance, isActive, isEnded, type TaskEvent } from '../orchestrator/task-machine.ts';
 import { newRecord } from '../orchestrator/task-record.ts';
 import { TaskQueue } from '../queue.ts';
-import { reasonsAgainst } from '../route/filters.ts';
-import { DEFAULT_ROUTE_POLICY, type RouteTask } from '../route/profile.ts';
+import { capacityOf, loadOf, reasonsAgainst } from '../route/filters.ts';
+import { DEFAULT_ROUTE_POLICY, type Profile, type RouteTask } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
 import type { Checks } from './checks.ts';
 import type { Measures } from './measures.ts';
@@ -23,7 +23,7 @@ import type { Run } from './run.ts';
 import { type AckState, type Hears, LEASE_MS, type SimWorker } from './sim-worker.ts';
 import type { Site } from './site.ts';
 import type { VirtualTime } from './virtual-time.ts';
-import { EPOCH_MS, type SimTask } from './workload.ts';
+import { EPOCH_MS, SERVERS, type SimTask, TOOLS } from './workload.ts';
 
 export interface SimOrchestratorOptions {
   readonly time: VirtualTime;
@@ -39,10 +39,11 @@ export interface SimOrchestratorOptions {
 
 /** Time from a change to its being on disk: what is sent because of it leaves after that. */
 const COMMIT_MS = 2;
-/** How long a task that one worker might take, but not now, is left alone. */
+/** How long a task that one worker might take, but not now, is left alone; twice as long each time. */
 const ASIDE_MS = 1000;
+const MAX_ASIDE_MS = 60_000;
 /** An operator looks at what waits for him after so long. */
-const OPERATOR_MS = 8 * 60_000;
+const OPERATOR_MS = 4 * 60_000;
 const CANCEL_GRACE_MS = 30_000;
 /** Ended tasks are kept for messages that come late. */
 const KEEP_MS = 10 * 60_000;
@@ -54,8 +55,16 @@ interface Held {
   readonly task: SimTask;
   record: TaskRecord;
   readonly line: string;
+  /** How often it was put aside since it was last with a worker. */
+  asides: number;
   /** The dispatch is about to leave: its worker cannot know of it yet. */
   sending: boolean;
+}
+
+/** What the tasks of a line have in common, and require. */
+interface Line {
+  readonly task: RouteTask;
+  readonly needs: number;
 }
 
 export class SimOrchestrator implements Hears {
@@ -72,8 +81,13 @@ export class SimOrchestrator implements Hears {
   #leaseEnds = new Map<string, number>();
   #deadlines!: Alarms<string>;
   #overdue = new Set<string>();
-  #paused = new Map<string, RouteTask>();
-  #pausedLines = new Set<string | null>();
+  /** Lines nobody can take from now: what their tasks have in common, and require. */
+  #paused = new Map<string, Line>();
+  /** Lines that go on because of these workers, which have room again: only they can have changed what is possible. */
+  #resumed = new Map<string, Line>();
+  readonly #roomy = new Set<string>();
+  /** What each worker has, as it last announced it. */
+  readonly #has = new WeakMap<Announced, number>();
   /** Worker → tasks an earlier process gave to it. */
   #expected = new Map<string, Set<string>>();
   /** Which process this is: plans of an earlier one do nothing. */
@@ -100,6 +114,8 @@ export class SimOrchestrator implements Hears {
 
   /** Tasks that have not ended. */
   open = 0;
+  /** When a task last changed. */
+  changedMs = 0;
 
   get router(): Router {
     return this.#router;
@@ -113,7 +129,7 @@ export class SimOrchestrator implements Hears {
   submit(task: SimTask): void {
     const { time, checks } = this.#options;
     const record = newRecord(task.task_id, task.spec, task.number, this.#wallMs());
-    const held: Held = { task, record, line: lineOf(task.route), sending: false };
+    const held: Held = { task, record, line: lineOf(task.route), sending: false, asides: 0 };
     this.#disk.set(task.task_id, held);
     this.open += 1;
     checks.submitted(task);
@@ -263,7 +279,8 @@ export class SimOrchestrator implements Hears {
     this.#router = new Router(DEFAULT_ROUTE_POLICY);
     this.#queue = new TaskQueue();
     this.#paused = new Map();
-    this.#pausedLines = new Set();
+    this.#resumed = new Map();
+    this.#roomy.clear();
     this.#leaseEnds = new Map();
     this.#overdue = new Set();
     this.#expected = new Map();
@@ -294,6 +311,7 @@ export class SimOrchestrator implements Hears {
     held.record = record;
     checks.step(before, record, event, outcome);
     if (record === before) return { outcome };
+    this.changedMs = this.#options.time.nowMs;
     const was = isActive(before);
     const is = isActive(record);
     if (was && (!is || before.worker !== record.worker || before.attempt !== record.attempt)) {
@@ -358,16 +376,51 @@ export class SimOrchestrator implements Hears {
 
   #pump(): void {
     for (;;) {
-      const next = this.#queue.take(this.#wallMs(), this.#pausedLines);
+      const next = this.#queue.peek(this.#wallMs());
       if (next === undefined) break;
+      const line = this.#resumed.get(next.pool!);
+      if (line !== undefined && !this.#hasRoomy(line)) {
+        this.#pause(next.pool!, line);
+        continue;
+      }
+      this.#queue.remove(next.task_id);
       this.#route(this.#disk.get(next.task_id)!);
     }
+    this.#resumed.clear();
+    this.#roomy.clear();
     this.#pumpNext();
+  }
+
+  #pause(name: string, line: Line): void {
+    this.#resumed.delete(name);
+    this.#paused.set(name, line);
+    this.#queue.pause(name);
+  }
+
+  #hasRoomy(line: Line): boolean {
+    for (const peerId of this.#roomy) {
+      const profile = this.#router.profile(peerId, this.#options.time.nowMs);
+      if (profile === undefined || loadOf(profile) >= capacityOf(profile, this.#router.policy))
+        this.#roomy.delete(peerId);
+      else if (this.#meets(peerId, profile, line)) return true;
+    }
+    return false;
+  }
+
+  #meets(peerId: string, profile: Profile, { task, needs }: Line): boolean {
+    const announced = this.#peers.get(peerId)?.announced;
+    if (announced == null) return false;
+    let has = this.#has.get(announced);
+    if (has === undefined) {
+      has = hasOf(announced);
+      this.#has.set(announced, has);
+    }
+    return (needs & ~has) === 0 && reasonsAgainst(task, profile, this.#router.policy).length === 0;
   }
 
   /** What is ready in a paused line waits for a worker that wakes it. */
   #pumpNext(): void {
-    const at = this.#queue.nextAt(this.#wallMs(), this.#pausedLines);
+    const at = this.#queue.nextAt(this.#wallMs());
     if (at !== null) this.#pumpAt(at - EPOCH_MS);
   }
 
@@ -390,15 +443,15 @@ export class SimOrchestrator implements Hears {
     } else if (decision.reason.startsWith('deadline_')) {
       this.#apply(held, { type: 'failed', reason: decision.reason });
     } else if (this.#router.eligible(common(task.route), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
-      this.#paused.set(held.line, common(task.route));
-      this.#pausedLines.add(held.line);
+      this.#pause(held.line, { task: common(task.route), needs: needsOf(task.route) });
       this.#enqueue(held);
     } else {
+      held.asides += 1;
       this.#queue.push({
         task_id: record.task_id,
         priority: task.spec.priority,
         enqueuedAtMs: record.created_at,
-        notBeforeMs: this.#wallMs() + ASIDE_MS,
+        notBeforeMs: this.#wallMs() + Math.min(MAX_ASIDE_MS, ASIDE_MS * 2 ** (held.asides - 1)),
         pool: held.line,
       });
     }
@@ -410,6 +463,7 @@ export class SimOrchestrator implements Hears {
     const { attempt, worker } = held.record;
     const life = this.#life;
     held.sending = true;
+    held.asides = 0;
     time.after(COMMIT_MS, () => {
       const { record, task } = held;
       if (life !== this.#life) return;
@@ -428,17 +482,19 @@ export class SimOrchestrator implements Hears {
     });
   }
 
+  /** A worker may have room: the lines it can take from go on. */
   #wake(peerId: string): void {
-    const profile = this.#paused.size === 0 ? undefined : this.#router.profile(peerId, this.#options.time.nowMs);
-    if (profile === undefined) return;
-    let resumed = false;
-    for (const [line, task] of this.#paused) {
-      if (reasonsAgainst(task, profile, this.#router.policy).length > 0) continue;
-      this.#paused.delete(line);
-      this.#pausedLines.delete(line);
-      resumed = true;
+    if (this.#paused.size === 0) return;
+    const profile = this.#router.profile(peerId, this.#options.time.nowMs);
+    if (profile === undefined || loadOf(profile) >= capacityOf(profile, this.#router.policy)) return;
+    for (const [name, line] of this.#paused) {
+      if (!this.#meets(peerId, profile, line)) continue;
+      this.#paused.delete(name);
+      this.#resumed.set(name, line);
+      this.#queue.resume(name);
+      this.#roomy.add(peerId);
     }
-    if (resumed) this.#pumpAt(this.#options.time.nowMs);
+    if (this.#roomy.size > 0) this.#pumpAt(this.#options.time.nowMs);
   }
 
   /** The task, when this worker has the attempt of it that is under way. */
@@ -600,10 +656,32 @@ export class SimOrchestrator implements Hears {
     const { attempt } = held.record;
     time.after(random.around(OPERATOR_MS), () => {
       if (life !== this.#life || !held.record.parked || held.record.attempt !== attempt) return;
-      if (attempt < 6 && random.chance(0.8)) this.#apply(held, { type: 'requeued', cause: 'operator' });
+      if (attempt < 4 && random.chance(0.8)) this.#apply(held, { type: 'requeued', cause: 'operator' });
       else this.#apply(held, { type: 'failed', reason: 'dropped by an operator' });
     });
   }
+}
+
+/** Servers and tools a task requires, as bits: most workers are ruled out by these. */
+function needsOf({ required_mcp, required_capabilities }: RouteTask): number {
+  return bitsOf(
+    (name) => required_mcp.includes(name),
+    (name) => required_capabilities.includes(name),
+  );
+}
+
+function hasOf({ mcp_health, tools }: Announced): number {
+  return bitsOf(
+    (name) => mcp_health.get(name) === 'ok',
+    (name) => tools.includes(name),
+  );
+}
+
+function bitsOf(server: (name: string) => boolean, tool: (name: string) => boolean): number {
+  let bits = 0;
+  for (const [at, name] of SERVERS.entries()) if (server(name)) bits |= 1 << at;
+  for (const [at, name] of TOOLS.entries()) if (tool(name)) bits |= 1 << (SERVERS.length + at);
+  return bits;
 }
 
 function ignore(): void {}

@@ -40,8 +40,8 @@ export interface SimulateOptions {
 const MINUTE = 60_000;
 /** What can happen happens within this after the last task came, even to what an operator must see several times. */
 const LONGEST_END_MS = 24 * 60 * MINUTE;
-/** After so many times the time a server is ill nobody can take what still waits. */
-const PATIENCE = 4;
+/** When nothing has changed for this share of the time a server is ill, nobody can take what still waits. */
+const PATIENCE = 0.5;
 const PROGRESS_EVERY = 10_000;
 const NOTICED_MS = 500;
 
@@ -112,16 +112,13 @@ export function simulateHandshake(setting: Setting, options: SimulateOptions = {
     });
   }
   planRestarts(stage, orchestrator, random.fork(3));
-  let given = false;
   const run = runTo(
     stage,
     options,
     (task) => orchestrator.submit(task),
     () => {
-      if (!given && time.nowMs > run.lastArrivalMs + PATIENCE * setting.faults.illMs) {
-        given = true;
-        orchestrator.dropWaiting();
-      }
+      const quietMs = time.nowMs - Math.max(run.lastArrivalMs, orchestrator.changedMs);
+      if (quietMs > PATIENCE * setting.faults.illMs) orchestrator.dropWaiting();
       return orchestrator.open;
     },
   );

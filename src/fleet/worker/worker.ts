@@ -6,6 +6,7 @@
  * @see docs/fleet.md#worker
  */
 import { randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../host/json-schema.ts';
 import {
   type Envelope,
@@ -92,6 +93,9 @@ export async function createWorker(options: WorkerOptions, timing: WorkerTiming 
   if (!isAgentId(agentId)) throw fail('config_invalid', `"${agentId}" cannot be the name of a worker`);
   for (const path of [cwd, home]) {
     if (!path.startsWith('/') && !/^[A-Za-z]:[\\/]/.test(path)) throw fail('config_invalid', `${path} is not absolute`);
+  }
+  if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
+    throw fail('config_invalid', `${cwd}, where the worker ${agentId} is to work, is no folder`);
   }
   if (mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
     await loadMcpClient();

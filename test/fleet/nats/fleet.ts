@@ -45,7 +45,7 @@ export class NatsFleet {
   }
 
   static async start(context: TestContext, installed: Installed, settings?: ServerSettings): Promise<NatsFleet> {
-    const server = new NatsServer(installed, settings?.config);
+    const server = new NatsServer(installed, settings);
     const fleet = new NatsFleet(server);
     // The server goes last: whoever leaves says so.
     context.after(async () => {
@@ -71,6 +71,11 @@ export class NatsFleet {
     this.#members.push(() => joined.leave());
     await joined.accepted;
     return joined;
+  }
+
+  /** Called when the test ends, before the server goes. */
+  onEnd(work: () => Promise<void>): void {
+    this.#members.push(work);
   }
 
   /** A worker in a process of its own, that has joined. `heard` gets what it says. */

@@ -43,7 +43,7 @@ describe('outages on NATS', { concurrency: 4 }, () => {
       const accepted = () => new Map(events.results().map((result) => [result.task_id, result]));
       await fleet.until(async () => accepted().size === ids.length, 'all results', 20_000);
       // Old servers that are killed keep messages whose acknowledgement they know: never delivered, and never removed.
-      await fleet.until(async () => (await fleet.outstanding()) === 0, 'the queues to be empty').catch(async (e) => { await fleet.manage(async (m) => { for await (const i of m.consumers.list('A2A_DISPATCH')) console.log(i.name, i.num_pending, i.num_ack_pending, i.num_waiting, i.num_redelivered, JSON.stringify(i.delivered), JSON.stringify(i.ack_floor)); const st=(await m.streams.info('A2A_DISPATCH', {subjects_filter: '>'})).state; console.log(JSON.stringify(st)); const left = await m.streams.getMessage('A2A_DISPATCH', {seq: st.first_seq}); console.log(left?.subject, left?.string().slice(0,200)); const id = JSON.parse(left!.string()).task.task_id; console.log(id, workers.map((w) => [w.agentId, w.activeTasks, w.begun.filter((b) => b.startsWith(id+'#')).length]), events.results(id).length); await new Promise(r => setTimeout(r, 15000)); for await (const i of m.consumers.list('A2A_DISPATCH')) console.log(i.name, i.num_pending, i.num_ack_pending, i.num_waiting, i.num_redelivered, JSON.stringify(i.delivered), JSON.stringify(i.ack_floor)); }); throw e; });
+      await fleet.until(async () => (await fleet.outstanding()) === 0, 'the queues to be empty');
       if (!installed.version.startsWith('2.9.'))
         await fleet.until(async () => (await fleet.waiting()) === 0, 'the stream, too');
       const begun = workers.flatMap((worker) => worker.begun);
@@ -162,6 +162,30 @@ describe('outages on NATS', { concurrency: 4 }, () => {
         ['TASK_STEER', 'TASK_CANCEL'],
       );
       assert.equal(events.results('t')[0]?.error_summary, 'canceled');
+    },
+  );
+
+  natsTest(
+    'a server without room refuses tasks and results, and takes the results when it has room again',
+    async (context, installed) => {
+      const fleet = await NatsFleet.start(context, installed, { jetstream: 'max_file_store: 2MB' });
+      const { bus, events } = await fleet.orchestrator({ publishTimeoutMs: 2_000 });
+      const worker = new ScriptedWorker({ byHand: true, retryMs: 100 });
+      await fleet.worker(worker, { publishTimeoutMs: 2_000 });
+      const peer = await events.peer('worker-1');
+      await peer.send(aDispatch('t'), structured);
+      await worker.until(() => worker.begun.length === 1, 'the task to begin');
+      const brief = Array.from({ length: 3_000 }, () => Math.random().toString(36)).join(' ');
+      const filling = async (): Promise<void> => {
+        for (let n = 0; n < 200; n++) await bus.offer?.('nobody', aDispatch(`filler-${n}`, { brief }));
+      };
+      await assert.rejects(filling(), { code: 'disk_full' });
+      worker.finish('t', { prose: brief });
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      assert.deepEqual([worker.outbox, events.results()], [['t'], []]);
+      await fleet.manage((manager) => manager.streams.purge('A2A_DISPATCH'));
+      await events.until(() => events.results('t').length > 0, 'the result');
+      await worker.until(() => worker.outbox.length === 0, 'the outbox to be empty');
     },
   );
 });

@@ -57,6 +57,8 @@ export const newest = (): Installed | undefined => servers.at(-1);
 /** Settings of a server beyond the usual: lines of its configuration file. */
 export interface ServerSettings {
   readonly config?: string;
+  /** Lines of its section `jetstream`. */
+  readonly jetstream?: string;
 }
 
 /** A running server that belongs to one test; it and its store are gone when the test has ended. */
@@ -64,17 +66,19 @@ export class NatsServer {
   readonly #installed: Installed;
   readonly #folder: string;
   readonly #config: string;
+  readonly #jetstream: string;
   #process: ChildProcess | undefined;
   #port = -1;
 
-  constructor(installed: Installed, config = '') {
+  constructor(installed: Installed, { config = '', jetstream = '' }: ServerSettings = {}) {
     this.#installed = installed;
     this.#folder = mkdtempSync(join(tmpdir(), 'handfast-nats-'));
     this.#config = config;
+    this.#jetstream = jetstream;
   }
 
   static async start(context: TestContext, installed: Installed, settings: ServerSettings = {}): Promise<NatsServer> {
-    const server = new NatsServer(installed, settings.config);
+    const server = new NatsServer(installed, settings);
     context.after(() => server.remove());
     await server.up();
     return server;
@@ -98,7 +102,7 @@ export class NatsServer {
     const path = join(this.#folder, 'server.conf');
     writeFileSync(
       path,
-      `listen: "127.0.0.1:${this.#port}"\njetstream { store_dir: "${join(this.#folder, 'store')}" }\n${this.#config}\n`,
+      `listen: "127.0.0.1:${this.#port}"\njetstream { store_dir: "${join(this.#folder, 'store')}"\n${this.#jetstream} }\n${this.#config}\n`,
     );
     const child = spawn(this.#installed.path, ['-c', path], { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#process = child;

@@ -1,6 +1,7 @@
 /**
  * Random histories of a small fleet: workers that join, leave, restart, accept, refuse, report twice, report late and say
- * nothing; operators that cancel, retry and drop; time that passes; a disk that is full for a while. After every step the
+ * nothing; operators that cancel, retry and drop; time that passes; a disk that is full for a while; the orchestrator killed
+ * and started anew. After every step the
  * promises must hold, and at the end, with everybody well again, nothing may be left hanging.
  */
 import assert from 'node:assert/strict';
@@ -8,6 +9,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
+import type { Orchestrator } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
 import { memoryTaskStore } from '../../../src/fleet/orchestrator/store-memory.ts';
 import { isActive, isEnded } from '../../../src/fleet/orchestrator/task-machine.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
@@ -27,7 +29,8 @@ type Step =
   | { readonly do: 'progress'; readonly which: number }
   | { readonly do: 'cancel' | 'retry' | 'drop'; readonly which: number }
   | { readonly do: 'wait'; readonly seconds: number }
-  | { readonly do: 'disk'; readonly broken: boolean };
+  | { readonly do: 'disk'; readonly broken: boolean }
+  | { readonly do: 'kill' };
 
 const which = fc.nat(40);
 const worker = fc.nat(WORKERS.length - 1);
@@ -60,6 +63,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant('wait' as const), seconds: fc.constantFrom(1, 10, 31, 50, 130) }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('disk' as const), broken: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('kill' as const) }) },
 );
 
 class Play {
@@ -72,19 +76,27 @@ class Play {
   readonly ids: string[] = [];
   readonly accepted = new Map<string, unknown>();
   broken = false;
-  readonly orchestrator = createOrchestrator({
-    name: 'play',
-    store: guardedStore(() => {
+  orchestrator = this.#create();
+
+  /** One process of it; what it has not written when the next one begins is gone. */
+  #create(): Orchestrator {
+    const gate = (): void => {
       if (this.broken) throw fail('disk_full', 'no room');
-    }, this.kept),
-    journal: memoryJournal(),
-    buses: [this.bus],
-    log: quiet,
-    now: this.clock.now,
-    monotonic: this.clock.monotonic,
-    timer: this.clock.timer,
-    random: () => 0.5,
-  });
+      if (this.orchestrator !== created) throw fail('runtime_error', 'killed');
+    };
+    const created = createOrchestrator({
+      name: 'play',
+      store: guardedStore(gate, this.kept),
+      journal: memoryJournal(),
+      buses: [this.bus],
+      log: quiet,
+      now: this.clock.now,
+      monotonic: this.clock.monotonic,
+      timer: this.clock.timer,
+      random: () => 0.5,
+    });
+    return created;
+  }
 
   async begin(): Promise<void> {
     await this.orchestrator.start();
@@ -96,7 +108,8 @@ class Play {
         onMessage: (message) => {
           if (message.type !== 'TASK_POLL') return;
           const { task_id, envelope } = message;
-          const has = this.given.some((one) => one.peer === peer && one.dispatch.task.task_id === task_id);
+          const key = `${task_id}#${envelope?.attempt}`;
+          const has = this.given.some((one) => one.peer === peer && keyOf(one.dispatch) === key);
           const state = has ? 'running' : 'unknown';
           return this.#quietly(
             peer.say(fleetMessage('TASK_ACK', { task_id, accepted: has, state }, { attempt: envelope?.attempt })),
@@ -108,7 +121,7 @@ class Play {
   }
 
   async #dispatched(peer: ScriptedPeer, dispatch: TaskDispatch): Promise<void> {
-    const key = `${dispatch.task.task_id}#${dispatch.envelope?.attempt}`;
+    const key = keyOf(dispatch);
     this.sent.set(key, (this.sent.get(key) ?? 0) + 1);
     const manner = this.manners.get(peer.peerId) ?? 0;
     if (manner === 1) throw fail('unreachable', 'nobody there');
@@ -117,9 +130,9 @@ class Play {
     this.given.push({ peer, dispatch });
     if (manner === 4) throw fail('timeout', 'it arrived all the same');
     if (manner === 5) return;
-    if (manner === 6)
-      return this.#quietly(peer.refuse(dispatch.task.task_id, 'busy', true, dispatch.envelope?.attempt));
-    await this.#quietly(peer.accept(dispatch));
+    const { task, envelope } = dispatch;
+    const answer = manner === 6 ? peer.refuse(task.task_id, 'busy', true, envelope?.attempt) : peer.accept(dispatch);
+    await this.#quietly(answer);
   }
 
   async step(step: Step): Promise<void> {
@@ -174,6 +187,17 @@ class Play {
         return this.clock.advance(step.seconds * 1000);
       case 'disk':
         this.broken = step.broken;
+        return;
+      case 'kill': {
+        const killed = orchestrator;
+        this.orchestrator = this.#create();
+        await killed.stop();
+        await this.orchestrator.start();
+        for (const peer of this.bus.peers.values()) {
+          peer.join();
+          await this.#quietly(peer.announce({ worker: { max_concurrent: 2 } }));
+        }
+      }
     }
   }
 
@@ -193,10 +217,12 @@ class Play {
           `${id} at ${peer_id}: ${record.state}`,
         );
       }
-      if (isEnded(record) && record.result !== null) {
-        const before = this.accepted.get(id);
-        if (before !== undefined) assert.equal(JSON.stringify(record.result), before, 'a result is accepted once');
-        this.accepted.set(id, JSON.stringify(record.result));
+      const kept = (await this.kept.get(id))?.record;
+      // Accepted is what is on disk; what is only in memory was not acknowledged to its worker.
+      const text = JSON.stringify(record.result);
+      if (isEnded(record) && record.result !== null && kept?.ended_at && JSON.stringify(kept.result) === text) {
+        assert.equal(this.accepted.get(id) ?? text, text, 'a result is accepted once');
+        this.accepted.set(id, text);
       }
       if (record.state === 'queued' && record.spec.after.length === 0) assert.equal(record.worker, null);
     }
@@ -238,6 +264,10 @@ class Play {
       return false;
     }
   }
+}
+
+function keyOf({ task, envelope }: TaskDispatch): string {
+  return `${task.task_id}#${envelope?.attempt}`;
 }
 
 test('whatever happens, in whatever order, the promises hold and nothing is left hanging', async () => {

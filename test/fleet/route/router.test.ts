@@ -16,11 +16,31 @@ import { anyAgentId, anyLargeFleet, anyPolicy, anyProfile, anyTask } from './fle
 type Step =
   | { readonly do: 'upsert'; readonly profile: Profile }
   | { readonly do: 'remove' | 'reserve' | 'release'; readonly agentId: string }
+  | { readonly do: 'again'; readonly agentId: string; readonly change: Partial<Profile> }
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'decide'; readonly task: RouteTask; readonly excluded: readonly string[] };
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('upsert' as const), profile: anyProfile }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('again' as const),
+      agentId: anyAgentId,
+      change: fc.record(
+        {
+          age_s: fc.constantFrom(0, 30, 44),
+          active_tasks: fc.integer({ min: 0, max: 3 }),
+          recent_ok: fc.constantFrom(0, 5),
+          recent_total: fc.constant(5),
+          draining: fc.boolean(),
+          ttl_s: fc.constantFrom(45, 300),
+          context_id: fc.constantFrom('ctx-1', null),
+        },
+        { requiredKeys: [] },
+      ),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), agentId: anyAgentId }) },
   {
     weight: 2,
@@ -66,6 +86,13 @@ function same(
     if (step.do === 'upsert') {
       router.upsert(step.profile, nowMs);
       plain.known.set(step.profile.agent_id, { profile: step.profile, atMs: nowMs });
+    } else if (step.do === 'again') {
+      const known = plain.known.get(step.agentId);
+      if (known === undefined) continue;
+      // The same lists and maps, as of a worker that only says that it is still there.
+      const profile = { ...known.profile, ...step.change };
+      router.upsert(profile, nowMs);
+      plain.known.set(step.agentId, { profile, atMs: nowMs });
     } else if (step.do === 'remove') {
       assert.equal(router.remove(step.agentId), plain.known.delete(step.agentId));
     } else if (step.do === 'wait') nowMs += step.ms;

@@ -332,3 +332,20 @@ test('one home is one worker', async (t) => {
   const second = createWorker({ agentId: 'w-2', executor: scriptedExecutor(), cwd, home, tools: [], log: silent });
   await assert.rejects(second, { code: 'journal_locked' });
 });
+
+test('a worker is not made with a name or a folder it cannot have', async (t) => {
+  const { cwd } = await bench(t);
+  const given = { agentId: 'w-2', executor: scriptedExecutor(), cwd, home: `${cwd}/other`, tools: [], log: silent };
+  for (const wrong of [{ agentId: 'two words' }, { cwd: 'relative' }, { home: './home' }, { cwd: `${cwd}/nowhere` }]) {
+    await assert.rejects(createWorker({ ...given, ...wrong }), { code: 'config_invalid' });
+  }
+});
+
+test('messages of a task reach an outlet that was never attached, and its result is tried there once', async (t) => {
+  const { worker } = await bench(t);
+  const desk = new Desk('passing');
+  const reception = await worker.receive(dispatch('t-1'), desk);
+  if (reception.kind === 'accepted') reception.begin(LEASE);
+  await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
+  assert.equal((await desk.result('t-1')).status, 'done');
+});

@@ -26,6 +26,9 @@ export interface Entry {
 
 /** Error numbers of JetStream for a write that expected another revision. */
 const WRONG_SEQUENCE = new Set([10071, 10164]);
+const EXPECTED = 'Nats-Expected-Last-Subject-Sequence';
+
+const isConflict = (error: unknown): boolean => WRONG_SEQUENCE.has((error as { code?: unknown }).code as number);
 
 export class Bucket {
   readonly name: string;
@@ -44,16 +47,31 @@ export class Bucket {
 
   /** Writes a key that is not there; undefined when it is. Resolves with its revision. */
   create(key: string, value: Uint8Array, withinMs?: number): Promise<number | undefined> {
-    return this.#decided(key, value, () => this.#kv.create(key, value), withinMs);
+    return this.#decided(
+      key,
+      value,
+      async () => {
+        try {
+          return await this.#write(key, value, 0);
+        } catch (error) {
+          if (!isConflict(error)) throw error;
+          // What was deleted, or has expired with a marker, is not there, but has a revision.
+          const entry = await this.#kv.get(key);
+          if (entry === null || entry.operation === 'PUT') throw error;
+          return this.#write(key, value, entry.revision);
+        }
+      },
+      withinMs,
+    );
   }
 
   /** Writes over this revision; undefined when the key has another one, or is gone. Resolves with the new revision. */
   update(key: string, value: Uint8Array, revision: number, withinMs?: number): Promise<number | undefined> {
-    return this.#decided(key, value, () => this.#kv.update(key, value, revision), withinMs);
+    return this.#decided(key, value, () => this.#write(key, value, revision), withinMs);
   }
 
   put(key: string, value: Uint8Array): Promise<number> {
-    return this.#link.until(() => this.#kv.put(key, value));
+    return this.#link.until(() => this.#link.keep(this.subject(key), value, {}));
   }
 
   async get(key: string): Promise<Entry | undefined> {
@@ -65,12 +83,9 @@ export class Bucket {
   /** Deletes a key if it still has this revision. Not waited for: a bucket with a ttl forgets it anyway. */
   release(key: string, revision: number): void {
     if (!this.#link.up) return;
-    const { headers } = this.#link.packages.transport;
-    const header = headers();
-    header.set('KV-Operation', 'DEL');
-    header.set('Nats-Expected-Last-Subject-Sequence', `${revision}`);
+    const headers = this.#link.headers({ 'KV-Operation': 'DEL', [EXPECTED]: `${revision}` });
     try {
-      this.#link.connection.publish(this.subject(key), '', { headers: header });
+      this.#link.connection.publish(this.subject(key), '', { headers });
     } catch (error) {
       this.#link.log?.debug('a key was not released', { bucket: this.name, error: (error as Error).message });
     }
@@ -138,6 +153,10 @@ export class Bucket {
     };
   }
 
+  #write(key: string, value: Uint8Array, revision: number): Promise<number> {
+    return this.#link.keep(this.subject(key), value, { [EXPECTED]: `${revision}` });
+  }
+
   /** The revision a write made; undefined when somebody else was first. Looks, when an earlier try had no answer. */
   #decided(
     key: string,
@@ -157,7 +176,7 @@ export class Bucket {
       try {
         return await write();
       } catch (error) {
-        if (WRONG_SEQUENCE.has((error as { code?: unknown }).code as number)) return mine();
+        if (isConflict(error)) return mine();
         throw error;
       }
     }, withinMs);

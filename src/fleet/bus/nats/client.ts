@@ -8,7 +8,6 @@ export type {
   ConsumerConfig,
   JetStreamClient,
   JetStreamManager,
-  PubAck,
   StreamConfig,
 } from '@nats-io/jetstream';
 export type { KV, KvEntry } from '@nats-io/kv';

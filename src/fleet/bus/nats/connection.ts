@@ -4,41 +4,22 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
-import { readFileSync } from 'node:fs';
 import type { Log } from '../../../host/context.ts';
-import { fail, HandfastError } from '../../../wire/errors.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { pause, RetryDelay, within } from '../retry-delay.ts';
+import { Asking, Unanswered } from './asking.ts';
 import {
-  type Authenticator,
   type ConnectionOptions,
   type JetStreamClient,
   type JetStreamManager,
   loadNats,
   type Msg,
+  type MsgHdrs,
   type NatsConnection,
   type NatsPackages,
-  type PubAck,
 } from './client.ts';
-
-/**
- * Where the secret for the server comes from; the first that is given. Files and variables are read again at every
- * connection, so that a secret can be replaced while the fleet runs.
- */
-export interface NatsAuth {
-  /** A `.creds` file with a JWT and its key. */
-  readonly credentialsFile?: string;
-  /** A file with an NKey seed. */
-  readonly nkeyFile?: string;
-  readonly tokenFile?: string;
-  /** Name of an environment variable. */
-  readonly tokenEnv?: string;
-  readonly token?: string;
-  /** With a password from the file, else the variable, else as given. */
-  readonly user?: string;
-  readonly passwordFile?: string;
-  readonly passwordEnv?: string;
-  readonly password?: string;
-}
+import { keptAt, refusal } from './refusal.ts';
+import { authenticator, type NatsAuth } from './secrets.ts';
 
 /** For servers that ask for TLS. Files are PEM. */
 export interface NatsTls {
@@ -74,8 +55,8 @@ const MAX_RETRY_MS = 5_000;
 const CLOSE_MS = 3_000;
 
 /**
- * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen. Fails with `unreachable`, `auth_failed`, `not_configured`,
- * `config_invalid`.
+ * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen. Fails
+ * with `unreachable`, `auth_failed`, `not_configured`, `config_invalid`.
  */
 export async function openNats(
   name: string,
@@ -85,6 +66,7 @@ export async function openNats(
   const packages = await loadNats();
   const servers = [options.servers].flat();
   if (servers.length === 0) throw fail('config_invalid', 'no address of a NATS server was given');
+  const encrypted = servers.some((server) => server.startsWith('tls://')) || undefined;
   const outage = new Outage();
   const settings: ConnectionOptions = {
     servers,
@@ -99,7 +81,8 @@ export async function openNats(
     maxPingOut: 2,
     noAsyncTraces: true,
     ...(inboxPrefix !== undefined && { inboxPrefix }),
-    ...(options.tls && { tls: options.tls }),
+    // The client takes the scheme for a part of the address, and goes on without TLS where the server lets it.
+    ...((options.tls ?? encrypted) && { tls: options.tls ?? {} }),
     ...(options.auth && { authenticator: authenticator(packages, options.auth, options) }),
   };
   const first = new RetryDelay({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
@@ -126,60 +109,6 @@ export async function openNats(
   }
 }
 
-/** Reads secrets when the client asks for them. It must not throw there: the client would close the connection for good. */
-function authenticator(
-  { transport }: NatsPackages,
-  auth: NatsAuth,
-  { env = process.env, log }: NatsOptions,
-): Authenticator {
-  const read = (what: string, get: () => string): string => {
-    try {
-      const secret = get().trim();
-      if (secret !== '') return secret;
-      log?.error(`the ${what} for NATS is empty`);
-    } catch (error) {
-      log?.error(`the ${what} for NATS cannot be read`, { code: (error as { code?: unknown }).code });
-    }
-    return '';
-  };
-  const file = (path: string) => readFileSync(path, 'utf8');
-  const { credentialsFile, nkeyFile, tokenFile, tokenEnv, token, user, passwordFile, passwordEnv, password } = auth;
-  const guarded =
-    (make: () => Authenticator): Authenticator =>
-    (nonce) => {
-      try {
-        return make()(nonce);
-      } catch (error) {
-        log?.error('the secret for NATS cannot be used', { error: (error as Error).name });
-        return undefined;
-      }
-    };
-  if (credentialsFile !== undefined) {
-    return guarded(() =>
-      transport.credsAuthenticator(new TextEncoder().encode(read('credentials file', () => file(credentialsFile)))),
-    );
-  }
-  if (nkeyFile !== undefined) {
-    return guarded(() =>
-      transport.nkeyAuthenticator(new TextEncoder().encode(read('NKey file', () => file(nkeyFile)))),
-    );
-  }
-  if (user !== undefined) {
-    const secret = () => {
-      if (passwordFile !== undefined) return read('password file', () => file(passwordFile));
-      if (passwordEnv !== undefined) return read(`variable ${passwordEnv}`, () => env[passwordEnv] ?? '');
-      return password ?? '';
-    };
-    return guarded(() => transport.usernamePasswordAuthenticator(user, secret()));
-  }
-  const secret = () => {
-    if (tokenFile !== undefined) return read('token file', () => file(tokenFile));
-    if (tokenEnv !== undefined) return read(`variable ${tokenEnv}`, () => env[tokenEnv] ?? '');
-    return token ?? '';
-  };
-  return guarded(() => transport.tokenAuthenticator(secret()));
-}
-
 /**
  * How long to wait between two tries to connect again: a part of how long the outage has lasted. The client asks more than
  * once for one wait, so counting its questions would not do.
@@ -203,16 +132,6 @@ class Outage {
   }
 }
 
-/** Why an operation has no answer. `sent`: it may have happened all the same. */
-export class Unanswered extends Error {
-  readonly sent: boolean;
-
-  constructor(message: string, sent: boolean, cause?: unknown) {
-    super(message, { cause });
-    this.sent = sent;
-  }
-}
-
 /** Names of client errors that mean: no answer, and it may have happened. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
@@ -222,11 +141,14 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly js: JetStreamClient;
   readonly log: Log | undefined;
+  /** Resolves when the client has closed the connection by itself, for good. */
+  readonly lost: Promise<HandfastError>;
   readonly #publishTimeoutMs: number;
   readonly #inboxPrefix: string | undefined;
   readonly #listeners = new Set<(up: boolean) => void>();
   /** Fails what is under way, when the connection breaks. */
   readonly #underWay = new Set<(error: Error) => void>();
+  readonly #asking: Asking;
   readonly #closing = new AbortController();
   #manager: Promise<JetStreamManager> | undefined;
   #up = true;
@@ -242,8 +164,16 @@ export class NatsLink {
     this.packages = packages;
     this.connection = connection;
     this.log = options.log;
+    this.#asking = new Asking(connection, this.inbox(), REQUEST_MS);
     this.#publishTimeoutMs = options.publishTimeoutMs ?? DEFAULT_PUBLISH_MS;
     this.js = packages.jetstream.jetstream(connection, { timeout: REQUEST_MS, checkAPI: false });
+    this.lost = new Promise((resolve) => {
+      void connection.closed().then((error) => {
+        if (this.#closing.signal.aborted) return;
+        const why = error instanceof Error ? `: ${error.message}` : '';
+        resolve(fail('connection_lost', `the connection to NATS was closed for good${why}`, {}, error ?? undefined));
+      });
+    });
     void this.#watch(outage);
   }
 
@@ -343,22 +273,33 @@ export class NatsLink {
    * Keeps a message on the stream of its subject. The same `id` within the stream's window is kept once. `check` throws when
    * it must not be sent any more, also while it is sent again.
    */
-  publish(
+  async publish(
     subject: string,
     data: Uint8Array,
     id: string,
     { signal, check }: { readonly signal?: AbortSignal; readonly check?: () => void } = {},
-  ): Promise<PubAck> {
-    const once = async (): Promise<PubAck> => {
+  ): Promise<void> {
+    const once = async (): Promise<number> => {
       check?.();
-      return this.js.publish(subject, data, { msgID: id });
+      return this.keep(subject, data, { 'Nats-Msg-Id': id });
     };
-    return this.until(once, undefined, signal);
+    await this.until(once, undefined, signal);
   }
 
-  /** Asks until somebody answers, within the bounds of {@link until}. */
-  request(subject: string, data: string): Promise<Msg> {
-    return this.until(() => this.connection.request(subject, data, { timeout: REQUEST_MS }));
+  /** Puts a message on the stream of its subject, once. Resolves with its place there; fails with what the server says. */
+  async keep(subject: string, data: Uint8Array, named: Readonly<Record<string, string>>): Promise<number> {
+    return keptAt(await this.#asking.ask(subject, data, this.headers(named)));
+  }
+
+  /** One request. Fails with {@link Unanswered}, or what the server says. */
+  ask(subject: string, data: string): Promise<Msg> {
+    return this.#asking.ask(subject, data);
+  }
+
+  headers(named: Readonly<Record<string, string>>): MsgHdrs {
+    const headers = this.packages.transport.headers();
+    for (const [name, value] of Object.entries(named)) headers.set(name, value);
+    return headers;
   }
 
   /** Sends when that is possible now; nobody is told otherwise. */
@@ -398,7 +339,11 @@ export class NatsLink {
         outage.over();
         this.#set(true);
       } else if (status.type === 'error') {
-        this.log?.warn('the NATS server reports an error', { error: status.error.message });
+        const { error } = status;
+        this.log?.warn('the NATS server reports an error', { error: error.message });
+        if (error.name === 'PermissionViolationError') {
+          this.#asking.refuse((error as Error & { readonly subject?: string }).subject ?? '', error);
+        }
       }
     }
     this.#set(false);
@@ -413,33 +358,8 @@ export class NatsLink {
     if (!up) {
       const broken = new Unanswered('the connection broke', true);
       for (const reject of [...this.#underWay]) reject(broken);
+      this.#asking.broken();
     }
     for (const listener of [...this.#listeners]) listener(up);
   }
-}
-
-/** What JetStream says by number. @see https://github.com/nats-io/nats-server/blob/main/server/errors.json */
-const FULL = new Set([10077, 10122, 10054, 10048]);
-const NO_RESOURCES = new Set([10023, 10028, 10047]);
-
-/** What a refusal of the server, or of the client before sending, means here. */
-export function refusal(error: unknown): HandfastError {
-  if (error instanceof HandfastError) return error;
-  const { name, message } = error as Error;
-  if (name === 'JetStreamApiError') {
-    const { code } = error as { code?: unknown };
-    if (FULL.has(code as number)) {
-      return fail('over_capacity', `the stream is full: ${message}`, { retry_after_ms: 5000 }, error);
-    }
-    if (NO_RESOURCES.has(code as number))
-      return fail('disk_full', `the NATS server has no room: ${message}`, {}, error);
-    return fail('runtime_error', `the NATS server refused: ${message}`, { nats: code as number }, error);
-  }
-  if (name === 'PermissionViolationError') {
-    return fail('unauthorized', `the NATS server does not permit it: ${message}`, {}, error);
-  }
-  if (name === 'InvalidArgumentError' && message.includes('max_payload')) {
-    return fail('too_large', 'the message is larger than the NATS server takes (max_payload)', {}, error);
-  }
-  return fail('runtime_error', `the NATS client failed: ${message}`, {}, error);
 }

@@ -97,6 +97,7 @@ class Membership implements Joined {
       const inboxPrefix = inboxOf(this.peerId);
       const settings = { ...this.#options, connectTimeoutMs };
       link = await openNats(`worker ${this.peerId}`, settings, { signal, inboxPrefix });
+      void link.lost.then((error) => this.#over.resolve(error));
       this.#parts = await this.#open(link);
       first.resolve();
       over = await this.#over.promise;
@@ -153,13 +154,7 @@ class Membership implements Joined {
       freed: () => this.#freed(),
       workingMs: ((this.#options.ackWaitS ?? ACK_WAIT_S) * 1000) / 3,
     });
-    try {
-      await presence.begin(await worker.announce());
-    } catch (error) {
-      presence.end();
-      await reception.stop();
-      throw error;
-    }
+    // Listens before it is seen, so that nobody speaks to deaf ears.
     const control = new WorkerControl({
       link,
       agentId,
@@ -167,6 +162,14 @@ class Membership implements Joined {
       handle: (message, reply) => reception.handle(message, reply),
       tell: (answer) => outlet.tell(answer),
     });
+    try {
+      await presence.begin(await worker.announce());
+    } catch (error) {
+      presence.end();
+      control.stop();
+      await reception.stop();
+      throw error;
+    }
     this.#attach(link, outlet);
     const queues = [consumers.agent(agent), ...pools.map(consumers.pool)];
     const pullers = queues.map(

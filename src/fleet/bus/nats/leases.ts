@@ -95,6 +95,13 @@ export class Leases {
     return { kind: 'held', agent: '' };
   }
 
+  /** Whether this attempt, or a later one, was claimed by anybody. */
+  async isClaimed(taskId: string, attempt: number): Promise<boolean> {
+    const entry = await this.#options.journal.get(tokenOf(taskId));
+    const claimed = entry === undefined ? undefined : readObject<ClaimValue>(entry.value);
+    return claimed !== undefined && claimed.attempt >= attempt;
+  }
+
   /**
    * Claims an attempt for good. False: it was begun elsewhere, or in an earlier life of this worker, or a later attempt was.
    * Whoever is told false must not begin it.

@@ -37,7 +37,10 @@ export interface NatsBusOptions extends NatsOptions, StorageOptions {
 
 /** A bus, and when it is over by itself. */
 export interface NatsBus extends OrchestratorBus {
-  /** Resolves when it has ended: with `superseded` when another orchestrator of the name is at work. Never rejects. */
+  /**
+   * Resolves when it has ended: with `superseded` when another orchestrator of the name is at work, `connection_lost` when
+   * the client gave the connection up. Never rejects.
+   */
   readonly ended: Promise<HandfastError | undefined>;
 }
 
@@ -102,11 +105,12 @@ class JetStreamBus implements NatsBus {
     const { signal } = this.#stopping;
     const link = await openNats(`orchestrator ${name}`, this.#options, { signal });
     this.#parts = { link };
+    void link.lost.then((error) => this.#end(error));
     const { orchestratorTtlS: ttlS, profileTtlS } = await ensureFleet(link, this.#options);
     await ensureOrchestrator(link, tokenOf(name));
     const life = newId();
     const { instance = life } = this.#options;
-    const lost = (error: HandfastError): void => void this.#superseded(error);
+    const lost = (error: HandfastError): void => void this.#end(error);
     const bucket = await Bucket.open(link, BUCKETS.orchestrators);
     const lease = new OrchestratorLease({ bucket, name, instance, life, ttlS, signal, lost, monotonic });
     await lease.take();
@@ -153,11 +157,11 @@ class JetStreamBus implements NatsBus {
     await link?.close();
   }
 
-  /** Somebody else goes on: everything here ends, so that nothing is decided twice. */
-  async #superseded(error: HandfastError): Promise<void> {
+  /** Somebody else goes on, or there is no way to go on: everything here ends, so that nothing is decided twice. */
+  async #end(error: HandfastError): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#stopping.abort();
-    this.#options.log?.error('another orchestrator has taken over', { name: this.#options.name });
+    this.#options.log?.error('the NATS bus has ended', { name: this.#options.name, error: error.message });
     for (const peer of [...this.#peers.values()].filter(({ present }) => present)) {
       peer.present = false;
       this.#events?.left(peer, error.message, false);

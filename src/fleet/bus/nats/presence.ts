@@ -47,9 +47,12 @@ export class Presence {
   /** Takes the name and writes the first description. */
   async begin(announce: SessionAnnounce): Promise<void> {
     const { link, profiles, discovery, worker } = this.#options;
-    this.#announce = announce;
-    this.#revision = await profiles.put(this.#key, pack(this.#now(announce)));
-    link.tell(subjects.announce(this.#key), pack(announce));
+    this.#announce ??= announce;
+    const first = this.#announce;
+    this.#revision = await profiles.put(this.#key, pack(this.#now(first)));
+    link.tell(subjects.announce(this.#key), pack(first));
+    // It was asked again meanwhile.
+    if (this.#announce !== first) void this.#write();
     await discovery.put(cardKey(this.#key), pack(cardOf(worker)));
   }
 

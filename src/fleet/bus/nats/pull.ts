@@ -4,9 +4,13 @@
  *
  * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
  */
-import { pause } from '../retry-delay.ts';
+import { pause, within } from '../retry-delay.ts';
+import { Unanswered } from './asking.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
+
+const CONFIRM_TRY_MS = 1_000;
+const CONFIRM_MS = 5_000;
 
 /** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` is its last word. */
 export class Delivery {
@@ -16,8 +20,8 @@ export class Delivery {
   /** Place in the stream. */
   readonly seq: number;
   /** How often it was delivered, with this time. */
-  readonly deliveries: number;
-  readonly #reply: string;
+  deliveries: number;
+  #reply: string;
   readonly #link: NatsLink;
 
   constructor(link: NatsLink, { subject, data, headers, reply = '' }: Msg) {
@@ -38,9 +42,19 @@ export class Delivery {
     this.#say('+ACK');
   }
 
-  /** Done, and the server has it. Fails with `unreachable` or `timeout`. */
+  /** The same message was delivered once more: what is said about it from now on is said to that delivery. */
+  adopt(newer: Delivery): void {
+    this.#reply = newer.#reply;
+    this.deliveries = newer.deliveries;
+  }
+
+  /**
+   * Done, and the server has it. Fails with `unreachable` or `timeout`: a server that was killed may not know any more that
+   * it delivered this, says nothing, and delivers it again.
+   */
   async confirm(): Promise<void> {
-    await this.#link.request(this.#reply, '+ACK');
+    const late = (): Error => new Unanswered('the acknowledgement was not confirmed', true);
+    await this.#link.until(() => within(this.#link.ask(this.#reply, '+ACK'), CONFIRM_TRY_MS, late), CONFIRM_MS);
   }
 
   /** Not now: again after this time. */

@@ -53,8 +53,8 @@ const MAX_REMEMBERED = 10_000;
 
 export class TaskReception {
   readonly #options: ReceptionOptions;
-  /** Between delivery and last word. */
-  readonly #open = new Set<Delivery>();
+  /** Between delivery and last word, by queue and place on it. */
+  readonly #open = new Map<string, Delivery>();
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
   /** Tasks that are being decided on, and what waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
@@ -83,8 +83,10 @@ export class TaskReception {
   /** Takes a dispatch as it was delivered. Never throws. */
   take(delivery: Delivery): void {
     if (this.#stopped) return delivery.nak();
+    const open = this.#open.get(nameOf(delivery));
+    if (open !== undefined) return open.adopt(delivery);
+    this.#open.set(nameOf(delivery), delivery);
     if (this.room <= 0) {
-      this.#open.add(delivery);
       this.#waiting.push({ delivery, since: performance.now() });
     } else void this.#decide(delivery);
   }
@@ -144,7 +146,6 @@ export class TaskReception {
   }
 
   async #decide(delivery: Delivery): Promise<void> {
-    this.#open.add(delivery);
     this.#undecided++;
     let counted = true;
     const decided = (): void => {
@@ -161,7 +162,7 @@ export class TaskReception {
       delivery.nak(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** (delivery.deliveries - 1)));
     } finally {
       decided();
-      this.#open.delete(delivery);
+      this.#open.delete(nameOf(delivery));
       this.#options.freed();
     }
   }
@@ -256,8 +257,9 @@ export class TaskReception {
       if (taken.kind !== 'taken') {
         link.log?.info('a task is taken elsewhere', { task_id, attempt, by: taken.kind });
         await accepted.abandon();
-        // Whoever has it may still fail before it acknowledges.
-        if (taken.kind === 'held' && delivery.deliveries < MAX_DELIVER) delivery.nak(RETRY_MS * 5);
+        // Whoever has it may still fail before it begins; then it must not be gone.
+        const undecided = taken.kind === 'held' && !(await leases.isClaimed(task_id, attempt));
+        if (undecided && delivery.deliveries < MAX_DELIVER) delivery.nak(RETRY_MS * 5);
         else delivery.ack();
         return;
       }
@@ -318,7 +320,7 @@ export class TaskReception {
   /** Tells the server that deliveries are worked on, and gives back those that have waited for room too long. */
   #keepAlive(): void {
     const now = performance.now();
-    for (const delivery of this.#open) delivery.working();
+    for (const delivery of this.#open.values()) delivery.working();
     while (this.#waiting[0] !== undefined && now - this.#waiting[0].since > WAIT_MS) {
       const { delivery } = this.#waiting.shift()!;
       this.#close(delivery, () => delivery.nak());
@@ -327,10 +329,12 @@ export class TaskReception {
   }
 
   #close(delivery: Delivery, word: () => void): void {
-    this.#open.delete(delivery);
+    this.#open.delete(nameOf(delivery));
     word();
   }
 }
+
+const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
 
 /** Dispatches without an envelope are the first. */
 const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;

@@ -9,9 +9,10 @@ import { fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import type { Msg, Subscription } from './client.ts';
-import { type NatsLink, refusal } from './connection.ts';
+import type { NatsLink } from './connection.ts';
 import type { NatsPeer } from './nats-peer.ts';
 import { pack, unpack } from './payload.ts';
+import { keptAt, refusal } from './refusal.ts';
 
 export interface RequestsOptions {
   readonly link: NatsLink;
@@ -65,16 +66,14 @@ export class Requests {
     waiting.kept.promise.catch(() => {});
     this.#waiting.set(token, waiting);
     this.#after(ANSWER_MS, () => this.#waiting.delete(token));
-    const { headers } = link.packages.transport;
-    const header = headers();
     // Sent again, it is kept once, and handled once.
-    header.set('Nats-Msg-Id', newId());
+    const headers = link.headers({ 'Nats-Msg-Id': newId() });
     const data = pack(message);
     await link.until(
       async () => {
         for (let tries = 1; ; tries++) {
           check();
-          link.connection.publish(subject, data, { reply: `${this.#prefix}.${token}`, headers: header });
+          link.connection.publish(subject, data, { reply: `${this.#prefix}.${token}`, headers });
           if (await this.#kept(waiting)) return;
           if (tries === TRIES) throw fail('timeout', 'the control stream did not keep the message');
         }
@@ -112,7 +111,7 @@ export class Requests {
     if (message.headers?.code === 503) {
       return waiting.kept.reject(fail('unreachable', 'there is no control stream', { peer: waiting.peer.peerId }));
     }
-    const said = readAcknowledgement(message.data);
+    const said = readAcknowledgement(message);
     if (said === 'kept') return waiting.kept.resolve();
     if (said !== undefined) return waiting.kept.reject(refusal(said));
     // Heard by the worker itself: it needs no stream any more.
@@ -142,23 +141,13 @@ export class Requests {
 }
 
 /** What a stream says to a message it was sent: `kept`, or why not. Undefined: these are not its words. */
-function readAcknowledgement(data: Uint8Array): 'kept' | Error | undefined {
-  // A message of the protocol has a type, and is not decoded twice for this.
-  if (data.length > 1024) return undefined;
+function readAcknowledgement(message: Msg): 'kept' | Error | undefined {
+  // Words of a stream are short, and messages of the protocol need not be read twice for this.
+  if (message.data.length > 1024) return undefined;
   try {
-    const said = JSON.parse(Buffer.from(data).toString()) as {
-      readonly type?: unknown;
-      readonly stream?: unknown;
-      readonly seq?: unknown;
-      readonly error?: { readonly description?: string; readonly err_code?: number };
-    } | null;
-    if (said === null || said.type !== undefined) return undefined;
-    if (said.error !== undefined) {
-      const { description = 'refused', err_code } = said.error;
-      return Object.assign(new Error(description), { name: 'JetStreamApiError', code: err_code });
-    }
-    return typeof said.stream === 'string' && typeof said.seq === 'number' ? 'kept' : undefined;
-  } catch {
-    return undefined;
+    keptAt(message);
+    return 'kept';
+  } catch (error) {
+    return (error as Error).name === 'JetStreamApiError' ? (error as Error) : undefined;
   }
 }

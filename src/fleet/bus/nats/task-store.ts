@@ -1,5 +1,5 @@
 /**
- * Task records in a bucket, under the contract of `orchestrator/task.ts`: each put is compared with the revision the server
+ * Task records in a bucket, under the contract of task stores: each put is compared with the revision the server
  * has, so of two orchestrators only one can go on with a task, whatever they believe. For fleets whose orchestrator may move
  * from one machine to another; on one machine, the SQLite store is faster.
  *

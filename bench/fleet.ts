@@ -1,0 +1,120 @@
+/**
+ * `npm run bench:fleet`: what the fleet itself costs. No-op tasks through the real orchestrator, its SQLite store with group
+ * commit, the in-process bus and real workers with their journals on disk; beside it the same disk doing nothing but
+ * commits, since that bounds everything durable.
+ *
+ *   npm run bench:fleet -- [--tasks N] [--rounds N]
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { parseArgs } from 'node:util';
+import { inProcessBus } from '../src/fleet/bus/in-process.ts';
+import { functionExecutor } from '../src/fleet/executors/function.ts';
+import { createOrchestrator } from '../src/fleet/orchestrator/orchestrator.ts';
+import { sqliteTaskStore } from '../src/fleet/orchestrator/store-sqlite.ts';
+import { createWorker } from '../src/fleet/worker/worker.ts';
+import { memoryJournal } from '../src/journal/memory.ts';
+
+const { values } = parseArgs({
+  options: { tasks: { type: 'string', default: '5000' }, rounds: { type: 'string', default: '5' } },
+});
+const TASKS = Number(values.tasks);
+const ROUNDS = Number(values.rounds);
+const WORKERS = 4;
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
+
+/** Synced commits a second of this disk, one at a time. */
+function commitsPerSecond(folder: string): number {
+  const database = new DatabaseSync(join(folder, 'commits.db'));
+  database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (a TEXT)');
+  const insert = database.prepare('INSERT INTO t VALUES (?)');
+  const began = performance.now();
+  let commits = 0;
+  for (; performance.now() - began < 500; commits += 1) insert.run('x'.repeat(200));
+  database.close();
+  return (commits / (performance.now() - began)) * 1000;
+}
+
+interface Round {
+  readonly tasksPerSecond: number;
+  /** Dispatch to start, milliseconds, one task at a time. */
+  readonly startP50: number;
+  readonly commits: number;
+}
+
+async function round(): Promise<Round> {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-fleet-'));
+  try {
+    const commits = commitsPerSecond(folder);
+    let startedAt = 0;
+    const workers = await Promise.all(
+      Array.from({ length: WORKERS }, async (_, n) => {
+        const worker = await createWorker({
+          agentId: `w${n}`,
+          cwd: folder,
+          home: join(folder, `w${n}`),
+          tools: [],
+          maxConcurrent: 64,
+          executor: functionExecutor({
+            run: ({ taskId }) => {
+              startedAt = performance.now();
+              return `\`\`\`json\n{"type":"TASK_RESULT","protocol_version":"2.0","task_id":"${taskId}","status":"done"}\n\`\`\``;
+            },
+          }),
+          log: quiet,
+        });
+        await worker.start();
+        return worker;
+      }),
+    );
+    const orchestrator = createOrchestrator({
+      name: 'bench',
+      store: await sqliteTaskStore({ file: join(folder, 'tasks.db') }),
+      journal: memoryJournal(),
+      buses: [inProcessBus(workers)],
+      log: quiet,
+    });
+    await orchestrator.start();
+    const began = performance.now();
+    const tasks = await orchestrator.submitBatch(
+      Array.from({ length: TASKS }, () => ({
+        brief: 'nothing',
+        reply_schema: 'json' as const,
+        access: 'read' as const,
+      })),
+    );
+    await Promise.all(tasks.map(({ task_id }) => orchestrator.result(task_id)));
+    const tasksPerSecond = (TASKS / (performance.now() - began)) * 1000;
+    const starts: number[] = [];
+    for (let n = 0; n < 200; n += 1) {
+      const { task_id } = await orchestrator.submit({ brief: 'nothing', reply_schema: 'json', access: 'read' });
+      // The row is on disk and the task on its way when submit has resolved.
+      const sent = performance.now();
+      await orchestrator.result(task_id);
+      starts.push(Math.max(0, startedAt - sent));
+    }
+    await orchestrator.stop();
+    await Promise.all(workers.map((worker) => worker.stop()));
+    return { tasksPerSecond, startP50: median(starts), commits };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const rounds: Round[] = [];
+for (let n = 0; n < ROUNDS; n += 1) {
+  const one = await round();
+  rounds.push(one);
+  console.log(
+    `round ${n + 1}: ${one.tasksPerSecond.toFixed(0)} tasks/s, start p50 ${one.startP50.toFixed(2)} ms, disk ${one.commits.toFixed(0)} commits/s`,
+  );
+}
+const tasks = median(rounds.map(({ tasksPerSecond }) => tasksPerSecond));
+const commits = median(rounds.map((one) => one.commits));
+console.log(
+  `median: ${tasks.toFixed(0)} tasks/s (${(tasks / commits).toFixed(2)} × single commits), start p50 ${median(rounds.map(({ startP50 }) => startP50)).toFixed(2)} ms`,
+);

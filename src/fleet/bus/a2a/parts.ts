@@ -1,0 +1,118 @@
+/**
+ * What the messages and artifacts of A2A are made of, and how the messages of the fleet protocol ride in them: as data parts,
+ * beside the words for those who read nothing else.
+ *
+ * Used by both sides of the binding. @see docs/a2a.md#messages
+ */
+import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
+import type { Artifact, Message, Part, TaskState } from './sdk.ts';
+
+/** States of an A2A task, by the numbers the SDK gives them. */
+export const STATE = {
+  unspecified: 0,
+  submitted: 1,
+  working: 2,
+  completed: 3,
+  failed: 4,
+  canceled: 5,
+  inputRequired: 6,
+  rejected: 7,
+  authRequired: 8,
+} as const satisfies Record<string, TaskState>;
+
+export const ROLE = { user: 1, agent: 2 } as const;
+
+const ENDED: ReadonlySet<TaskState> = new Set([STATE.completed, STATE.failed, STATE.canceled, STATE.rejected]);
+const PAUSED: ReadonlySet<TaskState> = new Set([STATE.inputRequired, STATE.authRequired]);
+
+/** Nothing more happens to a task in this state. */
+export const isEnded = (state: TaskState | undefined): boolean => state !== undefined && ENDED.has(state);
+/** Nothing more happens to it without somebody's doing. */
+export const isSettled = (state: TaskState | undefined): boolean =>
+  state !== undefined && (ENDED.has(state) || PAUSED.has(state));
+
+/** Name of the artifact that holds a result. */
+export const RESULT_ARTIFACT = 'task-result';
+const JSON_TYPE = 'application/json';
+
+export const textPart = (text: string): Part => ({
+  content: { $case: 'text', value: text },
+  metadata: undefined,
+  filename: '',
+  mediaType: 'text/plain',
+});
+
+export const dataPart = (value: object): Part => ({
+  content: { $case: 'data', value },
+  metadata: undefined,
+  filename: '',
+  mediaType: JSON_TYPE,
+});
+
+/** All words of some parts, a blank line between them. */
+export function textOf(parts: readonly Part[] | undefined): string {
+  return (parts ?? [])
+    .flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []))
+    .join('\n\n')
+    .trim();
+}
+
+/** The objects in data parts. */
+export function dataOf(parts: readonly Part[] | undefined): object[] {
+  return (parts ?? []).flatMap(({ content }) => {
+    const value: unknown = content?.$case === 'data' ? content.value : undefined;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? [value] : [];
+  });
+}
+
+/** Those of them that mean to be messages of the fleet protocol. */
+export function fleetDataOf(parts: readonly Part[] | undefined): object[] {
+  return dataOf(parts).filter((one) => {
+    const { type, protocol_version } = one as { readonly type?: unknown; readonly protocol_version?: unknown };
+    return typeof type === 'string' && /^[A-Z]+_[A-Z_]+$/.test(type) && protocol_version !== undefined;
+  });
+}
+
+/** What a message is made of. */
+export interface Said {
+  readonly messageId: string;
+  readonly text?: string;
+  readonly data?: readonly FleetMessage[];
+  /** Under the address of our extension. */
+  readonly fleet?: object;
+  readonly contextId?: string;
+  readonly taskId?: string;
+  readonly referenceTaskIds?: readonly string[];
+}
+
+export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], said: Said): Message {
+  const { messageId, text = '', data = [], fleet, contextId = '', taskId = '', referenceTaskIds = [] } = said;
+  const speaksFleet = fleet !== undefined || data.length > 0;
+  return {
+    messageId,
+    contextId,
+    taskId,
+    role,
+    // The words first: some clients read the first part only.
+    parts: [...(text === '' ? [] : [textPart(text)]), ...data.map(dataPart)],
+    metadata: fleet === undefined ? undefined : { [FLEET_EXTENSION]: fleet },
+    extensions: speaksFleet ? [FLEET_EXTENSION] : [],
+    referenceTaskIds: [...referenceTaskIds],
+  };
+}
+
+/** What a message, task or update says under the address of our extension. */
+export function fleetMetadata(
+  metadata: Readonly<Record<string, unknown>> | undefined,
+): Readonly<Record<string, unknown>> {
+  const found = metadata?.[FLEET_EXTENSION];
+  return typeof found === 'object' && found !== null ? (found as Record<string, unknown>) : {};
+}
+
+/** All words of a task's artifacts. */
+export function artifactsText(artifacts: readonly Artifact[] | undefined): string {
+  return (artifacts ?? [])
+    .map(({ parts }) => textOf(parts))
+    .filter(Boolean)
+    .join('\n\n');
+}

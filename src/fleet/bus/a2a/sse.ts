@@ -1,0 +1,67 @@
+/**
+ * A stream of events as the answer to a request: server-sent events, kept alive, and ended when the reader is gone or does
+ * not read.
+ *
+ * Used by `agent-server.ts`.
+ */
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+
+/** Proxies and clients take silence for a dead connection. */
+const KEEP_ALIVE_MS = 15_000;
+/** How long a reader may take to make room, milliseconds. */
+const DRAIN_MS = 30_000;
+
+export interface SseOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  /** An event as it is written. */
+  format(event: unknown): string;
+  /** What is written when the events end with a failure. */
+  failed(error: unknown): string;
+}
+
+/**
+ * Writes `first` and everything that follows. Resolves when the stream is over, whichever side ended it; never rejects. The
+ * events are asked for no further then.
+ */
+export async function streamEvents(
+  response: ServerResponse,
+  first: unknown,
+  events: AsyncGenerator<unknown, void, undefined>,
+  { headers, format, failed }: SseOptions,
+): Promise<void> {
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  const ended = new Promise<'gone'>((resolve) =>
+    gone.signal.addEventListener('abort', () => resolve('gone'), { once: true }),
+  );
+  response.writeHead(200, { ...headers, 'X-Content-Type-Options': 'nosniff' });
+  const beat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': still here\n\n');
+  }, KEEP_ALIVE_MS).unref();
+  try {
+    await write(response, format(first), gone.signal);
+    while (!gone.signal.aborted) {
+      const next = await Promise.race([events.next(), ended]);
+      if (next === 'gone' || next.done) break;
+      await write(response, format(next.value), gone.signal);
+    }
+  } catch (error) {
+    if (!gone.signal.aborted) response.write(failed(error));
+  } finally {
+    clearInterval(beat);
+    response.end();
+    // Waits for an event that may never come where one was asked for already; the reader is not kept for that.
+    void events.return().catch(() => {});
+  }
+}
+
+async function write(response: ServerResponse, text: string, gone: AbortSignal): Promise<void> {
+  if (gone.aborted || response.write(text)) return;
+  const patience = AbortSignal.any([gone, AbortSignal.timeout(DRAIN_MS)]);
+  try {
+    await once(response, 'drain', { signal: patience });
+  } catch {
+    response.destroy();
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * The two tables between the ends of a fleet task and the states of an A2A task. Pure functions.
+ *
+ * `settled` writes a worker's result as an A2A task; `resultOf` reads any agent's task or message as a result, whether or not
+ * that agent has ever heard of the fleet protocol.
+ * @see docs/a2a.md#states
+ */
+import { FLEET_EXTENSION, type ReplySchema, type TaskResult } from '../../../protocol/fleet.ts';
+import { decodeValue } from '../../messages/decode.ts';
+import type { Announced, Reported } from '../../messages/decoded.ts';
+import { resultMessage } from '../../messages/encode.ts';
+import { extractReply } from '../../phases/reply.ts';
+import { type ReplyForm, replyText } from '../http/reply-text.ts';
+import {
+  artifactsText,
+  dataOf,
+  dataPart,
+  fleetDataOf,
+  isSettled,
+  RESULT_ARTIFACT,
+  ROLE,
+  STATE,
+  textOf,
+  textPart,
+} from './parts.ts';
+import type { Artifact, Message, Part, Task, TaskState } from './sdk.ts';
+
+/** What a client that knows nothing of fleets is shown of work that is not finished. */
+export type PartialState = 'failed' | 'completed' | 'input_required';
+
+const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
+  failed: STATE.failed,
+  completed: STATE.completed,
+  input_required: STATE.inputRequired,
+};
+
+/** How a result is told. */
+export interface Telling {
+  /** The client has named our extension. */
+  readonly fleet: boolean;
+  /** How one that has not wants its words. */
+  readonly form: ReplyForm;
+  /** Somebody asked for the end. */
+  readonly canceled: boolean;
+  readonly partialState: PartialState;
+}
+
+/** A result as the end of an A2A task. */
+export interface Settled {
+  readonly state: TaskState;
+  readonly artifact: Artifact;
+  /** Words of the status message; empty: there is nothing to say beside the artifact. */
+  readonly words: string;
+  /** Of the task, under the address of our extension. */
+  readonly metadata: Readonly<Record<string, object>> | undefined;
+}
+
+export function settled(result: TaskResult, { fleet, form, canceled, partialState }: Telling): Settled {
+  const { task_id, status, conformance, prose, ...rest } = result;
+  const told = { ...rest, task_id, status, ...(conformance !== undefined && { conformance }) };
+  const words = (prose ?? '').trim();
+  const parts: Part[] = fleet
+    ? [dataPart(told), ...(words === '' ? [] : [textPart(words)])]
+    : [textPart(replyText(result, form))];
+  return {
+    state: stateOf(result, canceled, partialState),
+    artifact: {
+      artifactId: RESULT_ARTIFACT,
+      name: RESULT_ARTIFACT,
+      description: '',
+      parts,
+      metadata: undefined,
+      extensions: fleet ? [FLEET_EXTENSION] : [],
+    },
+    words: statusWords(result),
+    metadata: fleet ? { [FLEET_EXTENSION]: { task_id, status, conformance: conformance ?? null } } : undefined,
+  };
+}
+
+function stateOf({ status }: TaskResult, canceled: boolean, partialState: PartialState): TaskState {
+  if (status === 'done') return STATE.completed;
+  if (status === 'blocked') return STATE.rejected;
+  // Whoever asked for the end sees that it came to it, and what was done by then.
+  if (canceled) return STATE.canceled;
+  return status === 'error' ? STATE.failed : PARTIAL[partialState];
+}
+
+function statusWords({ status, blocked_reason, error_summary, next_steps, summary }: TaskResult): string {
+  switch (status) {
+    case 'blocked':
+      return blocked_reason ?? 'refused';
+    case 'error':
+      return error_summary ?? 'failed';
+    case 'partial':
+      return ['Not finished. What remains:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n');
+    default:
+      return summary ?? '';
+  }
+}
+
+/** The task a reply is read for. */
+export interface Expected {
+  readonly taskId: string;
+  readonly attempt: number;
+  readonly replySchema: ReplySchema;
+}
+
+/** What a reply comes to. */
+export interface ReadReply {
+  readonly result: Reported;
+  /** An announce in the words of the reply. */
+  readonly announce: Announced | null;
+}
+
+/** The result a task has come to; undefined while there is none yet. */
+export function resultOfTask(task: Task, expected: Expected): ReadReply | undefined {
+  const state = task.status?.state;
+  if (!isSettled(state)) return undefined;
+  const reported = structuredResult(task.artifacts, expected);
+  if (reported !== undefined) return { result: reported, announce: null };
+  const said = textOf(task.status?.message?.parts);
+  const words = wordsOf(task);
+  const prose = words === '' ? {} : { prose: words };
+  switch (state) {
+    case STATE.completed:
+      // The agent itself says that it is done: a reply without a block is taken for words then.
+      return wordsAsResult(words, expected, 'prose');
+    case STATE.rejected:
+      return plain(expected, blocked('unknown', said || 'refused without a reason', prose));
+    case STATE.inputRequired:
+      return plain(expected, blocked('input_required', said || 'the agent asks for more', prose));
+    case STATE.authRequired:
+      return plain(expected, blocked('auth_required', said || 'the agent asks for a sign-in', prose));
+    case STATE.canceled:
+      return plain(expected, { status: 'error', error_summary: 'canceled', ...prose });
+    default:
+      return plain(expected, { status: 'error', error_summary: said || 'failed without a reason', ...prose });
+  }
+}
+
+/** The result a message without a task stands for. */
+export function resultOfMessage(message: Message, expected: Expected): ReadReply {
+  const reported = structuredIn(message.parts, '', expected);
+  if (reported !== undefined) return { result: reported, announce: null };
+  return wordsAsResult(withData(textOf(message.parts), message.parts), expected, expected.replySchema);
+}
+
+function wordsAsResult(text: string, { taskId, attempt }: Expected, replySchema: ReplySchema): ReadReply {
+  const { result, announce, conformance, prose } = extractReply({ text, taskId, replySchema, exitCode: null });
+  const expected = { taskId, attempt, replySchema };
+  if (result === null) {
+    if (conformance === 'busy') return { ...plain(expected, blocked('busy', prose, {}, true)), announce };
+    const next_steps = ['The agent put the task off and ended it; find out whether it was done.'];
+    return { ...plain(expected, { status: 'partial', next_steps, prose }), announce };
+  }
+  // Nobody measured what a foreign agent says it has spent.
+  const usage = result.tokens_spent === null ? result.usage : { source: 'claimed' as const };
+  const envelope = { ...result.envelope, attempt };
+  return { result: { ...result, usage, envelope, prose: prose === '' ? null : prose, conformance }, announce };
+}
+
+/** The words of the artifacts, or else what the agent said last. */
+export function wordsOf({ artifacts, status, history }: Task): string {
+  const made = withData(
+    artifactsText(artifacts),
+    artifacts.flatMap(({ parts }) => parts),
+  );
+  if (made !== '') return made;
+  const last = textOf(status?.message?.parts);
+  if (last !== '') return last;
+  const said = history.findLast(({ role, parts }) => role === ROLE.agent && textOf(parts) !== '');
+  return textOf(said?.parts);
+}
+
+/** Data beside the words, as blocks: an answer in JSON may be nothing else. */
+function withData(text: string, parts: readonly Part[]): string {
+  const blocks = dataOf(parts).map((data) => `\`\`\`json\n${JSON.stringify(data)}\n\`\`\``);
+  return [text, ...blocks].filter(Boolean).join('\n\n');
+}
+
+function structuredResult(artifacts: readonly Artifact[], expected: Expected): Reported | undefined {
+  for (const { parts } of artifacts.toReversed()) {
+    const found = structuredIn(parts, textOf(parts), expected);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** A valid TASK_RESULT of this task in a data part, with the words beside it as its prose. */
+function structuredIn(parts: readonly Part[], prose: string, { taskId, attempt }: Expected): Reported | undefined {
+  for (const data of fleetDataOf(parts)) {
+    const decoded = decodeValue(data);
+    if (!decoded.valid || decoded.message.type !== 'TASK_RESULT' || decoded.message.task_id !== taskId) continue;
+    const { message } = decoded;
+    const envelope = { ...message.envelope, attempt: message.envelope.attempt ?? attempt };
+    return { ...message, envelope, prose: message.prose ?? (prose === '' ? null : prose) };
+  }
+  return undefined;
+}
+
+type Members = Partial<Parameters<typeof resultMessage>[0]> & Pick<TaskResult, 'status'>;
+
+function blocked(code: string, reason: string, more: Pick<Members, 'prose'>, retryable = false): Members {
+  const named = code === 'unknown' ? reason : `${code}: ${reason}`;
+  return { status: 'blocked', blocked_reason: named, blocked: { code, retryable }, ...more };
+}
+
+/** A result in its normalised form, of which nobody knows what it cost. */
+function plain({ taskId, attempt }: Expected, members: Members): ReadReply {
+  const decoded = decodeValue(
+    resultMessage(
+      { task_id: taskId, usage: { source: 'unknown' }, conformance: 'unstructured', ...members },
+      { attempt },
+    ),
+  );
+  // What is built here is valid by construction: reasons are never blank, steps never none.
+  return { result: (decoded as Extract<typeof decoded, { valid: true }>).message as Reported, announce: null };
+}

@@ -1,0 +1,362 @@
+/**
+ * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after the agent was started anew. Also
+ * keeps which task of the fleet each of them stands for.
+ *
+ * Handed to the SDK as its store, and written directly where no request of the SDK's is under way. What is lost with the
+ * last moments before a power failure is made up for from the worker's own journal, which has every result.
+ */
+import { mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { takeFileLock } from '../../../host/file-lock.ts';
+import { createPrivate, setAside } from '../../../journal/sqlite-file.ts';
+import { fail } from '../../../wire/errors.ts';
+import { storeFailure } from '../../orchestrator/store-failure.ts';
+import { isEnded, isSettled } from './parts.ts';
+import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
+
+/** Marks a file as ours ("HFA2"), so that another program's database is never taken for one. */
+const APPLICATION_ID = 0x48464132;
+const SCHEMA_VERSION = 1;
+const SCHEMA = `
+  CREATE TABLE tasks (
+    tenant TEXT NOT NULL, owner TEXT NOT NULL, id TEXT NOT NULL, context_id TEXT NOT NULL, state INTEGER NOT NULL,
+    changed TEXT NOT NULL, saved_at INTEGER NOT NULL, task TEXT NOT NULL, PRIMARY KEY (tenant, owner, id)
+  ) STRICT;
+  CREATE INDEX listed ON tasks (tenant, owner, changed DESC, id DESC);
+  CREATE INDEX aged ON tasks (saved_at);
+  CREATE TABLE links (
+    outlet TEXT NOT NULL, task_id TEXT NOT NULL, attempt INTEGER NOT NULL, tenant TEXT NOT NULL, owner TEXT NOT NULL,
+    id TEXT NOT NULL, message_id TEXT NOT NULL, digest TEXT NOT NULL, form TEXT NOT NULL,
+    PRIMARY KEY (outlet, task_id, attempt)
+  ) STRICT;
+  CREATE INDEX messages ON links (outlet, message_id);
+  CREATE INDEX linked ON links (tenant, owner, id);`;
+
+const DAY_MS = 86_400_000;
+/** Saves between two looks for what is too old. */
+const PRUNE_EVERY = 500;
+
+/** Whose tasks: of one tenant, sent by one principal. */
+export interface Scope {
+  readonly tenant: string;
+  readonly owner: string;
+}
+
+/** Which fleet task an A2A task stands for. */
+export interface TaskLink extends Scope {
+  /** Name of the outlet its result goes to. */
+  readonly outlet: string;
+  readonly taskId: string;
+  readonly attempt: number;
+  /** The A2A task. */
+  readonly id: string;
+  /** The message that asked for it, and the SHA-256 of its parts. */
+  readonly messageId: string;
+  readonly digest: string;
+  /** How its client wants its words; see `reply-text.ts`. */
+  readonly form: string;
+}
+
+export interface A2aTaskStoreOptions {
+  /** Path of the database. It is made 0600, directories that do not exist yet 0700. */
+  readonly file: string;
+  readonly sdk: Pick<A2aServerSdk, 'core' | 'errors'>;
+  /** True for messages that are not worth a place in the history of a task. */
+  readonly passing: (message: Message) => boolean;
+  /** With it a damaged file is set aside, this is called, and the store starts empty. */
+  readonly onCorrupt?: (damage: { readonly reason: string; readonly movedTo: string }) => void;
+  /** How long a task that has ended is kept, milliseconds. Default 7 days. */
+  readonly retainMs?: number;
+  /** Tasks that are kept at most; open ones are never dropped. Default 10,000. */
+  readonly maxTasks?: number;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/**
+ * Opens or creates the store. Fails with `journal_locked` when another process has it, `journal_corrupt`, `disk_full`, or
+ * `runtime_error` when the file is another program's or a newer version's; then it is left untouched.
+ */
+export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
+  const { onCorrupt, now = Date.now } = options;
+  const file = resolve(options.file);
+  let release: (() => void) | undefined;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    release = takeFileLock(`${file}.lock`);
+    if (release === undefined) throw fail('journal_locked', 'another process has the A2A tasks open');
+    try {
+      return new A2aTaskStore(prepare(file), release, options);
+    } catch (thrown) {
+      if (onCorrupt === undefined || storeFailure(thrown).code !== 'journal_corrupt') throw thrown;
+      onCorrupt({ reason: (thrown as Error).message, movedTo: setAside(file, now()) });
+      return new A2aTaskStore(prepare(file), release, options);
+    }
+  } catch (thrown) {
+    release?.();
+    throw storeFailure(thrown);
+  }
+}
+
+function prepare(file: string): DatabaseSync {
+  createPrivate(file);
+  const db = new DatabaseSync(file, { timeout: 1000 });
+  try {
+    const number = (sql: string) => Object.values(db.prepare(sql).get() ?? {})[0] as number;
+    const version = number('PRAGMA user_version');
+    if (number('PRAGMA application_id') !== APPLICATION_ID && number('SELECT count(*) FROM sqlite_schema') !== 0) {
+      throw fail('runtime_error', 'the A2A tasks are the database of another program');
+    }
+    if (version > SCHEMA_VERSION) throw fail('runtime_error', `the A2A tasks are of a newer version (${version})`);
+    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY');
+    const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
+    if (finding !== 'ok') throw fail('journal_corrupt', `the A2A tasks are damaged: ${String(finding)}`);
+    if (version === 0) {
+      db.exec(`BEGIN IMMEDIATE; ${SCHEMA}
+        PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`);
+    }
+    return db;
+  } catch (thrown) {
+    db.close();
+    throw thrown;
+  }
+}
+
+type ListParams = Parameters<TaskStore['list']>[0];
+type ListAnswer = Awaited<ReturnType<TaskStore['list']>>;
+
+export class A2aTaskStore implements TaskStore {
+  readonly #db: DatabaseSync;
+  readonly #release: () => void;
+  readonly #options: A2aTaskStoreOptions;
+  readonly #statements = new Map<string, StatementSync>();
+  /** Who waits for a task to be stored as settled. */
+  readonly #waiting = new Map<string, Set<() => void>>();
+  #saves = 0;
+  #closed = false;
+
+  constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions) {
+    this.#db = db;
+    this.#release = release;
+    this.#options = options;
+  }
+
+  // For the SDK.
+
+  async save(task: Task, context: ServerCallContext): Promise<void> {
+    this.put(scopeOf(context), task);
+  }
+
+  async load(taskId: string, context: ServerCallContext): Promise<Task | undefined> {
+    return this.find(scopeOf(context), taskId);
+  }
+
+  async list(params: ListParams, context: ServerCallContext): Promise<ListAnswer> {
+    const { tenant, owner } = scopeOf(context);
+    const { contextId, status, pageSize = 50, pageToken, statusTimestampAfter, includeArtifacts = false } = params;
+    const where = ['tenant = ?', 'owner = ?'];
+    const values: (string | number)[] = [tenant, owner];
+    const only = (condition: string, ...more: (string | number)[]): void => {
+      where.push(condition);
+      values.push(...more);
+    };
+    if (contextId !== '') only('context_id = ?', contextId);
+    if (status !== undefined && status !== 0) only('state = ?', status);
+    if (statusTimestampAfter) only('changed > ?', new Date(statusTimestampAfter).toISOString());
+    const count = this.#read(`SELECT count(*) AS n FROM tasks WHERE ${where.join(' AND ')}`, values)[0];
+    const totalSize = Number(count?.n ?? 0);
+    if (pageToken) {
+      const [changed, id] = this.#cursor(pageToken);
+      only('(changed, id) < (?, ?)', changed, id);
+    }
+    const rows = this.#read(
+      `SELECT id, changed, task FROM tasks WHERE ${where.join(' AND ')} ORDER BY changed DESC, id DESC LIMIT ?`,
+      [...values, pageSize + 1],
+    );
+    const page = rows.slice(0, pageSize);
+    const last = rows.length > pageSize ? page.at(-1) : undefined;
+    return {
+      tasks: page.map((row) => {
+        const task = this.#taskOf(row.task);
+        return includeArtifacts ? task : { ...task, artifacts: [] };
+      }),
+      nextPageToken:
+        last === undefined ? '' : Buffer.from(JSON.stringify([last.changed, last.id])).toString('base64url'),
+      pageSize,
+      totalSize,
+    };
+  }
+
+  #cursor(token: string): [string, string] {
+    try {
+      const [changed, id] = JSON.parse(Buffer.from(token, 'base64url').toString('utf8')) as unknown[];
+      if (typeof changed === 'string' && typeof id === 'string') return [changed, id];
+    } catch {
+      // Refused below.
+    }
+    throw new this.#options.sdk.errors.RequestMalformedError('the page token is not one of this agent');
+  }
+
+  // For the agent.
+
+  put({ tenant, owner }: Scope, task: Task): void {
+    const { passing, sdk, now = Date.now } = this.#options;
+    const kept = { ...task, history: (task.history ?? []).filter((message) => !passing(message)) };
+    const state = task.status?.state ?? 0;
+    const at = now();
+    const changed = task.status?.timestamp ?? new Date(at).toISOString();
+    this.#run(
+      `INSERT INTO tasks (tenant, owner, id, context_id, state, changed, saved_at, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET context_id = excluded.context_id, state = excluded.state, changed = excluded.changed,
+         saved_at = excluded.saved_at, task = excluded.task`,
+      [tenant, owner, task.id, task.contextId, state, changed, at, JSON.stringify(sdk.core.Task.toJSON(kept))],
+    );
+    if (isSettled(state)) for (const done of this.#waiting.get(keyOf(tenant, owner, task.id)) ?? []) done();
+    if (this.#saves++ % PRUNE_EVERY === 0) this.#prune(at);
+  }
+
+  find({ tenant, owner }: Scope, id: string): Task | undefined {
+    const sql = 'SELECT task FROM tasks WHERE tenant = ? AND owner = ? AND id = ?';
+    const row = this.#read(sql, [tenant, owner, id])[0];
+    return row === undefined ? undefined : this.#taskOf(row.task);
+  }
+
+  /** Tasks that have not come to an end, with what they stand for. */
+  open(): { readonly task: Task; readonly link: TaskLink | undefined; readonly scope: Scope }[] {
+    const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2)', []);
+    return rows.map(({ tenant, owner, task: text }) => {
+      const task = this.#taskOf(text);
+      const scope = { tenant: String(tenant), owner: String(owner) };
+      return { task, scope, link: this.linkOfTask(scope, task.id) };
+    });
+  }
+
+  /** What an A2A task stands for: the latest, where there were several in it. */
+  linkOfTask({ tenant, owner }: Scope, id: string): TaskLink | undefined {
+    const sql = 'SELECT * FROM links WHERE tenant = ? AND owner = ? AND id = ? ORDER BY rowid DESC LIMIT 1';
+    return linkIn(this.#read(sql, [tenant, owner, id])[0]);
+  }
+
+  link({ outlet, taskId, attempt, tenant, owner, id, messageId, digest, form }: TaskLink): void {
+    this.#run(
+      `INSERT OR REPLACE INTO links (outlet, task_id, attempt, tenant, owner, id, message_id, digest, form)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [outlet, taskId, attempt, tenant, owner, id, messageId, digest, form],
+    );
+  }
+
+  /** The A2A task of an attempt; of the latest one where that is not known, or none is named. */
+  linkOf(outlet: string, taskId: string, attempt = -1): TaskLink | undefined {
+    const sql = `SELECT * FROM links WHERE outlet = ? AND task_id = ? ORDER BY attempt = ? DESC, attempt DESC LIMIT 1`;
+    return linkIn(this.#read(sql, [outlet, taskId, attempt])[0]);
+  }
+
+  /** The task that was made for a message of these parts. */
+  linkOfMessage(outlet: string, messageId: string, digest: string): TaskLink | undefined {
+    const sql = 'SELECT * FROM links WHERE outlet = ? AND message_id = ? AND digest = ? ORDER BY attempt DESC LIMIT 1';
+    return linkIn(this.#read(sql, [outlet, messageId, digest])[0]);
+  }
+
+  /** Names of the outlets that have tasks here. */
+  outlets(): string[] {
+    return this.#read('SELECT DISTINCT outlet FROM links', []).map(({ outlet }) => String(outlet));
+  }
+
+  /** Resolves when the task is stored as settled. The second part gives the waiting up. */
+  whenSettled({ tenant, owner }: Scope, id: string): { readonly stored: Promise<void>; readonly giveUp: () => void } {
+    const key = keyOf(tenant, owner, id);
+    const waiting = this.#waiting.get(key) ?? new Set();
+    this.#waiting.set(key, waiting);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const giveUp = (): void => {
+      waiting.delete(done);
+      if (waiting.size === 0) this.#waiting.delete(key);
+    };
+    const done = (): void => {
+      giveUp();
+      resolve();
+    };
+    waiting.add(done);
+    return { stored: promise, giveUp };
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    try {
+      this.#db.close();
+    } finally {
+      this.#release();
+    }
+  }
+
+  #taskOf(text: unknown): Task {
+    return this.#options.sdk.core.Task.fromJSON(JSON.parse(String(text)));
+  }
+
+  /** Ended tasks that are too old or too many go, and links without a task with them. */
+  #prune(at: number): void {
+    const { retainMs = 7 * DAY_MS, maxTasks = 10_000 } = this.#options;
+    const ended = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((state) => isEnded(state)).join(', ');
+    this.#run(`DELETE FROM tasks WHERE state IN (${ended}) AND saved_at < ?`, [at - retainMs]);
+    this.#run(
+      `DELETE FROM tasks WHERE state IN (${ended}) AND rowid IN
+         (SELECT rowid FROM tasks ORDER BY saved_at DESC LIMIT -1 OFFSET ?)`,
+      [maxTasks],
+    );
+    this.#run(
+      `DELETE FROM links WHERE NOT EXISTS (SELECT 1 FROM tasks
+         WHERE tasks.tenant = links.tenant AND tasks.owner = links.owner AND tasks.id = links.id)`,
+      [],
+    );
+  }
+
+  #statement(sql: string): StatementSync {
+    if (this.#closed) throw fail('interrupted', 'the A2A tasks are closed');
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  #read(sql: string, values: readonly (string | number)[]): Record<string, unknown>[] {
+    try {
+      return this.#statement(sql).all(...values);
+    } catch (thrown) {
+      throw storeFailure(thrown);
+    }
+  }
+
+  #run(sql: string, values: readonly (string | number)[]): void {
+    try {
+      this.#statement(sql).run(...values);
+    } catch (thrown) {
+      throw storeFailure(thrown);
+    }
+  }
+}
+
+/** Whose call it is. */
+export function scopeOf(context: Pick<ServerCallContext, 'tenant' | 'user'>): Scope {
+  return { tenant: context.tenant ?? '', owner: context.user?.userName ?? '' };
+}
+
+const keyOf = (tenant: string, owner: string, id: string): string => JSON.stringify([tenant, owner, id]);
+
+function linkIn(row: Record<string, unknown> | undefined): TaskLink | undefined {
+  if (row === undefined) return undefined;
+  return {
+    outlet: String(row.outlet),
+    taskId: String(row.task_id),
+    attempt: Number(row.attempt),
+    tenant: String(row.tenant),
+    owner: String(row.owner),
+    id: String(row.id),
+    messageId: String(row.message_id),
+    digest: String(row.digest),
+    form: String(row.form),
+  };
+}

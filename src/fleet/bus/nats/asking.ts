@@ -1,0 +1,98 @@
+/**
+ * Requests over one connection, answered on one subject of its own. The client has requests as well, with a timer and an
+ * error object for each; a fleet makes several for every task.
+ *
+ * Used by `connection.ts`.
+ */
+import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
+
+/** Why an operation has no answer. `sent`: it may have happened all the same. */
+export class Unanswered extends Error {
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean, cause?: unknown) {
+    super(message, { cause });
+    this.sent = sent;
+  }
+}
+
+interface Asked {
+  readonly subject: string;
+  /** Monotonic milliseconds after which nobody waits any more. */
+  readonly until: number;
+  readonly resolve: (message: Msg) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const LOOK_MS = 250;
+
+export class Asking {
+  readonly #connection: NatsConnection;
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+  /** In the order of asking, which is that of their ends. */
+  readonly #asked = new Map<string, Asked>();
+  #last = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(connection: NatsConnection, prefix: string, timeoutMs: number) {
+    this.#connection = connection;
+    this.#prefix = `${prefix}.`;
+    this.#timeoutMs = timeoutMs;
+    connection.subscribe(`${prefix}.*`, {
+      callback: (error, message) => {
+        if (error === null) this.#hear(message);
+      },
+    });
+  }
+
+  /** One request. Fails with {@link Unanswered}, or with what {@link refuse} was told. */
+  ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
+    return new Promise((resolve, reject) => {
+      const token = (++this.#last).toString(36);
+      // Throws what can never be sent.
+      this.#connection.publish(subject, data, { reply: this.#prefix + token, ...(headers && { headers }) });
+      this.#asked.set(token, { subject, until: performance.now() + this.#timeoutMs, resolve, reject });
+      this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    });
+  }
+
+  /** The connection broke: nobody will answer. */
+  broken(): void {
+    this.#end(() => true, new Unanswered('the connection broke', true));
+  }
+
+  /** The server does not permit requests on this subject. */
+  refuse(subject: string, error: Error): void {
+    this.#end((asked) => asked.subject === subject, error);
+  }
+
+  #hear(message: Msg): void {
+    const token = message.subject.slice(this.#prefix.length);
+    const asked = this.#asked.get(token);
+    if (asked === undefined) return;
+    this.#asked.delete(token);
+    if (message.data.length === 0 && message.headers?.code === 503) {
+      asked.reject(new Unanswered('nobody there takes this now', false));
+    } else asked.resolve(message);
+  }
+
+  #look(): void {
+    const now = performance.now();
+    for (const [token, asked] of this.#asked) {
+      if (asked.until > now) return;
+      this.#asked.delete(token);
+      asked.reject(new Unanswered('no answer in time', true));
+    }
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #end(which: (asked: Asked) => boolean, error: Error): void {
+    for (const [token, asked] of [...this.#asked]) {
+      if (!which(asked)) continue;
+      this.#asked.delete(token);
+      asked.reject(error);
+    }
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * What a NATS server says to a message it was asked to keep, and what its refusals mean here.
+ *
+ * Used by `connection.ts` and `requests.ts`.
+ */
+import { fail, HandfastError } from '../../../wire/errors.ts';
+import type { Msg } from './client.ts';
+
+/** Where a stream says that it kept a message; throws what it says instead. */
+export function keptAt({ data }: Pick<Msg, 'data'>): number {
+  const said = JSON.parse(Buffer.from(data).toString()) as {
+    readonly type?: unknown;
+    readonly seq?: unknown;
+    readonly error?: { readonly description?: string; readonly err_code?: number };
+  };
+  // Messages of the protocol have one, and no stream says so.
+  if (said.type !== undefined) throw new Error('this is no acknowledgement of a stream');
+  if (said.error !== undefined) {
+    const { description = 'refused', err_code } = said.error;
+    throw Object.assign(new Error(description), { name: 'JetStreamApiError', code: err_code });
+  }
+  if (typeof said.seq !== 'number') throw new Error('this is no acknowledgement of a stream');
+  return said.seq;
+}
+
+/** JetStream's numbers: the stream could not store it, it is too long for the stream, the server or account has no room. */
+const NOT_STORED = 10077;
+const TOO_LONG = 10054;
+const NO_ROOM = new Set([10002, 10023, 10028, 10047]);
+
+/** What a refusal of the server, or of the client before sending, means here. */
+export function refusal(error: unknown): HandfastError {
+  if (error instanceof HandfastError) return error;
+  const { name, message } = error as Error;
+  if (name === 'JetStreamApiError') {
+    const { code } = error as { code?: unknown };
+    if (code === NOT_STORED && message.includes('maximum')) {
+      return fail('over_capacity', `the stream is full: ${message}`, { retry_after_ms: 5000 }, error);
+    }
+    if (code === TOO_LONG) return fail('too_large', `the NATS server refused: ${message}`, {}, error);
+    if (code === NOT_STORED || NO_ROOM.has(code as number)) {
+      return fail('disk_full', `the NATS server has no room: ${message}`, {}, error);
+    }
+    return fail('runtime_error', `the NATS server refused: ${message}`, { nats: code as number }, error);
+  }
+  if (name === 'PermissionViolationError') {
+    return fail('unauthorized', `the NATS server does not permit it: ${message}`, {}, error);
+  }
+  if (name === 'InvalidArgumentError' && message.includes('max_payload')) {
+    return fail('too_large', 'the message is larger than the NATS server takes (max_payload)', {}, error);
+  }
+  return fail('runtime_error', `the NATS client failed: ${message}`, {}, error);
+}

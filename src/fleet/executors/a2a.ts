@@ -1,0 +1,283 @@
+/**
+ * The `a2a` executor: the work is done by a remote A2A 1.0 agent, whatever it is made of. It is sent the prompt as words and
+ * its reply is read as that of any other executor; a worker of ours at the other end also tells what it has spent.
+ *
+ * Made by `make.ts`.
+ * @see docs/a2a.md#executor
+ */
+import type { Log } from '../../host/context.ts';
+import type { TaskResult, Usage } from '../../protocol/fleet.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import { A2aConnection, callFailure, type Reached } from '../bus/a2a/connection.ts';
+import { follow } from '../bus/a2a/follow.ts';
+import {
+  artifactsText,
+  fleetDataOf,
+  isSettled,
+  messageOf,
+  RESULT_ARTIFACT,
+  ROLE,
+  STATE,
+  textOf,
+} from '../bus/a2a/parts.ts';
+import type { Message, SendMessageRequest, Task } from '../bus/a2a/sdk.ts';
+import { resultOfTask, wordsOf } from '../bus/a2a/states.ts';
+import { decodeValue } from '../messages/decode.ts';
+import type { Reported } from '../messages/decoded.ts';
+import { resultFrom, resultMessage } from '../messages/encode.ts';
+import { askWhileRunning } from './ask.ts';
+import type { A2aConfig } from './config.ts';
+import { ContextMap } from './context-map.ts';
+import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from './executor.ts';
+import { UNKNOWN_USAGE } from './usage.ts';
+
+export interface A2aExecutorParts {
+  readonly config: A2aConfig;
+  /** File in which the agent's names of our contexts are kept; undefined: in memory. */
+  readonly contextFile: string | undefined;
+  readonly log: Log;
+  readonly newId?: () => string;
+}
+
+/** How long an agent that was given a task may be silent, milliseconds. */
+const PATIENCE_MS = 120_000;
+/** How long it may take to take note of a cancel, milliseconds. */
+const CANCEL_MS = 5_000;
+/** Within the bound of a probe. */
+const PROBE_MS = 1_400;
+/** Questions of an agent in one turn. */
+const MAX_QUESTIONS = 20;
+
+/** Makes the executor. Starts nothing. Fails with `config_invalid` for an address that is none. */
+export function a2aExecutor(parts: A2aExecutorParts): Executor {
+  return new A2aExecutor(parts);
+}
+
+class A2aExecutor implements Executor {
+  readonly kind = 'a2a';
+  readonly canSteer = false;
+  readonly canAsk = true;
+  readonly #connection: A2aConnection;
+  readonly #contexts: ContextMap<{ readonly context: string }>;
+  readonly #newId: () => string;
+  readonly #running = new Set<Promise<unknown>>();
+  readonly #stopping = new AbortController();
+
+  constructor({ config, contextFile: file, log, newId = () => crypto.randomUUID() }: A2aExecutorParts) {
+    const { url, token } = config;
+    this.#connection = new A2aConnection({ url, token, name: `the agent at ${new URL(url).host}`, log });
+    this.#newId = newId;
+    this.#contexts = new ContextMap({
+      file,
+      read: ({ context }) => (typeof context === 'string' && context !== '' ? { context } : undefined),
+      damaged: (kept) => log.warn('the conversations of an agent could not be read', { kept }),
+    });
+  }
+
+  async probe(signal: AbortSignal): Promise<Readiness> {
+    const { address } = this.#connection;
+    try {
+      await this.#connection.discover(AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]));
+    } catch (thrown) {
+      return { present: false, detail: asError(thrown).message };
+    }
+    const { client } = this.#connection.reached as Reached;
+    const bounded = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+    try {
+      // Nothing is begun by asking for a task nobody has, and who may not ask is told so.
+      await client.getTask({ tenant: '', id: this.#newId() }, this.#connection.call(false, bounded));
+    } catch (thrown) {
+      const { code, message } = callFailure(thrown, this.#connection.name);
+      if (code === 'unauthorized') return { present: true, authenticated: false, detail: message };
+      if (code === 'not_found') return { present: true, authenticated: true, detail: address };
+    }
+    return { present: true, detail: address };
+  }
+
+  knows(contextId: string): boolean {
+    return this.#contexts.has(contextId);
+  }
+
+  start(task: ExecutorTask, context: ExecutorContext): Execution {
+    const signal = AbortSignal.any([context.signal, this.#stopping.signal]);
+    const outcome = this.#turn(task, { ...context, signal });
+    this.#running.add(outcome);
+    const over = (): void => void this.#running.delete(outcome);
+    outcome.then(over, over);
+    return { outcome };
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(fail('interrupted', 'the executor is stopped'));
+    await Promise.allSettled(this.#running);
+  }
+
+  async #turn(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
+    const { signal } = context;
+    if (signal.aborted) return stopped(signal, '');
+    const reached = await this.#reach(signal);
+    let latest: Task | undefined;
+    try {
+      let said = await this.#send(reached, this.#prompt(task), signal);
+      for (let asked = 0; ; asked += 1) {
+        if (!('status' in said)) return this.#replied(said);
+        latest = said;
+        if (said.contextId !== '') await this.#contexts.set(task.contextId, { context: said.contextId });
+        latest = await this.#settled(said, reached, context);
+        if (latest.status?.state !== STATE.inputRequired || asked >= MAX_QUESTIONS)
+          return outcomeOf(latest, task.taskId);
+        if (resultIn(latest) !== undefined) return outcomeOf(latest, task.taskId);
+        const answer = await this.#answer(latest, context);
+        if (answer === undefined) return outcomeOf(latest, task.taskId);
+        said = await this.#send(reached, this.#request(answer, latest.contextId, latest.id), signal);
+      }
+    } catch (thrown) {
+      const error = callFailure(thrown, this.#connection.name, { newTask: latest === undefined });
+      if (signal.aborted) {
+        const left = latest === undefined ? undefined : await this.#cancel(reached, latest);
+        return stopped(signal, left === undefined ? '' : wordsOf(left));
+      }
+      if (error.code === 'over_capacity') return replied(busyBlock(task.taskId, error));
+      if (latest === undefined) throw error;
+      return { ...replied(wordsOf(latest)), failure: error.message };
+    }
+  }
+
+  async #reach(signal: AbortSignal): Promise<Reached> {
+    try {
+      if (this.#connection.reached === undefined) await this.#connection.discover(signal);
+    } catch (thrown) {
+      throw callFailure(thrown, this.#connection.name);
+    }
+    return this.#connection.reached as Reached;
+  }
+
+  /** An agent that answers only when it is done may take as long as the turn. */
+  #send({ client, fleet }: Reached, request: SendMessageRequest, signal: AbortSignal): Promise<Message | Task> {
+    return client.sendMessage(request, this.#connection.stream(fleet, signal));
+  }
+
+  #prompt({ prompt, contextId }: ExecutorTask): SendMessageRequest {
+    return this.#request(prompt, this.#contexts.get(contextId)?.context ?? contextId);
+  }
+
+  #request(text: string, contextId: string, taskId = ''): SendMessageRequest {
+    return {
+      tenant: '',
+      message: messageOf(ROLE.user, { messageId: this.#newId(), contextId, taskId, text }),
+      configuration: { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true },
+      metadata: undefined,
+    };
+  }
+
+  async #settled(task: Task, { fleet }: Reached, { events, signal }: ExecutorContext): Promise<Task> {
+    if (isSettled(task.status?.state)) return task;
+    const heard = new Set<string>();
+    return follow({
+      connection: this.#connection,
+      fleet,
+      id: task.id,
+      signal,
+      patienceMs: PATIENCE_MS,
+      heard(event) {
+        if (event.$case !== 'statusUpdate' && event.$case !== 'task') return;
+        const { status } = event.value;
+        const said = status?.message;
+        if (isSettled(status?.state) || (said !== undefined && heard.has(said.messageId))) return;
+        if (said !== undefined) heard.add(said.messageId);
+        const note = textOf(said?.parts).slice(0, 500);
+        events.progress('working', ...(note === '' ? [] : [note]));
+      },
+    });
+  }
+
+  /** What the user says to a question of the agent; undefined: nothing. */
+  async #answer({ status }: Task, context: ExecutorContext): Promise<string | undefined> {
+    const title = textOf(status?.message?.parts) || 'The agent asks for more.';
+    const schema = {
+      type: 'object',
+      properties: { answer: { type: 'string', description: 'What the agent is told.' } },
+      required: ['answer'],
+    };
+    const { allowed, content } = await askWhileRunning(context, { kind: 'question', title, schema });
+    const answer = content?.answer;
+    return allowed && typeof answer === 'string' && answer.trim() !== '' ? answer : undefined;
+  }
+
+  /** Tells the agent to stop; the task as it is then, or as it was last. */
+  async #cancel({ client, fleet }: Reached, task: Task): Promise<Task> {
+    try {
+      const options = this.#connection.call(fleet, AbortSignal.timeout(CANCEL_MS));
+      return await client.cancelTask({ tenant: '', id: task.id, metadata: undefined }, options);
+    } catch {
+      // It may have ended by itself, or be gone.
+      return task;
+    }
+  }
+
+  #replied({ parts }: Message): ExecutorOutcome {
+    return replied(textOf(parts));
+  }
+}
+
+const replied = (text: string): ExecutorOutcome => ({
+  text,
+  ending: 'completed',
+  exitCode: null,
+  usage: UNKNOWN_USAGE,
+});
+
+const stopped = (signal: AbortSignal, text: string): ExecutorOutcome => ({
+  text,
+  ending: 'stopped',
+  exitCode: null,
+  usage: UNKNOWN_USAGE,
+  failure: `stopped: ${asError(signal.reason).message}`,
+});
+
+/** The result a worker of ours has put beside its words. */
+function resultIn({ artifacts }: Task): Reported | undefined {
+  const artifact = artifacts.find(({ artifactId }) => artifactId === RESULT_ARTIFACT);
+  for (const data of fleetDataOf(artifact?.parts)) {
+    const decoded = decodeValue(data);
+    if (decoded.valid && decoded.message.type === 'TASK_RESULT') return decoded.message;
+  }
+  return undefined;
+}
+
+function outcomeOf(task: Task, taskId: string): ExecutorOutcome {
+  const own = resultIn(task);
+  if (own !== undefined) {
+    const { tokens_spent: _, usage, envelope: _envelope, prose: _prose, ...result } = resultFrom(own);
+    const text = withBlock(artifactsText(task.artifacts), { ...result, task_id: taskId });
+    return { ...replied(text), usage: usageFrom(usage) };
+  }
+  if (task.status?.state === STATE.completed) return replied(wordsOf(task));
+  const read = resultOfTask(task, { taskId, attempt: 1, replySchema: 'prose' });
+  if (read?.result.status === 'blocked') {
+    const { envelope: _, prose: _prose, usage: _usage, ...result } = resultFrom(read.result);
+    return replied(withBlock(wordsOf(task), result));
+  }
+  return { ...replied(wordsOf(task)), failure: read?.result.error_summary ?? 'the agent did not end its task' };
+}
+
+/** What another worker has measured is not measured here. */
+function usageFrom(usage: Usage | null | undefined): Usage {
+  if (usage == null || usage.source === 'unknown' || usage.source === 'claimed') return UNKNOWN_USAGE;
+  const { claimed: _, ...spent } = usage;
+  return { ...spent, source: 'provider' };
+}
+
+const withBlock = (words: string, result: Omit<TaskResult, 'envelope'>): string =>
+  [words, `\`\`\`json\n${JSON.stringify(result, undefined, 2)}\n\`\`\``].filter(Boolean).join('\n\n');
+
+/** A busy agent has not begun: that is a refusal, not a failure. */
+function busyBlock(task_id: string, { message, detail }: HandfastError): string {
+  const { retry_after_ms: ms } = detail;
+  const blocked = {
+    code: 'busy',
+    retryable: true,
+    ...(typeof ms === 'number' && { retry_after_s: Math.ceil(ms / 1000) }),
+  };
+  return withBlock('', resultMessage({ task_id, status: 'blocked', blocked_reason: `busy: ${message}`, blocked }));
+}

@@ -1,0 +1,42 @@
+/** The bus to A2A agents that are workers of ours, held to the contract of all buses. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { serveA2a } from '../../../src/fleet/bus/a2a/agent-server.ts';
+import { a2aBus } from '../../../src/fleet/bus/a2a/peer-bus.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { busContract } from '../bus-contract.ts';
+import { PeerRecorder } from '../support/peer-recorder.ts';
+import { quiet } from '../support/stream-links.ts';
+import { TOKEN } from './agent-stand.ts';
+
+busContract({
+  name: 'A2A',
+  keepsResults: true,
+  async open(workers) {
+    const folder = await mkdtemp(join(tmpdir(), 'handfast-a2a-'));
+    const auth = createAuthenticator([{ principal: { name: 'boss' }, digests: [tokenDigest(TOKEN)] }]);
+    const agents = await Promise.all(
+      workers.map((worker) =>
+        serveA2a(worker, { port: 0, file: join(folder, `${worker.agentId}.db`), auth, log: quiet }),
+      ),
+    );
+    const events = new PeerRecorder();
+    const bus = a2aBus({
+      peers: workers.map(({ agentId: id }, index) => ({ id, url: agents[index]!.address, token: () => TOKEN })),
+      log: quiet,
+      healthIntervalMs: 50,
+      pollDelay: { firstDelayMs: 5, maxDelayMs: 100 },
+    });
+    await bus.start(events);
+    return {
+      bus,
+      events,
+      async stop() {
+        await bus.stop();
+        await Promise.all(agents.map((agent) => agent.close()));
+        await rm(folder, { recursive: true, force: true });
+      },
+    };
+  },
+});

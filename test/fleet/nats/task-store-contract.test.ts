@@ -1,0 +1,33 @@
+/** The contract every store of task records is held to, over a real server. */
+import { after } from 'node:test';
+import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
+import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
+import { taskStoreContract } from '../../contract/task-store.ts';
+import { log } from './fleet.ts';
+import { NatsServer, newest } from './server.ts';
+
+const installed = newest();
+if (installed !== undefined) {
+  let running: Promise<NatsServer> | undefined;
+  let buckets = 0;
+  after(async () => (await running)?.remove());
+  taskStoreContract(`NATS ${installed.version}`, async () => {
+    running ??= (async () => {
+      const server = new NatsServer(installed);
+      await server.up();
+      return server;
+    })();
+    const { url: servers } = await running;
+    const bucket = `tasks_${++buckets}`;
+    let store: TaskStore = await natsTaskStore({ servers, bucket, log });
+    return {
+      store,
+      async reopen() {
+        await store.close();
+        store = await natsTaskStore({ servers, bucket, log });
+        return store;
+      },
+      close: () => store.close(),
+    };
+  });
+}

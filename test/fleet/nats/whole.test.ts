@@ -1,0 +1,86 @@
+/** The real orchestrator and real workers on a real server: what a fleet on NATS is made of. */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
+import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
+import { functionExecutor, type TaskFunction } from '../../../src/fleet/executors/function.ts';
+import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
+import { createWorker } from '../../../src/fleet/worker/worker.ts';
+import { memoryJournal } from '../../../src/journal/memory.ts';
+import { log, NatsFleet } from './fleet.ts';
+import { natsTest } from './server.ts';
+
+natsTest(
+  'a fleet does its tasks through two kills of the server: each runs once, and each has its result',
+  async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    fleet.storage = { ackWaitS: 2 };
+    const runs = new Map<string, number>();
+    const work: TaskFunction = async ({ taskId }, { signal }) => {
+      runs.set(taskId, (runs.get(taskId) ?? 0) + 1);
+      if (taskId === 'long') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      else await new Promise((resolve) => setTimeout(resolve, 20));
+      return { text: `${taskId} is done`, usage: { source: 'measured', input: 3, output: 4 } };
+    };
+    for (const agentId of ['one', 'two']) {
+      const [cwd, home] = [fleet.server.file(`${agentId}-repository`), fleet.server.file(`${agentId}-home`)];
+      for (const folder of [cwd, home]) mkdirSync(folder);
+      const worker = await createWorker({
+        agentId,
+        executor: functionExecutor({ run: work }),
+        cwd,
+        home,
+        tools: ['terminal'],
+        pools: ['p'],
+        maxConcurrent: 4,
+        log,
+      });
+      await worker.start();
+      await fleet.worker(worker);
+      fleet.onEnd(() => worker.stop());
+    }
+    const servers = fleet.server.url;
+    const store = await natsTaskStore({ servers, log });
+    const bus = natsBus({ servers, name: 'main', log, ...fleet.storage });
+    const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses: [bus], log });
+    fleet.onEnd(async () => {
+      await orchestrator.stop();
+      await store.close();
+    });
+    await orchestrator.start();
+    const specs = Array.from({ length: 120 }, (_, index) => ({
+      task_id: `t-${index}`,
+      brief: 'do it',
+      reply_schema: 'prose' as const,
+      ...(index % 3 === 0 && { pool: 'p' }),
+    }));
+    await orchestrator.submitBatch(specs);
+    await orchestrator.submit({ task_id: 'long', brief: 'take your time', reply_schema: 'prose' });
+    const ended = async () => (await orchestrator.find({ states: ['done'], limit: 1000 })).length;
+    for (const enough of [20, 70]) {
+      await fleet.until(async () => (await ended()) >= enough, `${enough} tasks`).catch(async (e) => { const by = {}; for (const r of await orchestrator.find({limit: 1000})) { const k = r.state+'/'+r.worker+'/'+r.attempt; (by[k] ??= []).push(r.task_id); } console.log(JSON.stringify(by)); console.log(await fleet.outstanding(), await fleet.waiting(), JSON.stringify(orchestrator.workers().map((w) => [w.peer_id, w.status, w.tasks.length])), JSON.stringify(orchestrator.counts())); const o = (await orchestrator.find({limit: 1000})).find((r) => r.state==='sent'||r.state==='accepted'||r.state==='reserved'||r.state==='queued'); console.log(JSON.stringify(o, null, 1).slice(0,2500)); throw e; });
+      await fleet.server.kill();
+      await fleet.server.up();
+    }
+    await fleet.until(async () => (await ended()) === specs.length, 'all tasks', 20_000);
+    await fleet.until(async () => runs.has('long'), 'the long one to run');
+    await orchestrator.cancel('long', 'long enough');
+    const { record } = await orchestrator.result('long', AbortSignal.timeout(5_000));
+    assert.equal(record.ended_at !== null, true);
+    assert.deepEqual(
+      [...runs.values()].filter((times) => times !== 1),
+      [],
+    );
+    assert.equal(runs.size, specs.length + 1);
+    for (const { task_id, tokens_spent, attempt } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
+      assert.deepEqual([task_id, tokens_spent, attempt], [task_id, 7, 1]);
+    }
+    assert.deepEqual(
+      orchestrator
+        .workers()
+        .map(({ peer_id }) => peer_id)
+        .sort(),
+      ['one', 'two'],
+    );
+  },
+);
