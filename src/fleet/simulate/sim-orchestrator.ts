@@ -114,8 +114,8 @@ export class SimOrchestrator implements Hears {
 
   /** Tasks that have not ended. */
   open = 0;
-  /** When a task last changed. */
-  changedMs = 0;
+  /** When a task was last with a worker or with an operator. */
+  busyMs = 0;
 
   get router(): Router {
     return this.#router;
@@ -311,7 +311,7 @@ export class SimOrchestrator implements Hears {
     held.record = record;
     checks.step(before, record, event, outcome);
     if (record === before) return { outcome };
-    this.changedMs = this.#options.time.nowMs;
+    if (record.state !== 'queued' && !isEnded(record)) this.busyMs = this.#options.time.nowMs;
     const was = isActive(before);
     const is = isActive(record);
     if (was && (!is || before.worker !== record.worker || before.attempt !== record.attempt)) {

@@ -40,7 +40,7 @@ export interface SimulateOptions {
 const MINUTE = 60_000;
 /** What can happen happens within this after the last task came, even to what an operator must see several times. */
 const LONGEST_END_MS = 24 * 60 * MINUTE;
-/** When nothing has changed for this share of the time a server is ill, nobody can take what still waits. */
+/** When nothing but waiting was done for this share of the time a server is ill, nobody can take what still waits. */
 const PATIENCE = 0.5;
 const PROGRESS_EVERY = 10_000;
 const NOTICED_MS = 500;
@@ -117,8 +117,9 @@ export function simulateHandshake(setting: Setting, options: SimulateOptions = {
     options,
     (task) => orchestrator.submit(task),
     () => {
-      const quietMs = time.nowMs - Math.max(run.lastArrivalMs, orchestrator.changedMs);
-      if (quietMs > PATIENCE * setting.faults.illMs) orchestrator.dropWaiting();
+      if (time.nowMs - Math.max(run.lastArrivalMs, orchestrator.busyMs) > PATIENCE * setting.faults.illMs) {
+        orchestrator.dropWaiting();
+      }
       return orchestrator.open;
     },
   );

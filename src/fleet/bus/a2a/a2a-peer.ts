@@ -17,6 +17,7 @@ import { ack } from '../intake.ts';
 import { received } from '../orchestrator-side.ts';
 import type { DispatchMode, FleetPeer, PeerEvents } from '../peer.ts';
 import { pause, RetryDelay, type RetryDelayOptions, within } from '../retry-delay.ts';
+import { type Attempt, Attempts, type GivenAttempt } from './attempts.ts';
 import { A2aConnection, bytesOf, callFailure, type RemoteAgent } from './connection.ts';
 import { follow } from './follow.ts';
 import { fleetDataOf, fleetMetadata, isSettled, messageOf, ROLE, STATE, textOf, textPart } from './parts.ts';
@@ -60,25 +61,7 @@ const MAX_STREAMS = 64;
 const LISTEN_MS = 2_000;
 /** Messages that wait for their turn at one task. */
 const MAX_WAITING = 100;
-/** Messages of a task that are remembered, so that none is told twice. */
-const MAX_HEARD = 2_000;
 const NOTHING: ReadonlySet<Feature> = new Set();
-
-/** An attempt that was given to the agent. */
-interface Attempt {
-  readonly taskId: string;
-  readonly attempt: number;
-  readonly replySchema: 'prose' | 'structured' | 'json';
-  readonly structured: boolean;
-  /** The A2A task. */
-  readonly id: string;
-  /** Ids of messages that were heard. */
-  readonly heard: Set<string>;
-  progress: number;
-  over: boolean;
-}
-
-const keyOf = (taskId: string, attempt: number): string => `${attempt} ${taskId}`;
 
 export class A2aPeer implements FleetPeer {
   readonly peerId: string;
@@ -87,7 +70,7 @@ export class A2aPeer implements FleetPeer {
   readonly connection: A2aConnection;
   reachable = false;
   readonly #owner: A2aPeerOwner;
-  readonly #attempts = new Map<string, Attempt>();
+  readonly #attempts = new Attempts();
   readonly #turns = new TaskTurns();
   #waiting = 0;
   #streams = 0;
@@ -131,16 +114,16 @@ export class A2aPeer implements FleetPeer {
     // On its way: what is said about a task waits behind its dispatch, and its answer comes as a message.
     this.#waiting += 1;
     this.#inTurn(taskId, () => this.#say(message))
-      .catch((thrown: unknown) => this.#unsaid(message, asError(thrown)))
+      .catch((thrown: unknown) => this.#unsaid(message, thrown))
       .finally(() => {
         this.#waiting -= 1;
       });
   }
 
   /** Watches the A2A task of an attempt from now on, unless it is watched already. */
-  watch(about: Pick<Attempt, 'taskId' | 'attempt' | 'replySchema' | 'structured' | 'id'>): void {
-    const known = this.#attempts.get(keyOf(about.taskId, about.attempt));
-    if (known?.id !== about.id) void this.#follow(this.#attemptOf(about));
+  watch(about: GivenAttempt): void {
+    const known = this.#attempts.get(about.taskId, about.attempt);
+    if (known?.id !== about.id) void this.#follow(this.#attempts.begin(about));
   }
 
   // To the agent.
@@ -171,8 +154,9 @@ export class A2aPeer implements FleetPeer {
     } catch (thrown) {
       throw this.#failed(callFailure(thrown, this.peerId, { newTask: true }), about);
     }
-    if (!('status' in said)) return this.#settled(this.#attemptOf({ ...about, id: '' }), resultOfMessage(said, about));
-    const attempt = this.#attemptOf({ ...about, id: said.id });
+    if (!('status' in said))
+      return this.#settled(this.#attempts.begin({ ...about, id: '' }), resultOfMessage(said, about));
+    const attempt = this.#attempts.begin({ ...about, id: said.id });
     this.#hearTask(attempt, said);
     if (isSettled(said.status?.state)) return this.#settle(attempt, said);
     this.#hear(ack(about.taskId, { accepted: true, state: 'accepted' }, { attempt: about.attempt }));
@@ -204,7 +188,7 @@ export class A2aPeer implements FleetPeer {
   }
 
   /** What a failed dispatch is to the orchestrator. An agent that runs the task already names it, and it is watched. */
-  #failed(error: HandfastError, about: Omit<Attempt, 'id' | 'heard' | 'progress' | 'over'>): HandfastError {
+  #failed(error: HandfastError, about: Omit<GivenAttempt, 'id'>): HandfastError {
     if (error.code === 'over_capacity') {
       const { a2a_task: id, ...detail } = error.detail;
       if (typeof id === 'string') this.watch({ ...about, id });
@@ -228,7 +212,7 @@ export class A2aPeer implements FleetPeer {
     const attempt = message.envelope?.attempt;
     if (taskId === undefined) return;
     if (message.type !== 'TASK_POLL' && message.type !== 'TASK_CANCEL') return;
-    const known = this.#known(taskId, attempt) ?? (await this.#search(taskId, attempt));
+    const known = this.#attempts.get(taskId, attempt) ?? (await this.#search(taskId, attempt));
     // Not to be found is not the same as not to be there: the lease decides then.
     if (known === undefined) return;
     const { reached } = this.connection;
@@ -271,10 +255,10 @@ export class A2aPeer implements FleetPeer {
     this.watch({ taskId, attempt, replySchema: 'structured', structured: true, id });
   }
 
-  #unsaid(message: FleetMessage, error: HandfastError): void {
+  #unsaid(message: FleetMessage, thrown: unknown): void {
     const { log, stopping } = this.#owner;
     if (stopping.aborted) return;
-    const failure = callFailure(error, this.peerId);
+    const failure = callFailure(thrown, this.peerId, { newTask: this.structured });
     log.debug('a message did not arrive', { peer: this.peerId, type: message.type, error: failure.message });
     if (failure.code === 'not_found') this.#lost(message);
     else this.#owner.doubt(this);
@@ -288,11 +272,6 @@ export class A2aPeer implements FleetPeer {
     this.#hear(ack(taskId, { accepted: false, state: 'unknown' }, attempt === undefined ? undefined : { attempt }));
   }
 
-  #known(taskId: string, attempt: number | undefined): Attempt | undefined {
-    if (attempt !== undefined) return this.#attempts.get(keyOf(taskId, attempt));
-    return [...this.#attempts.values()].filter((one) => one.taskId === taskId).at(-1);
-  }
-
   /** The A2A task of an attempt that an earlier process had sent: among the latest of the agent, by the id of its message. */
   async #search(taskId: string, attempt = 1): Promise<Attempt | undefined> {
     const options = this.connection.call(false, this.#owner.stopping);
@@ -304,16 +283,10 @@ export class A2aPeer implements FleetPeer {
     const found = listed?.tasks.find(({ history }) => history.some((one) => one.messageId === messageId));
     if (found === undefined) return undefined;
     this.watch({ taskId, attempt, replySchema: 'structured', structured: false, id: found.id });
-    return this.#attempts.get(keyOf(taskId, attempt));
+    return this.#attempts.get(taskId, attempt);
   }
 
   // From the agent.
-
-  #attemptOf(about: Pick<Attempt, 'taskId' | 'attempt' | 'replySchema' | 'structured' | 'id'>): Attempt {
-    const attempt: Attempt = { ...about, heard: new Set(), progress: 0, over: false };
-    this.#attempts.set(keyOf(about.taskId, about.attempt), attempt);
-    return attempt;
-  }
 
   /** Watches until the task has settled and the orchestrator has its result. Never rejects. */
   async #follow(attempt: Attempt, listening?: () => void): Promise<void> {
@@ -346,13 +319,8 @@ export class A2aPeer implements FleetPeer {
     } finally {
       this.#streams -= streams;
       listening?.();
-      this.#forget(attempt);
+      this.#attempts.forget(attempt);
     }
-  }
-
-  #forget(attempt: Attempt): void {
-    const key = keyOf(attempt.taskId, attempt.attempt);
-    if (this.#attempts.get(key) === attempt) this.#attempts.delete(key);
   }
 
   #event(attempt: Attempt, event: NonNullable<StreamResponse['payload']>): void {
@@ -368,10 +336,7 @@ export class A2aPeer implements FleetPeer {
 
   /** Each message once, in the order they are heard. */
   #hearMessage(attempt: Attempt, message: Message | undefined): void {
-    const { heard } = attempt;
-    if (message === undefined || message.role === ROLE.user || heard.has(message.messageId)) return;
-    heard.add(message.messageId);
-    if (heard.size > MAX_HEARD) heard.delete(heard.values().next().value as string);
+    if (message === undefined || message.role === ROLE.user || !attempt.isNews(message.messageId)) return;
     const progress = attempt.structured ? fleetMetadata(message.metadata) : {};
     if (progress.type === 'TASK_PROGRESS') return this.#hearValue(progress, attempt);
     if (attempt.structured) return this.#hearData(message.parts, attempt);
@@ -415,7 +380,7 @@ export class A2aPeer implements FleetPeer {
     if (attempt.over) return;
     if (announce !== null) this.#hear(announce);
     attempt.over = true;
-    this.#forget(attempt);
+    this.#attempts.forget(attempt);
     // The agent keeps its task; whoever sent the dispatch does not wait for what the orchestrator does with its end.
     void this.#keep(result);
   }

@@ -13,7 +13,7 @@ import {
   type TaskAck,
   type TaskResult,
 } from '../../../protocol/fleet.ts';
-import { asError, fail } from '../../../wire/errors.ts';
+import { fail } from '../../../wire/errors.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { isId } from '../../messages/names.ts';
@@ -21,8 +21,8 @@ import { busyAnswer } from '../http/dialect.ts';
 import type { ReplyForm } from '../http/reply-text.ts';
 import { ack, leaseOf } from '../intake.ts';
 import type { WorkerPort } from '../outlet.ts';
-import { within } from '../retry-delay.ts';
 import { AgentOutlet, outletName } from './agent-outlet.ts';
+import { Descriptions } from './descriptions.ts';
 import { type Asked, digestOfParts, readAsked } from './incoming.ts';
 import { isEnded, messageOf, ROLE, textOf } from './parts.ts';
 import { type Run, Runs } from './runs.ts';
@@ -40,10 +40,6 @@ import { TaskTurns } from './task-turns.ts';
 
 /** Under this name the SDK's context of a call holds the answer of a busy worker. */
 const BUSY = 'handfast.busy';
-/** How long the description of a worker is waited for before an answer goes out without, milliseconds. */
-const ANNOUNCE_MS = 1_500;
-/** Contexts that have had their announce. */
-const MOST_CONTEXTS = 10_000;
 
 /** The JSON-RPC answer of a busy worker, without its id; undefined: it was not busy. */
 export function busyIn(context: ServerCallContext): object | undefined {
@@ -86,11 +82,11 @@ export class FleetRequestHandler implements A2ARequestHandler {
   readonly #options: RequestHandlerOptions;
   readonly #outlets = new Map<string, { readonly outlet: AgentOutlet; readonly detach: () => void }>();
   readonly #turns = new TaskTurns();
-  /** Contexts whose client knows the worker as it is. */
-  readonly #described = new Set<string>();
+  readonly #descriptions: Descriptions;
 
   constructor(options: RequestHandlerOptions) {
     this.#options = options;
+    this.#descriptions = new Descriptions(options.worker, options.log);
   }
 
   // What the SDK does by itself.
@@ -190,7 +186,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
       const { worker, runs, log, left, came } = this.#options;
       const announced = (): void => {
         came();
-        this.#described.clear();
+        this.#descriptions.outdated();
       };
       const outlet = new AgentOutlet(name, { runs, log, left, announced });
       found = { outlet, detach: worker.attach(outlet) };
@@ -274,7 +270,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
     const { worker, store } = this.#options;
     const { outlet, fleet, message, context } = call;
     const { task_id: taskId } = dispatch;
-    const described = fleet ? this.#describe(call.scope, message.contextId) : undefined;
+    const described = fleet ? this.#descriptions.next(call.scope, message.contextId) : undefined;
     const endTurn = await this.#turns.next(taskId);
     let begins = false;
     try {
@@ -315,7 +311,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
   ): Decided {
     const { promise, resolve } = Promise.withResolvers<void>();
     const contextId = message.contextId || rest.taskId;
-    if (announce !== undefined) this.#noteDescribed(scope, contextId);
+    if (announce !== undefined) this.#descriptions.told(scope, contextId);
     const opening = announce === undefined ? undefined : { data: [announce] };
     const { messageId } = message;
     const run: Run = { outlet: outlet.name, fleet, messageId, opening, heard: promise, used: false, ...rest };
@@ -378,23 +374,6 @@ export class FleetRequestHandler implements A2ARequestHandler {
     } finally {
       endTurn();
     }
-  }
-
-  /** The description of the worker, where this client has not had it in this context. Never rejects. */
-  async #describe({ tenant, owner }: Scope, contextId: string): Promise<SessionAnnounce | undefined> {
-    if (this.#described.has(JSON.stringify([tenant, owner, contextId]))) return undefined;
-    try {
-      const announce = this.#options.worker.announce(contextId);
-      return await within(announce, ANNOUNCE_MS, () => fail('timeout', 'the worker took too long to describe itself'));
-    } catch (thrown) {
-      this.#options.log.warn('the worker could not describe itself', { error: asError(thrown).message });
-      return undefined;
-    }
-  }
-
-  #noteDescribed({ tenant, owner }: Scope, contextId: string): void {
-    this.#described.add(JSON.stringify([tenant, owner, contextId]));
-    if (this.#described.size > MOST_CONTEXTS) this.#described.delete(this.#described.values().next().value as string);
   }
 
   #malformed(message: string): Error {

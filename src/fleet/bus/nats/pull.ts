@@ -9,8 +9,8 @@ import { Unanswered } from './asking.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 
-const CONFIRM_TRY_MS = 1_000;
-const CONFIRM_MS = 5_000;
+/** How long a server may take to confirm an acknowledgement. */
+const CONFIRM_MS = 2_000;
 
 /** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` is its last word. */
 export class Delivery {
@@ -49,12 +49,18 @@ export class Delivery {
   }
 
   /**
-   * Done, and the server has it. Fails with `unreachable` or `timeout`: a server that was killed may not know any more that
-   * it delivered this, says nothing, and delivers it again.
+   * Done; true when the server says that it has it. A server that was killed may not know any more that it delivered this:
+   * it says nothing then, and delivers it again.
    */
-  async confirm(): Promise<void> {
-    const late = (): Error => new Unanswered('the acknowledgement was not confirmed', true);
-    await this.#link.until(() => within(this.#link.ask(this.#reply, '+ACK'), CONFIRM_TRY_MS, late), CONFIRM_MS);
+  async confirm(): Promise<boolean> {
+    try {
+      const said = this.#link.attempt(() => this.#link.ask(this.#reply, '+ACK'));
+      await within(said, CONFIRM_MS, () => new Unanswered('the acknowledgement was not confirmed', true));
+      return true;
+    } catch (error) {
+      if (error instanceof Unanswered) return false;
+      throw error;
+    }
   }
 
   /** Not now: again after this time. */

@@ -274,7 +274,8 @@ export class TaskReception {
         await lease.release();
         return delivery.ack();
       }
-      await delivery.confirm();
+      // Not confirmed, it comes again, and the claim keeps it from being begun again, here and anywhere.
+      if (!(await delivery.confirm())) link.log?.info('an acknowledgement was not confirmed', { task_id, attempt });
       if (!lease.fresh && !(await lease.renew())) {
         link.log?.warn('a lease was lost before its task began', { task_id, attempt });
         return await accepted.abandon();
