@@ -5,6 +5,8 @@
  */
 export { FleetClient, type FleetStatus, type TaskEvent } from './bridge/fleet-client.ts';
 export { blockedStep, DEFAULT_BLOCKED_POLICY } from './fleet/blocked-policy.ts';
+export { a2aAgent, serveA2a } from './fleet/bus/a2a/agent-server.ts';
+export { a2aBus } from './fleet/bus/a2a/peer-bus.ts';
 export { listenHttp } from './fleet/bus/http/http-listener.ts';
 export { httpPeerBus } from './fleet/bus/http/http-peer-bus.ts';
 export { httpReceiver } from './fleet/bus/http/receiver.ts';

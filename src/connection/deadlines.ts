@@ -65,6 +65,8 @@ export class Deadlines<T extends Timed> {
       if (item.deadlineAt <= now + 0.5) late.push(item);
       else if (item.deadlineAt < next) next = item.deadlineAt;
     }
+    // A timer that fires late finds several: they end in the order they should have.
+    if (late.length > 1) late.sort((a, b) => a.deadlineAt - b.deadlineAt);
     for (const item of late) this.#expire(item);
     if (next < this.#armedAt) this.#arm(next, now);
     if (this.#resting) this.#timer?.unref();

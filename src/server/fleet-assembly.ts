@@ -125,7 +125,13 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
       },
     });
-    const buses: readonly OrchestratorBus[] = [local, stream, upstream, ...(nats === undefined ? [] : [nats.bus])];
+    const a2a = await a2aOf(config, { log, env });
+    const buses: readonly OrchestratorBus[] = [
+      local,
+      stream,
+      upstream,
+      ...[a2a, nats?.bus].filter((bus) => bus !== undefined),
+    ];
     const questions = new FleetQuestions(name);
     const orchestrator = createOrchestrator({
       name,
@@ -188,6 +194,20 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     await closeAll();
     throw error;
   }
+}
+
+/** The bus to A2A agents; undefined where there are none. */
+async function a2aOf(
+  { peers, folder }: FleetConfig,
+  { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
+): Promise<OrchestratorBus | undefined> {
+  const agents = peers.filter(({ kind }) => kind === 'a2a');
+  if (agents.length === 0) return undefined;
+  const { a2aBus } = await import('../fleet/bus/a2a/peer-bus.ts');
+  return a2aBus({
+    peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+    log,
+  });
 }
 
 /** What a bus ended with, when it did so by itself. */

@@ -1,9 +1,11 @@
 /**
- * The doors of a worker beside its bus: a port where receivers' senders of earlier versions hand it tasks.
+ * The doors of a worker beside its bus: a port where senders of earlier versions hand it tasks, and one where it is an A2A
+ * agent.
  *
  * Opened by `fleet-assembly.ts` and by the `worker` command, as its configuration says.
  */
 
+import { join } from 'node:path';
 import { listenHttp, PORT_BANDS, type PortBand } from '../fleet/bus/http/http-listener.ts';
 import { httpReceiver } from '../fleet/bus/http/receiver.ts';
 import type { Executor } from '../fleet/executors/executor.ts';
@@ -39,13 +41,14 @@ export async function openWorkerDoors(
 ): Promise<WorkerDoors> {
   const addresses: string[] = [];
   const closing: (() => Promise<void>)[] = [];
+  let receiverUrl = '';
   const { receiver: wanted } = config;
   if (wanted !== undefined) {
     const auth = await accessBy(secretOf(wanted, folder, env), 'sender');
     const receiver = httpReceiver({
       worker,
       repoPath: config.repo,
-      url: () => addresses[0] ?? '',
+      url: () => receiverUrl,
       version,
       auth,
       ready: () => readiness(executor),
@@ -56,11 +59,25 @@ export async function openWorkerDoors(
       hasTokens: auth !== undefined,
       handle: (request, response) => receiver.handle(request, response),
     });
+    receiverUrl = listener.address;
     addresses.push(listener.address);
     closing.push(async () => {
       receiver.close();
       await listener.close();
     });
+  }
+  if (config.a2a !== undefined) {
+    const { serveA2a } = await import('../fleet/bus/a2a/agent-server.ts');
+    const auth = await accessBy(secretOf(config.a2a, folder, env), 'client');
+    const agent = await serveA2a(worker, {
+      port: config.a2a.port,
+      file: join(config.data, 'a2a.db'),
+      auth,
+      version,
+      log,
+    });
+    addresses.push(agent.address);
+    closing.push(() => agent.close());
   }
   return {
     addresses,

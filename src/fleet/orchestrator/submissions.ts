@@ -72,9 +72,25 @@ export class Submissions {
     if (ids.size < requests.length) throw fail('schema_violation', 'two tasks of the batch have the same id');
     const ordered = inOrder(requests);
     const known = new Map<string, TaskRecord>();
+    const named = new Set(specs.map(({ task_id }) => task_id));
     for (const request of ordered) {
-      const record = await this.#known(request);
+      const record = named.has(request.id) ? await this.#known(request) : undefined;
       if (record !== undefined) known.set(request.id, record);
+    }
+    const outside = new Set(ordered.flatMap(({ id, after }) => (known.has(id) ? [] : after)));
+    const wanted = [...outside].filter((id) => !ids.has(id) || known.has(id));
+    const others = new Map((await this.#records(wanted)).map((record) => [record.task_id, record]));
+    const parents = new Map<string, Held>();
+    for (const { spec } of ordered) {
+      const parent = await this.#parent(spec);
+      if (parent !== undefined) parents.set(parent.id, parent);
+    }
+    // Nothing is waited for from here on until all of them are in memory.
+    for (const request of ordered) {
+      const meanwhile = ledger.get(request.id);
+      if (meanwhile === undefined || known.has(request.id)) continue;
+      this.#sameOrFail(meanwhile.record, request);
+      known.set(request.id, meanwhile.record);
     }
     const fresh = ordered.filter(({ id }) => !known.has(id));
     this.#room(fresh.length);
@@ -82,19 +98,12 @@ export class Submissions {
       const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
       if (refusal !== null) throw fail('denied', refusal, { task_id: id });
     }
-    const outside = [...new Set(fresh.flatMap(({ after }) => after))].filter((id) => !ids.has(id) || known.has(id));
-    const others = new Map((await this.#records(outside)).map((record) => [record.task_id, record]));
     const added: Held[] = [];
-    const parents = new Set<Held>();
     try {
-      for (const request of fresh) {
-        const parent = await this.#parent(request.spec);
-        if (parent !== undefined) parents.add(parent);
-        added.push(this.#add(request, parent));
-      }
+      for (const request of fresh) added.push(this.#add(request, parents.get(request.spec.parent_task_id ?? '')));
       await Promise.all([
         ...added.map((held) => this.#keep(held)),
-        ...[...parents].map((parent) => ledger.save(parent)),
+        ...parents.values().map((parent) => ledger.save(parent)),
       ]);
     } catch (thrown) {
       await this.#takeBack(added);
@@ -105,9 +114,8 @@ export class Submissions {
       this.#queue(held, after);
     }
     dispatcher.pump();
-    // Parents whose budget was given away, and tasks that ended at once.
-    await Promise.all(added.map((held) => (held.gone ? undefined : ledger.save(held))));
-    return requests.map(({ id }) => known.get(id) ?? (added.find((held) => held.id === id) as Held).record);
+    const taken = new Map(added.map((held) => [held.id, held.record]));
+    return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
   }
 
   /** What tasks wait for. Fails with `schema_violation` for one that does not exist. */

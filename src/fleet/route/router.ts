@@ -59,7 +59,7 @@ export class Router {
   /** By urgency. */
   readonly #cells = [new Cells(false), new Cells(true)] as const;
   readonly #scan = new Scan();
-  readonly #ageing = new Heap<WorkerSlot>((left, right) => left.expiresAtMs < right.expiresAtMs);
+  readonly #ageing = new Heap<WorkerSlot>((left, right) => left.lookAtMs < right.lookAtMs);
   #nowMs = Number.NEGATIVE_INFINITY;
 
   /** `scoreEachUpTo`: eligible workers scored one by one; answers do not depend on it. */
@@ -102,6 +102,7 @@ export class Router {
     if (worker === undefined) return false;
     this.#close(worker);
     this.#eligibility.leave(worker);
+    this.#ageing.remove(worker);
     this.#workers.delete(agentId);
     this.#bySlot[worker.slot] = undefined;
     this.#free.push(worker.slot);
@@ -195,15 +196,20 @@ export class Router {
     this.#nowMs = Math.max(this.#nowMs, Math.floor(nowMs));
     for (;;) {
       const oldest = this.#ageing.peek();
-      if (oldest === undefined || oldest.expiresAtMs > this.#nowMs) return this.#nowMs;
-      this.#close(oldest);
+      if (oldest === undefined || oldest.lookAtMs > this.#nowMs) return this.#nowMs;
+      if (oldest.expiresAtMs > this.#nowMs) {
+        oldest.lookAtMs = oldest.expiresAtMs;
+        this.#ageing.moved(oldest);
+      } else {
+        this.#ageing.remove(oldest);
+        this.#close(oldest);
+      }
     }
   }
 
   /** Nothing goes to it. To be called before anything changes that it is ordered by. */
   #close(worker: WorkerSlot): void {
     for (const cells of this.#cells) cells.remove(worker);
-    this.#ageing.remove(worker);
     this.#eligibility.open(worker, false);
   }
 
@@ -214,8 +220,17 @@ export class Router {
     if (!there || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
     for (const cells of this.#cells) cells.add(worker);
     this.#scan.set(worker);
-    if (verified) this.#ageing.push(worker);
+    if (verified) this.#watchAge(worker);
     this.#eligibility.open(worker, true);
+  }
+
+  /** Makes sure that somebody looks when its description expires, or before. */
+  #watchAge(worker: WorkerSlot): void {
+    const listed = this.#ageing.has(worker);
+    if (listed && worker.lookAtMs <= worker.expiresAtMs) return;
+    worker.lookAtMs = worker.expiresAtMs;
+    if (listed) this.#ageing.moved(worker);
+    else this.#ageing.push(worker);
   }
 
   #addOutstanding(agentId: string, change: number): boolean {

@@ -22,6 +22,8 @@ export interface WorkerSlot extends Placed {
   ttlMs: number;
   /** When its description is too old; infinity: never. */
   expiresAtMs: number;
+  /** When to look whether it is: a description that is renewed all the time need not be moved each time. */
+  lookAtMs: number;
   rank: number | undefined;
   /** `rank` where the cheaper one is wanted. */
   price: number;
@@ -43,6 +45,7 @@ export function emptySlot(slot: number, profile: Profile): WorkerSlot {
     bornMs: Number.NEGATIVE_INFINITY,
     ttlMs: 0,
     expiresAtMs: Number.POSITIVE_INFINITY,
+    lookAtMs: Number.POSITIVE_INFINITY,
     rank: undefined,
     price: DEAREST,
     load: 0,

@@ -28,6 +28,8 @@ export interface Outcome {
   readonly checked: number;
   /** Decisions held against the plain function. */
   readonly verified: number;
+  /** Runs that began while another of their task went on. */
+  readonly overlaps: number;
 }
 
 export interface SimulateOptions {
@@ -134,6 +136,7 @@ export function simulateHandshake(setting: Setting, options: SimulateOptions = {
     steps: time.steps,
     checked: time.steps,
     verified: checks.verified,
+    overlaps: checks.overlaps,
   };
 }
 
@@ -153,7 +156,7 @@ export function simulateFireAndForget(setting: Setting, options: SimulateOptions
   );
   const lastArrivalMs = run.play();
   measures.close();
-  return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, checked: 0, verified: 0 };
+  return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, checked: 0, verified: 0, overlaps: 0 };
 }
 
 /** Lets tasks come one after the other, and everything else happen, until none is open. */

@@ -45,7 +45,7 @@ export interface NatsOptions {
 }
 
 /** How long one request may take before it is sent again. */
-const REQUEST_MS = 5_000;
+const REQUEST_MS = 3_000;
 const DEFAULT_CONNECT_MS = 30_000;
 const DEFAULT_PUBLISH_MS = 20_000;
 /** A connection whose other end is gone without a word is noticed within three of these. */
