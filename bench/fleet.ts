@@ -3,7 +3,7 @@
  * commit, the in-process bus and real workers with their journals on disk; beside it the same disk doing nothing but
  * commits, since that bounds everything durable.
  *
- *   npm run bench:fleet -- [--tasks N] [--rounds N]
+ *   npm run bench:fleet -- [--tasks N] [--rounds N] [--workers N]   (each worker has a journal of its own on the same disk)
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,11 +18,15 @@ import { createWorker } from '../src/fleet/worker/worker.ts';
 import { memoryJournal } from '../src/journal/memory.ts';
 
 const { values } = parseArgs({
-  options: { tasks: { type: 'string', default: '5000' }, rounds: { type: 'string', default: '5' } },
+  options: {
+    tasks: { type: 'string', default: '10000' },
+    rounds: { type: 'string', default: '5' },
+    workers: { type: 'string', default: '1' },
+  },
 });
 const TASKS = Number(values.tasks);
 const ROUNDS = Number(values.rounds);
-const WORKERS = 4;
+const WORKERS = Number(values.workers);
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
@@ -58,7 +62,7 @@ async function round(): Promise<Round> {
           cwd: folder,
           home: join(folder, `w${n}`),
           tools: [],
-          maxConcurrent: 64,
+          maxConcurrent: 256,
           executor: functionExecutor({
             run: ({ taskId }) => {
               startedAt = performance.now();

@@ -56,8 +56,9 @@ export class TaskQueue {
   });
   readonly #pools = new Map<string | null, Pool>();
   readonly #paused = new Set<string | null>();
-  /** Pools with something ready that are not paused, by their first task. */
+  /** Pools with something ready, by their first task: those that go, and those that are paused. */
   readonly #heads = new Heap<Pool>((left, right) => goesBefore(left.ready.peek()!, right.ready.peek()!));
+  readonly #standing = new Heap<Pool>((left, right) => goesBefore(left.ready.peek()!, right.ready.peek()!));
   #number = 0;
 
   /** `maxTasks`: most that wait at once; the caller refuses new tasks before that. */
@@ -94,15 +95,22 @@ export class TaskQueue {
 
   /** Nothing of this pool is taken until it is resumed; its tasks keep their age. */
   pause(pool: string | null): void {
+    if (this.#paused.has(pool)) return;
     this.#paused.add(pool);
     const found = this.#pools.get(pool);
-    if (found !== undefined) this.#heads.remove(found);
+    if (found !== undefined && this.#heads.remove(found)) this.#standing.push(found);
   }
 
   resume(pool: string | null): void {
     if (!this.#paused.delete(pool)) return;
     const found = this.#pools.get(pool);
-    if (found !== undefined) this.#heads.push(found);
+    if (found !== undefined && this.#standing.remove(found)) this.#heads.push(found);
+  }
+
+  /** Of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task that is ready. */
+  firstPaused(nowMs: number, passes: (pool: string | null) => boolean): string | null | undefined {
+    this.#ripen(nowMs);
+    return this.#standing.first(({ name }) => passes(name))?.name;
   }
 
   /**
@@ -136,11 +144,7 @@ export class TaskQueue {
     this.#byId.delete(taskId);
     const { pool } = waiting;
     if (pool === undefined) return this.#later.remove(waiting);
-    // The pool is ordered by its first task, so it leaves its place before that one changes.
-    this.#heads.remove(pool);
-    pool.ready.remove(waiting);
-    if (pool.ready.size === 0) this.#pools.delete(pool.name);
-    else if (!this.#paused.has(pool.name)) this.#heads.push(pool);
+    this.#changeReady(pool, () => pool.ready.remove(waiting));
     return true;
   }
 
@@ -162,9 +166,16 @@ export class TaskQueue {
   #makeReady(waiting: Waiting): void {
     const pool = this.#poolOf(waiting.task.pool);
     waiting.pool = pool;
-    this.#heads.remove(pool);
-    pool.ready.push(waiting);
-    if (!this.#paused.has(pool.name)) this.#heads.push(pool);
+    this.#changeReady(pool, () => pool.ready.push(waiting));
+  }
+
+  /** A pool is ordered by its first task, so it leaves its place before that one changes. */
+  #changeReady(pool: Pool, change: () => void): void {
+    const among = this.#paused.has(pool.name) ? this.#standing : this.#heads;
+    among.remove(pool);
+    change();
+    if (pool.ready.size > 0) among.push(pool);
+    else this.#pools.delete(pool.name);
   }
 
   #poolOf(name: string | null): Pool {

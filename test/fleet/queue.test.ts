@@ -89,11 +89,34 @@ test('a pool that is paused waits until it is resumed, and its tasks keep their 
   queue.resume('gpu');
   assert.deepEqual(drain(queue), ['gpu-1', 'any-1']);
   queue.pause('gpu');
+  queue.pause('gpu');
   queue.push(task('gpu-3', { pool: 'gpu' }));
   assert.equal(queue.nextAt(0), null);
   queue.remove('gpu-3');
   queue.resume('gpu');
   assert.equal(queue.nextAt(0), null);
+});
+
+test('of the paused pools the one is found whose task is next, among those that are asked for', () => {
+  const queue = new TaskQueue();
+  const names = Array.from({ length: 20 }, (_, at) => `p-${at}`);
+  for (const [at, pool] of names.entries()) {
+    queue.push(task(`t-${at}`, { pool, enqueuedAtMs: (at * 7) % 20 }));
+    if (at !== 3) queue.pause(pool);
+  }
+  assert.equal(
+    queue.firstPaused(0, () => true),
+    'p-0',
+  );
+  for (const asked of [['p-4', 'p-9', 'p-11'], ['p-3'], ['p-19', 'p-6'], []]) {
+    const turn = (pool: string): number => (Number(pool.slice(2)) * 7) % 20;
+    const expected = asked.filter((pool) => pool !== 'p-3').sort((left, right) => turn(left) - turn(right))[0];
+    assert.equal(
+      queue.firstPaused(0, (pool) => asked.includes(pool ?? '')),
+      expected,
+    );
+  }
+  assert.equal(queue.take(0)?.task_id, 't-3');
 });
 
 test('a task put in again moves, and is there once', () => {
