@@ -121,21 +121,33 @@ export function showTask(task: TaskRecord, terminal: Terminal): void {
 export function eventLine({ ts, kind, body }: TaskEvent): string {
   const time = new Date(ts).toISOString().slice(11, 19);
   const text = (key: string): string => (typeof body[key] === 'string' ? oneLine(body[key], 300) : '');
+  const reason = text('reason') && `: ${text('reason')}`;
   const told: Readonly<Record<string, () => string>> = {
-    submitted: () => `submitted, ${text('priority') || 'normal'}`,
+    submitted: () => text('priority') || 'normal',
     decided: () => text('sentence'),
-    sent: () => `sent to ${text('worker')} (${text('mode')})`,
-    accepted: () => `taken by ${text('worker')}`,
-    running: () => `running at ${text('worker')}`,
+    sent: () => `to ${text('worker')}`,
+    claimed: () => `by ${text('worker')}`,
+    accepted: () => `by ${text('worker')}`,
+    running: () => `at ${text('worker')}`,
     progress: () => {
       const percent = typeof body.percent === 'number' ? ` ${body.percent} %` : '';
       const tokens = typeof body.tokens_so_far === 'number' ? ` (${body.tokens_so_far} tokens)` : '';
       return `${text('phase')}${percent} ${text('note')}${tokens}`.trim();
     },
-    question: () =>
-      `asks: ${text('title')}; answer: handfast task answer ${text('task_id')} ${text('question_id')} yes|no`,
-    result: () =>
-      `${text('status')}${text('blocked_reason') && `: ${text('blocked_reason')}`}${text('error_summary') && `: ${text('error_summary')}`}`,
+    question: () => `${text('title')}; answer: handfast task answer ${text('task_id')} ${text('question_id')} yes|no`,
+    answer: () => 'answered',
+    result: () => `${text('status')}${reason}`,
+    late_result: () => `${text('status')} by ${text('worker')}, kept and not applied (${text('why')})`,
+    blocked: () => `by ${text('worker')}${reason}`,
+    released: () => `${text('worker')} ${text('outcome')}${reason}`,
+    requeued: () => `again (${text('cause')})`,
+    parked: () => `waits for somebody${reason}`,
+    lost: () => `${text('worker')}${reason}`,
+    failed: () => text('reason'),
+    cancel_requested: () => 'being stopped',
+    canceled: () => text('reason'),
+    verified: () => `${text('verified')}: ${Array.isArray(body.reasons) ? oneLine(body.reasons.join('; '), 300) : ''}`,
+    ended: () => `${text('state')}${typeof body.tokens_spent === 'number' ? `, ${body.tokens_spent} tokens` : ''}`,
   };
   const said = told[kind]?.() ?? oneLine(JSON.stringify(body), 300);
   return `${time}  ${kind.padEnd(10)} ${said}`;
