@@ -78,7 +78,10 @@ const doorways: readonly Doorway[] = [
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
   { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
-  { module: 'node:sqlite', files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/, /^src\/fleet\//] },
+  {
+    module: 'node:sqlite',
+    files: [/^src\/journal\/sqlite\.ts$/, /^src\/control\/sessions\/store\.ts$/, /^src\/fleet\//],
+  },
   { module: '@marcbachmann/cel-js', files: [/^src\/host\/expressions\.ts$/] },
   ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
     module,
