@@ -37,6 +37,19 @@ export class Heap<T extends Placed> {
     return top;
   }
 
+  /** The first one that passes, without moving any. What comes after one that passes is not looked at. */
+  first(passes: (item: T) => boolean): T | undefined {
+    let best: T | undefined;
+    const open = [0];
+    for (let place = open.pop(); place !== undefined; place = open.pop()) {
+      const item = this.#items[place];
+      if (item === undefined || (best !== undefined && !this.#before(item, best))) continue;
+      if (passes(item)) best = item;
+      else open.push(2 * place + 2, 2 * place + 1);
+    }
+    return best;
+  }
+
   has(item: T): boolean {
     return this.#items[item.heapIndex] === item;
   }

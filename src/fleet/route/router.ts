@@ -32,7 +32,10 @@ export interface DecideAt {
   readonly excluded?: ReadonlySet<string>;
 }
 
-/** A route that names at most 20 workers in order, and 50 that were left out. */
+/**
+ * A route that names at most 20 workers in order, and 50 that were left out; 10 where somebody was chosen and more than 50
+ * were left out, since nobody asks then.
+ */
 export type Decision = Route & {
   /** Workers left out beside the ones in `rejected`. */
   readonly rejected_more: number;
@@ -44,7 +47,9 @@ export interface ExplainAt extends DecideAt {
 }
 
 const BEST = 20;
+/** Workers left out that a decision names: all, when they are so few; else so many where it has chosen nobody, or somebody. */
 const LEFT_OUT = 50;
+const LEFT_OUT_BESIDE = 10;
 /** Up to so many eligible workers are scored one by one: less work than walking cells most of whose workers are out. */
 const FEW = 512;
 
@@ -154,7 +159,7 @@ export class Router {
     const selected = this.#eligibility.select(task, excluded, now);
     const best =
       this.#hooks === undefined ? this.#best(task, selected, now) : this.#bestHooked(this.#hooks, task, selected, now);
-    const { rejected, more } = this.#leftOut(task, selected.bits, excluded, now);
+    const { rejected, more } = this.#leftOut(task, selected.bits, excluded, now, best.length > 0);
     const first = best[0];
     if (first === undefined) return { chosen: null, reason: NO_ELIGIBLE_WORKER, rejected, rejected_more: more };
     const ranking = best.map((worker) => this.#score(task, worker, now));
@@ -299,17 +304,20 @@ export class Router {
     bits: Int32Array,
     excluded: ReadonlySet<string>,
     nowMs: number,
+    chosen: boolean,
   ): { readonly rejected: Record<string, string[]>; readonly more: number } {
     const left = this.#eligibility.complement(bits);
+    const count = countBits(left);
+    const most = chosen && count > LEFT_OUT ? LEFT_OUT_BESIDE : LEFT_OUT;
     const named: [string, string[]][] = [];
     eachBit(left, (slot) => {
       const worker = this.#bySlot[slot]!;
       const reasons = reasonsAgainst(task, worker.profile, this.policy, excluded, ageMsAt(worker, nowMs));
       const hooked = this.#hooks && withHooked(reasons, this.#hooks, task, profileAt(worker, nowMs));
       named.push([worker.agent_id, hooked ?? reasons]);
-      return named.length < LEFT_OUT;
+      return named.length < most;
     });
-    return { rejected: Object.fromEntries(named), more: countBits(left) - named.length };
+    return { rejected: Object.fromEntries(named), more: count - named.length };
   }
 }
 

@@ -11,19 +11,19 @@ import { Peers, type Verdict } from '../orchestrator/peers.ts';
 import type { TaskRecord } from '../orchestrator/task.ts';
 import { advance, isActive, isEnded, type TaskEvent } from '../orchestrator/task-machine.ts';
 import { newRecord } from '../orchestrator/task-record.ts';
-import { TaskQueue } from '../queue.ts';
-import { capacityOf, loadOf, reasonsAgainst } from '../route/filters.ts';
-import { DEFAULT_ROUTE_POLICY, type Profile, type RouteTask } from '../route/profile.ts';
+import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
 import type { Checks } from './checks.ts';
 import type { Measures } from './measures.ts';
 import type { Network } from './network.ts';
 import type { Random } from './random.ts';
 import type { Run } from './run.ts';
-import { type AckState, type Hears, LEASE_MS, type SimWorker } from './sim-worker.ts';
+import { COMMIT_MS, type Held, indexOf, lineOf, SimDispatch } from './sim-dispatch.ts';
+import type { AckState, Hears } from './sim-messages.ts';
+import { LEASE_MS, type SimWorker } from './sim-worker.ts';
 import type { Site } from './site.ts';
 import type { VirtualTime } from './virtual-time.ts';
-import { EPOCH_MS, SERVERS, type SimTask, TOOLS } from './workload.ts';
+import { EPOCH_MS, type SimTask } from './workload.ts';
 
 export interface SimOrchestratorOptions {
   readonly time: VirtualTime;
@@ -37,11 +37,6 @@ export interface SimOrchestratorOptions {
   readonly stopwatch: () => number;
 }
 
-/** Time from a change to its being on disk: what is sent because of it leaves after that. */
-const COMMIT_MS = 2;
-/** How long a task that one worker might take, but not now, is left alone; twice as long each time. */
-const ASIDE_MS = 1000;
-const MAX_ASIDE_MS = 60_000;
 /** An operator looks at what waits for him after so long. */
 const OPERATOR_MS = 4 * 60_000;
 const CANCEL_GRACE_MS = 30_000;
@@ -49,23 +44,6 @@ const CANCEL_GRACE_MS = 30_000;
 const KEEP_MS = 10 * 60_000;
 const FEATURES = new Set(['ack', 'progress', 'cancel', 'lease', 'heartbeat', 'announce', 'poll'] as const);
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
-
-/** A task as it is in memory; the record is what is on disk. */
-interface Held {
-  readonly task: SimTask;
-  record: TaskRecord;
-  readonly line: string;
-  /** How often it was put aside since it was last with a worker. */
-  asides: number;
-  /** The dispatch is about to leave: its worker cannot know of it yet. */
-  sending: boolean;
-}
-
-/** What the tasks of a line have in common, and require. */
-interface Line {
-  readonly task: RouteTask;
-  readonly needs: number;
-}
 
 export class SimOrchestrator implements Hears {
   /** What is on disk. */
@@ -75,25 +53,16 @@ export class SimOrchestrator implements Hears {
   readonly #options: SimOrchestratorOptions;
   readonly #peersOf = new Map<string, FleetPeer>();
   #router!: Router;
-  #queue!: TaskQueue;
+  #dispatch!: SimDispatch;
   #peers!: Peers;
   #leases!: Alarms<string>;
   #leaseEnds = new Map<string, number>();
   #deadlines!: Alarms<string>;
   #overdue = new Set<string>();
-  /** Lines nobody can take from now: what their tasks have in common, and require. */
-  #paused = new Map<string, Line>();
-  /** Lines that go on because of these workers, which have room again: only they can have changed what is possible. */
-  #resumed = new Map<string, Line>();
-  readonly #roomy = new Set<string>();
-  /** What each worker has, as it last announced it. */
-  readonly #has = new WeakMap<Announced, number>();
   /** Worker → tasks an earlier process gave to it. */
   #expected = new Map<string, Set<string>>();
   /** Which process this is: plans of an earlier one do nothing. */
   #life = 0;
-  #pumpAtMs = Number.POSITIVE_INFINITY;
-  #decisions = 0;
 
   constructor(options: SimOrchestratorOptions) {
     this.#options = options;
@@ -136,13 +105,14 @@ export class SimOrchestrator implements Hears {
     if (task.cancelAfterMs !== null) time.after(task.cancelAfterMs, () => this.#cancel(task.task_id));
     if (!this.#options.network.listening) return;
     this.#watchDeadline(held);
-    this.#enqueue(held);
+    this.#dispatch.enqueue(held);
     this.#forgetEnded();
   }
 
   /** Its process dies. */
   crash(): void {
     this.#life += 1;
+    this.#dispatch.stop();
     this.#leases.stop();
     this.#deadlines.stop();
     this.#peers.stop();
@@ -157,7 +127,7 @@ export class SimOrchestrator implements Hears {
       held.sending = false;
       if (isEnded(record)) continue;
       this.#watchDeadline(held);
-      if (record.state === 'queued') this.#enqueue(held);
+      if (record.state === 'queued') this.#dispatch.enqueue(held);
       else if (isActive(record)) {
         this.#expect(record.worker!, record.task_id);
         this.#renew(held);
@@ -223,6 +193,10 @@ export class SimOrchestrator implements Hears {
       if (!begun) this.#apply(held, { type: 'accepted', attempt });
       if (state === 'running') this.#apply(held, { type: 'started', attempt });
       this.#renew(held);
+      // A lease that was renewed is confirmed, as it is to a heartbeat.
+      const { network, workers, time } = this.#options;
+      const renewedMs = time.nowMs;
+      network.toWorker(site, () => workers.get(site.name)!.confirmed(taskId, attempt, renewedMs));
     }
   }
 
@@ -277,14 +251,9 @@ export class SimOrchestrator implements Hears {
       },
     };
     this.#router = new Router(DEFAULT_ROUTE_POLICY);
-    this.#queue = new TaskQueue();
-    this.#paused = new Map();
-    this.#resumed = new Map();
-    this.#roomy.clear();
     this.#leaseEnds = new Map();
     this.#overdue = new Set();
     this.#expected = new Map();
-    this.#pumpAtMs = Number.POSITIVE_INFINITY;
     this.#leases = new Alarms(clock, (taskId) => this.#leaseRings(taskId));
     this.#deadlines = new Alarms(clock, (taskId) => this.#deadlineRings(taskId));
     this.#peers = new Peers({
@@ -293,8 +262,18 @@ export class SimOrchestrator implements Hears {
       now: () => this.#wallMs(),
       inlineHints: true,
       log: SILENT,
-      changed: (peerId) => this.#wake(peerId),
+      changed: (peerId) => this.#dispatch.wake(peerId),
       expired: () => {},
+    });
+    this.#dispatch = new SimDispatch({
+      ...this.#options,
+      router: this.#router,
+      peers: this.#peers,
+      wallMs: () => this.#wallMs(),
+      held: (taskId) => this.#disk.get(taskId)!,
+      apply: (held, event) => void this.#apply(held, event),
+      renew: (held) => this.#renew(held),
+      unreachable: (held) => this.#released(held, 'unreachable', 'busy'),
     });
     checks.orchestratorStarted(this.#peers);
   }
@@ -320,7 +299,7 @@ export class SimOrchestrator implements Hears {
       this.#leaseEnds.delete(record.task_id);
       this.#overdue.delete(record.task_id);
     }
-    if (before.state === 'queued' && record.state !== 'queued') this.#queue.remove(record.task_id);
+    if (before.state === 'queued' && record.state !== 'queued') this.#dispatch.withdraw(record.task_id);
     if (event.type === 'result' && outcome === 'changed') {
       measures.accepted(held.task, event.result, run, this.#options.time.nowMs);
       if (was && before.worker !== event.worker) this.#tellToStop(before);
@@ -328,7 +307,7 @@ export class SimOrchestrator implements Hears {
     if (isEnded(record) && !isEnded(before)) this.#endedNow(held);
     else if (record.state === 'queued' && before.state !== 'queued') {
       this.#watchDeadline(held);
-      this.#enqueue(held);
+      this.#dispatch.enqueue(held);
     } else if (event.type === 'result' && record.state === 'blocked' && before.state !== 'blocked') this.#blocked(held);
     else if (record.parked && !before.parked) this.#tellOperator(held);
     return { outcome };
@@ -352,149 +331,6 @@ export class SimOrchestrator implements Hears {
     }
     if (this.#pruned > 10_000) this.#ended.splice(0, this.#pruned);
     if (this.#pruned > 10_000) this.#pruned = 0;
-  }
-
-  #enqueue({ task, record, line }: Held): void {
-    if (record.not_before === Number.MAX_SAFE_INTEGER) return;
-    const { priority } = task.spec;
-    const { task_id, created_at: enqueuedAtMs, not_before: notBeforeMs } = record;
-    this.#queue.push({ task_id, priority, enqueuedAtMs, notBeforeMs, pool: line });
-    this.#pumpNext();
-  }
-
-  #pumpAt(atMs: number): void {
-    if (atMs >= this.#pumpAtMs) return;
-    const { time } = this.#options;
-    this.#pumpAtMs = atMs;
-    const life = this.#life;
-    time.after(atMs - time.nowMs, () => {
-      if (life !== this.#life || this.#pumpAtMs > time.nowMs) return;
-      this.#pumpAtMs = Number.POSITIVE_INFINITY;
-      this.#pump();
-    });
-  }
-
-  #pump(): void {
-    for (;;) {
-      const next = this.#queue.peek(this.#wallMs());
-      if (next === undefined) break;
-      const line = this.#resumed.get(next.pool!);
-      if (line !== undefined && !this.#hasRoomy(line)) {
-        this.#pause(next.pool!, line);
-        continue;
-      }
-      this.#queue.remove(next.task_id);
-      this.#route(this.#disk.get(next.task_id)!);
-    }
-    this.#resumed.clear();
-    this.#roomy.clear();
-    this.#pumpNext();
-  }
-
-  #pause(name: string, line: Line): void {
-    this.#resumed.delete(name);
-    this.#paused.set(name, line);
-    this.#queue.pause(name);
-  }
-
-  #hasRoomy(line: Line): boolean {
-    for (const peerId of this.#roomy) {
-      const profile = this.#router.profile(peerId, this.#options.time.nowMs);
-      if (profile === undefined || loadOf(profile) >= capacityOf(profile, this.#router.policy))
-        this.#roomy.delete(peerId);
-      else if (this.#meets(peerId, profile, line)) return true;
-    }
-    return false;
-  }
-
-  #meets(peerId: string, profile: Profile, { task, needs }: Line): boolean {
-    const announced = this.#peers.get(peerId)?.announced;
-    if (announced == null) return false;
-    let has = this.#has.get(announced);
-    if (has === undefined) {
-      has = hasOf(announced);
-      this.#has.set(announced, has);
-    }
-    return (needs & ~has) === 0 && reasonsAgainst(task, profile, this.#router.policy).length === 0;
-  }
-
-  /** What is ready in a paused line waits for a worker that wakes it. */
-  #pumpNext(): void {
-    const at = this.#queue.nextAt(this.#wallMs());
-    if (at !== null) this.#pumpAt(at - EPOCH_MS);
-  }
-
-  #route(held: Held): void {
-    const { measures, checks, stopwatch } = this.#options;
-    const { task, record } = held;
-    const excluded = this.#peers.excludedOf(record.excluded);
-    const at = { nowMs: this.#options.time.nowMs, wallMs: this.#wallMs(), excluded };
-    const began = stopwatch();
-    const decision = this.#router.decide(task.route, at);
-    measures.decided((stopwatch() - began) * 1000);
-    this.#decisions += 1;
-    checks.decided(this.#decisions, task.route, decision, this.#router, at);
-    if (decision.chosen !== null) {
-      const incarnation = this.#peers.get(decision.chosen)!.announced?.incarnation ?? null;
-      this.#apply(held, { type: 'reserved', worker: decision.chosen, mode: 'structured', incarnation });
-      this.#peers.reserve(decision.chosen, record.task_id, record.spec.context_id);
-      this.#renew(held);
-      this.#send(held);
-    } else if (decision.reason.startsWith('deadline_')) {
-      this.#apply(held, { type: 'failed', reason: decision.reason });
-    } else if (this.#router.eligible(common(task.route), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
-      this.#pause(held.line, { task: common(task.route), needs: needsOf(task.route) });
-      this.#enqueue(held);
-    } else {
-      held.asides += 1;
-      this.#queue.push({
-        task_id: record.task_id,
-        priority: task.spec.priority,
-        enqueuedAtMs: record.created_at,
-        notBeforeMs: this.#wallMs() + Math.min(MAX_ASIDE_MS, ASIDE_MS * 2 ** (held.asides - 1)),
-        pool: held.line,
-      });
-    }
-  }
-
-  /** The row first, then the message. */
-  #send(held: Held): void {
-    const { time, network, workers, sites, checks } = this.#options;
-    const { attempt, worker } = held.record;
-    const life = this.#life;
-    held.sending = true;
-    held.asides = 0;
-    time.after(COMMIT_MS, () => {
-      const { record, task } = held;
-      if (life !== this.#life) return;
-      held.sending = false;
-      if (record.attempt !== attempt || record.state !== 'reserved') return;
-      const entry = this.#peers.get(worker!);
-      if (entry?.here !== true) return this.#released(held, 'unreachable', 'busy');
-      checks.sent(record);
-      this.#options.measures.dispatched();
-      const sentAtMs = this.#wallMs();
-      network.toWorker(sites[indexOf(worker!)]!, () => workers.get(worker!)!.receive(task, attempt, sentAtMs));
-      // A process that dies here does not know that it was sent.
-      time.after(1, () => {
-        if (life === this.#life && held.record.attempt === attempt) this.#apply(held, { type: 'sent' });
-      });
-    });
-  }
-
-  /** A worker may have room: the lines it can take from go on. */
-  #wake(peerId: string): void {
-    if (this.#paused.size === 0) return;
-    const profile = this.#router.profile(peerId, this.#options.time.nowMs);
-    if (profile === undefined || loadOf(profile) >= capacityOf(profile, this.#router.policy)) return;
-    for (const [name, line] of this.#paused) {
-      if (!this.#meets(peerId, profile, line)) continue;
-      this.#paused.delete(name);
-      this.#resumed.set(name, line);
-      this.#queue.resume(name);
-      this.#roomy.add(peerId);
-    }
-    if (this.#roomy.size > 0) this.#pumpAt(this.#options.time.nowMs);
   }
 
   /** The task, when this worker has the attempt of it that is under way. */
@@ -662,53 +498,10 @@ export class SimOrchestrator implements Hears {
   }
 }
 
-/** Servers and tools a task requires, as bits: most workers are ruled out by these. */
-function needsOf({ required_mcp, required_capabilities }: RouteTask): number {
-  return bitsOf(
-    (name) => required_mcp.includes(name),
-    (name) => required_capabilities.includes(name),
-  );
-}
-
-function hasOf({ mcp_health, tools }: Announced): number {
-  return bitsOf(
-    (name) => mcp_health.get(name) === 'ok',
-    (name) => tools.includes(name),
-  );
-}
-
-function bitsOf(server: (name: string) => boolean, tool: (name: string) => boolean): number {
-  let bits = 0;
-  for (const [at, name] of SERVERS.entries()) if (server(name)) bits |= 1 << at;
-  for (const [at, name] of TOOLS.entries()) if (tool(name)) bits |= 1 << (SERVERS.length + at);
-  return bits;
-}
-
 function ignore(): void {}
-
-function indexOf(worker: string): number {
-  return Number(worker.slice(2));
-}
 
 function incarnationOf(record: TaskRecord): string | null {
   return record.attempts.at(-1)?.incarnation ?? null;
-}
-
-/** What tasks of one line have in common. */
-function common(task: RouteTask): RouteTask {
-  return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
-}
-
-/** Tasks the same workers can take, but for what is special about one of them. */
-function lineOf({
-  required_mcp,
-  required_capabilities,
-  min_tier,
-  min_context_window,
-  access,
-  pool,
-}: RouteTask): string {
-  return [required_mcp, required_capabilities, min_tier, min_context_window, access, pool].join(' ');
 }
 
 /** What the end of an attempt says about its worker. */

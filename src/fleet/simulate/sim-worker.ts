@@ -3,7 +3,6 @@
  * it makes of a dispatch is decided by the worker's own code (`worker/decision.ts`, phase 4 and the journal's rules); what
  * runs is a {@link Run} instead of an agent.
  */
-import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Announced, Dispatched } from '../messages/decoded.ts';
 import { ClockSkew } from '../worker/clock-skew.ts';
 import { decide } from '../worker/decision.ts';
@@ -13,36 +12,22 @@ import type { Network } from './network.ts';
 import type { Random } from './random.ts';
 import { Run } from './run.ts';
 import type { Setting } from './setting.ts';
+import {
+  type AckState,
+  descriptionOf,
+  dispatchedOf,
+  type Hears,
+  type ResultBody,
+  reportOf,
+  stateOf,
+  type Witness,
+} from './sim-messages.ts';
 import type { Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';
 
 export const LEASE_MS = 45_000;
 export const HEARTBEAT_MS = 15_000;
-
-/** `busy`: for now; `in_flight`: another attempt at the same task is under way there. */
-export type AckState = 'accepted' | 'running' | 'unknown' | 'busy' | 'in_flight';
-
-/** What an orchestrator hears. `incarnation` and `active` as in the message. */
-export interface Hears {
-  announce(site: Site, announced: Announced): void;
-  /** Answers the tasks whose leases it renewed. */
-  heartbeat(site: Site, incarnation: string, active: number): readonly string[];
-  ack(site: Site, taskId: string, attempt: number, state: AckState): void;
-  started(site: Site, taskId: string, attempt: number): void;
-  result(site: Site, attempt: number, result: TaskResult, run: Run | undefined): void;
-  /** The connection broke: it was noticed at this end. */
-  left(site: Site): void;
-}
-
-/** What is checked, and measured, at the worker itself. */
-export interface Witness {
-  started(run: Run): void;
-  ended(run: Run): void;
-  refused(task: SimTask, attempt: number, result: TaskResult): void;
-  /** A dispatch that could not be done there had arrived; `spent`: it was found out the expensive way. */
-  deadOnArrival(task: SimTask, spent: boolean): void;
-}
 
 export interface SimWorkerOptions {
   readonly site: Site;
@@ -68,6 +53,14 @@ interface Entry extends JournaledTask {
   resend: Plan | undefined;
 }
 
+/** A task that is taken or runs. */
+interface Active {
+  readonly entry: Change<Entry>;
+  /** When its lease was last renewed, as far as is known here, and the plan that stops it when that is too long ago. */
+  renewedMs: number;
+  fence: Plan | undefined;
+}
+
 type Change<T> = { -readonly [K in keyof T]: T[K] };
 
 export class SimWorker {
@@ -80,7 +73,7 @@ export class SimWorker {
   /** Ended, and not known to be kept at the other end. */
   readonly #outbox = new Set<Change<Entry>>();
   /** Tasks taken or running, with the plan that would stop them when their lease is not confirmed. */
-  readonly #active = new Map<string, { readonly entry: Change<Entry>; fence: Plan | undefined }>();
+  readonly #active = new Map<string, Active>();
   #probed = new Map<string, string>();
   #probedMs = Number.NEGATIVE_INFINITY;
   #described = '';
@@ -221,6 +214,12 @@ export class SimWorker {
     }
   }
 
+  /** The orchestrator renewed the lease of this attempt then. */
+  confirmed(taskId: string, attempt: number, renewedMs: number): void {
+    const active = this.#active.get(taskId);
+    if (active?.entry.attempt === attempt) this.#fence(active, renewedMs);
+  }
+
   #take(task: SimTask, attempt: number, crashes: number, { digest }: Dispatched): void {
     const { time, random } = this.#options;
     const entry: Change<Entry> = {
@@ -242,7 +241,7 @@ export class SimWorker {
     this.#forgetOld();
     this.#journal.delete(task.task_id);
     this.#journal.set(task.task_id, entry);
-    const active = { entry, fence: undefined };
+    const active: Active = { entry, renewedMs: Number.NEGATIVE_INFINITY, fence: undefined };
     this.#active.set(task.task_id, active);
     this.#fence(active, time.nowMs);
     this.#ack(task.task_id, attempt, 'accepted');
@@ -281,7 +280,7 @@ export class SimWorker {
     network.toOrchestrator(site, () => hears.started(site, task.task_id, attempt));
   }
 
-  #end(entry: Change<Entry>, body: Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'>): void {
+  #end(entry: Change<Entry>, body: ResultBody): void {
     const { time } = this.#options;
     const active = this.#active.get(entry.taskId);
     time.cancel(active?.fence);
@@ -291,7 +290,7 @@ export class SimWorker {
     this.#noteChange();
   }
 
-  #finish(entry: Change<Entry>, body: Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'>): void {
+  #finish(entry: Change<Entry>, body: ResultBody): void {
     entry.state = 'ended';
     entry.endedMs = this.#options.time.nowMs;
     entry.result = {
@@ -357,12 +356,13 @@ export class SimWorker {
   }
 
   /** A lease nobody confirmed for its lifetime is lost; only where a second run does no harm does somebody begin one. */
-  #fence(active: { readonly entry: Change<Entry>; fence: Plan | undefined }, fromMs: number): void {
+  #fence(active: Active, renewedMs: number): void {
     const { time } = this.#options;
     const { entry } = active;
-    if (!entry.task.spec.retry_safe) return;
+    if (!entry.task.spec.retry_safe || renewedMs <= active.renewedMs) return;
+    active.renewedMs = renewedMs;
     time.cancel(active.fence);
-    active.fence = time.after(fromMs + LEASE_MS - time.nowMs, () => {
+    active.fence = time.after(renewedMs + LEASE_MS - time.nowMs, () => {
       if (entry.run !== undefined) entry.run.stop();
       else this.#end(entry, { status: 'error', error_summary: 'lease lost before it began', tokens_spent: 0 });
     });
@@ -438,54 +438,5 @@ export class SimWorker {
       if (!entry.delivered || entry.endedMs > before) break;
       this.#journal.delete(taskId);
     }
-  }
-}
-
-function stateOf({ state }: JournaledTask): AckState {
-  return state === 'started' ? 'running' : 'accepted';
-}
-
-/** What an announce is worth sending for. */
-function descriptionOf({ mcp_health, repo_state, context_id }: Announced): string {
-  return `${[...mcp_health.values()].join()} ${repo_state?.clean} ${context_id}`;
-}
-
-/** A dispatch as it is read at the worker. */
-function dispatchedOf({ task_id, route, spec }: SimTask, attempt: number): Dispatched {
-  return {
-    type: 'TASK_DISPATCH',
-    protocol_version: '2.0',
-    task_id,
-    priority: spec.priority,
-    reply_schema: spec.reply_schema,
-    token_budget: route.token_budget,
-    required_mcp: route.required_mcp,
-    required_capabilities: route.required_capabilities,
-    deadline: spec.deadline,
-    brief: spec.brief,
-    min_tier: route.min_tier,
-    min_context_window: route.min_context_window,
-    access: route.access,
-    worktree: false,
-    answer_schema: null,
-    retry_safe: spec.retry_safe,
-    parent_task_id: null,
-    envelope: { attempt, context_id: route.context_id },
-    digest: task_id,
-  };
-}
-
-function reportOf({ end, spent }: Run): Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'> {
-  switch (end) {
-    case 'done':
-      return { status: 'done', tokens_spent: spent };
-    case 'budget':
-    case 'deadline':
-      return { status: 'partial', next_steps: [`the ${end} ran out`], tokens_spent: spent };
-    case 'unmet':
-    case 'server_died':
-      return { status: 'error', error_summary: 'an MCP server it needs does not answer', tokens_spent: spent };
-    default:
-      return { status: 'error', error_summary: `the run ${end}`, tokens_spent: spent };
   }
 }

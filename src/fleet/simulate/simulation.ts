@@ -118,13 +118,14 @@ export function simulateHandshake(setting: Setting, options: SimulateOptions = {
     stage,
     options,
     (task) => orchestrator.submit(task),
-    () => {
-      if (time.nowMs - Math.max(run.lastArrivalMs, orchestrator.busyMs) > PATIENCE * setting.faults.illMs) {
-        orchestrator.dropWaiting();
-      }
-      return orchestrator.open;
-    },
+    () => orchestrator.open,
   );
+  const look = (): void => {
+    const quietMs = time.nowMs - Math.max(run.lastArrivalMs, orchestrator.busyMs);
+    if (quietMs > PATIENCE * setting.faults.illMs) orchestrator.dropWaiting();
+    time.after(MINUTE, look);
+  };
+  look();
   const lastArrivalMs = run.play();
   if (orchestrator.open > 0) checks.finished(orchestrator.records());
   checks.finished([]);

@@ -95,7 +95,7 @@ test('it is said when nothing was checked', () => {
   assert.deepEqual(profile_age_s, {});
 });
 
-test('in a large fleet an explanation names the best 20 and 50 that were left out, and counts the others', () => {
+test('in a large fleet an explanation names the best 20 and some that were left out, and counts the others', () => {
   const router = new Router(DEFAULT_ROUTE_POLICY);
   for (let index = 0; index < 200; index += 1) {
     router.upsert(profile(`w-${index}`, index % 2 === 0 ? {} : { mcp_servers: [] }), 0);
@@ -103,9 +103,13 @@ test('in a large fleet an explanation names the best 20 and 50 that were left ou
   const at = { nowMs: 0, wallMs };
   const short = router.explanation(task, router.decide(task, at), at);
   assert.equal(short.ranking.length, 20);
-  assert.equal(Object.keys(short.rejected).length, 50);
-  assert.equal(short.rejected_more, 50);
+  assert.equal(Object.keys(short.rejected).length, 10);
+  assert.equal(short.rejected_more, 90);
   assert.match(short.sentence, /; 97 more left out$/);
+  const nobody = { ...task, required_mcp: ['trek'] };
+  const lost = router.explanation(nobody, router.decide(nobody, at), at);
+  assert.equal(Object.keys(lost.rejected).length, 50);
+  assert.equal(lost.rejected_more, 150);
   const whole = router.explain(task, at);
   assert.equal(whole.ranking.length, 100);
   assert.equal(Object.keys(whole.rejected).length, 100);
