@@ -122,14 +122,18 @@ function same(
 
 const manySteps = fc.array(anyStep, { minLength: 10, maxLength: 90, size: 'max' });
 
-for (const [how, scoreEachUpTo] of [
-  ['scoring eligible workers one by one', 512],
-  ['walking cells', 0],
+/** Only walks, however far. */
+const walking = { scoreEachUpTo: 0, leastLooks: Number.POSITIVE_INFINITY };
+
+for (const [how, ways] of [
+  ['scoring eligible workers one by one', { scoreEachUpTo: 512 }],
+  ['walking cells', walking],
+  ['giving up walks', { scoreEachUpTo: 0 }],
 ] as const) {
   test(`a decision by ${how} is the one of the plain function after any history`, () => {
     fc.assert(
       fc.property(anyPolicy, manySteps, (policy, steps) => {
-        same(new Router(policy, undefined, { scoreEachUpTo }), new PlainFleet(), policy, undefined, steps);
+        same(new Router(policy, undefined, ways), new PlainFleet(), policy, undefined, steps);
       }),
       { numRuns: 200 },
     );
@@ -147,7 +151,7 @@ test('in fleets larger than a ranking the best are found without looking at the 
         const easy = { ...task, required_mcp: [], only: null, pool: null, min_context_window: null, brief_bytes: 10 };
         const joins = fleet.map((profile): Step => ({ do: 'upsert', profile }));
         const steps = [...joins, ...more, { do: 'decide' as const, task: easy, excluded: [] }];
-        same(new Router(policy, undefined, { scoreEachUpTo: 0 }), new PlainFleet(), policy, undefined, steps);
+        same(new Router(policy, undefined, walking), new PlainFleet(), policy, undefined, steps);
       },
     ),
     { numRuns: 100 },
@@ -228,8 +232,8 @@ test('a thousand workers are ranked as the plain function ranks them, by both wa
     const task = { ...plainTask, priority, token_budget: 9040 };
     const expected = route(task, profiles, DEFAULT_ROUTE_POLICY, { nowMs: 0 });
     assert.ok(expected.chosen !== null);
-    for (const scoreEachUpTo of [0, 5000]) {
-      const router = new Router(DEFAULT_ROUTE_POLICY, undefined, { scoreEachUpTo });
+    for (const ways of [walking, { scoreEachUpTo: 0 }, { scoreEachUpTo: 5000 }]) {
+      const router = new Router(DEFAULT_ROUTE_POLICY, undefined, ways);
       for (const profile of profiles) router.upsert(profile, 0);
       const decided = router.decide(task, { nowMs: 0, wallMs: 0 });
       assert.ok(decided.chosen !== null);
@@ -247,8 +251,8 @@ test('of two that are alike but for their tier the cheaper one is taken', () => 
   // One rank below and five above what a normal task wants earn the same.
   const policy = { ...DEFAULT_ROUTE_POLICY, tiers: new Map([['gem', 7]]) };
   const order = (first: Profile, second: Profile): string | null => {
-    const routes = [0, 5000].map((scoreEachUpTo) => {
-      const router = new Router(policy, undefined, { scoreEachUpTo });
+    const routes = [walking, { scoreEachUpTo: 5000 }].map((ways) => {
+      const router = new Router(policy, undefined, ways);
       for (const profile of [first, second]) router.upsert(profile, 0);
       return router.decide(plainTask, { nowMs: 0, wallMs: 0 }).chosen;
     });
