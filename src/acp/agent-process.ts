@@ -16,22 +16,7 @@ import {
   type RequestPermissionRequest,
   type RequestPermissionResponse,
 } from './sdk.ts';
-
-/** How an agent is run. */
-export interface AgentCommand {
-  /** The program, looked up in PATH; no shell is involved. */
-  readonly command: string;
-  readonly args?: readonly string[];
-  /** Set in addition to the server's environment. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** Where the process is started; default: the session's directory. */
-  readonly cwd?: string;
-}
-
-/** Starts a program and resolves with a link over its stdin and stdout: `spawnLink` of the subprocess transport. */
-export type StartProgram = (
-  options: AgentCommand & { readonly onStderr: (line: string) => void; readonly maxMessageBytes: number },
-) => Promise<Link>;
+import type { AgentCommand, StartProgram } from './start-program.ts';
 
 /** What an agent may ask of us, and what it tells us. */
 export interface AgentClient {

@@ -2,10 +2,11 @@
  * A conversation with an agent of the Agent Client Protocol: its process, the agent's own session, its turns. Made by
  * `acp.ts`, which decides how long the process is kept.
  */
-import { AgentProcess, type StartProgram } from '../../acp/agent-process.ts';
+import { AgentProcess } from '../../acp/agent-process.ts';
 import { AgentSettings, type Change } from '../../acp/agent-settings.ts';
 import { mcpServersOf } from '../../acp/mcp-servers.ts';
 import type { LoadSessionResponse, NewSessionResponse, PromptResponse, StopReason } from '../../acp/sdk.ts';
+import type { StartProgram } from '../../acp/start-program.ts';
 import { asError } from '../../wire/errors.ts';
 import { programEnvironment } from '../program.ts';
 import type { AcpTurn } from './acp-turn.ts';

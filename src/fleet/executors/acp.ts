@@ -5,7 +5,7 @@
  * Made by `make.ts`. Processes are kept between turns for a while, because starting one takes seconds.
  * @see docs/fleet-executors.md
  */
-import type { StartProgram } from '../../acp/agent-process.ts';
+import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../host/context.ts';
 import { programEnvironment } from '../program.ts';
 import { AcpConversation, type AcpSettings } from './acp-conversation.ts';

@@ -4,7 +4,7 @@
  */
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { StartProgram } from '../../acp/agent-process.ts';
+import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../host/context.ts';
 import { fail } from '../../wire/errors.ts';
 import { a2aExecutor } from './a2a.ts';

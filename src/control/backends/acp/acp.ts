@@ -9,8 +9,8 @@
  * @see docs/protocol/session-rpc.md#backends
  */
 
-import type { AgentCommand, StartProgram } from '../../../acp/agent-process.ts';
 import { loadAcp } from '../../../acp/sdk.ts';
+import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../backend.ts';

@@ -18,18 +18,13 @@ import { received } from '../orchestrator-side.ts';
 import type { DispatchMode, FleetPeer, PeerEvents } from '../peer.ts';
 import { pause, RetryDelay, type RetryDelayOptions, within } from '../retry-delay.ts';
 import { type Attempt, Attempts, type GivenAttempt } from './attempts.ts';
-import { A2aConnection, bytesOf, callFailure, type RemoteAgent } from './connection.ts';
+import { A2aConnection, bytesOf, callFailure } from './connection.ts';
 import { follow } from './follow.ts';
 import { fleetDataOf, fleetMetadata, isSettled, messageOf, ROLE, STATE, textOf, textPart } from './parts.ts';
 import type { Message, SendMessageRequest, StreamResponse, Task } from './sdk.ts';
+import type { A2aPeerOptions } from './settings.ts';
 import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 import { TaskTurns } from './task-turns.ts';
-
-/** An agent, from the configuration. */
-export interface A2aPeerOptions extends RemoteAgent {
-  /** Its name here. */
-  readonly id: string;
-}
 
 /** What a peer needs of its bus. */
 export interface A2aPeerOwner {

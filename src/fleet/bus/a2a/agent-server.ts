@@ -22,8 +22,8 @@ import { CARD_PATH, extendedCard, JSON_RPC, publicCard } from './card.ts';
 import { busyIn, FleetRequestHandler } from './request-handler.ts';
 import { isPassing, Runs } from './runs.ts';
 import { type A2aServerSdk, loadA2aServer, type ServerCallContext } from './sdk.ts';
+import type { PartialState } from './settings.ts';
 import { streamEvents } from './sse.ts';
-import type { PartialState } from './states.ts';
 import { openA2aTaskStore } from './task-store.ts';
 
 /** Where JSON-RPC is served, below the address of the agent. */

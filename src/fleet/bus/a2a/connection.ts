@@ -9,16 +9,9 @@ import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { RPC } from '../http/dialect.ts';
 import { below, peerUrl } from '../http/exchange.ts';
-import type { TokenSource } from '../http/token.ts';
 import { CARD_PATH, type CardReading, readCard } from './card.ts';
 import { type A2aClientSdk, type AgentCard, type Client, loadA2aClient, type RequestOptions } from './sdk.ts';
-
-export interface RemoteAgent {
-  /** Its address; the card is at `/.well-known/agent-card.json` below it. */
-  readonly url: string;
-  /** Read for each call, and again when it was refused. Shown to nobody but the origin of `url`. */
-  readonly token?: TokenSource;
-}
+import type { RemoteAgent } from './settings.ts';
 
 export interface ConnectionOptions extends RemoteAgent {
   /** For messages. */

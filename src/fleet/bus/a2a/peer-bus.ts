@@ -8,9 +8,10 @@ import type { Log } from '../../../host/context.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
 import { pause, type RetryDelayOptions } from '../retry-delay.ts';
-import { A2aPeer, type A2aPeerOptions, type A2aPeerOwner } from './a2a-peer.ts';
+import { A2aPeer, type A2aPeerOwner } from './a2a-peer.ts';
+import type { A2aPeerOptions } from './settings.ts';
 
-export type { A2aPeerOptions } from './a2a-peer.ts';
+export type { A2aPeerOptions } from './settings.ts';
 
 export interface A2aBusOptions {
   readonly peers: readonly A2aPeerOptions[];

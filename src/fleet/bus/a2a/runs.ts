@@ -20,7 +20,8 @@ import type {
   Task,
   TaskState,
 } from './sdk.ts';
-import { type PartialState, type Settled, settled } from './states.ts';
+import type { PartialState } from './settings.ts';
+import { type Settled, settled } from './states.ts';
 import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 
 /** Under this name the SDK's context of a call holds what is to be run. */

@@ -24,9 +24,7 @@ import {
   textPart,
 } from './parts.ts';
 import type { Artifact, Message, Part, Task, TaskState } from './sdk.ts';
-
-/** What a client that knows nothing of fleets is shown of work that is not finished. */
-export type PartialState = 'failed' | 'completed' | 'input_required';
+import type { PartialState } from './settings.ts';
 
 const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   failed: STATE.failed,

@@ -1,0 +1,21 @@
+/**
+ * How an agent is started: its command line, and what starts it. Apart from what uses the official kit, so that whoever only
+ * names these types need not have it.
+ */
+import type { Link } from '../transport/link.ts';
+
+/** How an agent is run. */
+export interface AgentCommand {
+  /** The program, looked up in PATH; no shell is involved. */
+  readonly command: string;
+  readonly args?: readonly string[];
+  /** Set in addition to the server's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Where the process is started; default: the session's directory. */
+  readonly cwd?: string;
+}
+
+/** Starts a program and resolves with a link over its stdin and stdout: `spawnLink` of the subprocess transport. */
+export type StartProgram = (
+  options: AgentCommand & { readonly onStderr: (line: string) => void; readonly maxMessageBytes: number },
+) => Promise<Link>;
