@@ -27,7 +27,8 @@ export function setBit(bits: Int32Array, at: number, on: boolean): void {
 
 /** Keeps in `into` what is in `other` too. */
 export function intersect(into: Int32Array, other: Int32Array): void {
-  for (let word = 0; word < into.length; word += 1) into[word]! &= other[word]!;
+  const { length } = into;
+  for (let word = 0; word < length; word += 1) into[word] = into[word]! & other[word]!;
 }
 
 /** Number of members. */

@@ -84,9 +84,10 @@ export class Cells {
 
   /**
    * Offers the best workers of these bits. `points`: what a tier adds for this task; undefined: not this tier.
-   * `verified`: only these, or only the others.
+   * `verified`: only these, or only the others. `looks`: most parts and workers to look at; false when that was too few,
+   * because those that may have the task are not among the best of the fleet.
    */
-  offerBest(top: Top, bits: Int32Array, nowMs: number, verified: boolean, points: TierPoints): void {
+  offerBest(top: Top, bits: Int32Array, nowMs: number, verified: boolean, points: TierPoints, looks: number): boolean {
     const walks: { group: Group; more: number }[] = [];
     for (const group of this.#groups.values()) {
       if (group.verified !== verified || group.order.length === 0) continue;
@@ -95,7 +96,12 @@ export class Cells {
     }
     // The most promising tier first raises the bar for the others.
     walks.sort((left, right) => right.more + right.group.order[0]!.base - left.more - left.group.order[0]!.base);
-    for (const { group, more } of walks) walk(group, more, top, bits, nowMs);
+    let left = looks;
+    for (const { group, more } of walks) {
+      left = walk(group, more, top, bits, nowMs, left);
+      if (left < 0) return false;
+    }
+    return true;
   }
 
   #groupOf({ verified, rank }: WorkerSlot): Group {
@@ -109,16 +115,29 @@ export class Cells {
   }
 }
 
-function walk({ order, verified }: Group, more: number, top: Top, bits: Int32Array, nowMs: number): void {
+/** Answers how many looks are left; less than none: it was given up. */
+function walk(
+  { order, verified }: Group,
+  more: number,
+  top: Top,
+  bits: Int32Array,
+  nowMs: number,
+  looks: number,
+): number {
   const most = verified ? FRESHNESS : 0;
+  let left = looks;
   for (const { base, workers } of order) {
     const least = more + base;
-    if (least + most < top.bar) return;
+    if (least + most < top.bar) return left;
+    left -= 1;
+    if (left < 0) return left;
     if (least + freshnessAt(workers[0]!, nowMs) < top.bar) continue;
     for (const worker of workers) {
+      left -= 1;
       if (hasBit(bits, worker.slot) && !top.offer(worker, least + freshnessAt(worker, nowMs))) break;
     }
   }
+  return left;
 }
 
 /** Part of the score for the age of its description at this time. */

@@ -1,8 +1,12 @@
 /**
- * One number of every worker that has it, sorted, so that a limit leaves out a stretch from one end: nearly always a short
- * one, and no set of workers has to be kept for each limit.
+ * One number of every worker that has it, sorted, so that a limit leaves out a stretch from one end. Most of a long stretch
+ * is left out at once, by a set that is kept until the column changes; there is one for every so many places, not for every
+ * limit, of which there are as many as tasks.
  */
-import { setBit } from './bits.ts';
+import { bitsFor, intersect, setBit } from './bits.ts';
+
+/** Places from one kept set to the next. */
+const STRIDE = 256;
 
 export class Column {
   #values = new Float64Array(64);
@@ -10,6 +14,9 @@ export class Column {
   /** Slot → its value; NaN: none. */
   #bySlot = new Float64Array(64).fill(Number.NaN);
   #size = 0;
+  /** Everybody but those before, or from, each stride on. */
+  #notBefore: (Int32Array | undefined)[] = [];
+  #notFrom: (Int32Array | undefined)[] = [];
 
   /** Sets the value of a slot; null: it has none. */
   set(slot: number, value: number | null): void {
@@ -20,16 +27,40 @@ export class Column {
     if (!Number.isNaN(before)) this.#remove(before, slot);
     this.#bySlot[slot] = after;
     if (!Number.isNaN(after)) this.#insert(after, slot);
+    this.#changed();
   }
 
   /** Takes out of the bits every slot with a value below the limit. */
   clearBelow(bits: Int32Array, limit: number): void {
-    for (let at = 0; at < this.#size && this.#values[at]! < limit; at += 1) setBit(bits, this.#slots[at]!, false);
+    const end = this.#placeOf(limit, Number.NEGATIVE_INFINITY);
+    const stride = Math.floor(end / STRIDE);
+    if (stride > 0) intersect(bits, this.#mask(this.#notBefore, stride, 0, stride * STRIDE, bits.length));
+    for (let at = stride * STRIDE; at < end; at += 1) setBit(bits, this.#slots[at]!, false);
   }
 
   /** Takes out of the bits every slot with a value above the limit. */
   clearAbove(bits: Int32Array, limit: number): void {
-    for (let at = this.#size - 1; at >= 0 && this.#values[at]! > limit; at -= 1) setBit(bits, this.#slots[at]!, false);
+    const begin = this.#placeOf(limit, Number.POSITIVE_INFINITY);
+    const stride = Math.ceil(begin / STRIDE);
+    const middle = Math.min(this.#size, stride * STRIDE);
+    for (let at = begin; at < middle; at += 1) setBit(bits, this.#slots[at]!, false);
+    if (middle < this.#size) intersect(bits, this.#mask(this.#notFrom, stride, middle, this.#size, bits.length));
+  }
+
+  /** Everybody but the slots at these places, kept under this stride. */
+  #mask(masks: (Int32Array | undefined)[], stride: number, begin: number, end: number, words: number): Int32Array {
+    let mask = masks[stride];
+    if (mask === undefined || mask.length !== words) {
+      mask = bitsFor(words * 32).fill(-1);
+      for (let at = begin; at < end; at += 1) setBit(mask, this.#slots[at]!, false);
+      masks[stride] = mask;
+    }
+    return mask;
+  }
+
+  #changed(): void {
+    if (this.#notBefore.length > 0) this.#notBefore = [];
+    if (this.#notFrom.length > 0) this.#notFrom = [];
   }
 
   #insert(value: number, slot: number): void {

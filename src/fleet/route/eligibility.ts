@@ -44,7 +44,8 @@ export class Eligibility {
   enter(worker: WorkerSlot): void {
     const { verified, slot } = worker;
     const { context_window, overhead_tokens, context_id, busy_contexts } = worker.profile;
-    if (slot >= this.#room) this.#grow(Math.max(64, this.#room * 2));
+    // By a quarter: every decision goes through the whole room.
+    if (slot >= this.#room) this.#grow(this.#room + Math.max(64, this.#room >>> 2));
     setBit(this.#present, slot, true);
     this.#windows.set(slot, verified ? context_window : null);
     this.#overheads.set(slot, verified ? overhead_tokens : null);

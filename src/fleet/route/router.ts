@@ -51,12 +51,13 @@ const BEST = 20;
 const LEFT_OUT = 50;
 const LEFT_OUT_BESIDE = 10;
 /** Up to so many eligible workers are scored one by one: less work than walking cells most of whose workers are out. */
-const FEW = 512;
+const FEW = 2048;
 
 export class Router {
   readonly policy: RoutePolicy;
   readonly #hooks: RouteHooks | undefined;
   readonly #few: number;
+  readonly #leastLooks: number;
   readonly #workers = new Map<string, WorkerSlot>();
   readonly #bySlot: (WorkerSlot | undefined)[] = [];
   readonly #free: number[] = [];
@@ -67,11 +68,12 @@ export class Router {
   readonly #ageing = new Heap<WorkerSlot>((left, right) => left.lookAtMs < right.lookAtMs);
   #nowMs = Number.NEGATIVE_INFINITY;
 
-  /** `scoreEachUpTo`: eligible workers scored one by one; answers do not depend on it. */
-  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = FEW } = {}) {
+  /** `scoreEachUpTo`: eligible workers scored one by one; `leastLooks`: how far to walk at least. No answer depends on them. */
+  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = FEW, leastLooks = 0 } = {}) {
     this.policy = policy;
     this.#hooks = hooks;
     this.#few = scoreEachUpTo;
+    this.#leastLooks = leastLooks;
     this.#eligibility = new Eligibility(policy, this.#workers);
   }
 
@@ -251,37 +253,54 @@ export class Router {
 
   /** The best of those selected; afterwards the friends are among the bits. */
   #best(task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
-    const urgency = task.priority === 'urgent' ? 1 : 0;
-    const { affinity } = weightsOf(urgency === 1);
     const points = pointsFor(task, this.policy);
-    const [verified, others, all] = tops(this.policy);
+    const count = countBits(bits);
+    // A walk that takes longer than looking at each of them is given up.
+    const walked =
+      count > this.#few ? this.#walk(task, bits, nowMs, points, Math.max(count / 2, this.#leastLooks)) : undefined;
+    const found = walked ?? this.#lists();
+    const [verified, others] = found;
+    const urgency = task.priority === 'urgent' ? 1 : 0;
+    if (walked === undefined) {
+      this.#scan.offerBest(bits, urgency, nowMs, points, verified, others, this.#bySlot);
+    }
+    const { affinity } = weightsOf(urgency === 1);
     for (const friend of friends) {
+      setBit(bits, friend.slot, true);
       const counted = affinityPart(affinity, friend.profile, false);
       const more = affinityPart(affinity, friend.profile, true) - counted + (points(friend.rank, true) ?? 0);
       verified.offer(friend, friend.bases[urgency] + more + freshnessAt(friend, nowMs));
     }
-    if (countBits(bits) <= this.#few) {
-      this.#scan.offerEach(bits, urgency, nowMs, points, verified, others, this.#bySlot);
-    } else {
-      const cells = this.#cells[urgency];
-      cells.offerBest(verified, bits, nowMs, true, points);
-      if (others === verified || verified.workers.length < BEST) cells.offerBest(others, bits, nowMs, false, points);
-    }
-    for (const friend of friends) setBit(bits, friend.slot, true);
-    return all();
+    return inOrder(found);
+  }
+
+  #walk(task: RouteTask, bits: Int32Array, nowMs: number, points: TierPoints, looks: number): Lists | undefined {
+    const lists = this.#lists();
+    const [verified, others] = lists;
+    const cells = this.#cells[task.priority === 'urgent' ? 1 : 0];
+    if (!cells.offerBest(verified, bits, nowMs, true, points, looks)) return undefined;
+    if (others !== verified && verified.workers.length === BEST) return lists;
+    return cells.offerBest(others, bits, nowMs, false, points, looks) ? lists : undefined;
+  }
+
+  /** A list for the best verified workers and one for the best of the others; the same one where they are alike. */
+  #lists(): Lists {
+    const verified = new Top(BEST);
+    return [verified, this.policy.unverified === 'allow' ? verified : new Top(BEST)];
   }
 
   /** The same where hooks have a say: each eligible worker is scored whole. */
   #bestHooked(hooks: RouteHooks, task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
     for (const friend of friends) setBit(bits, friend.slot, true);
     this.#applyHooks(hooks, task, bits, nowMs);
-    const [verified, others, all] = tops(this.policy);
+    const lists = this.#lists();
+    const [verified, others] = lists;
     eachBit(bits, (slot) => {
       const worker = this.#bySlot[slot]!;
       (worker.verified ? verified : others).offer(worker, this.#score(task, worker, nowMs).score);
       return true;
     });
-    return all();
+    return inOrder(lists);
   }
 
   #score(task: RouteTask, worker: WorkerSlot, nowMs: number): Ranked {
@@ -341,10 +360,9 @@ function pointsFor(task: RouteTask, policy: RoutePolicy): TierPoints {
   };
 }
 
-/** Lists for the best verified workers and for the best of the others (the same list where they are alike), and both in order. */
-function tops({ unverified }: RoutePolicy): [verified: Top, others: Top, all: () => readonly WorkerSlot[]] {
-  const verified = new Top(BEST);
-  if (unverified === 'allow') return [verified, verified, () => verified.workers];
-  const others = new Top(BEST);
-  return [verified, others, () => [...verified.workers, ...others.workers].slice(0, BEST)];
+type Lists = readonly [verified: Top, others: Top];
+
+function inOrder([verified, others]: Lists): readonly WorkerSlot[] {
+  if (others === verified) return verified.workers;
+  return [...verified.workers, ...others.workers].slice(0, BEST);
 }

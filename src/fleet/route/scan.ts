@@ -1,10 +1,10 @@
 /**
- * Scores the workers of a set one by one. What a score needs lies in columns, and a worker that cannot get among the best is
- * passed over without being touched: a few thousand cost no more than writing the answer down.
+ * Scores the workers of a set one by one. What a score needs lies in columns, and no worker is touched that does not get
+ * among the best: a few thousand cost no more than writing the answer down.
  *
  * A part of `router.ts`, for tasks that few workers may have.
  */
-import { FRESHNESS, freshnessPart } from './score.ts';
+import { FRESHNESS } from './score.ts';
 import type { Top } from './top.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
@@ -17,11 +17,18 @@ interface Kind {
   readonly verified: boolean;
 }
 
+/** Scores are 0–1000. */
+const SCORES = 1001;
+
 export class Scan {
   #bases: [Int32Array, Int32Array] = [new Int32Array(64), new Int32Array(64)];
   #bornMs = new Float64Array(64);
   #ttlMs = new Float64Array(64);
   #kindOf = new Int32Array(64);
+  /** What a pass finds; nothing is kept from one to the next. */
+  #slots = new Int32Array(64);
+  #scores = new Int32Array(64);
+  readonly #counts = new Int32Array(2 * SCORES);
   readonly #kinds: Kind[] = [];
   readonly #kindNumbers = new Map<number | 'unknown' | 'unverified', number>();
 
@@ -36,8 +43,11 @@ export class Scan {
     this.#kindOf[slot] = this.#numberOf(worker);
   }
 
-  /** Offers each worker of these bits to the list of its kind. */
-  offerEach(
+  /**
+   * Offers the best workers of these bits to the list of their kind; the lists are empty. All scores are worked out first
+   * and counted, so that only those that get in are offered.
+   */
+  offerBest(
     bits: Int32Array,
     urgency: 0 | 1,
     nowMs: number,
@@ -47,23 +57,43 @@ export class Scan {
     workers: readonly (WorkerSlot | undefined)[],
   ): void {
     const bases = this.#bases[urgency];
-    const earned = this.#kinds.map((kind) => points(kind.rank, kind.verified) ?? 0);
-    const tops = this.#kinds.map((kind) => (kind.verified ? verified : others));
+    const kindOf = this.#kindOf;
+    const bornMs = this.#bornMs;
+    const ttlMs = this.#ttlMs;
+    const slots = this.#slots;
+    const scores = this.#scores;
+    const counts = this.#counts.fill(0);
+    const earned = Int32Array.from(this.#kinds, (kind) => points(kind.rank, kind.verified) ?? 0);
+    const isVerified = Uint8Array.from(this.#kinds, (kind) => (kind.verified ? 1 : 0));
+    // Scores of the second list are counted above those of the first.
+    const apart = others === verified ? 0 : SCORES;
+    let found = 0;
     for (let word = 0; word < bits.length; word += 1) {
       let left = bits[word]!;
       while (left !== 0) {
-        const slot = word * 32 + (31 - Math.clz32(left & -left));
+        const slot = word * 32 + 31 - Math.clz32(left & -left);
         left &= left - 1;
-        const kind = this.#kindOf[slot]!;
-        const top = tops[kind]!;
-        const least = bases[slot]! + earned[kind]!;
-        if (!this.#kinds[kind]!.verified) {
-          if (least >= top.bar) top.offer(workers[slot]!, least);
-        } else if (least + FRESHNESS >= top.bar) {
-          const score = least + freshnessPart(nowMs - this.#bornMs[slot]!, this.#ttlMs[slot]!);
-          if (score >= top.bar) top.offer(workers[slot]!, score);
-        }
+        const kind = kindOf[slot]!;
+        let score = bases[slot]! + earned[kind]!;
+        if (isVerified[kind] === 1) {
+          // `freshnessPart`, kept in whole numbers: this is where a decision spends its time.
+          const ttl = ttlMs[slot]!;
+          const fresh = ttl - (nowMs - bornMs[slot]!);
+          if (fresh > 0) score = (score + (FRESHNESS * fresh) / ttl) | 0;
+        } else score = (score + apart) | 0;
+        counts[score]! += 1;
+        slots[found] = slot;
+        scores[found] = score;
+        found += 1;
       }
+    }
+    const bar = barOf(counts, 0, verified.limit);
+    const otherBar = barOf(counts, apart, others.limit);
+    for (let at = 0; at < found; at += 1) {
+      const score = scores[at]!;
+      if (score < SCORES) {
+        if (score >= bar) verified.offer(workers[slots[at]!]!, score);
+      } else if (score >= otherBar) others.offer(workers[slots[at]!]!, score - apart);
     }
   }
 
@@ -92,5 +122,18 @@ export class Scan {
     const kinds = new Int32Array(size);
     kinds.set(this.#kindOf);
     this.#kindOf = kinds;
+    this.#slots = new Int32Array(size);
+    this.#scores = new Int32Array(size);
   }
+}
+
+/** The score that so many reach, or more where several have it; `from`: where its counts begin. */
+function barOf(counts: Int32Array, from: number, many: number): number {
+  let left = many;
+  let score = from + SCORES - 1;
+  for (; score > from; score -= 1) {
+    left -= counts[score]!;
+    if (left <= 0) break;
+  }
+  return score;
 }

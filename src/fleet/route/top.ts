@@ -5,12 +5,12 @@ import { byCodeUnit } from './filters.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
 export class Top {
-  readonly #limit: number;
+  readonly limit: number;
   readonly #workers: WorkerSlot[] = [];
   readonly #scores: number[] = [];
 
   constructor(limit: number) {
-    this.#limit = limit;
+    this.limit = limit;
   }
 
   get workers(): readonly WorkerSlot[] {
@@ -19,17 +19,17 @@ export class Top {
 
   /** Less than this is certain not to get in. */
   get bar(): number {
-    return this.#workers.length < this.#limit ? Number.NEGATIVE_INFINITY : this.#scores[this.#limit - 1]!;
+    return this.#workers.length < this.limit ? Number.NEGATIVE_INFINITY : this.#scores[this.limit - 1]!;
   }
 
   /** False: it is not among the best. */
   offer(worker: WorkerSlot, score: number): boolean {
     let at = this.#workers.length;
     while (at > 0 && precedes(worker, score, this.#workers[at - 1]!, this.#scores[at - 1]!)) at -= 1;
-    if (at >= this.#limit) return false;
+    if (at >= this.limit) return false;
     this.#workers.splice(at, 0, worker);
     this.#scores.splice(at, 0, score);
-    if (this.#workers.length > this.#limit) {
+    if (this.#workers.length > this.limit) {
       this.#workers.pop();
       this.#scores.pop();
     }

@@ -4,7 +4,7 @@
  */
 import type { Histogram } from './histogram.ts';
 import { PRIORITY_ORDER, WASTE, type Waste } from './measures.ts';
-import { type Curves, type Numbers, type Report, seconds } from './report.ts';
+import { type Curves, millions, type Numbers, type Report, seconds } from './report.ts';
 import { line, path, rect, svg, text } from './svg.ts';
 
 const BLUE = '#1f5fae';
@@ -53,15 +53,15 @@ function tokens(handshake: Numbers, baseline: Numbers): string {
       x += width;
     }
     const wasted = ((100 * spent.wasted) / (spent.useful + spent.wasted)).toFixed(1);
-    parts.push(text(LEFT + 8, y + 20, `${inMillions(spent.useful)} useful`, { color: '#ffffff' }));
+    parts.push(text(LEFT + 8, y + 20, `${millions(spent.useful)} useful`, { color: '#ffffff' }));
     parts.push(
-      text(LEFT, y + 45, `${inMillions(spent.wasted)} wasted: ${wasted} % of what was spent`, { color: '#555555' }),
+      text(LEFT, y + 45, `${millions(spent.wasted)} wasted: ${wasted} % of what was spent`, { color: '#555555' }),
     );
   }
   let y = 176;
   for (const [waste, said] of Object.entries(WASTE)) {
     parts.push(rect(LEFT, y - 10, 12, 12, WASTE_COLORS[waste as Waste]));
-    const each = [handshake, baseline].map((one) => inMillions(one.tokens.wasted_by[waste as Waste] ?? 0));
+    const each = [handshake, baseline].map((one) => millions(one.tokens.wasted_by[waste as Waste] ?? 0));
     parts.push(text(LEFT + 20, y, `wasted: ${said} (${each.join(' against ')})`));
     y += 20;
   }
@@ -192,5 +192,3 @@ function rowsOf(handshake: Numbers, baseline: Numbers): readonly (readonly [stri
     ['fire and forget', baseline, ORANGE],
   ];
 }
-
-const inMillions = (value: number): string => `${(value / 1e6).toFixed(1)} M`;

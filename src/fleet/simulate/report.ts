@@ -148,7 +148,12 @@ export function curvesOf({ firstToken, decision }: Measures): Curves {
 
 const number = (value: number): string => value.toLocaleString('en-US');
 const minutes = (ms: number): string => `${(ms / 60_000).toFixed(0)} min`;
-const millions = (value: number): string => `${(value / 1e6).toFixed(1)} M`;
+/** A number of tokens for people. */
+export function millions(value: number): string {
+  const inMillions = value / 1e6;
+  return `${inMillions < 100 ? inMillions.toFixed(1) : number(Math.round(inMillions))} M`;
+}
+
 const share = (part: number, whole: number): string => `${whole === 0 ? '0.0' : ((100 * part) / whole).toFixed(1)} %`;
 const perThousand = (part: number, whole: number): string =>
   `${number(part)} (${whole === 0 ? '0.0' : ((1000 * part) / whole).toFixed(1)} ‰)`;
