@@ -7,6 +7,7 @@
 import { DEFAULT_ROUTE_POLICY, type Profile, type RouteTask } from '../src/fleet/route/profile.ts';
 import { route } from '../src/fleet/route/route.ts';
 import { Router } from '../src/fleet/route/router.ts';
+import { sampleProfile, sampleTask } from '../test/fleet/route/samples.ts';
 
 const workers = Number(process.argv[2] ?? 10_000);
 const ROUNDS = 3000;
@@ -35,31 +36,7 @@ function randomFrom(seed: number): () => number {
   };
 }
 
-const plain: Profile = {
-  agent_id: '',
-  verified: true,
-  age_s: 0,
-  model_tier: 'sonnet',
-  context_window: 200_000,
-  tools: TOOLS,
-  mcp_servers: ['context_mode'],
-  mcp_health: new Map([['context_mode', 'ok']]),
-  active_tasks: 0,
-  max_concurrent: 3,
-  repo_state: { branch: 'main', clean: true },
-  session_fresh: true,
-  context_id: null,
-  overhead_tokens: 12_000,
-  recent_ok: 0,
-  recent_total: 0,
-  outstanding: 0,
-  busy_contexts: [],
-  circuit: 'closed',
-  draining: false,
-  reachable: true,
-  ttl_s: null,
-  pools: [],
-};
+const plain = sampleProfile({ tools: TOOLS, overhead_tokens: 12_000 });
 
 function mixedWorker(random: () => number, index: number): Profile {
   const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
@@ -87,21 +64,7 @@ function mixedWorker(random: () => number, index: number): Profile {
   };
 }
 
-const task: RouteTask = {
-  task_id: 't-17',
-  priority: 'normal',
-  token_budget: null,
-  required_mcp: [],
-  required_capabilities: [],
-  deadlineMs: null,
-  brief_bytes: 4000,
-  min_tier: null,
-  min_context_window: null,
-  access: 'write',
-  context_id: null,
-  pool: null,
-  only: null,
-};
+const task = sampleTask({ brief_bytes: 4000 });
 
 const asks: readonly (readonly [string, Partial<RouteTask>])[] = [
   ['anything', {}],

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { DEFAULT_ROUTE_POLICY, type Profile, type RoutePolicy, type RouteTask } from '../../src/fleet/route/profile.ts';
 import { route } from '../../src/fleet/route/route.ts';
 import { Router } from '../../src/fleet/route/router.ts';
+import { sampleProfile, sampleTask } from './route/samples.ts';
 
 const folder = new URL('../vectors/fleet/', import.meta.url);
 const files = readdirSync(folder).filter((name) => name.startsWith('route.'));
@@ -29,52 +30,29 @@ interface Vector {
   readonly expect: unknown;
 }
 
-function taskOf({ task, requirements, deadline, brief, envelope }: Wire): RouteTask {
-  return {
-    task_id: task.task_id,
-    priority: task.priority,
-    token_budget: task.token_budget ?? null,
-    required_mcp: requirements.required_mcp ?? [],
-    required_capabilities: requirements.required_capabilities ?? [],
+const taskOf = ({ task, requirements, deadline, brief, envelope }: Wire): RouteTask =>
+  sampleTask({
+    ...task,
+    ...requirements,
     deadlineMs: Date.parse(deadline),
     brief_bytes: Buffer.byteLength(brief),
-    min_tier: requirements.min_tier ?? null,
-    min_context_window: requirements.min_context_window ?? null,
-    access: 'write',
-    context_id: envelope?.context_id ?? null,
-    pool: null,
-    only: null,
-  };
-}
+    ...(envelope?.context_id !== undefined && { context_id: envelope.context_id }),
+  });
 
-function profileOf(given: Vector['input']['profiles'][number]): Profile {
-  return {
+/** What a vector does not say of a worker is unknown. */
+const profileOf = (given: Vector['input']['profiles'][number]): Profile =>
+  sampleProfile({
     agent_id: 'nobody',
-    verified: true,
-    age_s: 0,
     model_tier: 'unknown',
     context_window: null,
     tools: [],
     mcp_servers: [],
-    active_tasks: 0,
     max_concurrent: null,
     repo_state: null,
     session_fresh: null,
-    context_id: null,
-    overhead_tokens: null,
-    recent_ok: 0,
-    recent_total: 0,
-    outstanding: 0,
-    busy_contexts: [],
-    circuit: 'closed',
-    draining: false,
-    reachable: true,
-    ttl_s: null,
-    pools: [],
     ...given,
     mcp_health: new Map(Object.entries(given.mcp_health ?? {})),
-  };
-}
+  });
 
 test('there are vectors of routing', () => assert.equal(files.length, 21));
 

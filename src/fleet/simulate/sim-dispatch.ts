@@ -35,7 +35,8 @@ interface Line {
   readonly needs: number;
 }
 
-export interface SimDispatchOptions {
+/** The world around the orchestrator. */
+export interface SimWorld {
   readonly time: VirtualTime;
   readonly network: Network;
   readonly checks: Checks;
@@ -44,6 +45,9 @@ export interface SimDispatchOptions {
   readonly sites: readonly Site[];
   /** A clock of the real world, milliseconds: what a decision costs. */
   readonly stopwatch: () => number;
+}
+
+export interface SimDispatchOptions extends SimWorld {
   readonly router: Router;
   readonly peers: Peers;
   readonly wallMs: () => number;

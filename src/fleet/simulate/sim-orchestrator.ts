@@ -13,28 +13,15 @@ import { advance, isActive, isEnded, type TaskEvent } from '../orchestrator/task
 import { newRecord } from '../orchestrator/task-record.ts';
 import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
-import type { Checks } from './checks.ts';
-import type { Measures } from './measures.ts';
-import type { Network } from './network.ts';
 import type { Random } from './random.ts';
 import type { Run } from './run.ts';
-import { COMMIT_MS, type Held, indexOf, lineOf, SimDispatch } from './sim-dispatch.ts';
-import type { AckState, Hears } from './sim-messages.ts';
-import { LEASE_MS, type SimWorker } from './sim-worker.ts';
+import { COMMIT_MS, type Held, indexOf, lineOf, SimDispatch, type SimWorld } from './sim-dispatch.ts';
+import { type AckState, type Hears, LEASE_MS } from './sim-messages.ts';
 import type { Site } from './site.ts';
-import type { VirtualTime } from './virtual-time.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';
 
-export interface SimOrchestratorOptions {
-  readonly time: VirtualTime;
+export interface SimOrchestratorOptions extends SimWorld {
   readonly random: Random;
-  readonly network: Network;
-  readonly checks: Checks;
-  readonly measures: Measures;
-  readonly workers: ReadonlyMap<string, SimWorker>;
-  readonly sites: readonly Site[];
-  /** A clock of the real world, milliseconds: what a decision costs. */
-  readonly stopwatch: () => number;
 }
 
 /** An operator looks at what waits for him after so long. */

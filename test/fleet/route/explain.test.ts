@@ -2,51 +2,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explanationTable } from '../../../src/fleet/route/explain.ts';
-import { DEFAULT_ROUTE_POLICY, type Profile, type RouteTask } from '../../../src/fleet/route/profile.ts';
+import { DEFAULT_ROUTE_POLICY, type Profile } from '../../../src/fleet/route/profile.ts';
 import { Router } from '../../../src/fleet/route/router.ts';
+import { sampleProfile, sampleTask } from './samples.ts';
 
-const profile = (agent_id: string, changes: Partial<Profile> = {}): Profile => ({
-  agent_id,
-  verified: true,
-  age_s: 0,
-  model_tier: 'sonnet',
-  context_window: 200_000,
-  tools: ['terminal'],
-  mcp_servers: ['context_mode'],
-  mcp_health: new Map([['context_mode', 'ok']]),
-  active_tasks: 0,
-  max_concurrent: 3,
-  repo_state: { branch: 'main', clean: true },
-  session_fresh: true,
-  context_id: null,
-  overhead_tokens: null,
-  recent_ok: 0,
-  recent_total: 0,
-  outstanding: 0,
-  busy_contexts: [],
-  circuit: 'closed',
-  draining: false,
-  reachable: true,
-  ttl_s: null,
-  pools: [],
-  ...changes,
-});
+const profile = (agent_id: string, changes: Partial<Profile> = {}): Profile => sampleProfile({ agent_id, ...changes });
 
-const task: RouteTask = {
-  task_id: 't-17',
-  priority: 'high',
-  token_budget: null,
-  required_mcp: ['context_mode'],
-  required_capabilities: [],
-  deadlineMs: null,
-  brief_bytes: 100,
-  min_tier: null,
-  min_context_window: null,
-  access: 'write',
-  context_id: null,
-  pool: null,
-  only: null,
-};
+const task = sampleTask({ priority: 'high', required_mcp: ['context_mode'] });
 
 const wallMs = Date.UTC(2026, 5, 1, 12, 10);
 

@@ -2,50 +2,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PolicyHook } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
 import { compileHooks } from '../../../src/fleet/route/hooks.ts';
-import type { Profile, RouteTask } from '../../../src/fleet/route/profile.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
+import { sampleProfile, sampleTask } from './samples.ts';
 
-const task: RouteTask = {
-  task_id: 't-1',
-  priority: 'high',
-  token_budget: null,
-  required_mcp: ['context_mode'],
-  required_capabilities: [],
-  deadlineMs: null,
-  brief_bytes: 12,
-  min_tier: null,
-  min_context_window: null,
-  access: 'write',
-  context_id: null,
-  pool: null,
-  only: null,
-};
+const task = sampleTask({ task_id: 't-1', priority: 'high', required_mcp: ['context_mode'], brief_bytes: 12 });
 
-const worker: Profile = {
-  agent_id: 'claude-1',
-  verified: true,
+const worker = sampleProfile({
   age_s: 3.7,
   model_tier: 'opus',
-  context_window: 200_000,
-  tools: ['terminal'],
-  mcp_servers: ['context_mode'],
-  mcp_health: new Map([['context_mode', 'ok']]),
   active_tasks: 1,
   max_concurrent: null,
-  repo_state: { branch: 'main', clean: true },
-  session_fresh: true,
-  context_id: null,
-  overhead_tokens: null,
   recent_ok: 1,
   recent_total: 2,
-  outstanding: 0,
-  busy_contexts: [],
-  circuit: 'closed',
-  draining: false,
-  reachable: true,
-  ttl_s: null,
   pools: ['web'],
-};
+});
 
 /** A hook as the configuration has it. */
 const hook = (when: string, effect: PolicyHook['then'], more: Partial<PolicyHook> = {}): PolicyHook =>

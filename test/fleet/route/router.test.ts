@@ -12,6 +12,7 @@ import {
 import { route } from '../../../src/fleet/route/route.ts';
 import { Router } from '../../../src/fleet/route/router.ts';
 import { anyAgentId, anyLargeFleet, anyPolicy, anyProfile, anyTask } from './fleets.ts';
+import { sampleProfile, sampleTask } from './samples.ts';
 
 type Step =
   | { readonly do: 'upsert'; readonly profile: Profile }
@@ -171,50 +172,10 @@ test('hooks leave workers out and move others, in both alike', () => {
   );
 });
 
-function worker(agentId: string, changes: Partial<Profile> = {}): Profile {
-  return {
-    agent_id: agentId,
-    verified: true,
-    age_s: 0,
-    model_tier: 'sonnet',
-    context_window: 200_000,
-    tools: ['terminal'],
-    mcp_servers: [],
-    mcp_health: new Map(),
-    active_tasks: 0,
-    max_concurrent: 3,
-    repo_state: { branch: 'main', clean: true },
-    session_fresh: true,
-    context_id: null,
-    overhead_tokens: null,
-    recent_ok: 0,
-    recent_total: 0,
-    outstanding: 0,
-    busy_contexts: [],
-    circuit: 'closed',
-    draining: false,
-    reachable: true,
-    ttl_s: null,
-    pools: [],
-    ...changes,
-  };
-}
+const worker = (agent_id: string, changes: Partial<Profile> = {}): Profile =>
+  sampleProfile({ agent_id, mcp_servers: [], mcp_health: new Map(), ...changes });
 
-const plainTask: RouteTask = {
-  task_id: 't-17',
-  priority: 'normal',
-  token_budget: null,
-  required_mcp: [],
-  required_capabilities: [],
-  deadlineMs: null,
-  brief_bytes: 100,
-  min_tier: null,
-  min_context_window: null,
-  access: 'write',
-  context_id: null,
-  pool: null,
-  only: null,
-};
+const plainTask = sampleTask();
 
 test('a thousand workers are ranked as the plain function ranks them, by both ways of looking', () => {
   const profiles = Array.from({ length: 1500 }, (_, index) =>
