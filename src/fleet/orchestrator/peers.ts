@@ -70,6 +70,7 @@ export class Peers {
   readonly #entries = new Map<string, PeerEntry>();
   readonly #expiries: Alarms<string>;
   readonly #circuits: Alarms<string>;
+  #present = 0;
 
   constructor(options: PeersOptions) {
     this.#options = options;
@@ -93,6 +94,7 @@ export class Peers {
       this.#entries.set(peer.peerId, entry);
     }
     entry.peer = peer;
+    if (!entry.here) this.#present += 1;
     entry.here = true;
     entry.away = null;
     entry.lastSeenAt = this.#options.now();
@@ -105,6 +107,7 @@ export class Peers {
   left(peer: FleetPeer, reason: string, asleep: boolean): boolean {
     const entry = this.#entries.get(peer.peerId);
     if (entry === undefined || entry.peer !== peer || !entry.here) return false;
+    this.#present -= 1;
     entry.here = false;
     entry.away = { reason, asleep };
     this.#expiries.clear(peer.peerId);
@@ -223,7 +226,7 @@ export class Peers {
   }
 
   #makeRoom(): void {
-    if (this.#entries.size < MAX_GONE) return;
+    if (this.#entries.size - this.#present < MAX_GONE) return;
     const gone = [...this.#entries.values()].filter(({ here, tasks }) => !here && tasks.size === 0);
     if (gone.length < MAX_GONE) return;
     gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
