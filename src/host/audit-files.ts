@@ -4,8 +4,8 @@
  */
 import { type FileHandle, mkdir, open, readdir, rename, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { takeFileLock } from '../journal/file-lock.ts';
 import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './audit-chain.ts';
-import { takeFileLock } from './file-lock.ts';
 
 /** Hosts that may share one audit setting at a time; each beyond the first writes a chain of its own. */
 const MAX_WRITERS = 64;

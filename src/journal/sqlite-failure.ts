@@ -1,12 +1,15 @@
 /**
- * What the SQLite journal tells its callers when SQLite or the file system fails. Used by `sqlite.ts` and
- * `sqlite-store.ts`. Messages name no path: they may travel to a peer.
+ * What whoever keeps a database tells its callers when SQLite or the file system fails, and what may follow. Messages name
+ * no path: they may travel to a peer.
  *
  * @see https://www.sqlite.org/rescode.html
  */
-import { type ErrorName, fail, HandfastError } from '../wire/errors.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
 
-const SQLITE_BUSY = 5;
+/** A statement or a definition that SQLite does not understand. */
+export const SQLITE_ERROR = 1;
+/** Another connection has the lock. */
+export const SQLITE_BUSY = 5;
 const SQLITE_LOCKED = 6;
 const SQLITE_IOERR = 10;
 const SQLITE_CORRUPT = 11;
@@ -18,44 +21,34 @@ const SQLITE_IOERR_DIR_FSYNC = SQLITE_IOERR | (5 << 8);
 const SQLITE_IOERR_SHMSIZE = SQLITE_IOERR | (19 << 8);
 
 /** The extended result code of an error thrown by `node:sqlite`; 0 for any other error. */
-function resultCode(thrown: unknown): number {
+export function resultCode(thrown: unknown): number {
   const code = (thrown as { errcode?: unknown } | null)?.errcode;
   return typeof code === 'number' ? code : 0;
 }
 
-const text: Partial<Record<ErrorName, string>> = {
-  disk_full: 'the journal could not be written: the disk is full',
-  journal_corrupt: 'the journal file is damaged',
-  journal_locked: 'another process is writing to the journal file',
-};
-
-function nameOf(thrown: unknown): ErrorName {
+/**
+ * Turns what SQLite or the file system threw into an error of the table; the original is its `cause`. `what` is what the
+ * message calls the database, as `the task store`.
+ */
+export function sqliteFailure(thrown: unknown, what: string): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
   const code = resultCode(thrown);
+  const detail = code === 0 ? {} : { sqlite: code };
   // Without room for its shared-memory file SQLite reports an input/output error, but space is all that is missing.
-  if (code === SQLITE_IOERR_SHMSIZE) return 'disk_full';
+  const full = code === SQLITE_IOERR_SHMSIZE || (thrown as { code?: unknown } | null)?.code === 'ENOSPC';
+  if (full || (code & 0xff) === SQLITE_FULL) {
+    return fail('disk_full', `${what} could not be written: the disk is full`, detail, thrown);
+  }
   switch (code & 0xff) {
-    case SQLITE_FULL:
-      return 'disk_full';
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return 'journal_corrupt';
+      return fail('journal_corrupt', `${what} is damaged`, detail, thrown);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return 'journal_locked';
+      return fail('journal_locked', `another process is writing to ${what}`, detail, thrown);
+    default:
+      return fail('runtime_error', `${what} failed`, detail, thrown);
   }
-  return (thrown as { code?: unknown } | null)?.code === 'ENOSPC' ? 'disk_full' : 'runtime_error';
-}
-
-/** Turns what SQLite or the file system threw into an error of the table; the original is its `cause`. */
-export function journalError(thrown: unknown): HandfastError {
-  if (thrown instanceof HandfastError) return thrown;
-  const name = nameOf(thrown);
-  return fail(
-    name,
-    text[name] ?? 'the journal failed',
-    resultCode(thrown) === 0 ? {} : { sqlite: resultCode(thrown) },
-    thrown,
-  );
 }
 
 /**
@@ -71,5 +64,7 @@ export function isFatal(thrown: unknown): boolean {
 
 /** True when an error while opening means that the file itself is not what was once written. */
 export function isDamage(thrown: unknown): boolean {
-  return journalError(thrown).code === 'journal_corrupt' || resultCode(thrown) === SQLITE_IOERR_SHORT_READ;
+  if (thrown instanceof HandfastError) return thrown.code === 'journal_corrupt';
+  const code = resultCode(thrown);
+  return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(code & 0xff) || code === SQLITE_IOERR_SHORT_READ;
 }

@@ -1,9 +1,20 @@
 /**
- * The files of a database: made for their owner alone, and moved away when they are damaged.
+ * The files of a database: made for their owner alone, connected to, and moved away when they are damaged.
  *
- * Used by `sqlite.ts`, and by others who keep a database of their own.
+ * Used by `sqlite-database.ts` and `file-lock.ts`. The one file that loads `node:sqlite`.
  */
 import { chmodSync, closeSync, openSync, renameSync, statSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
+
+/**
+ * Connects to a database file, or to a new one in memory for `:memory:`. A statement waits up to `timeoutMs` for another
+ * process that holds the file for a moment.
+ */
+export function connect(file: string, timeoutMs: number): DatabaseSync {
+  // At the first use: who imports this does not always come to need it.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
+  return new DatabaseSync(file, { timeout: timeoutMs });
+}
 
 /**
  * Moves a damaged file and its companions away; the file first, since without it the others mean nothing. Returns where it is

@@ -9,7 +9,7 @@ import { fail } from '../wire/errors.ts';
 import type { JournalSession } from './journal.ts';
 import { type Block, blockSum, newestIn, type PageBuilder } from './sqlite-block.ts';
 
-/** The parts of `DatabaseSync` used here, so that `node:sqlite` is named in `sqlite.ts` alone. */
+/** The parts of `DatabaseSync` used here, so that a test can stand in for it. */
 export interface Database {
   exec(sql: string): void;
   prepare(sql: string): Statement;

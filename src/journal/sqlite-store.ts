@@ -13,7 +13,7 @@ import { follows, journalClosed, outOfOrder, refuse } from './refusals.ts';
 import { WriteBehind } from './sqlite-behind.ts';
 import { textOf, unfit } from './sqlite-block.ts';
 import { Expiry, type SessionExpiry } from './sqlite-expiry.ts';
-import { isFatal, journalError } from './sqlite-failure.ts';
+import { isFatal, sqliteFailure } from './sqlite-failure.ts';
 import { type Database, JournalRows, type Statement } from './sqlite-rows.ts';
 import { type DurableEntry, SqliteSession } from './sqlite-session.ts';
 
@@ -42,6 +42,8 @@ interface Batch {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+/** What errors call it. */
+const WHAT = 'the journal file';
 
 /** Needs a database that is open, checked and migrated; owns it from now on. `release` is called when it is closed. */
 export class SqliteStore implements Journal {
@@ -375,7 +377,7 @@ export class SqliteStore implements Journal {
     try {
       if (this.#db.isTransaction) this.#rollback.run();
     } catch (thrown) {
-      this.#failed ??= journalError(thrown);
+      this.#failed ??= sqliteFailure(thrown, WHAT);
     }
   }
 
@@ -408,7 +410,7 @@ export class SqliteStore implements Journal {
 
   /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
   #note(thrown: unknown): HandfastError {
-    const error = journalError(thrown);
+    const error = sqliteFailure(thrown, WHAT);
     if (isFatal(thrown)) this.#failed ??= error;
     return error;
   }

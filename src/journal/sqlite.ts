@@ -1,34 +1,20 @@
 /**
  * The SQLite journal: what is durable is on disk before the promise of `append` resolves, what is volatile is written
- * behind. The one file that imports `node:sqlite`, and itself imported lazily by whoever is configured to keep a journal
- * on disk.
+ * behind. Imported lazily by whoever is configured to keep a journal on disk.
  *
- * Acknowledged means synced: WAL with `synchronous=FULL`. Here the file is opened: locked against a second writer,
- * checked, set aside when damaged, migrated. `sqlite-store.ts` does the rest.
+ * Acknowledged means synced: WAL with `synchronous=FULL`. Here it is said how the file is opened, which
+ * `sqlite-database.ts` does; `sqlite-store.ts` does the rest.
  */
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { resolve } from 'node:path';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { takeNamedLock } from './file-lock.ts';
 import { DEFAULT_RETENTION, type Durability, type Journal, type NewEntry, type Retention } from './journal.ts';
+import { type Damage, openDatabase } from './sqlite-database.ts';
 import type { SessionExpiry } from './sqlite-expiry.ts';
-import { isDamage, journalError } from './sqlite-failure.ts';
-import { createPrivate, makePrivate, setAside } from './sqlite-file.ts';
 import { APPLICATION_ID, MIGRATIONS } from './sqlite-rows.ts';
 import { SqliteStore } from './sqlite-store.ts';
 
-export type { SessionExpiry };
-
-/** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
-const BUSY_TIMEOUT_MS = 1000;
-
-/** What happened to a journal file that was found damaged. */
-export interface Damage {
-  /** What was wrong, for a log. */
-  readonly reason: string;
-  /** Where the file is now, absolute. Its `-wal`, if there was one, is beside it. */
-  readonly movedTo: string;
-}
+export type { Damage, SessionExpiry };
 
 export interface SqliteJournalOptions {
   /** Path of the database file. It and its companions are made 0600, directories that do not exist yet 0700. */
@@ -94,131 +80,31 @@ export interface SqliteJournal extends Journal {
  */
 export async function sqliteJournal(options: SqliteJournalOptions): Promise<SqliteJournal> {
   const file = resolve(options.file);
-  const { onCorrupt, expiry, now = Date.now } = options;
-  const started = (store: SqliteStore): SqliteJournal => {
-    if (expiry !== undefined) store.expire(expiry, now);
-    return store;
-  };
-  let release: (() => void) | undefined;
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    release = lock(file);
-    const retention = { ...DEFAULT_RETENTION, ...options.retention };
-    try {
-      return started(open(file, retention, release));
-    } catch (thrown) {
-      if (!(thrown instanceof FileDamaged)) throw thrown;
-      if (onCorrupt === undefined) {
-        throw fail('journal_corrupt', `the journal file ${file} is damaged: ${thrown.message}`, {}, thrown.cause);
-      }
-      onCorrupt({ reason: thrown.message, movedTo: setAside(file, now()) });
-      return started(open(file, retention, release));
-    }
-  } catch (thrown) {
-    release?.();
-    throw journalError(thrown);
-  }
+  const { expiry, now = Date.now } = options;
+  const retention = { ...DEFAULT_RETENTION, ...options.retention };
+  return openDatabase(
+    {
+      ...options,
+      file,
+      what: `the journal file ${file}`,
+      applicationId: APPLICATION_ID,
+      migrations: MIGRATIONS,
+      synchronous: 'FULL',
+      ownCheckpoints: true,
+      lock,
+    },
+    (database, release) => {
+      const store = new SqliteStore(database, retention, release);
+      if (expiry !== undefined) store.expire(expiry, now);
+      return store;
+    },
+  );
 }
 
-/** Says that the file is not what was once written; never leaves this file. */
-class FileDamaged extends Error {}
-
-/**
- * Takes the write lock: an exclusive SQLite lock on the empty file `<file>.lock`, which the operating system drops with
- * the process, however it ends. Apart from the journal itself, so that others can still read that, and so that a
- * damaged file can be moved away under the lock.
- */
+/** Takes the write lock. Apart from the journal itself, so that others can still read that. */
 function lock(file: string): () => void {
-  const held = `${file}.lock`;
-  // Not in the lock file: reading that through another descriptor of this process would drop the lock (POSIX).
-  const pidFile = `${file}.pid`;
-  createPrivate(held);
-  const db = new DatabaseSync(held, { timeout: 0 });
-  try {
-    db.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE');
-  } catch (thrown) {
-    db.close();
-    const error = journalError(thrown);
-    if (error.code !== 'journal_locked') throw error;
-    const pid = livingPid(pidFile);
-    const who = pid === undefined ? 'another process' : `process ${pid}`;
-    throw fail('journal_locked', `${who} has the journal ${file} open`, pid === undefined ? {} : { pid }, thrown);
-  }
-  try {
-    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
-  } catch {
-    // Only a courtesy to whoever is refused.
-  }
-  return () => {
-    try {
-      rmSync(pidFile, { force: true });
-    } finally {
-      db.close();
-    }
-  };
-}
-
-/** The process named in `pidFile`, unless it is gone: then the file was left by an earlier holder. */
-function livingPid(pidFile: string): number | undefined {
-  let pid = 0;
-  try {
-    pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10);
-    if (pid > 0) process.kill(pid, 0);
-  } catch (thrown) {
-    // Not permitted to signal it, but it lives.
-    if ((thrown as NodeJS.ErrnoException).code !== 'EPERM') return undefined;
-  }
-  return pid > 0 ? pid : undefined;
-}
-
-/** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be set aside. */
-function open(file: string, retention: Retention, release: () => void): SqliteStore {
-  const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  const logBytes = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  // SQLite takes an empty file for a new database and drops the log beside it, and with it what was acknowledged.
-  if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
-  createPrivate(file);
-  for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
-  let db: DatabaseSync | undefined;
-  try {
-    db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
-    const version = identify(db);
-    // Checkpoints are the store's: SQLite's own would keep it to itself when one of them fails to sync.
-    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0; PRAGMA temp_store=MEMORY');
-    const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
-    if (finding !== 'ok') throw new FileDamaged(String(finding));
-    migrate(db, version);
-    return new SqliteStore(db, retention, release);
-  } catch (thrown) {
-    db?.close();
-    // The version is ours and yet a statement does not fit the tables: their definition was damaged.
-    const misfit = (thrown as { errcode?: unknown }).errcode === 1;
-    if (isDamage(thrown) || misfit) throw new FileDamaged((thrown as Error).message, { cause: thrown });
-    throw thrown;
-  }
-}
-
-/** The schema version of the file; 0 for a new one. Reads only, so that a file that is not ours stays as it is. */
-function identify(db: DatabaseSync): number {
-  const number = (sql: string) => Object.values(db.prepare(sql).get() ?? {})[0] as number;
-  const version = number('PRAGMA user_version');
-  const application = number('PRAGMA application_id');
-  if (application !== APPLICATION_ID) {
-    if (application === 0 && version === 0 && number('SELECT count(*) FROM sqlite_schema') === 0) return 0;
-    throw fail('runtime_error', 'the journal file is the database of another program');
-  }
-  if (version > MIGRATIONS.length) {
-    throw fail(
-      'runtime_error',
-      `the journal file was written by a newer version (schema ${version}, known up to ${MIGRATIONS.length})`,
-    );
-  }
-  return version;
-}
-
-function migrate(db: DatabaseSync, from: number): void {
-  for (let version = from; version < MIGRATIONS.length; version += 1) {
-    db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}
-      PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${version + 1}; COMMIT`);
-  }
+  const { release, holder } = takeNamedLock(`${file}.lock`, `${file}.pid`);
+  if (release !== undefined) return release;
+  const who = holder === undefined ? 'another process' : `process ${holder}`;
+  throw fail('journal_locked', `${who} has the journal ${file} open`, holder === undefined ? {} : { pid: holder });
 }

@@ -125,7 +125,7 @@ test('without a configuration nothing is loaded that the first handshake does no
     node: ['--import', `data:text/javascript,${encodeURIComponent(spy)}`],
   });
   // The audit comes after the answer.
-  const imports = stderr.split('\n').filter((each) => !/host\/(?:audit|file-lock)/.test(each));
+  const imports = stderr.split('\n').filter((each) => !/(?:host\/audit|journal\/(?:file-lock|sqlite-file))/.test(each));
   assert.ok(imports.some((each) => each.endsWith('/src/host/host.ts')));
   const forbidden =
     / imports (?:.*node_modules|node:(?:http|sqlite|fs|crypto)|.*\/src\/(?:agent|cli\/program|host\/config|server\/http))/;

@@ -18,6 +18,7 @@ export interface Doorway {
   readonly files: readonly RegExp[];
 }
 
+/** Without a prefix, but for the few that are only known by it. */
 const builtins = new Set(builtinModules);
 
 /** The name a specifier belongs to: `@scope/name`, `name` or `node:name`; undefined for a relative path. */
@@ -25,7 +26,7 @@ export function moduleOf(specifier: string): string | undefined {
   if (specifier.startsWith('.')) return undefined;
   const parts = specifier.split('/');
   const name = specifier.startsWith('@') ? parts.slice(0, 2).join('/') : parts[0]!;
-  return builtins.has(name) ? `node:${name}` : name;
+  return builtins.has(name) && !name.startsWith('node:') ? `node:${name}` : name;
 }
 
 /** The path a relative import points at, from the root of the repository. */

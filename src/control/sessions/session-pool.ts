@@ -10,8 +10,8 @@ import type { Principal } from '../../session/principal.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { OpenSession, type SessionParts, streamOf } from './open-session.ts';
 import { SessionTurns, type TurnParts } from './session-turns.ts';
+import { storeFailure } from './store.ts';
 import type { SessionRow } from './store-catalogue.ts';
-import { storeError } from './store-error.ts';
 
 export interface PoolLimits {
   /** Most sessions that are not closed. */
@@ -75,7 +75,7 @@ export class SessionPool {
       session.list();
     } catch (thrown) {
       await this.undo(turns);
-      throw storeError(thrown);
+      throw storeFailure(thrown);
     }
     return turns;
   }

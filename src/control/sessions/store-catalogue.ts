@@ -3,6 +3,7 @@
  * start. Called by `open-session.ts` (writing), `sessions.ts` and `recovery.ts` (reading).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import { inTransaction } from '../../journal/sqlite-database.ts';
 import { ChunkedList, type ListChange } from './chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from './folded.ts';
 
@@ -111,7 +112,7 @@ export class Catalogue {
     changes: readonly { readonly list: ListName; readonly change: ListChange }[],
   ): number {
     const text = JSON.stringify(head);
-    this.#transact(() => {
+    inTransaction(this.#db, () => {
       this.put(row);
       this.#head.run(text, row.seq, row.cursor, row.id);
       const key = this.#key.get(row.id)?.key as number;
@@ -188,21 +189,10 @@ export class Catalogue {
   remove(id: string): void {
     const key = this.#key.get(id)?.key;
     if (key === undefined) return;
-    this.#transact(() => {
+    inTransaction(this.#db, () => {
       for (const list of LISTS) this.#cutChunks.run(key, list, 0);
       this.#remove.run(key);
     });
-  }
-
-  #transact(work: () => void): void {
-    this.#db.exec('BEGIN IMMEDIATE');
-    try {
-      work();
-      this.#db.exec('COMMIT');
-    } catch (thrown) {
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      throw thrown;
-    }
   }
 }
 

@@ -5,6 +5,7 @@
  * Called by `chats.ts`, which decides who writes to which chat.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { inTransaction } from '../../journal/sqlite-database.ts';
 import type { Provider, Thinking } from '../../protocol/session-types.ts';
 import type { HistoryItem } from '../session-log.ts';
 
@@ -100,8 +101,7 @@ export class SavedChats {
   write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
     const statements = this.#statements;
-    this.#db.exec('BEGIN IMMEDIATE');
-    try {
+    inTransaction(this.#db, () => {
       statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin);
       const key = statements.key.get(id)?.key as number;
       if (from !== undefined) statements.copy.run(key, from, position);
@@ -114,11 +114,7 @@ export class SavedChats {
         messages += messageCount;
       }
       statements.counted.run(messages, position + turns.length, key);
-      this.#db.exec('COMMIT');
-    } catch (thrown) {
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      throw thrown;
-    }
+    });
   }
 
   /** Gives a chat a title; it stays where it is in the list. */

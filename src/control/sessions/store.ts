@@ -1,24 +1,23 @@
 /**
  * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and the counter of
- * message ids. The one file of the control edge that imports `node:sqlite`.
+ * message ids.
  *
  * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
  * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
  * process per file: whoever opens it holds the lock of the journal in the same directory.
  */
-import { mkdirSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { createPrivate, setAside } from '../../journal/sqlite-file.ts';
-import { fail } from '../../wire/errors.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import { type Damage, openDatabase } from '../../journal/sqlite-database.ts';
+import { sqliteFailure } from '../../journal/sqlite-failure.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
-import { storeError } from './store-error.ts';
 import { MessageIds } from './store-message-ids.ts';
 
 /** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
-const BUSY_TIMEOUT_MS = 1000;
+/** What errors call it. */
+const WHAT = 'the session store';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
 const MIGRATIONS: readonly string[] = [
@@ -53,7 +52,7 @@ export interface SessionStoreOptions {
    * With it, a damaged file is moved aside, this is called, and an empty one takes its place: sessions come back out of the
    * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
-  readonly onCorrupt?: (damage: { readonly reason: string; readonly movedTo: string }) => void;
+  readonly onCorrupt?: (damage: Damage) => void;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -72,24 +71,20 @@ export interface SessionStore {
  * program's or was written by a newer version; then it is left untouched.
  */
 export function openSessionStore(options: SessionStoreOptions): SessionStore {
-  const { onCorrupt, now = Date.now } = options;
-  if (options.file === ':memory:') return assemble(prepare(':memory:'));
-  const file = resolve(options.file);
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    createPrivate(file);
-    try {
-      return assemble(prepare(file));
-    } catch (thrown) {
-      if (onCorrupt === undefined || storeError(thrown).code !== 'journal_corrupt') throw thrown;
-      onCorrupt({ reason: (thrown as Error).message, movedTo: setAside(file, now()) });
-      createPrivate(file);
-      return assemble(prepare(file));
-    }
-  } catch (thrown) {
-    throw storeError(thrown);
-  }
+  return openDatabase(
+    {
+      ...options,
+      what: WHAT,
+      applicationId: APPLICATION_ID,
+      migrations: MIGRATIONS,
+      synchronous: 'NORMAL',
+    },
+    assemble,
+  );
 }
+
+/** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
+export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
 function assemble(db: DatabaseSync): SessionStore {
   let open = true;
@@ -105,31 +100,4 @@ function assemble(db: DatabaseSync): SessionStore {
       db.close();
     },
   };
-}
-
-/** Opens, checks and migrates. */
-function prepare(file: string): DatabaseSync {
-  const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
-  try {
-    const number = (sql: string) => Object.values(db.prepare(sql).get() ?? {})[0] as number;
-    const version = number('PRAGMA user_version');
-    const foreign = number('PRAGMA application_id') !== APPLICATION_ID;
-    if (foreign && (version !== 0 || number('SELECT count(*) FROM sqlite_schema') !== 0)) {
-      throw fail('runtime_error', 'the session store is the database of another program');
-    }
-    if (version > MIGRATIONS.length) {
-      throw fail('runtime_error', `the session store was written by a newer version (schema ${version})`);
-    }
-    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY');
-    const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
-    if (finding !== 'ok') throw fail('journal_corrupt', `the session store is damaged: ${String(finding)}`);
-    for (let step = version; step < MIGRATIONS.length; step += 1) {
-      db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[step]}
-        PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${step + 1}; COMMIT`);
-    }
-    return db;
-  } catch (thrown) {
-    db.close();
-    throw thrown;
-  }
 }

@@ -4,51 +4,28 @@
  *
  * Taken by `settings.ts` before it reads anything.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { takeFileLock } from '../../host/file-lock.ts';
+import { type NamedLock, takeNamedLock } from '../../journal/file-lock.ts';
 import { fail } from '../../wire/errors.ts';
 
 /**
  * Takes the data directory `home`, which must exist. Returns how to let go of it. Fails with `journal_locked`, naming
  * the process that has it where that is known, or with `config_invalid` when the lock cannot be made.
  */
-export function takeDataLock(home: string, pid: number = process.pid): () => void {
-  const holderFile = join(home, 'settings.pid');
-  const release = take(home);
-  if (release === undefined) {
-    const holder = holderOf(holderFile);
-    const who = holder === undefined ? 'another process' : `process ${holder}`;
-    throw fail('journal_locked', `the data directory ${home} is in use by ${who}`, {
-      home,
-      ...(holder === undefined ? {} : { pid: holder }),
-    });
-  }
-  try {
-    writeFileSync(holderFile, `${pid}\n`, { mode: 0o600 });
-  } catch {
-    // Without it a second server is refused all the same, only less helpfully.
-  }
-  return () => {
-    rmSync(holderFile, { force: true });
-    release();
-  };
+export function takeDataLock(home: string): () => void {
+  const { release, holder } = take(home);
+  if (release !== undefined) return release;
+  const who = holder === undefined ? 'another process' : `process ${holder}`;
+  throw fail('journal_locked', `the data directory ${home} is in use by ${who}`, {
+    home,
+    ...(holder === undefined ? {} : { pid: holder }),
+  });
 }
 
-function take(home: string): (() => void) | undefined {
+function take(home: string): NamedLock {
   try {
-    return takeFileLock(join(home, 'settings.lock'));
+    return takeNamedLock(join(home, 'settings.lock'), join(home, 'settings.pid'));
   } catch (cause) {
     throw fail('config_invalid', `the data directory ${home} cannot be locked: ${(cause as Error).message}`, {}, cause);
-  }
-}
-
-/** The process id another server left; undefined when it is not there yet. */
-function holderOf(file: string): number | undefined {
-  try {
-    const pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
-    return pid > 0 ? pid : undefined;
-  } catch {
-    return undefined;
   }
 }

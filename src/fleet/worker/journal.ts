@@ -3,17 +3,13 @@
  * other end does not have yet. A task is in here before it is acknowledged, and marked started before anything runs, so
  * that a worker that was killed can say what it had begun and never begins it by itself again.
  *
- * All writes of one turn of the event loop are one commit.
+ * All writes of one turn of the event loop are one commit, synced apart from the thread.
  */
+import { GroupCommit } from '../../journal/group-commit.ts';
 import type { Access, TaskResult } from '../../protocol/fleet.ts';
-import { fail, type HandfastError } from '../../wire/errors.ts';
-import {
-  type JournalDamage,
-  type JournalDatabase,
-  type JournalStatement,
-  openJournalFile,
-  workerJournalError,
-} from './journal-file.ts';
+import type { HandfastError } from '../../wire/errors.ts';
+import type { KeptDenial } from './denials.ts';
+import { type JournalDamage, type JournalDatabase, type JournalStatement, openJournalFile } from './journal-file.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 
 const STATES = ['accepted', 'started', 'ended'] as const;
@@ -58,26 +54,13 @@ export interface WaitingResult {
   readonly outlet: string;
 }
 
-/** Ended tasks that are remembered for as long as {@link REMEMBER_MS} says; the oldest beyond are forgotten. */
-const MAX_REMEMBERED = 10_000;
+/** Ended tasks, and denied ones, that are remembered for as long as {@link REMEMBER_MS} says; the oldest beyond are forgotten. */
+export const MAX_REMEMBERED = 10_000;
 const REMEMBER_MS = 7 * 24 * 3600 * 1000;
-/** So many tasks end between two sweeps. */
+/** So many tasks end, or are denied, between two sweeps. */
 const SWEEP_EVERY = 500;
-/** So long a write that nobody waits for may stay in memory; it goes with the next one somebody waits for. */
-const BEHIND_MS = 100;
-/** A batch of this many writes is committed within the call that filled it. */
-const MAX_BATCH = 4096;
-
-interface Batch {
-  readonly committed: PromiseWithResolvers<void>;
-  readonly writes: (() => void)[];
-  /** Commits what nobody waits for when nothing else comes. */
-  readonly timer: NodeJS.Timeout;
-  /** Set as soon as somebody waits. */
-  soon: NodeJS.Immediate | undefined;
-}
-
-const nothing = (): void => {};
+/** So long between two looks for what is too old. */
+const AGE_EVERY_MS = 3_600_000;
 
 export class WorkerJournal {
   /** Set when the file was found damaged and moved away: what it knew of earlier tasks is gone. */
@@ -86,9 +69,6 @@ export class WorkerJournal {
   readonly #release: () => void;
   readonly #now: () => number;
   readonly #statements: Record<
-    | 'begin'
-    | 'commit'
-    | 'rollback'
     | 'accept'
     | 'start'
     | 'processes'
@@ -99,14 +79,20 @@ export class WorkerJournal {
     | 'result'
     | 'unfinished'
     | 'undelivered'
-    | 'sweep'
+    | 'sweepMany'
+    | 'sweepOld'
+    | 'deny'
+    | 'denials'
+    | 'sweepDenials'
+    | 'worktrees'
     | 'get'
     | 'set',
     JournalStatement
   >;
-  #batch: Batch | undefined;
+  readonly #commits: GroupCommit;
   #ended = 0;
-  #failed: HandfastError | undefined;
+  #denied = 0;
+  #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   /** Opens or creates the journal in `home`. Fails as `openJournalFile` says. `now` is epoch milliseconds. */
@@ -116,12 +102,10 @@ export class WorkerJournal {
     this.#database = database;
     this.#release = release;
     this.#now = now;
+    this.#commits = new GroupCommit({ db: database, what: 'the journal of the worker' });
     const columns = 'task_id, digest, attempt, state, outlet, about, processes, crashes, result, delivered';
     const prepare = (sql: string) => database.prepare(sql);
     this.#statements = {
-      begin: prepare('BEGIN IMMEDIATE'),
-      commit: prepare('COMMIT'),
-      rollback: prepare('ROLLBACK'),
       accept: prepare(
         `INSERT OR REPLACE INTO tasks (task_id, digest, attempt, state, outlet, about, crashes, accepted_at)
          VALUES (?, ?, ?, 0, ?, ?, ?, ?)`,
@@ -140,9 +124,22 @@ export class WorkerJournal {
       undelivered: prepare(
         'SELECT task_id, attempt, outlet FROM tasks WHERE state = 2 AND delivered = 0 ORDER BY number',
       ),
-      sweep: prepare(
-        `DELETE FROM tasks WHERE state = 2 AND delivered = 1
-         AND (ended_at < ? OR number <= (SELECT max(number) FROM tasks) - ${MAX_REMEMBERED})`,
+      sweepMany: prepare(
+        `DELETE FROM tasks WHERE number <= (SELECT max(number) FROM tasks) - ${MAX_REMEMBERED}
+         AND state = 2 AND delivered = 1`,
+      ),
+      sweepOld: prepare('DELETE FROM tasks WHERE ended_at < ? AND state = 2 AND delivered = 1'),
+      deny: prepare(
+        'INSERT OR REPLACE INTO denials (task_id, attempt, digest, reason, denied_at) VALUES (?, ?, ?, ?, ?)',
+      ),
+      denials: prepare('SELECT task_id, attempt, digest, reason FROM denials ORDER BY number'),
+      sweepDenials: prepare(
+        `DELETE FROM denials
+         WHERE denied_at < ? OR number <= (SELECT max(number) FROM denials) - ${MAX_REMEMBERED}`,
+      ),
+      worktrees: prepare(
+        `SELECT DISTINCT about ->> 'cwd' AS cwd FROM tasks
+         WHERE (state < 2 OR (state = 2 AND delivered = 0)) AND about ->> 'worktree' = 1`,
       ),
       get: prepare('SELECT value FROM small_values WHERE key = ?'),
       set: prepare('INSERT INTO small_values VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
@@ -151,7 +148,7 @@ export class WorkerJournal {
 
   /** Why the last commit failed; undefined once one has succeeded again. */
   get failed(): HandfastError | undefined {
-    return this.#failed;
+    return this.#commits.failed;
   }
 
   /** What is on disk of the latest attempt at this task; what is being written now may be missing. */
@@ -186,40 +183,67 @@ export class WorkerJournal {
     const { taskId, digest, attempt, outlet, about, crashes } = task;
     const at = this.#now();
     const text = JSON.stringify(about);
-    return this.#write(() => this.#statements.accept.run(taskId, digest, attempt, outlet, text, crashes, at));
+    return this.#commits.write(() => this.#statements.accept.run(taskId, digest, attempt, outlet, text, crashes, at));
   }
 
   /** Something is about to run; resolves when that is on disk. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void> {
     const text = JSON.stringify(about);
-    return this.#write(() => this.#statements.start.run(text, taskId, attempt));
+    return this.#commits.write(() => this.#statements.start.run(text, taskId, attempt));
   }
 
   /** Which programs run for it. Nobody waits for this write. */
   processes(taskId: string, attempt: number, processes: readonly ProcessIdentity[]): void {
     const text = JSON.stringify(processes);
-    this.#writeBehind(() => this.#statements.processes.run(text, taskId, attempt));
+    this.#commits.writeBehind(() => this.#statements.processes.run(text, taskId, attempt));
   }
 
   /** How it ended; resolves when that is on disk. The result waits for delivery from then on. */
   end(taskId: string, attempt: number, result: TaskResult, crashes = 0): Promise<void> {
     const text = JSON.stringify(result);
     const at = this.#now();
-    return this.#write(() => {
+    return this.#commits.write(() => {
       this.#statements.end.run(text, crashes, at, taskId, attempt);
       this.#ended += 1;
-      if (this.#ended % SWEEP_EVERY === 0) this.#statements.sweep.run(at - REMEMBER_MS);
+      if (this.#ended % SWEEP_EVERY === 0) this.#sweep(at);
     });
   }
 
   /** As if it had never been taken. */
   forget(taskId: string, attempt: number): Promise<void> {
-    return this.#write(() => this.#statements.forget.run(taskId, attempt));
+    return this.#commits.write(() => this.#statements.forget.run(taskId, attempt));
   }
 
   /** The other end has the result of this attempt. Nobody waits: at worst it is sent once more. */
   delivered(taskId: string, attempt: number): void {
-    this.#writeBehind(() => this.#statements.deliver.run(taskId, attempt));
+    this.#commits.writeBehind(() => this.#statements.deliver.run(taskId, attempt));
+  }
+
+  /** An attempt that is not begun here, whatever comes; resolves when that is on disk. */
+  deny({ taskId, attempt, digest, reason }: KeptDenial): Promise<void> {
+    const text = reason === null ? null : JSON.stringify(reason);
+    const at = this.#now();
+    return this.#commits.write(() => {
+      this.#statements.deny.run(taskId, attempt, digest, text, at);
+      this.#denied += 1;
+      if (this.#denied % SWEEP_EVERY === 0) this.#statements.sweepDenials.run(at - REMEMBER_MS);
+    });
+  }
+
+  /** The latest attempt of each task that was denied, oldest first. */
+  denials(): readonly KeptDenial[] {
+    this.#statements.sweepDenials.run(this.#now() - REMEMBER_MS);
+    return this.#statements.denials.all().map(({ task_id, attempt, digest, reason }) => ({
+      taskId: String(task_id),
+      attempt: Number(attempt),
+      digest: digest as string | null,
+      reason: reason === null ? null : JSON.parse(String(reason)),
+    }));
+  }
+
+  /** Folders in worktrees whose tasks go on, or have results the other end does not have yet. */
+  worktrees(): readonly string[] {
+    return this.#statements.worktrees.all().flatMap(({ cwd }) => (typeof cwd === 'string' ? [cwd] : []));
   }
 
   /** A value kept under a name, or undefined. */
@@ -228,63 +252,23 @@ export class WorkerJournal {
   }
 
   keepValue(key: string, value: string): void {
-    this.#writeBehind(() => this.#statements.set.run(key, value));
+    this.#commits.writeBehind(() => this.#statements.set.run(key, value));
   }
 
   /** Commits what waits and gives the file back. Closing twice is fine. */
   close(): void {
     if (this.#closed) return;
-    this.#flush();
     this.#closed = true;
+    this.#commits.close();
     this.#database.close();
     this.#release();
   }
 
-  #write(write: () => void): Promise<void> {
-    if (this.#closed) return Promise.reject(fail('interrupted', 'the journal of the worker is closed'));
-    const batch = this.#add(write);
-    batch.soon ??= setImmediate(() => this.#flush());
-    return batch.committed.promise;
-  }
-
-  #writeBehind(write: () => void): void {
-    if (!this.#closed) this.#add(write);
-  }
-
-  #add(write: () => void): Batch {
-    if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.#flush();
-    if (this.#batch === undefined) {
-      const timer = setTimeout(() => this.#flush(), BEHIND_MS);
-      timer.unref();
-      this.#batch = { committed: Promise.withResolvers<void>(), writes: [], timer, soon: undefined };
-      // Whoever waits hears of a failure; the rest is in `failed`.
-      this.#batch.committed.promise.catch(nothing);
-    }
-    this.#batch.writes.push(write);
-    return this.#batch;
-  }
-
-  #flush(): void {
-    const batch = this.#batch;
-    if (batch === undefined) return;
-    this.#batch = undefined;
-    clearTimeout(batch.timer);
-    clearImmediate(batch.soon);
-    try {
-      this.#statements.begin.run();
-      try {
-        for (const write of batch.writes) write();
-        this.#statements.commit.run();
-      } catch (thrown) {
-        if (this.#database.isTransaction) this.#statements.rollback.run();
-        throw thrown;
-      }
-      this.#failed = undefined;
-      batch.committed.resolve();
-    } catch (thrown) {
-      this.#failed = workerJournalError(thrown);
-      batch.committed.reject(this.#failed);
-    }
+  #sweep(at: number): void {
+    this.#statements.sweepMany.run();
+    if (at - this.#agedAt < AGE_EVERY_MS) return;
+    this.#agedAt = at;
+    this.#statements.sweepOld.run(at - REMEMBER_MS);
   }
 }
 

@@ -11,7 +11,7 @@ import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { fleet, guardedStore } from './support/fleet.ts';
 import { ALL, type PeerScript, ScriptedBus } from './support/scripted-bus.ts';
-import { settle, VirtualClock } from './support/virtual-clock.ts';
+import { settle, settledWith, VirtualClock } from './support/virtual-clock.ts';
 
 /** A store on disk that can be closed and opened again. */
 async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close(): Promise<void> }> {
@@ -29,7 +29,7 @@ async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close
     close,
     async open() {
       await close();
-      store = await sqliteTaskStore({ file: join(folder, 'tasks.db') });
+      store = settledWith(await sqliteTaskStore({ file: join(folder, 'tasks.db') }));
       return store;
     },
   };

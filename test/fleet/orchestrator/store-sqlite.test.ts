@@ -1,11 +1,10 @@
-/** The task store as a file: locked, private, checked, set aside when damaged, and what it says when the disk is full. */
+/** The task store as a file: locked, private, checked, and set aside when damaged. */
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
-import { isFatal, storeFailure } from '../../../src/fleet/orchestrator/store-failure.ts';
 import { sqliteTaskStore } from '../../../src/fleet/orchestrator/store-sqlite.ts';
 import { record } from '../../contract/task-store.ts';
 
@@ -77,19 +76,4 @@ test('a number that two tasks were given is refused with its number, so that ano
     return error.code === 'superseded' && error.detail.number === 1;
   });
   await store.close();
-});
-
-test('failures are told by what can be done about them', () => {
-  const codes = [
-    [{ errcode: 13 }, 'disk_full'],
-    [{ errcode: 10 | (19 << 8) }, 'disk_full'],
-    [{ code: 'ENOSPC' }, 'disk_full'],
-    [{ errcode: 11 }, 'journal_corrupt'],
-    [{ errcode: 26 }, 'journal_corrupt'],
-    [{ errcode: 5 }, 'journal_locked'],
-    [{ errcode: 1 }, 'runtime_error'],
-  ] as const;
-  for (const [thrown, code] of codes) assert.equal(storeFailure(thrown).code, code);
-  assert.equal(isFatal({ errcode: 10 | (4 << 8) }), true, 'after a failed sync nothing may follow');
-  assert.equal(isFatal({ errcode: 13 }), false);
 });

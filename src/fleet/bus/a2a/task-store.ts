@@ -5,33 +5,33 @@
  * Handed to the SDK as its store, and written directly where no request of the SDK's is under way. What is lost with the
  * last moments before a power failure is made up for from the worker's own journal, which has every result.
  */
-import { mkdirSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { takeFileLock } from '../../../host/file-lock.ts';
-import { createPrivate, setAside } from '../../../journal/sqlite-file.ts';
-import { fail } from '../../../wire/errors.ts';
-import { storeFailure } from '../../orchestrator/store-failure.ts';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { type Damage, openDatabase, soleOwner } from '../../../journal/sqlite-database.ts';
+import { sqliteFailure } from '../../../journal/sqlite-failure.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './parts.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
 /** Marks a file as ours ("HFA2"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48464132;
-const SCHEMA_VERSION = 1;
-const SCHEMA = `
-  CREATE TABLE tasks (
-    tenant TEXT NOT NULL, owner TEXT NOT NULL, id TEXT NOT NULL, context_id TEXT NOT NULL, state INTEGER NOT NULL,
-    changed TEXT NOT NULL, saved_at INTEGER NOT NULL, task TEXT NOT NULL, PRIMARY KEY (tenant, owner, id)
-  ) STRICT;
-  CREATE INDEX listed ON tasks (tenant, owner, changed DESC, id DESC);
-  CREATE INDEX aged ON tasks (saved_at);
-  CREATE TABLE links (
-    outlet TEXT NOT NULL, task_id TEXT NOT NULL, attempt INTEGER NOT NULL, tenant TEXT NOT NULL, owner TEXT NOT NULL,
-    id TEXT NOT NULL, message_id TEXT NOT NULL, digest TEXT NOT NULL, form TEXT NOT NULL,
-    PRIMARY KEY (outlet, task_id, attempt)
-  ) STRICT;
-  CREATE INDEX messages ON links (outlet, message_id);
-  CREATE INDEX linked ON links (tenant, owner, id);`;
+/** What errors call it. */
+const WHAT = 'the A2A task store';
+/** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
+const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE tasks (
+     tenant TEXT NOT NULL, owner TEXT NOT NULL, id TEXT NOT NULL, context_id TEXT NOT NULL, state INTEGER NOT NULL,
+     changed TEXT NOT NULL, saved_at INTEGER NOT NULL, task TEXT NOT NULL, PRIMARY KEY (tenant, owner, id)
+   ) STRICT;
+   CREATE INDEX listed ON tasks (tenant, owner, changed DESC, id DESC);
+   CREATE INDEX aged ON tasks (saved_at);
+   CREATE TABLE links (
+     outlet TEXT NOT NULL, task_id TEXT NOT NULL, attempt INTEGER NOT NULL, tenant TEXT NOT NULL, owner TEXT NOT NULL,
+     id TEXT NOT NULL, message_id TEXT NOT NULL, digest TEXT NOT NULL, form TEXT NOT NULL,
+     PRIMARY KEY (outlet, task_id, attempt)
+   ) STRICT;
+   CREATE INDEX messages ON links (outlet, message_id);
+   CREATE INDEX linked ON links (tenant, owner, id);`,
+];
 
 const DAY_MS = 86_400_000;
 /** Saves between two looks for what is too old. */
@@ -65,7 +65,7 @@ export interface A2aTaskStoreOptions {
   /** True for messages that are not worth a place in the history of a task. */
   readonly passing: (message: Message) => boolean;
   /** With it a damaged file is set aside, this is called, and the store starts empty. */
-  readonly onCorrupt?: (damage: { readonly reason: string; readonly movedTo: string }) => void;
+  readonly onCorrupt?: (damage: Damage) => void;
   /** How long a task that has ended is kept, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   /** Tasks that are kept at most; open ones are never dropped. Default 10,000. */
@@ -79,49 +79,20 @@ export interface A2aTaskStoreOptions {
  * `runtime_error` when the file is another program's or a newer version's; then it is left untouched.
  */
 export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
-  const { onCorrupt, now = Date.now } = options;
-  const file = resolve(options.file);
-  let release: (() => void) | undefined;
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    release = takeFileLock(`${file}.lock`);
-    if (release === undefined) throw fail('journal_locked', 'another process has the A2A tasks open');
-    try {
-      return new A2aTaskStore(prepare(file), release, options);
-    } catch (thrown) {
-      if (onCorrupt === undefined || storeFailure(thrown).code !== 'journal_corrupt') throw thrown;
-      onCorrupt({ reason: (thrown as Error).message, movedTo: setAside(file, now()) });
-      return new A2aTaskStore(prepare(file), release, options);
-    }
-  } catch (thrown) {
-    release?.();
-    throw storeFailure(thrown);
-  }
+  return openDatabase(
+    {
+      ...options,
+      what: WHAT,
+      applicationId: APPLICATION_ID,
+      migrations: MIGRATIONS,
+      synchronous: 'NORMAL',
+      lock: soleOwner('another process has the A2A tasks open'),
+    },
+    (database, release) => new A2aTaskStore(database, release, options),
+  );
 }
 
-function prepare(file: string): DatabaseSync {
-  createPrivate(file);
-  const db = new DatabaseSync(file, { timeout: 1000 });
-  try {
-    const number = (sql: string) => Object.values(db.prepare(sql).get() ?? {})[0] as number;
-    const version = number('PRAGMA user_version');
-    if (number('PRAGMA application_id') !== APPLICATION_ID && number('SELECT count(*) FROM sqlite_schema') !== 0) {
-      throw fail('runtime_error', 'the A2A tasks are the database of another program');
-    }
-    if (version > SCHEMA_VERSION) throw fail('runtime_error', `the A2A tasks are of a newer version (${version})`);
-    db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY');
-    const finding = Object.values(db.prepare('PRAGMA quick_check(1)').get() ?? {})[0];
-    if (finding !== 'ok') throw fail('journal_corrupt', `the A2A tasks are damaged: ${String(finding)}`);
-    if (version === 0) {
-      db.exec(`BEGIN IMMEDIATE; ${SCHEMA}
-        PRAGMA application_id=${APPLICATION_ID}; PRAGMA user_version=${SCHEMA_VERSION}; COMMIT`);
-    }
-    return db;
-  } catch (thrown) {
-    db.close();
-    throw thrown;
-  }
-}
+const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
 type ListParams = Parameters<TaskStore['list']>[0];
 type ListAnswer = Awaited<ReturnType<TaskStore['list']>>;

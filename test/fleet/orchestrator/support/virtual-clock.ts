@@ -1,5 +1,7 @@
 /** Time that passes when a test says so: wall clock, monotonic clock and timers of one shot, all the same. */
+
 import { setImmediate as turn } from 'node:timers/promises';
+import type { TaskStore } from '../../../../src/fleet/orchestrator/task.ts';
 
 interface Timer {
   readonly at: number;
@@ -45,7 +47,26 @@ export class VirtualClock {
   }
 }
 
+/** What a disk has not answered yet; it takes no time of the clock. */
+const writing = new Set<Promise<unknown>>();
+
+/** The same store; `settle` waits for what it writes. */
+export function settledWith(store: TaskStore): TaskStore {
+  const put = store.put.bind(store);
+  store.put = (record, revision) => {
+    const written = put(record, revision);
+    writing.add(written);
+    const done = (): void => void writing.delete(written);
+    written.then(done, done);
+    return written;
+  };
+  return store;
+}
+
 /** Lets everything happen that needs no time. */
 export async function settle(): Promise<void> {
-  for (let n = 0; n < 4; n += 1) await turn();
+  do {
+    await Promise.allSettled(writing);
+    for (let n = 0; n < 4; n += 1) await turn();
+  } while (writing.size > 0);
 }
