@@ -122,7 +122,7 @@ function answerTo(dispatch: Dispatched, reception: Reception, outlet: WorkerOutl
       return caused(reception.result, envelope.message_id);
     case 'busy': {
       const { reason, retryAfterS: retry_after_s } = reception;
-      // `running` in the place of `busy`: it is this very task that runs.
+      // `running` in the place of `busy`: it is another attempt at this task that runs.
       const state = reason === 'in_flight' ? 'running' : 'busy';
       if (outlet.features.has('ack')) return ack(task_id, { accepted: false, state, retry_after_s }, back);
       // A result would end a task that runs; its own result comes all the same.
@@ -138,10 +138,15 @@ function answerTo(dispatch: Dispatched, reception: Reception, outlet: WorkerOutl
         back,
       );
     }
+    case 'taken': {
+      // Nothing is said where that could not be understood; its own result comes all the same.
+      if (!outlet.features.has('ack')) return undefined;
+      const { state, lease } = reception;
+      return ack(task_id, { accepted: true, state, lease: lease ?? told(dispatch) }, back);
+    }
     case 'accepted': {
       if (!outlet.features.has('ack')) return undefined;
-      const { ttlS, fence } = leaseOf(dispatch);
-      return ack(task_id, { accepted: true, state: 'accepted', lease: { ttl_s: ttlS, fence } }, back);
+      return ack(task_id, { accepted: true, state: 'accepted', lease: told(dispatch) }, back);
     }
   }
 }
@@ -161,6 +166,11 @@ export function leaseOf({ envelope }: Dispatched): Lease {
     fence: envelope.lease?.fence ?? envelope.attempt ?? 1,
     ttlS: envelope.lease?.ttl_s ?? DEFAULT_LEASE_TTL_S,
   };
+}
+
+function told(dispatch: Dispatched): NonNullable<TaskAck['lease']> {
+  const { ttlS, fence } = leaseOf(dispatch);
+  return { ttl_s: ttlS, fence };
 }
 
 /** The same message, naming the one it answers. */

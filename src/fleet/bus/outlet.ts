@@ -3,7 +3,7 @@
  *
  * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link WorkerOutlet} and calls the port.
  */
-import type { Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
+import type { Envelope, Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 
 /** Where the messages of a worker go. */
@@ -14,6 +14,11 @@ export interface WorkerOutlet {
   readonly name: string;
   /** What the other end understands beside the three messages. */
   readonly features: ReadonlySet<Feature>;
+  /**
+   * True when dispatches live on the bus, which keeps their leases: they may wait there for as long as they must, and one
+   * that is answered `busy` comes again without anybody having been told.
+   */
+  readonly durable?: boolean;
   /** Sends, or drops when the other end is away: announces, progress, heartbeats, questions. Never throws. */
   tell(message: FleetMessage): void;
   /**
@@ -38,14 +43,25 @@ export interface Lease {
   release?(): Promise<void>;
 }
 
+/** The attempt of a dispatch is here already: this is another copy. */
+export interface Taken {
+  readonly kind: 'taken';
+  readonly state: 'accepted' | 'running';
+  /** What it runs under; undefined before it runs. */
+  readonly lease: Envelope['lease'];
+  /** When it may have ended, for a bus whose answer is that it is busy. */
+  readonly retryAfterS: number;
+}
+
 /** What a worker makes of a dispatch. Nothing has been run yet, and no token spent. */
 export type Reception =
   /** It is refused (phase 4), or its text is no dispatch. */
   | { readonly kind: 'refused'; readonly result: TaskResult }
   /** It ended before; this is how. */
   | { readonly kind: 'replay'; readonly result: TaskResult }
-  /** The same task, or another turn of its context, runs; nothing is kept of this dispatch. */
+  /** Another attempt at the same task, or another turn of its context, runs. */
   | { readonly kind: 'busy'; readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' }
+  | Taken
   /** It is in the journal, on disk. The bus acknowledges, then calls `begin`. */
   | {
       readonly kind: 'accepted';

@@ -170,6 +170,7 @@ export class Checks {
     const tried = after.attempts.some((one) => one.worker === worker && one.attempt === attempt);
     this.#require(tried, after.task_id, `a result of an attempt that ${worker} was given`);
     this.#require(outcome !== 'refused', after.task_id, 'a result that is no repetition is accepted or kept');
+    if (result.status === 'blocked' && result.tokens_spent === 0) this.#facts.get(after.task_id)?.refused.add(attempt);
     if (outcome === 'changed')
       this.#require(
         after.result === result || after.state === 'queued' || after.parked,

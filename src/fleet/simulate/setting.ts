@@ -44,8 +44,6 @@ export interface Setting {
   readonly faults: Faults;
   /** Every so many decisions the router is held against the plain function. */
   readonly verifyEvery: number;
-  /** A worker that refused an attempt, or said that it never saw it, does not run it when it comes again, or after all. */
-  readonly remembersRefusals: boolean;
 }
 
 const MINUTE = 60_000;
@@ -78,7 +76,6 @@ export const FULL: Setting = {
     failing: 0.02,
   },
   verifyEvery: 25_000,
-  remembersRefusals: true,
 };
 
 /** A few workers for which everything goes wrong all the time; one of many seeds. */

@@ -9,6 +9,9 @@ import type { Run } from './run.ts';
 import type { Site } from './site.ts';
 import type { SimTask } from './workload.ts';
 
+/** How long an attempt may be silent. */
+export const LEASE_MS = 45_000;
+
 /** A result without what every result begins with. */
 export type ResultBody = Omit<TaskResult, 'type' | 'protocol_version' | 'task_id'>;
 
@@ -37,7 +40,7 @@ export interface Witness {
 }
 
 /** How a task that is taken is told. */
-export function stateOf({ state }: JournaledTask): AckState {
+export function stateOf({ state }: JournaledTask): 'accepted' | 'running' {
   return state === 'started' ? 'running' : 'accepted';
 }
 
@@ -66,7 +69,7 @@ export function dispatchedOf({ task_id, route, spec }: SimTask, attempt: number)
     answer_schema: null,
     retry_safe: spec.retry_safe,
     parent_task_id: null,
-    envelope: { attempt, context_id: route.context_id },
+    envelope: { attempt, context_id: route.context_id, lease: { ttl_s: LEASE_MS / 1000, fence: attempt } },
     digest: task_id,
   };
 }

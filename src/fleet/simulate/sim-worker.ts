@@ -3,9 +3,10 @@
  * it makes of a dispatch is decided by the worker's own code (`worker/decision.ts`, phase 4 and the journal's rules); what
  * runs is a {@link Run} instead of an agent.
  */
+import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Announced, Dispatched } from '../messages/decoded.ts';
 import { ClockSkew } from '../worker/clock-skew.ts';
-import { decide } from '../worker/decision.ts';
+import { type Denial, decide, isAnsweredByAnother, refused } from '../worker/decision.ts';
 import type { JournaledTask } from '../worker/journal.ts';
 import { MAX_CRASHES } from '../worker/recovery.ts';
 import type { Network } from './network.ts';
@@ -17,6 +18,7 @@ import {
   descriptionOf,
   dispatchedOf,
   type Hears,
+  LEASE_MS,
   type ResultBody,
   reportOf,
   stateOf,
@@ -26,7 +28,6 @@ import type { Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';
 
-export const LEASE_MS = 45_000;
 export const HEARTBEAT_MS = 15_000;
 
 export interface SimWorkerOptions {
@@ -42,9 +43,12 @@ export interface SimWorkerOptions {
 const PROBE_MS = 30_000;
 const DEBOUNCE_MS = 2000;
 const RESEND_MS = [1000, 2000, 5000, 15_000, 60_000];
+/** Attempts that were answered without being taken, and are remembered. */
+const MAX_DENIALS = 1000;
 /** How long what was delivered is kept: longer than any message is late. */
 const KEEP_MS = 15 * 60_000;
 const TTL_S = 45;
+const BUSY_S = 30;
 
 interface Entry extends JournaledTask {
   readonly task: SimTask;
@@ -67,9 +71,9 @@ export class SimWorker {
   readonly site: Site;
   readonly #options: SimWorkerOptions;
   readonly #skew = new ClockSkew();
-  /** What survives its death: the latest attempt of each task, and attempts it said it never saw. */
+  /** What survives its death: the latest attempt of each task, and the latest that was answered without being taken. */
   readonly #journal = new Map<string, Change<Entry>>();
-  readonly #denied = new Map<string, number>();
+  readonly #denied = new Map<string, Denial>();
   /** Ended, and not known to be kept at the other end. */
   readonly #outbox = new Set<Change<Entry>>();
   /** Tasks taken or running, with the plan that would stop them when their lease is not confirmed. */
@@ -130,17 +134,12 @@ export class SimWorker {
   /** A dispatch has come. `sentAtMs` by the clock of the orchestrator. */
   receive(task: SimTask, attempt: number, sentAtMs: number): void {
     const { site } = this;
-    const { time, hears, network, setting, witness } = this.#options;
+    const { time, hears, network, witness } = this.#options;
     const wallMs = EPOCH_MS + time.nowMs + site.skewMs;
     this.#skew.heard(sentAtMs, wallMs, time.nowMs);
-    if (setting.remembersRefusals && (this.#denied.get(task.task_id) ?? 0) >= attempt) {
-      return this.#ack(task.task_id, attempt, 'unknown');
-    }
     if (time.nowMs - this.#probedMs >= PROBE_MS) this.#probe();
     const dispatch = dispatchedOf(task, attempt);
     const running = this.#active.get(task.task_id)?.entry;
-    // A copy of what it has already is no other attempt.
-    if (running?.attempt === attempt) return this.#ack(task.task_id, attempt, stateOf(running));
     const journaled = running === undefined ? this.#journal.get(task.task_id) : undefined;
     const decision = decide({
       dispatch,
@@ -159,25 +158,30 @@ export class SimWorker {
         skewMs: this.#skew.aheadMs,
       },
       nowMs: wallMs,
-      running: running?.digest,
+      delayMs: this.#skew.delayMs(sentAtMs, wallMs),
+      redelivers: false,
+      running: running && { ...running, state: stateOf(running), lease: undefined },
       journaled,
+      denied: this.#denied.get(task.task_id),
       contextBusy: task.route.context_id !== null && this.#runsContext(task),
       parent: undefined,
       schemaProblem: null,
       full: undefined,
-      busyS: 30,
+      busyS: BUSY_S,
     });
     if (decision.kind === 'take') return this.#take(task, attempt, decision.crashes, dispatch);
-    const { reception } = decision;
-    if (reception.kind !== 'replay') this.#deny(task.task_id, attempt);
+    const { reception, denial } = decision;
+    if (denial !== undefined) this.#deny(task.task_id, denial);
+    if (reception.kind === 'taken') return this.#ack(task.task_id, attempt, reception.state);
     if (reception.kind === 'busy')
-      return this.#ack(task.task_id, attempt, running === undefined ? 'busy' : 'in_flight');
+      return this.#ack(task.task_id, attempt, reception.reason === 'context' ? 'busy' : 'in_flight');
     if (reception.kind !== 'refused' && reception.kind !== 'replay') return;
     const { result } = reception;
     const toldAttempt = result.envelope?.attempt ?? attempt;
     if (reception.kind === 'refused') {
       witness.refused(task, attempt, result);
-      if (result.blocked?.code !== 'busy') witness.deadOnArrival(task, false);
+      const again = denial === undefined;
+      if (!again && result.blocked?.code !== 'busy') witness.deadOnArrival(task, false);
     }
     const run = reception.kind === 'replay' ? journaled?.run : undefined;
     network.toOrchestrator(site, () => hears.result(site, toldAttempt, result, run));
@@ -187,14 +191,17 @@ export class SimWorker {
   poll(taskId: string, attempt: number): void {
     const { hears, network } = this.#options;
     const active = this.#active.get(taskId)?.entry;
-    if (active !== undefined && active.attempt >= attempt) return this.#ack(taskId, active.attempt, stateOf(active));
+    if (active !== undefined) return this.#ack(taskId, active.attempt, stateOf(active));
     const entry = this.#journal.get(taskId);
-    if (entry === undefined || entry.result === null || entry.attempt < attempt) {
-      this.#deny(taskId, attempt);
-      return this.#ack(taskId, attempt, 'unknown');
-    }
-    const { result, run } = entry;
-    network.toOrchestrator(this.site, () => hears.result(this.site, entry.attempt, result, run));
+    const tell = (of: number, result: TaskResult, run?: Run): void =>
+      network.toOrchestrator(this.site, () => hears.result(this.site, of, result, run));
+    if (entry?.result != null && entry.attempt >= attempt) return tell(entry.attempt, entry.result, entry.run);
+    this.#deny(taskId, { attempt, digest: null, reason: null });
+    const denied = this.#denied.get(taskId);
+    if (denied?.attempt !== attempt || denied.reason === null) return this.#ack(taskId, attempt, 'unknown');
+    if (entry?.result != null && isAnsweredByAnother(denied)) return tell(entry.attempt, entry.result, entry.run);
+    const dispatch = { task_id: taskId, envelope: { attempt } };
+    tell(attempt, refused({ dispatch, agentId: this.site.name, busyS: BUSY_S }, denied.reason));
   }
 
   cancel(taskId: string, attempt: number): void {
@@ -420,9 +427,11 @@ export class SimWorker {
   }
 
   /** This attempt will not be run here, whatever comes. */
-  #deny(taskId: string, attempt: number): void {
-    this.#denied.set(taskId, Math.max(attempt, this.#denied.get(taskId) ?? 0));
-    if (this.#denied.size > 1000) this.#denied.delete(this.#denied.keys().next().value!);
+  #deny(taskId: string, denial: Denial): void {
+    if ((this.#denied.get(taskId)?.attempt ?? 0) >= denial.attempt) return;
+    this.#denied.delete(taskId);
+    this.#denied.set(taskId, denial);
+    if (this.#denied.size > MAX_DENIALS) this.#denied.delete(this.#denied.keys().next().value!);
   }
 
   #runsContext({ task_id, route }: SimTask): boolean {

@@ -2,18 +2,11 @@
  * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here takes from what
  * the parent has left, so that a job that hands out work does not spend more by it.
  *
- * Called by `task-run.ts` (usage) and `worker.ts` (slices of children).
+ * Called by `task-run.ts` (tokens used) and `worker.ts` (slices of children).
  */
-import type { Usage } from '../../protocol/fleet.ts';
 
 /** Share of the budget at which notice is given, in percent. */
 const NOTICE_PERCENT = 80;
-
-/** Tokens that count against a budget. @see docs/fleet.md#tokens */
-export function tokensOf(usage: Usage, countCacheReads: boolean): number {
-  const { input = 0, output = 0, reasoning = 0, cache_write = 0, cache_read = 0 } = usage;
-  return input + output + reasoning + cache_write + (countCacheReads ? cache_read : 0);
-}
 
 /** Told once each, when it is so. */
 export interface BudgetEvents {

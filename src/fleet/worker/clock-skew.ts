@@ -2,7 +2,7 @@
  * How far the clock of an orchestrator is from ours, so that a deadline means the same moment on both sides.
  *
  * A message says when it was sent; the difference to when it came is the skew of the clocks less the time it was under
- * way. So the largest of several differences is the one nearest to the skew. Called by `worker.ts` for every dispatch.
+ * way. So the largest of several differences is the one nearest to the skew. Called by `clocks.ts`.
  * @see docs/fleet.md#failure-semantics
  */
 
@@ -26,6 +26,11 @@ export class ClockSkew {
     // Only what may still turn out to be the largest is kept.
     const kept = this.#samples.filter((one) => one.ahead > ahead && at - one.at < WINDOW_MS);
     this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
+  }
+
+  /** How much longer than the fastest of late a message was under way, milliseconds; arguments as in `heard`. */
+  delayMs(sentAt: number, receivedAt: number): number {
+    return Math.max(0, (this.#samples[0]?.ahead ?? 0) - (sentAt - receivedAt));
   }
 
   /** Milliseconds their clock is ahead of ours; 0 when that cannot be told from delay. */

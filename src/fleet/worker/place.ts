@@ -56,7 +56,7 @@ export async function leavePlace(
   changes: TreeChanges | undefined,
   { worktrees, log }: PlaceOptions,
 ): Promise<string | undefined> {
-  if (worktree === undefined || changes === undefined) return worktree?.path;
+  if (worktree === undefined) return undefined;
   try {
     return (await worktrees.leave(worktree, changes)) ? undefined : worktree.path;
   } catch (thrown) {

@@ -45,6 +45,8 @@ export class RunningTasks {
   readonly #runs = new Map<string, TaskRun>();
   /** Contexts with a turn that runs or is about to, and its task. */
   readonly #contexts = new Map<string, string>();
+  /** Tasks that are being written down. */
+  readonly #taking = new Map<string, Promise<void>>();
   readonly #idle = new Set<() => void>();
   /** A moving average of how long tasks take, milliseconds. */
   #taskMs = 0;
@@ -65,6 +67,16 @@ export class RunningTasks {
     return this.#runs.values();
   }
 
+  /** Resolves when a task that was taken is on disk; false: it could not be written, and was not taken after all. */
+  async isWritten(taskId: string): Promise<boolean> {
+    try {
+      await this.#taking.get(taskId);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** True while a task of this conversation is taken or runs. */
   isBusy(contextId: string): boolean {
     return this.#contexts.has(contextId);
@@ -82,26 +94,30 @@ export class RunningTasks {
     const { context_id, correlation_id, message_id } = dispatch.envelope;
     this.#runs.set(taskId, run);
     this.#contexts.set(contextId, taskId);
+    const written = journal.accept({
+      taskId,
+      attempt,
+      digest: dispatch.digest,
+      outlet: outlet.name,
+      crashes,
+      about: {
+        context_id: context_id ?? null,
+        ...(correlation_id !== undefined && { correlation_id }),
+        ...(message_id !== undefined && { causation_id: message_id }),
+        access: dispatch.access,
+      },
+    });
+    this.#taking.set(taskId, written);
     try {
-      await journal.accept({
-        taskId,
-        attempt,
-        digest: dispatch.digest,
-        outlet: outlet.name,
-        crashes,
-        about: {
-          context_id: context_id ?? null,
-          ...(correlation_id !== undefined && { correlation_id }),
-          ...(message_id !== undefined && { causation_id: message_id }),
-          access: dispatch.access,
-        },
-      });
+      await written;
     } catch (thrown) {
       this.#release(run);
-      const reason = { code: 'busy', detail: asError(thrown).message, retryable: true };
+      const reason = { code: 'busy', detail: asError(thrown).message, retryable: true, missing: [] };
       return { kind: 'refused', result: refused({ dispatch, agentId, busyS: BUSY_S }, reason) };
+    } finally {
+      this.#taking.delete(taskId);
     }
-    // Of an earlier dispatch of this attempt that was not begun.
+    // Of an earlier dispatch that counted no attempts and was not begun.
     outbox.remove(taskId, attempt);
     const abandon = async (): Promise<void> => {
       clearTimeout(timer);

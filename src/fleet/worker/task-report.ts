@@ -6,11 +6,11 @@
  */
 import type { Blocked, TaskResult, Usage } from '../../protocol/fleet.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
+import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import type { Body } from '../messages/encode.ts';
 import type { AnswerCheck } from '../phases/answer-schema.ts';
 import type { Extracted } from '../phases/reply.ts';
-import { tokensOf } from './budget.ts';
 import type { TreeChanges } from './git.ts';
 
 /** Why the worker stopped an executor. */
@@ -130,11 +130,11 @@ function blocked(code: string, detail: string, retryable: boolean, missing?: rea
 /** Tokens: measured, else what the provider said, else what the model claims, else unknown. */
 function accountOf({ usage, extracted, countCacheReads }: ReportInput): Pick<TaskResult, 'tokens_spent' | 'usage'> {
   const claimed = extracted.result?.tokens_spent ?? null;
-  if (usage.source === 'unknown') {
+  const tokens_spent = tokensSpent(usage, countCacheReads);
+  if (tokens_spent === null) {
     if (claimed === null) return { tokens_spent: null, usage: { source: 'unknown' } };
     return { tokens_spent: claimed, usage: { source: 'claimed' } };
   }
-  const tokens_spent = tokensOf(usage, countCacheReads);
   const off = claimed !== null && Math.abs(claimed - tokens_spent) * 100 > tokens_spent * CLAIM_PERCENT;
   return { tokens_spent, usage: off ? { ...usage, claimed } : usage };
 }

@@ -10,10 +10,11 @@ import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage }
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
 import type { Lease, WorkerOutlet } from '../bus/outlet.ts';
 import type { Execution, Executor, ExecutorEvents, ExecutorOutcome } from '../executors/executor.ts';
+import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import { repairPrompt } from '../phases/instruction.ts';
-import { Budget, tokensOf } from './budget.ts';
+import { Budget } from './budget.ts';
 import type { Facts } from './facts.ts';
 import type { TreeChanges } from './git.ts';
 import type { WorkerJournal } from './journal.ts';
@@ -432,7 +433,8 @@ export class TaskRun {
     const usages = this.#live === undefined ? this.#usages : [...this.#usages, this.#live];
     let sum: number | null = null;
     for (const usage of usages) {
-      if (usage.source !== 'unknown') sum = (sum ?? 0) + tokensOf(usage, this.#host.countCacheReads);
+      const spent = tokensSpent(usage, this.#host.countCacheReads);
+      if (spent !== null) sum = (sum ?? 0) + spent;
     }
     return sum;
   }

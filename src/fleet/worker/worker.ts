@@ -26,8 +26,9 @@ import { isAgentId } from '../messages/names.ts';
 import { answerSchemaProblem } from '../phases/answer-schema.ts';
 import { DEFAULT_MAX_CONCURRENT, type PreflightFacts, preflight, refusalResult } from '../phases/preflight.ts';
 import { Announcer } from './announcer.ts';
-import { ClockSkew } from './clock-skew.ts';
-import { decide } from './decision.ts';
+import { Clocks } from './clocks.ts';
+import { decide, isAnsweredByAnother, type RunningAttempt, refused } from './decision.ts';
+import { Denials } from './denials.ts';
 import { descriptionOf } from './description.ts';
 import { Facts } from './facts.ts';
 import { type JournaledTask, WorkerJournal } from './journal.ts';
@@ -69,6 +70,8 @@ const DECIDE_MS = 1500;
 /** How long an announce may wait for facts. */
 const ANNOUNCE_MS = 9000;
 const LOOK_MS = 10_000;
+/** Between two looks for worktrees that were kept for long enough. */
+const CLEAN_MS = 3_600_000;
 const TURN_TIMEOUT_MS = 3_600_000;
 /** Results nobody took; past it nothing new is taken. */
 const MAX_UNDELIVERED = 10_000;
@@ -76,10 +79,6 @@ const MAX_UNDELIVERED = 10_000;
 const STOP_TASKS_MS = 16_000;
 const STOP_EXECUTOR_MS = 5000;
 const STOP_RESULTS_MS = 2000;
-/** Other ends whose clocks are remembered. */
-const MAX_SKEWS = 1000;
-/** Skew worth a line in the log. */
-const SKEW_WARN_MS = 60_000;
 
 /**
  * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it takes tasks after
@@ -124,6 +123,7 @@ class FleetWorker implements Worker {
   readonly #options: WorkerOptions;
   readonly #timing: WorkerTiming;
   readonly #journal: WorkerJournal;
+  readonly #denials: Denials;
   readonly #outbox: Outbox;
   readonly #facts: Facts;
   readonly #announcer: Announcer;
@@ -131,16 +131,15 @@ class FleetWorker implements Worker {
   readonly #host: RunHost;
   readonly #running: RunningTasks;
   readonly #ending = new AbortController();
-  readonly #skews = new Map<string, ClockSkew>();
-  readonly #warned = new Set<string>();
+  readonly #clocks: Clocks;
   readonly #now: () => number;
-  readonly #monotonic: () => number;
   readonly #newId: () => string;
   #started: Promise<void> | undefined;
   #stopped: Promise<void> | undefined;
   #ready = false;
   #draining = false;
   #looker: NodeJS.Timeout | undefined;
+  #cleaner: NodeJS.Timeout | undefined;
   #seq = 0;
   #overhead: number | null = null;
 
@@ -150,8 +149,9 @@ class FleetWorker implements Worker {
     this.#options = options;
     this.#timing = timing;
     this.#journal = journal;
+    this.#denials = new Denials(journal, log);
     this.#now = now;
-    this.#monotonic = monotonic;
+    this.#clocks = new Clocks(monotonic, log);
     this.#newId = newId;
     this.agentId = agentId;
     this.incarnation = newId();
@@ -191,7 +191,7 @@ class FleetWorker implements Worker {
       executor,
       cwd,
       facts: this.#facts,
-      worktrees: new Worktrees(cwd, home),
+      worktrees: new Worktrees({ repository: cwd, home, now, log }),
       journal,
       schemas: new JsonSchemas(),
       countCacheReads: options.countCacheReads ?? false,
@@ -249,6 +249,10 @@ class FleetWorker implements Worker {
     const { lookMs = LOOK_MS } = this.#timing;
     this.#looker = setInterval(() => void this.#facts.lookAround().then(() => this.#announcer.look()), lookMs);
     this.#looker.unref();
+    const clean = (): void => void this.#host.worktrees.end(() => this.#journal.worktrees());
+    this.#cleaner = setInterval(clean, CLEAN_MS);
+    this.#cleaner.unref();
+    clean();
   }
 
   async drain(reason = 'asked to'): Promise<void> {
@@ -270,6 +274,7 @@ class FleetWorker implements Worker {
     this.#draining = true;
     this.#ready = false;
     clearInterval(this.#looker);
+    clearInterval(this.#cleaner);
     this.#announcer.end();
     this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
     this.#ending.abort(fail('interrupted', 'the worker stops'));
@@ -295,7 +300,8 @@ class FleetWorker implements Worker {
 
   async receive(dispatch: Dispatched, outlet: WorkerOutlet): Promise<Reception> {
     const receivedAt = this.#now();
-    const skewMs = this.#skewOf(dispatch, outlet.name, receivedAt);
+    const { skewMs, delayMs } = this.#clocks.heard(dispatch.envelope, outlet.name, receivedAt);
+    const redelivers = outlet.durable === true;
     const facts = this.#facts.awaited(dispatch, DECIDE_MS);
     if (facts !== undefined) await facts;
     const { answer_schema } = dispatch;
@@ -309,15 +315,25 @@ class FleetWorker implements Worker {
       agentId: this.agentId,
       facts: { ...this.#preflightFacts(), skewMs },
       nowMs: receivedAt,
-      running: this.#running.get(task_id)?.dispatch.digest,
+      // What waited on its bus was not under way.
+      delayMs: redelivers ? 0 : delayMs,
+      redelivers,
+      running: this.#runningAttempt(task_id),
       journaled: this.#earlier(task_id),
+      denied: this.#denials.of(task_id),
       contextBusy: this.#running.isBusy(contextId),
       parent,
       schemaProblem,
       full: this.#outbox.size < MAX_UNDELIVERED ? undefined : `${this.#outbox.size} results wait to be taken`,
       busyS: this.#running.busyS,
     });
-    if (decision.kind === 'answer') return decision.reception;
+    if (decision.kind === 'answer') {
+      const { reception, denial } = decision;
+      // Nothing is told that is not on disk.
+      await (denial === undefined ? this.#denials.written(task_id) : this.#denials.add(task_id, denial));
+      if (reception.kind !== 'taken' || (await this.#running.isWritten(task_id))) return reception;
+      return this.receive(dispatch, outlet);
+    }
     const run = new TaskRun(this.#host, {
       dispatch,
       origin: outlet,
@@ -325,7 +341,13 @@ class FleetWorker implements Worker {
       parent,
       skewMs,
     });
-    return this.#running.take(run, outlet, decision.crashes);
+    const reception = await this.#running.take(run, outlet, decision.crashes);
+    if (reception.kind === 'refused' && envelope.attempt !== undefined) {
+      const { attempt } = envelope;
+      const reason = { code: 'busy', detail: 'it could not be written down', retryable: true, missing: [] };
+      await this.#denials.add(task_id, { attempt, digest: dispatch.digest, reason });
+    }
+    return reception;
   }
 
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined {
@@ -371,6 +393,13 @@ class FleetWorker implements Worker {
     }
   }
 
+  #runningAttempt(taskId: string): RunningAttempt | undefined {
+    const run = this.#running.get(taskId);
+    if (run === undefined) return undefined;
+    const { dispatch, attempt, state, lease } = run;
+    return { digest: dispatch.digest, attempt, state, lease };
+  }
+
   /** The latest attempt that ended, and whether its result was taken: the outbox knows that before the disk does. */
   #earlier(taskId: string): JournaledTask | undefined {
     if (this.#running.get(taskId) !== undefined) return undefined;
@@ -379,11 +408,21 @@ class FleetWorker implements Worker {
   }
 
   /** What is known of a task that does not run; of the attempt that is asked about, where one is named. */
-  #known({ task_id, envelope }: { readonly task_id: string; readonly envelope?: Envelope }): TaskAck | TaskResult {
+  async #known(asked: { readonly task_id: string; readonly envelope?: Envelope }): Promise<TaskAck | TaskResult> {
+    const { task_id, envelope = {} } = asked;
+    const { attempt } = envelope;
     const task = this.#journal.find(task_id);
-    if (task?.result != null && task.attempt >= (envelope?.attempt ?? 1)) return task.result;
-    const back = envelope?.attempt === undefined ? undefined : { attempt: envelope.attempt };
-    return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' }, back);
+    if (task?.result != null && task.attempt >= (attempt ?? 1)) return task.result;
+    if (attempt === undefined) return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' });
+    // Whoever hears that it is unknown may give it to somebody else.
+    await this.#denials.add(task_id, { attempt, digest: null, reason: null });
+    const denied = this.#denials.of(task_id);
+    if (denied?.attempt === attempt && denied.reason !== null) {
+      if (task?.result != null && isAnsweredByAnother(denied)) return task.result;
+      const { agentId } = this;
+      return refused({ dispatch: { task_id, envelope }, agentId, busyS: this.#running.busyS }, denied.reason);
+    }
+    return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' }, { attempt });
   }
 
   #preflightFacts(): Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'> {
@@ -403,24 +442,6 @@ class FleetWorker implements Worker {
       contextId: this.#owner.contextId,
       ...(minLeadS !== undefined && { minLeadS }),
     };
-  }
-
-  /** How far the clock of who sends through this outlet is ahead of ours, milliseconds. */
-  #skewOf({ envelope }: Dispatched, outlet: string, receivedAt: number): number {
-    if (envelope.sent_at === undefined) return this.#skews.get(outlet)?.aheadMs ?? 0;
-    let skew = this.#skews.get(outlet);
-    if (skew === undefined) {
-      if (this.#skews.size >= MAX_SKEWS) this.#skews.clear();
-      skew = new ClockSkew();
-      this.#skews.set(outlet, skew);
-    }
-    skew.heard(Date.parse(envelope.sent_at), receivedAt, this.#monotonic());
-    const { aheadMs } = skew;
-    if (Math.abs(aheadMs) > SKEW_WARN_MS && !this.#warned.has(outlet)) {
-      this.#warned.add(outlet);
-      this.#options.log.warn('the clocks differ by more than a minute', { outlet, ahead_ms: aheadMs });
-    }
-    return aheadMs;
   }
 
   #describe(contextId: string | null): SessionAnnounce {

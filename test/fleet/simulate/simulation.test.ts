@@ -1,11 +1,15 @@
 /** Small fleets for which everything goes wrong, and that the rules notice what breaks them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RuleBroken } from '../../../src/fleet/simulate/checks.ts';
+import { refusalResult } from '../../../src/fleet/phases/preflight.ts';
+import { Checks, RuleBroken } from '../../../src/fleet/simulate/checks.ts';
 import { plotsOf } from '../../../src/fleet/simulate/plots.ts';
 import { curvesOf, numbersOf, type Report, reportText } from '../../../src/fleet/simulate/report.ts';
+import type { Run } from '../../../src/fleet/simulate/run.ts';
 import { FULL, type Setting, tiny } from '../../../src/fleet/simulate/setting.ts';
 import { simulateFireAndForget, simulateHandshake } from '../../../src/fleet/simulate/simulation.ts';
+import { VirtualTime } from '../../../src/fleet/simulate/virtual-time.ts';
+import type { SimTask } from '../../../src/fleet/simulate/workload.ts';
 
 const seeds = Array.from({ length: 40 }, (_, at) => at + 1);
 
@@ -29,22 +33,35 @@ test('the same seed gives the same run', () => {
   assert.notDeepEqual(numbers[0], numbersOf(simulateHandshake(tiny(14))));
 });
 
-test('a worker that forgets what it refused is found out, with the seed and what led to it', () => {
-  const broken = seeds.concat(seeds.map((seed) => seed + 40)).flatMap((seed) => {
-    try {
-      simulateHandshake({ ...tiny(seed), remembersRefusals: false });
-      return [];
-    } catch (thrown) {
+test('an attempt that was refused and begins all the same is found out, with the seed and what led to it', () => {
+  const time = new VirtualTime();
+  const task = { task_id: 't-1', route: { token_budget: null, deadlineMs: null }, spec: { retry_safe: true } };
+  const site = { name: 'w-1', runs: new Set(), capacity: 1, overhead: 0 };
+  const run = (attempt: number) => ({ task, attempt, site }) as unknown as Run;
+  const refusal = refusalResult('t-1', { code: 'busy', detail: 'no room', retryable: true, missing: [] } as never);
+  const made = (): Checks => {
+    const checks = new Checks({ seed: 7, time, verifyEvery: 1 });
+    checks.submitted(task as unknown as SimTask);
+    return checks;
+  };
+  const refused = made();
+  refused.refused(task as unknown as SimTask, 1, refusal);
+  refused.started(run(2));
+  assert.throws(
+    () => refused.started(run(1)),
+    (thrown) => {
       assert.ok(thrown instanceof RuleBroken, String(thrown));
-      return [thrown];
-    }
-  });
-  assert.ok(broken.length > 0, 'a dispatch that comes twice is run twice in one of these');
-  const { seed, step, rule, trace } = broken[0]!.violation;
-  assert.match(rule, /a second run may harm|is not run|started once/);
-  assert.match(broken[0]!.message, new RegExp(`seed ${seed}, step ${step}, `));
-  const [taskId] = rule.split(':');
-  assert.ok(trace.some((line) => line.includes(`${taskId} `) && line.includes('starts')));
+      const { rule, seed, step, trace } = thrown.violation;
+      assert.equal(rule, 't-1: attempt 1 was refused and is not run');
+      assert.match(thrown.message, new RegExp(`seed ${seed}, step ${step}, `));
+      assert.ok(trace.some((line) => line.includes('refused') && line.includes('no room')));
+      assert.ok(trace.some((line) => line.includes('t-1 ') && line.includes('starts')));
+      return true;
+    },
+  );
+  const again = made();
+  again.started(run(1));
+  assert.throws(() => again.started(run(1)), /attempt 1 is started once/);
 });
 
 /** A fleet in which half of what tasks need is ill. */

@@ -108,8 +108,12 @@ class Hand {
     if (message.type !== 'TASK_ACK' && message.type !== 'TASK_RESULT') return;
     const task = this.tasks.find(({ id }) => id === message.task_id) as Open;
     if (message.type === 'TASK_ACK') {
-      // Nothing is kept of it, or it is busy with others: it may be sent again as it is.
-      if (message.state === 'unknown' || message.state === 'busy') task.sent = task.final !== undefined;
+      // It is not begun there any more, so that it may be sent as another attempt.
+      const current = (message.envelope?.attempt ?? 1) === task.attempt && task.final === undefined;
+      if (current && (message.state === 'unknown' || message.state === 'busy')) {
+        task.attempt += 1;
+        task.sent = false;
+      }
       this.#more();
       return;
     }

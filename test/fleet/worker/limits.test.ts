@@ -1,7 +1,8 @@
 /** Limits of a task that runs: tokens, time, the lease, what its MCP servers turn out to be. */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import { Budget, tokensOf } from '../../../src/fleet/worker/budget.ts';
+import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
+import { Budget } from '../../../src/fleet/worker/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
 import { LeaseKeeper } from '../../../src/fleet/worker/lease-keeper.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
@@ -12,8 +13,8 @@ const used = (input: number): Usage => ({ source: 'measured', input });
 
 test('cache reads count only where they are told to', () => {
   const usage: Usage = { source: 'measured', input: 1, output: 2, reasoning: 4, cache_write: 8, cache_read: 1000 };
-  assert.equal(tokensOf(usage, false), 15);
-  assert.equal(tokensOf(usage, true), 1015);
+  assert.equal(tokensSpent(usage, false), 15);
+  assert.equal(tokensSpent(usage, true), 1015);
 });
 
 test('a budget gives notice once at 80 % and stops once at 100 %', () => {

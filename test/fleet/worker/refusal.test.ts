@@ -133,7 +133,9 @@ test('a replay, a conflict, a task in flight and a busy context start no second 
   assert.equal(conflict.kind === 'refused' && conflict.result.tokens_spent, 0);
   await give(dispatch('t-2', { envelope: { context_id: 'c' } }));
   await desk.message('TASK_PROGRESS', ({ task_id, phase }) => task_id === 't-2' && phase === 'running');
-  assert.equal((await give(dispatch('t-2', { envelope: { context_id: 'c' } }))).kind, 'busy');
+  assert.equal((await give(dispatch('t-2', { envelope: { context_id: 'c' } }))).kind, 'taken');
+  const later = await give(dispatch('t-2', { envelope: { context_id: 'c', attempt: 2 } }));
+  assert.deepEqual([later.kind, later.kind === 'busy' && later.reason], ['busy', 'in_flight']);
   assert.equal((await give(dispatch('t-3', { envelope: { context_id: 'c' } }))).kind, 'busy');
   assert.equal(executor.turns.length, 2);
   await worker.stop();

@@ -215,6 +215,11 @@ export class TaskReception {
       case 'busy':
         await this.#busy(dispatch, delivery, reception);
         break;
+      case 'taken':
+        // Once more, because its acknowledgement was lost. Before it runs it may still be given up.
+        if (reception.state === 'running') delivery.ack();
+        else delivery.nak(RETRY_MS);
+        break;
       case 'accepted':
         await this.#begin(dispatch, delivery, reception);
     }

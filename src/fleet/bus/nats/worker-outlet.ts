@@ -25,6 +25,7 @@ export interface OutletOptions {
 export class NatsOutlet implements WorkerOutlet {
   readonly name: string;
   readonly features: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
+  readonly durable = true;
   readonly #options: OutletOptions;
   readonly #agent: string;
 
