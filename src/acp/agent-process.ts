@@ -22,22 +22,12 @@ import type { AgentCommand, StartProgram } from './start-program.ts';
 export interface AgentClient {
   /** A `session/update`, as it came. */
   update(sessionId: string, update: unknown): void;
-  permission(request: RequestPermissionRequest, signal: AbortSignal): Promise<RequestPermissionResponse>;
-  elicit(request: CreateElicitationRequest, signal: AbortSignal): Promise<CreateElicitationResponse>;
-  /** Undefined = the agent is told that we offer no files. */
-  readonly files?: {
-    read(request: FileRequest & { line?: number | null; limit?: number | null }, signal: AbortSignal): Promise<string>;
-    write(request: FileRequest & { content: string }, signal: AbortSignal): Promise<void>;
-  };
-}
-
-interface FileRequest {
-  readonly sessionId: string;
-  /** Absolute. */
-  readonly path: string;
+  permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse>;
+  elicit(request: CreateElicitationRequest): Promise<CreateElicitationResponse>;
 }
 
 export interface AgentProcessOptions extends AgentCommand {
+  readonly cwd: string;
   /** For messages. */
   readonly name: string;
   readonly version: string;
@@ -99,7 +89,9 @@ export class AgentProcess {
       if (tail.length > TAIL_LINES) tail.shift();
       log?.(line);
     };
-    const link = await options.start({ command, args, env, cwd, onStderr, maxMessageBytes }).catch((error: unknown) => {
+    // Some programs believe PWD before the system.
+    const settled = { command, args, env: { ...env, PWD: cwd }, cwd };
+    const link = await options.start({ ...settled, onStderr, maxMessageBytes }).catch((error: unknown) => {
       throw fail(
         'not_configured',
         `the agent ${name} cannot be started: ${asError(error).message}`,
@@ -117,17 +109,8 @@ export class AgentProcess {
     const { stream, closed } = linkStream(link, { skipped: log, take });
     const app = sdk
       .client({ name: 'handfast' })
-      .onRequest('session/request_permission', ({ params, signal }) => options.client.permission(params, signal))
-      .onRequest('elicitation/create', ({ params, signal }) => options.client.elicit(params, signal));
-    const { files } = options.client;
-    if (files !== undefined) {
-      app
-        .onRequest('fs/read_text_file', async ({ params, signal }) => ({ content: await files.read(params, signal) }))
-        .onRequest('fs/write_text_file', async ({ params, signal }) => {
-          await files.write(params, signal);
-          return {};
-        });
-    }
+      .onRequest('session/request_permission', ({ params }) => options.client.permission(params))
+      .onRequest('elicitation/create', ({ params }) => options.client.elicit(params));
     const connection = app.connect(stream);
     const agent = new AgentProcess(
       name,
@@ -146,14 +129,13 @@ export class AgentProcess {
   }
 
   async #initialize(version: number, options: AgentProcessOptions, signal: AbortSignal): Promise<void> {
-    const hasFiles = options.client.files !== undefined;
     const answer = await this.call(
       (agent) =>
         agent.request('initialize', {
           protocolVersion: version,
           clientInfo: { name: 'handfast', version: options.version },
           clientCapabilities: {
-            fs: { readTextFile: hasFiles, writeTextFile: hasFiles },
+            fs: { readTextFile: false, writeTextFile: false },
             terminal: false,
             elicitation: { form: {} },
           },

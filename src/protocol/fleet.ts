@@ -257,7 +257,7 @@ export interface TaskAnswer extends Enveloped {
   readonly reason?: string;
 }
 
-/** Worker → orchestrator: still there. */
+/** Either way: still there. */
 export interface SessionHeartbeat extends Enveloped {
   readonly type: 'SESSION_HEARTBEAT';
   readonly agent_id: string;

@@ -79,7 +79,7 @@ function deeperThan(text: string, maxDepth: number): boolean {
 }
 
 /** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
-function stringEnd(text: string, start: number): number {
+export function stringEnd(text: string, start: number): number {
   let end = text.indexOf('"', start);
   while (end !== -1) {
     // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.

@@ -35,7 +35,10 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     const [folder, home] = [join(top, 'repo'), join(top, 'home')];
     makeRepository(folder);
     mkdirSync(join(home, '.codex'), { recursive: true });
-    const config = { kind: 'codex', model: 'm', ...codexProgram(model.baseUrl('responses'), home) } as const;
+    const program = codexProgram(model.baseUrl('responses'), home);
+    // Resuming takes this flag in another place than beginning.
+    const args = [...program.args, '--add-dir', home];
+    const config = { kind: 'codex', model: 'm', ...program, args } as const;
     const make = () => makeExecutor(config, { home: join(home, 'worker'), log: fakeLog() });
     const executor = make();
 

@@ -7,7 +7,7 @@
  */
 import type { Log } from '../../host/context.ts';
 import type { TaskResult, Usage } from '../../protocol/fleet.ts';
-import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import { asError, type HandfastError } from '../../wire/errors.ts';
 import { A2aConnection, callFailure, type Reached } from '../bus/a2a/connection.ts';
 import { follow } from '../bus/a2a/follow.ts';
 import {
@@ -29,6 +29,7 @@ import { askWhileRunning } from './ask.ts';
 import type { A2aConfig } from './config.ts';
 import { ContextMap } from './context-map.ts';
 import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from './executor.ts';
+import { RunningTurns } from './running-turns.ts';
 import { UNKNOWN_USAGE } from './usage.ts';
 
 export interface A2aExecutorParts {
@@ -60,8 +61,7 @@ class A2aExecutor implements Executor {
   readonly #connection: A2aConnection;
   readonly #contexts: ContextMap<{ readonly context: string }>;
   readonly #newId: () => string;
-  readonly #running = new Set<Promise<unknown>>();
-  readonly #stopping = new AbortController();
+  readonly #turns = new RunningTurns();
 
   constructor({ config, contextFile: file, log, newId = () => crypto.randomUUID() }: A2aExecutorParts) {
     const { url, token } = config;
@@ -99,17 +99,11 @@ class A2aExecutor implements Executor {
   }
 
   start(task: ExecutorTask, context: ExecutorContext): Execution {
-    const signal = AbortSignal.any([context.signal, this.#stopping.signal]);
-    const outcome = this.#turn(task, { ...context, signal });
-    this.#running.add(outcome);
-    const over = (): void => void this.#running.delete(outcome);
-    outcome.then(over, over);
-    return { outcome };
+    return { outcome: this.#turns.add(this.#turn(task, this.#turns.inside(context))) };
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort(fail('interrupted', 'the executor is stopped'));
-    await Promise.allSettled(this.#running);
+  stop(): Promise<void> {
+    return this.#turns.stop();
   }
 
   async #turn(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {

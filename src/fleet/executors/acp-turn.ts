@@ -2,10 +2,10 @@
  * One turn of an agent of the Agent Client Protocol: what it says and does as progress, what it asks as questions, what is
  * said to it meanwhile as a prompt that follows. Made by `acp-conversation.ts`.
  */
+import { CANCELLED, filledIn, formSchema, optionOf, promptTokens } from '../../acp/answers.ts';
 import type {
   CreateElicitationRequest,
   CreateElicitationResponse,
-  PermissionOptionKind,
   PromptResponse,
   RequestPermissionRequest,
   RequestPermissionResponse,
@@ -16,22 +16,22 @@ import { askWhileRunning } from './ask.ts';
 import { noteOf } from './cli.ts';
 import type { AcpConfig } from './config.ts';
 import type { ExecutorContext, ExecutorTask } from './executor.ts';
-import { type Frame, objectOf, UNKNOWN_USAGE, wordOf } from './usage.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
+import { ReplyText } from './reply-text.ts';
+import { UNKNOWN_USAGE } from './usage.ts';
 
-const MAX_TEXT_CHARACTERS = 8 * 1024 * 1024;
 /** Calls that run at once; what an agent forgets to finish must not add up. */
 const MAX_CALLS = 1000;
 const MAX_PENDING = 64;
 
-const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' } };
-
 export class AcpTurn {
+  /** What it said so far. */
+  readonly reply = new ReplyText();
   readonly #task: ExecutorTask;
   readonly #context: ExecutorContext;
   readonly #permissions: NonNullable<AcpConfig['permissions']>;
   readonly #calls = new Map<string, ToolFields>();
   readonly #pending: string[] = [];
-  #text = '';
   /** Something was done since the last words: what follows is another paragraph. */
   #apart = false;
   #usage: Usage = UNKNOWN_USAGE;
@@ -41,10 +41,6 @@ export class AcpTurn {
     this.#task = task;
     this.#context = context;
     this.#permissions = permissions;
-  }
-
-  get text(): string {
-    return this.#text;
   }
 
   get usage(): Usage {
@@ -80,17 +76,16 @@ export class AcpTurn {
   /** A prompt was answered: its tokens, where the agent tells them. */
   prompted(response: PromptResponse): void {
     this.#apart = true;
-    const used = usageOf(response);
-    if (used === undefined) return;
-    const { source, cost_usd, ...before } = this.#usage;
-    const sum = (name: keyof typeof used & keyof typeof before): number => (before[name] ?? 0) + (used[name] ?? 0);
+    const tokens = promptTokens(response);
+    if (tokens === undefined) return;
+    const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0, cost_usd } = this.#usage;
     this.#usage = {
       source: 'provider',
-      input: sum('input'),
-      output: sum('output'),
-      reasoning: sum('reasoning'),
-      cache_read: sum('cache_read'),
-      cache_write: sum('cache_write'),
+      input: input + tokens.input,
+      output: output + tokens.output,
+      reasoning: reasoning + tokens.thought,
+      cache_read: cache_read + tokens.cachedRead,
+      cache_write: cache_write + tokens.cachedWrite,
       ...(cost_usd !== undefined && { cost_usd }),
     };
     this.#context.events.usage(this.#usage);
@@ -123,25 +118,20 @@ export class AcpTurn {
     );
     const allowed = await this.#allowed(fields);
     if (this.#context.signal.aborted) return CANCELLED;
-    const kinds: readonly PermissionOptionKind[] = allowed
-      ? ['allow_once', 'allow_always']
-      : ['reject_once', 'reject_always'];
-    const [chosen] = kinds.flatMap((kind) => request.options.filter((option) => option.kind === kind));
-    return chosen === undefined ? CANCELLED : { outcome: { outcome: 'selected', optionId: chosen.optionId } };
+    return optionOf(request.options, allowed ? ['allow_once', 'allow_always'] : ['reject_once', 'reject_always']);
   }
 
   /** Answers a form. */
   async elicit(request: CreateElicitationRequest): Promise<CreateElicitationResponse> {
-    const schema = request.mode === 'form' ? objectOf((request as Frame).requestedSchema) : undefined;
+    const schema = formSchema(request);
     if (schema === undefined) return { action: 'cancel' };
     const { allowed, content } = await askWhileRunning(this.#context, {
       kind: 'question',
       title: noteOf(request.message) ?? 'a question',
-      schema: { type: 'object', ...schema },
+      schema,
     });
     if (this.#context.signal.aborted) return { action: 'cancel' };
-    type Content = Extract<CreateElicitationResponse, { action: 'accept' }>['content'];
-    return allowed ? { action: 'accept', content: (content ?? {}) as Content } : { action: 'decline' };
+    return allowed ? filledIn(content) : { action: 'decline' };
   }
 
   async #allowed(fields: ToolFields): Promise<boolean> {
@@ -165,9 +155,8 @@ export class AcpTurn {
   #say(content: Frame | undefined): void {
     if (content?.type !== 'text' || typeof content.text !== 'string' || content.text === '') return;
     // A block at the end of the reply must begin on a line of its own.
-    const between = this.#apart && this.#text !== '' && !this.#text.endsWith('\n') ? '\n\n' : '';
+    this.reply.add(content.text, this.#apart && !this.reply.atLineStart ? '\n\n' : '');
     this.#apart = false;
-    if (this.#text.length + content.text.length <= MAX_TEXT_CHARACTERS) this.#text += between + content.text;
   }
 
   #tool(update: ToolFields): void {
@@ -190,21 +179,4 @@ export class AcpTurn {
     const percent = entries.length === 0 ? undefined : Math.floor((100 * done) / entries.length);
     this.#context.events.progress('running', noteOf(now?.content), percent);
   }
-}
-
-/** Token counts of a prompt, which agents add to its answer ahead of the protocol. */
-function usageOf(response: PromptResponse): Omit<Usage, 'source'> | undefined {
-  const usage = objectOf((response as Frame).usage);
-  if (usage === undefined) return undefined;
-  const count = (name: string): number => {
-    const value = usage[name];
-    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
-  };
-  return {
-    input: count('inputTokens'),
-    output: count('outputTokens'),
-    reasoning: count('thoughtTokens'),
-    cache_read: count('cachedReadTokens'),
-    cache_write: count('cachedWriteTokens'),
-  };
 }

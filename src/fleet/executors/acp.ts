@@ -15,6 +15,7 @@ import { ContextMap } from './context-map.ts';
 import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from './executor.ts';
 import { overheadOf } from './overhead-turn.ts';
 import { findProgram } from './probe.ts';
+import { RunningTurns } from './running-turns.ts';
 
 export interface AcpExecutorParts {
   readonly config: AcpConfig;
@@ -31,12 +32,11 @@ const DEFAULTS = {
   permissions: 'ask',
   startTimeoutMs: 60_000,
   cancelTimeoutMs: 5000,
-  idleTimeoutMs: 5 * 60_000,
-  maxMessageBytes: 16 * 1024 * 1024,
 } as const;
 
-/** Processes that are kept without a turn. */
+/** Processes that are kept without a turn, and how long. */
 const MAX_IDLE = 4;
+const IDLE_MS = 5 * 60_000;
 
 /** Makes the executor. Starts nothing. */
 export function acpExecutor(parts: AcpExecutorParts): Executor {
@@ -57,10 +57,9 @@ class AcpExecutor implements Executor {
   readonly #contexts: ContextMap<{ readonly session: string }>;
   /** By context; the one used longest ago first. */
   readonly #held = new Map<string, Held>();
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #turns = new RunningTurns();
   /** Processes on their way out. */
   readonly #closing = new Set<Promise<void>>();
-  readonly #stopping = new AbortController();
 
   constructor(parts: AcpExecutorParts) {
     const { config, contextFile: file, log } = parts;
@@ -87,13 +86,9 @@ class AcpExecutor implements Executor {
   }
 
   start(task: ExecutorTask, context: ExecutorContext): Execution {
-    const signal = AbortSignal.any([context.signal, this.#stopping.signal]);
-    const inside = { ...context, signal };
+    const inside = this.#turns.inside(context);
     const turn = new AcpTurn(task, inside, this.#settings.permissions);
-    const outcome = this.#run(task, inside, turn);
-    this.#running.add(outcome);
-    const over = (): void => void this.#running.delete(outcome);
-    outcome.then(over, over);
+    const outcome = this.#turns.add(this.#run(task, inside, turn));
     return { outcome, steer: async (text) => turn.steer(text) };
   }
 
@@ -105,8 +100,7 @@ class AcpExecutor implements Executor {
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error('the executor is stopped'));
-    await Promise.allSettled(this.#running);
+    await this.#turns.stop();
     for (const contextId of [...this.#held.keys()]) void this.#drop(contextId);
     await Promise.all(this.#closing);
   }
@@ -147,11 +141,11 @@ class AcpExecutor implements Executor {
   }
 
   #rest(contextId: string, held: Held): void {
-    if (!held.conversation.alive || this.#stopping.signal.aborted) {
+    if (!held.conversation.alive || this.#turns.stopped) {
       void this.#drop(contextId);
       return;
     }
-    held.idle = setTimeout(() => void this.#drop(contextId), this.#settings.idleTimeoutMs).unref();
+    held.idle = setTimeout(() => void this.#drop(contextId), IDLE_MS).unref();
     const idle = [...this.#held].filter(([, { conversation }]) => !conversation.busy);
     for (const [oldest] of idle.slice(0, Math.max(0, idle.length - MAX_IDLE))) void this.#drop(oldest);
   }

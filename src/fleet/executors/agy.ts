@@ -12,8 +12,9 @@ import type { Cli, CliReader, CliReply, CliTurn, Printed } from './cli.ts';
 import type { AgyConfig } from './config.ts';
 import type { ExecutorEvents } from './executor.ts';
 import type { OwnedFlags } from './flags.ts';
+import { objectOf } from './frame.ts';
 import { killAfter, wholeSeconds } from './timers.ts';
-import { objectOf, UNKNOWN_USAGE } from './usage.ts';
+import { UNKNOWN_USAGE } from './usage.ts';
 
 const OWNED: OwnedFlags = {
   '-p': false,
@@ -89,7 +90,7 @@ class AgyReader implements CliReader {
     this.#events.progress('running');
   }
 
-  async finish({ stdout, stderr, truncated }: ProgramEnd): Promise<CliReply> {
+  async finish({ code, stdout, stderr, truncated }: ProgramEnd, stopped: boolean): Promise<CliReply> {
     const warnings: string[] = [];
     const facts: Record<string, unknown> = {};
     const [firstLine = ''] = stdout.split('\n', 1);
@@ -98,14 +99,16 @@ class AgyReader implements CliReader {
     const printed = onStdout ? stdout.slice(firstLine.length).replace(/^\r?\n/, '') : stdout;
     const kept = lost ? undefined : this.#turn.kept;
     if (lost) warnings.push('the earlier conversation was not found; it was run in a new one');
-    let text = printed;
-    if (kept?.printed !== undefined) {
-      if (beginsWith(printed, kept.printed)) text = printed.slice(kept.printed.characters);
-      else {
-        warnings.push('its output does not begin with what it printed before; earlier replies may be part of this one');
-        facts.drift = true;
-      }
+    const earlier = kept?.printed;
+    const goesOn = earlier === undefined || beginsWith(printed, earlier);
+    const text = goesOn ? printed.slice(earlier?.characters ?? 0) : printed;
+    if (!goesOn && printed.trim() !== '') {
+      warnings.push('its output does not begin with what it printed before; earlier replies may be part of this one');
+      facts.drift = true;
     }
+    // One that was cut off did not print what it will print again: what was known before is still there.
+    const cut = truncated || (!goesOn && (stopped || code !== 0 || printed.trim() === ''));
+    const known = cut ? earlier : printedOf(printed);
     const session = kept?.session ?? (await this.#begun());
     if (session === undefined) warnings.push('its conversation could not be told; the next turn begins another one');
     return {
@@ -113,7 +116,7 @@ class AgyReader implements CliReader {
       usage: UNKNOWN_USAGE,
       ...(warnings.length > 0 && { warnings }),
       ...(Object.keys(facts).length > 0 && { facts }),
-      ...(session !== undefined && { kept: { session, ...(!truncated && { printed: printedOf(printed) }) } }),
+      ...(session !== undefined && { kept: { session, ...(known !== undefined && { printed: known }) } }),
     };
   }
 

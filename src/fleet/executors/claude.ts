@@ -8,12 +8,13 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { canonicalName } from '../messages/names.ts';
 import type { ProgramEnd } from '../program.ts';
-import { type Cli, type CliReader, type CliReply, type CliTurn, hasSignal, noteOf, saidOn } from './cli.ts';
+import { type Cli, type CliReply, noteOf, saidOn } from './cli.ts';
 import type { ClaudeConfig } from './config.ts';
-import type { ExecutorEvents } from './executor.ts';
 import type { OwnedFlags } from './flags.ts';
+import { type Frame, frameOf, objectOf, wordOf } from './frame.ts';
+import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
-import { ClaudeMeter, type Frame, frameOf, objectOf, wordOf } from './usage.ts';
+import { ClaudeMeter } from './usage.ts';
 
 const OWNED: OwnedFlags = {
   '-p': false,
@@ -91,7 +92,7 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
     version: ['--version'],
     killMs: killAfter(timeoutMs),
     async authenticated(run, env) {
-      if ((env.ANTHROPIC_API_KEY ?? env.ANTHROPIC_AUTH_TOKEN ?? env.CLAUDE_CODE_OAUTH_TOKEN ?? '') !== '') return true;
+      if (env.ANTHROPIC_API_KEY || env.ANTHROPIC_AUTH_TOKEN || env.CLAUDE_CODE_OAUTH_TOKEN) return true;
       const status = frameOf(((await run('auth', 'status'))?.stdout ?? '').replace(/\n/g, ' '));
       return typeof status?.loggedIn === 'boolean' ? status.loggedIn : undefined;
     },
@@ -111,88 +112,63 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
   };
 }
 
-class ClaudeReader implements CliReader {
-  readonly #turn: CliTurn;
-  readonly #events: ExecutorEvents;
+class ClaudeReader extends FrameReader {
   readonly #meter = new ClaudeMeter();
-  #session: string | undefined;
   #said = '';
   #result: Frame | undefined;
-  #begun = false;
-  #noise = '';
   #cwd: string | undefined;
 
-  constructor(turn: CliTurn, events: ExecutorEvents) {
-    this.#turn = turn;
-    this.#events = events;
-  }
-
-  get session(): string | undefined {
-    return this.#session;
-  }
-
-  line(line: string): void {
-    const frame = frameOf(line);
-    if (frame === undefined) {
-      this.#noise = `${this.#noise}${line}\n`.slice(-8192);
-      return;
-    }
+  protected take(frame: Frame): void {
     this.#meter.take(frame);
     switch (frame.type) {
       case 'system':
         if (frame.subtype === 'init') this.#started(frame);
         return;
       case 'assistant':
-        this.#assistant(objectOf(frame.message));
+        this.#assistant(frame);
         return;
       case 'user':
-        this.#events.progress('running');
+        this.events.progress('running');
         return;
       case 'result':
         this.#result = frame;
-        this.#events.usage(this.#meter.soFar());
+        this.events.usage(this.#meter.soFar());
     }
   }
 
-  #text(): string {
-    const result = this.#result?.result;
-    return typeof result === 'string' && result.trim() !== '' ? result : this.#said;
-  }
-
   retry(end: ProgramEnd): 'begin' | 'resume' | undefined {
-    // What the model says of sessions is not what the program says of its own.
-    if (this.#begun || (end.code === 0 && this.#result?.is_error !== true)) return undefined;
-    const told = [end.stderr, this.#noise, JSON.stringify(this.#result ?? {})].join('\n');
-    if (this.#turn.kept !== undefined) return hasSignal(told, NOT_FOUND) ? 'begin' : undefined;
-    if (!hasSignal(told, IN_USE)) return undefined;
-    this.#session = claudeSession(this.#turn.task.contextId);
+    const { kept, task } = this.turn;
+    if (end.code === 0 && this.#result?.is_error !== true) return undefined;
+    const told = `${wordOf(this.#result?.result)}\n${errorsIn(this.#result)}`;
+    if (kept !== undefined) return this.refused(end, NOT_FOUND, told) ? 'begin' : undefined;
+    if (!this.refused(end, IN_USE, told)) return undefined;
+    this.session = claudeSession(task.contextId);
     return 'resume';
   }
 
   finish(end: ProgramEnd, stopped: boolean): CliReply {
-    const session = this.#session ?? this.#turn.kept?.session;
+    const session = this.session ?? this.turn.kept?.session;
     const result = this.#result;
+    const said = wordOf(result?.result);
+    // A turn that was ended leaves no final record.
+    const cut = result === undefined && (stopped || end.killedBy !== null);
     const reply = {
-      text: this.#text(),
-      // A turn that was stopped leaves no final record; what its messages counted is less than it used, and not nothing.
-      usage: result === undefined && stopped ? this.#meter.soFar() : this.#meter.total(),
-      ...(session !== undefined && (this.#begun || result !== undefined) && { kept: { session } }),
-      ...(this.#cwd !== undefined && this.#cwd !== this.#turn.cwd && { facts: { cwd: this.#cwd } }),
+      text: said.trim() === '' ? this.#said : said,
+      usage: cut ? this.#meter.soFar() : this.#meter.total(),
+      ...(session !== undefined && (this.begun || result !== undefined) && { kept: { session } }),
+      ...(this.#cwd !== undefined && this.#cwd !== this.turn.cwd && { facts: { cwd: this.#cwd } }),
     };
     if (result === undefined || (result.is_error !== true && result.subtype === 'success')) return reply;
     if (result.subtype === 'error_max_turns' || result.subtype === 'error_max_budget_usd') {
       return { ...reply, text: this.#said, ending: 'limit' };
     }
-    const errors = Array.isArray(result.errors)
-      ? result.errors.filter((one) => typeof one === 'string').join('; ')
-      : '';
-    const said = typeof result.result === 'string' ? result.result : '';
-    const why = noteOf(said) ?? noteOf(errors) ?? (saidOn(end.stderr) || wordOf(result.subtype) || 'the turn failed');
+    const told = noteOf(said) ?? noteOf(errorsIn(result));
+    const why = told ?? (saidOn(end.stderr) || wordOf(result.subtype) || 'the turn failed');
     return { ...reply, failure: `claude: ${why}` };
   }
 
   #started(frame: Frame): void {
-    if (typeof frame.session_id === 'string') this.#session = frame.session_id;
+    if (typeof frame.session_id === 'string') this.session = frame.session_id;
     if (typeof frame.cwd === 'string') this.#cwd = frame.cwd;
     if (Array.isArray(frame.mcp_servers)) {
       const found = new Map<string, string>();
@@ -202,24 +178,30 @@ class ClaudeReader implements CliReader {
         const status = wordOf(server.status);
         found.set(canonicalName(server.name), Object.hasOwn(HEALTH, status) ? (HEALTH[status] as string) : 'unknown');
       }
-      this.#events.mcpHealth(found);
+      this.events.mcpHealth(found);
     }
-    this.#events.progress('running', typeof frame.model === 'string' ? `model ${frame.model}` : undefined);
+    this.events.progress('running', typeof frame.model === 'string' ? `model ${frame.model}` : undefined);
   }
 
-  #assistant(message: Frame | undefined): void {
-    this.#begun = true;
+  #assistant({ message: value, parent_tool_use_id: parent }: Frame): void {
+    this.begun = true;
+    const message = objectOf(value);
     const parts = (Array.isArray(message?.content) ? message.content : []).map(objectOf);
     const text = parts
       .flatMap((part) => (part?.type === 'text' && typeof part.text === 'string' ? part.text : []))
       .join('');
-    if (text.trim() !== '') this.#said = text;
+    // What a sub-agent says is said to the agent, not to us.
+    if (text.trim() !== '' && typeof parent !== 'string') this.#said = text;
     const call = parts.find((part) => part?.type === 'tool_use');
-    this.#events.progress('running', call === undefined ? noteOf(text) : callNote(call));
+    this.events.progress('running', call === undefined ? noteOf(text) : callNote(call));
     const used = this.#meter.soFar();
-    if (used.source !== 'unknown') this.#events.usage(used);
+    if (used.source !== 'unknown') this.events.usage(used);
   }
 }
+
+/** The errors a result tells of. */
+const errorsIn = (result: Frame | undefined): string =>
+  (Array.isArray(result?.errors) ? result.errors : []).filter((one) => typeof one === 'string').join('; ');
 
 /** A tool call in a line: its name and what it is about. */
 function callNote({ name, input }: Frame): string | undefined {

@@ -8,7 +8,8 @@ import type { Usage } from '../../protocol/fleet.ts';
 import type { ProgramEnd } from '../program.ts';
 import type { ExecutorEvents, ExecutorOutcome, ExecutorTask } from './executor.ts';
 import type { OwnedFlags } from './flags.ts';
-import { type CodexCounters, countersOf, objectOf } from './usage.ts';
+import { objectOf } from './frame.ts';
+import { type CodexCounters, countersOf } from './usage.ts';
 
 /** What is kept of a conversation between its turns. */
 export interface Kept {

@@ -6,12 +6,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ProgramEnd } from '../program.ts';
-import { type Cli, type CliReader, type CliReply, type CliTurn, hasSignal, noteOf } from './cli.ts';
+import { type Cli, type CliReply, type CliTurn, noteOf } from './cli.ts';
 import type { CodexConfig } from './config.ts';
 import type { ExecutorEvents } from './executor.ts';
 import type { OwnedFlags } from './flags.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
+import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
-import { CodexMeter, type Frame, frameOf, objectOf, wordOf } from './usage.ts';
+import { CodexMeter } from './usage.ts';
 
 const OWNED: OwnedFlags = {
   '--json': false,
@@ -27,6 +29,7 @@ const OWNED: OwnedFlags = {
   '-C': true,
   '--cd': true,
   '--ephemeral': false,
+  '--worktree': false,
   '--color': true,
   '--last': false,
   '--all': false,
@@ -55,15 +58,13 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
         return undefined;
       return false;
     },
-    argv: ({ prompt, kept, extra }) => [
-      'exec',
-      // A resumed thread takes no -s, and without being told anew it may only read.
-      ...(kept === undefined ? [prompt, '-s', sandbox] : ['resume', kept.session, prompt]),
-      ...['--json', '--skip-git-repo-check'],
-      ...(model === undefined ? [] : ['-m', model]),
-      ...(kept === undefined ? [] : ['-c', `sandbox_mode="${sandbox}"`]),
-      ...extra,
-    ],
+    argv({ prompt, kept, extra }) {
+      const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
+      if (kept === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
+      // A resumed thread takes no -s, and without being told anew it may only read. Most flags it takes only in front.
+      const again = ['-c', `sandbox_mode="${sandbox}"`, 'resume', kept.session, prompt];
+      return ['exec', ...extra, ...again, ...common];
+    },
     read: (turn, events) => new CodexReader(turn, events),
   };
 }
@@ -80,40 +81,29 @@ function ownProvider(args: readonly string[], env: Readonly<Record<string, strin
   }
 }
 
-class CodexReader implements CliReader {
-  readonly #turn: CliTurn;
-  readonly #events: ExecutorEvents;
+class CodexReader extends FrameReader {
   #meter: CodexMeter;
-  #thread: string | undefined;
   #said = '';
   #failure: string | undefined;
   #error = '';
-  #begun = false;
 
   constructor(turn: CliTurn, events: ExecutorEvents) {
-    this.#turn = turn;
-    this.#events = events;
+    super(turn, events);
     this.#meter = new CodexMeter(turn.kept?.counters ?? null);
   }
 
-  get session(): string | undefined {
-    return this.#thread;
-  }
-
-  line(line: string): void {
-    const frame = frameOf(line);
-    if (frame === undefined) return;
+  protected take(frame: Frame): void {
     this.#meter.take(frame);
     switch (frame.type) {
       case 'thread.started':
         if (typeof frame.thread_id !== 'string') return;
-        this.#thread = frame.thread_id;
+        this.session = frame.thread_id;
         // Counters are the thread's: another one begins at zero.
-        if (frame.thread_id !== this.#turn.kept?.session) this.#meter = new CodexMeter(null);
+        if (frame.thread_id !== this.turn.kept?.session) this.#meter = new CodexMeter(null);
         return;
       case 'turn.started':
-        this.#begun = true;
-        this.#events.progress('running');
+        this.begun = true;
+        this.events.progress('running');
         return;
       case 'item.started':
       case 'item.updated':
@@ -121,7 +111,7 @@ class CodexReader implements CliReader {
         this.#item(frame.type, objectOf(frame.item));
         return;
       case 'turn.completed':
-        this.#events.usage(this.#meter.soFar());
+        this.events.usage(this.#meter.total());
         return;
       case 'turn.failed':
         this.#failure = noteOf(objectOf(frame.error)?.message) ?? 'the turn failed';
@@ -129,18 +119,18 @@ class CodexReader implements CliReader {
       case 'error':
         // Told of a lost connection too, that is found again.
         this.#error = noteOf(frame.message) ?? '';
-        this.#events.progress('running', this.#error);
+        this.events.progress('running', this.#error);
     }
   }
 
   retry(end: ProgramEnd): 'begin' | undefined {
-    if (this.#turn.kept === undefined || this.#begun || end.code === 0) return undefined;
-    return hasSignal(`${end.stderr}\n${this.#error}`, NOT_FOUND) ? 'begin' : undefined;
+    if (this.turn.kept === undefined || end.code === 0) return undefined;
+    return this.refused(end, NOT_FOUND, this.#error) ? 'begin' : undefined;
   }
 
-  finish(end: ProgramEnd): CliReply {
-    const { kept } = this.#turn;
-    const session = this.#thread ?? kept?.session;
+  finish(): CliReply {
+    const { kept } = this.turn;
+    const session = this.session ?? kept?.session;
     const same = session === kept?.session;
     const counters = this.#meter.counters ?? (same ? kept?.counters : undefined);
     const finished = this.#meter.counters !== undefined;
@@ -152,15 +142,14 @@ class CodexReader implements CliReader {
         ? ['its token counters are below those of the turn before; what was used is not exact']
         : []),
     ];
-    const failure =
-      this.#failure ?? (this.#said === '' && end.code !== 0 && this.#error !== '' ? this.#error : undefined);
+    const failure = this.#failure ?? (this.#said === '' && this.#error !== '' ? this.#error : undefined);
     return {
       text: this.#said,
       usage: this.#meter.total(),
       ...(failure !== undefined && { failure: `codex: ${failure}` }),
       ...(warnings.length > 0 && { warnings }),
       ...(session !== undefined &&
-        (this.#begun || kept !== undefined) && {
+        (this.begun || kept !== undefined) && {
           kept: { session, ...(counters !== undefined && { counters }), ...(!finished && { unfinished: true }) },
         }),
     };
@@ -170,7 +159,7 @@ class CodexReader implements CliReader {
     if (item === undefined) return;
     if (item.type === 'agent_message' && event === 'item.completed' && typeof item.text === 'string')
       this.#said = item.text;
-    this.#events.progress('running', itemNote(item));
+    this.events.progress('running', itemNote(item));
   }
 }
 

@@ -21,8 +21,10 @@ import type { ProgramEnd } from '../program.ts';
 import { type Cli, type CliReader, type CliReply, type CliTurn, noteOf } from './cli.ts';
 import type { CommandConfig } from './config.ts';
 import type { ExecutorEvents } from './executor.ts';
+import { type Frame, frameOf } from './frame.ts';
+import { ReplyText } from './reply-text.ts';
 import { killAfter } from './timers.ts';
-import { type Frame, frameOf, UNKNOWN_USAGE } from './usage.ts';
+import { UNKNOWN_USAGE } from './usage.ts';
 
 /** Makes the adapter. */
 export function commandCli({ command, args = [], output = 'text', timeoutMs }: CommandConfig): Cli {
@@ -57,7 +59,6 @@ export function commandCli({ command, args = [], output = 'text', timeoutMs }: C
 }
 
 const MAX_SESSION_CHARACTERS = 1024;
-const MAX_TEXT_CHARACTERS = 8 * 1024 * 1024;
 
 class CommandReader implements CliReader {
   readonly #turn: CliTurn;
@@ -65,7 +66,7 @@ class CommandReader implements CliReader {
   readonly #framed: boolean;
   #session: string | undefined;
   #usage: Usage = UNKNOWN_USAGE;
-  #text = '';
+  readonly #reply = new ReplyText();
   #failure: string | undefined;
 
   constructor(turn: CliTurn, events: ExecutorEvents, framed: boolean) {
@@ -82,7 +83,7 @@ class CommandReader implements CliReader {
     const frame = this.#framed ? frameOf(line) : undefined;
     switch (frame?.type) {
       case 'text':
-        if (typeof frame.text === 'string') this.#add(frame.text);
+        if (typeof frame.text === 'string') this.#reply.add(frame.text);
         return this.#events.progress('running', noteOf(frame.text));
       case 'progress':
         return this.#events.progress('running', noteOf(frame.note), percentOf(frame.percent));
@@ -97,7 +98,7 @@ class CommandReader implements CliReader {
         this.#failure = noteOf(frame.message) ?? 'it failed';
         return;
       default:
-        this.#add(this.#text === '' || this.#text.endsWith('\n') ? `${line}\n` : `\n${line}\n`);
+        if (this.#framed) this.#reply.add(`${line}\n`, this.#reply.atLineStart ? '' : '\n');
         this.#events.progress('running', noteOf(line));
     }
   }
@@ -105,15 +106,11 @@ class CommandReader implements CliReader {
   finish({ stdout }: ProgramEnd): CliReply {
     const session = this.#session ?? this.#turn.kept?.session;
     return {
-      text: (this.#framed ? this.#text : stdout).trim(),
+      text: (this.#framed ? this.#reply.text : stdout).trim(),
       usage: this.#usage,
       ...(this.#failure !== undefined && { failure: this.#failure }),
       ...(session !== undefined && { kept: { session } }),
     };
-  }
-
-  #add(text: string): void {
-    if (this.#framed && this.#text.length + text.length <= MAX_TEXT_CHARACTERS) this.#text += text;
   }
 }
 

@@ -84,10 +84,6 @@ export interface AcpConfig {
   readonly startTimeoutMs?: number;
   /** Time to end a cancelled turn before the process is killed, milliseconds. Default 5,000. */
   readonly cancelTimeoutMs?: number;
-  /** Idle time after which a process is closed, milliseconds. Default 5 minutes. */
-  readonly idleTimeoutMs?: number;
-  /** Most bytes of one message. Default 16 MiB: diffs carry whole files. */
-  readonly maxMessageBytes?: number;
 }
 
 export interface FunctionConfig extends FunctionExecutorOptions {
@@ -107,7 +103,13 @@ export interface A2aConfig {
   readonly token?: () => Promise<string>;
 }
 
-/** The agents that are driven by their command line. */
-export type CliConfig = ClaudeConfig | CodexConfig | OpencodeConfig | AgyConfig | CommandConfig;
-
-export type ExecutorConfig = CliConfig | AcpConfig | A2aConfig | FunctionConfig | RehearsalConfig;
+export type ExecutorConfig =
+  | ClaudeConfig
+  | CodexConfig
+  | OpencodeConfig
+  | AgyConfig
+  | CommandConfig
+  | AcpConfig
+  | A2aConfig
+  | FunctionConfig
+  | RehearsalConfig;

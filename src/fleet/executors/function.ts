@@ -4,8 +4,9 @@
  *
  * Made by `make.ts`, or by whoever builds a worker in code.
  */
-import { asError, type HandfastError } from '../../wire/errors.ts';
-import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask } from './executor.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Executor, ExecutorContext, ExecutorOutcome, ExecutorTask } from './executor.ts';
+import { RunningTurns } from './running-turns.ts';
 import { UNKNOWN_USAGE } from './usage.ts';
 
 /** What a function did. What is left out: it completed, and nothing is known of tokens. */
@@ -31,25 +32,15 @@ const STOP_MS = 2000;
 
 /** Makes an executor of a function. It is stateless: it knows no conversation. */
 export function functionExecutor({ run, label }: FunctionExecutorOptions): Executor {
-  const running = new Set<Promise<unknown>>();
-  const stopping = new AbortController();
+  const turns = new RunningTurns();
   return {
     kind: 'function',
     canSteer: false,
     canAsk: true,
     probe: async () => ({ present: true, authenticated: true, detail: label ?? (run.name || 'a function') }),
     knows: () => false,
-    start(task, context): Execution {
-      const signal = AbortSignal.any([context.signal, stopping.signal]);
-      const outcome = outcomeOf(run, task, { ...context, signal });
-      running.add(outcome);
-      void outcome.finally(() => running.delete(outcome));
-      return { outcome };
-    },
-    async stop() {
-      stopping.abort(new Error('the executor is stopped'));
-      await Promise.all(running);
-    },
+    start: (task, context) => ({ outcome: turns.add(outcomeOf(run, task, turns.inside(context))) }),
+    stop: () => turns.stop(),
   };
 }
 
@@ -87,5 +78,5 @@ const nothing = { text: '', exitCode: null, usage: UNKNOWN_USAGE } as const;
 const stoppedBy = (reason: unknown): ExecutorOutcome => ({
   ...nothing,
   ending: 'stopped',
-  failure: `stopped: ${(asError(reason) satisfies HandfastError).message}`,
+  failure: `stopped: ${asError(reason).message}`,
 });

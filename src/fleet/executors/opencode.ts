@@ -4,12 +4,14 @@
  * @see docs/fleet-executors.md
  */
 import type { ProgramEnd } from '../program.ts';
-import { type Cli, type CliReader, type CliReply, type CliTurn, hasSignal, noteOf } from './cli.ts';
+import { type Cli, type CliReply, noteOf } from './cli.ts';
 import type { OpencodeConfig } from './config.ts';
-import type { ExecutorEvents } from './executor.ts';
 import type { OwnedFlags } from './flags.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
+import { FrameReader } from './frame-reader.ts';
+import { ReplyText } from './reply-text.ts';
 import { killAfter } from './timers.ts';
-import { type Frame, frameOf, OpencodeMeter, objectOf, wordOf } from './usage.ts';
+import { OpencodeMeter } from './usage.ts';
 
 const OWNED: OwnedFlags = {
   '--format': true,
@@ -56,66 +58,51 @@ export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
   };
 }
 
-class OpencodeReader implements CliReader {
-  readonly #turn: CliTurn;
-  readonly #events: ExecutorEvents;
+class OpencodeReader extends FrameReader {
   readonly #meter = new OpencodeMeter();
-  readonly #texts: string[] = [];
-  #session: string | undefined;
+  readonly #reply = new ReplyText();
   #failure: string | undefined;
-  #begun = false;
-  #noise = '';
 
-  constructor(turn: CliTurn, events: ExecutorEvents) {
-    this.#turn = turn;
-    this.#events = events;
-  }
-
-  get session(): string | undefined {
-    return this.#session;
-  }
-
-  line(line: string): void {
-    const frame = frameOf(line);
-    if (frame === undefined) {
-      this.#noise = `${this.#noise}${line}\n`.slice(-8192);
-      return;
-    }
-    if (typeof frame.sessionID === 'string' && frame.sessionID !== '') this.#session = frame.sessionID;
+  protected take(frame: Frame): void {
+    if (typeof frame.sessionID === 'string' && frame.sessionID !== '') this.session = frame.sessionID;
     this.#meter.take(frame);
     const part = objectOf(frame.part);
     switch (frame.type) {
       case 'text':
-        this.#begun = true;
-        if (typeof part?.text === 'string') this.#texts.push(part.text);
-        this.#events.progress('running', noteOf(part?.text));
+        this.begun = true;
+        // A part may begin with a fence, which must stand on a line of its own.
+        if (typeof part?.text === 'string') this.#reply.add(part.text, '\n');
+        this.events.progress('running', noteOf(part?.text));
         return;
       case 'tool_use':
-        this.#begun = true;
-        this.#events.progress('running', toolNote(part));
+        this.begun = true;
+        this.events.progress('running', toolNote(part));
         return;
       case 'step_finish':
-        this.#begun = true;
-        this.#events.usage(this.#meter.soFar());
+        this.begun = true;
+        this.events.usage(this.#meter.total());
+        return;
+      case 'step_start':
+        // Told of before it makes room in its conversation and goes on.
+        this.#failure = undefined;
+        this.events.progress('running');
         return;
       case 'error':
         this.#failure = errorNote(objectOf(frame.error));
         return;
       default:
-        this.#events.progress('running');
+        this.events.progress('running');
     }
   }
 
   retry(end: ProgramEnd): 'begin' | undefined {
-    if (this.#turn.kept === undefined || this.#begun) return undefined;
-    return hasSignal(`${end.stderr}\n${this.#noise}`, NOT_FOUND) ? 'begin' : undefined;
+    return this.turn.kept !== undefined && this.refused(end, NOT_FOUND) ? 'begin' : undefined;
   }
 
   finish(): CliReply {
-    const session = this.#session ?? this.#turn.kept?.session;
+    const session = this.session ?? this.turn.kept?.session;
     return {
-      // A part may begin with a fence, which must stand on a line of its own.
-      text: this.#texts.join('\n'),
+      text: this.#reply.text,
       usage: this.#meter.total(),
       ...(this.#failure !== undefined && { failure: `opencode: ${this.#failure}` }),
       ...(session !== undefined && { kept: { session } }),

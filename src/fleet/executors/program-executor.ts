@@ -16,6 +16,7 @@ import { filterFlags } from './flags.ts';
 import { overheadOf } from './overhead-turn.ts';
 import { probeProgram } from './probe.ts';
 import { withPrompt } from './prompt-argument.ts';
+import { RunningTurns } from './running-turns.ts';
 import { UNKNOWN_USAGE } from './usage.ts';
 
 export interface ProgramExecutorParts {
@@ -48,8 +49,7 @@ class ProgramExecutor implements Executor {
   readonly #extra: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
   readonly #contexts: ContextMap<Kept>;
-  readonly #running = new Set<Promise<unknown>>();
-  readonly #stopping = new AbortController();
+  readonly #turns = new RunningTurns();
   /** The turn that must be alone; those that follow wait for it. */
   #alone: Promise<unknown> = Promise.resolve();
 
@@ -75,21 +75,15 @@ class ProgramExecutor implements Executor {
   }
 
   start(task: ExecutorTask, context: ExecutorContext): Execution {
-    const signal = AbortSignal.any([context.signal, this.#stopping.signal]);
-    const outcome = this.#outcome(task, { ...context, signal });
-    this.#running.add(outcome);
-    const over = (): void => void this.#running.delete(outcome);
-    outcome.then(over, over);
-    return { outcome };
+    return { outcome: this.#turns.add(this.#outcome(task, this.#turns.inside(context))) };
   }
 
   measureOverhead(context: Pick<ExecutorContext, 'cwd' | 'signal'>): Promise<number | null> {
     return overheadOf(this, context, (contextId) => this.#contexts.delete(contextId));
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort(new Error('the executor is stopped'));
-    await Promise.allSettled(this.#running);
+  stop(): Promise<void> {
+    return this.#turns.stop();
   }
 
   get #program(): string {

@@ -14,6 +14,7 @@ import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTas
 import { appendText, type Deeds, readText, runCommand, writeText } from './rehearsal-deeds.ts';
 import { type Directive, directivesOf, UNDERSTOOD } from './rehearsal-plan.ts';
 import { resultOf, type Told } from './rehearsal-result.ts';
+import { RunningTurns } from './running-turns.ts';
 
 /** The first line of every reply, so that nobody takes it for a model's. */
 export const REHEARSAL_BANNER =
@@ -42,8 +43,7 @@ const tokensOf = (characters: number): number => Math.ceil(characters / CHARACTE
 /** Makes the executor. */
 export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Executor {
   const contexts = new ContextMap<Remembered>({ file: contextFile, read: remembered });
-  const running = new Set<Promise<unknown>>();
-  const stopping = new AbortController();
+  const turns = new RunningTurns();
   return {
     kind: 'rehearsal',
     canSteer: true,
@@ -51,18 +51,11 @@ export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Execu
     probe: async () => ({ present: true, authenticated: true, detail: 'follows directives without a model' }),
     knows: (contextId) => contexts.has(contextId),
     start(task, context): Execution {
-      const signal = AbortSignal.any([context.signal, stopping.signal]);
-      const turn = new RehearsalTurn(task, { ...context, signal }, contexts);
-      const outcome = turn.run();
-      running.add(outcome);
-      void outcome.finally(() => running.delete(outcome));
-      return { outcome, steer: async (text) => turn.steer(text) };
+      const turn = new RehearsalTurn(task, turns.inside(context), contexts);
+      return { outcome: turns.add(turn.run()), steer: async (text) => turn.steer(text) };
     },
     measureOverhead: async () => tokensOf(REHEARSAL_BANNER.length),
-    async stop() {
-      stopping.abort(new Error('the executor is stopped'));
-      await Promise.all(running);
-    },
+    stop: () => turns.stop(),
   };
 }
 

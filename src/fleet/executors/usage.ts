@@ -1,27 +1,16 @@
 /**
  * Token accounting: what a turn has used, from the program's own records in its output. The model's word is never asked.
  *
- * Each command-line adapter feeds a meter line by line while the program runs; {@link accountUsage} does the same with an
- * output as a whole. `input` is what no cache gave; cache reads stand beside what is spent and are no part of it, because
- * with caching a small job re-reads tens of thousands of tokens.
+ * Each command-line adapter feeds a meter line by line while the program runs. `input` is what no cache gave; cache reads
+ * stand beside what is spent and are no part of it unless that is wanted, because with caching a small job re-reads tens of
+ * thousands of tokens.
  * @see docs/fleet.md#tokens
  */
 import type { Usage } from '../../protocol/fleet.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
 
 /** Nothing was recorded; never zero. */
 export const UNKNOWN_USAGE: Usage = Object.freeze({ source: 'unknown' });
-
-/** One line of JSON of a program's output. */
-export type Frame = Readonly<Record<string, unknown>>;
-
-/** Follows the records of one turn. */
-export interface UsageMeter {
-  take(frame: Frame): void;
-  /** What the turn has used by the program's own final record; `unknown` while there is none. */
-  total(): Usage;
-  /** The best that is known while it runs. For budgets. */
-  soFar(): Usage;
-}
 
 /** Counters of a codex thread since its beginning, as codex writes them. */
 export interface CodexCounters {
@@ -30,74 +19,12 @@ export interface CodexCounters {
   readonly output_tokens: number;
 }
 
-/** The tokens of a usage that count; null where nothing was recorded. */
+/** The tokens of a usage that count against a budget; null where nothing was recorded. */
 export function tokensSpent(usage: Usage, countCacheReads = false): number | null {
   if (usage.source === 'unknown') return null;
   const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
   return input + cache_write + output + reasoning + (countCacheReads ? cache_read : 0);
 }
-
-/** What an output comes to. */
-export interface Account {
-  readonly source: 'measured' | 'unknown';
-  readonly tokens_spent: number | null;
-  /** Absent when nothing was recorded. */
-  readonly breakdown?: Readonly<Record<'input' | 'output' | 'reasoning' | 'cache_read' | 'cache_write', number>>;
-}
-
-/**
- * Accounts for the whole output of one turn. `previous` is what the thread had counted before it (codex; null for a thread
- * that begins).
- */
-export function accountUsage(
-  executor: string,
-  stdout: string,
-  previous: Partial<CodexCounters> | null = null,
-): Account {
-  const meter = meterOf(executor, previous);
-  for (const line of stdout.split('\n')) {
-    const frame = frameOf(line);
-    if (frame !== undefined) meter?.take(frame);
-  }
-  const usage = meter?.total() ?? UNKNOWN_USAGE;
-  if (usage.source === 'unknown') return { source: 'unknown', tokens_spent: null };
-  const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
-  return {
-    source: 'measured',
-    tokens_spent: tokensSpent(usage),
-    breakdown: { input, output, reasoning, cache_read, cache_write },
-  };
-}
-
-function meterOf(executor: string, previous: Partial<CodexCounters> | null): UsageMeter | undefined {
-  switch (executor) {
-    case 'claude':
-      return new ClaudeMeter();
-    case 'codex':
-      return new CodexMeter(previous);
-    case 'opencode':
-      return new OpencodeMeter();
-    default:
-      return undefined;
-  }
-}
-
-/** A line of output as an object; undefined for anything else. Never throws. */
-export function frameOf(line: string): Frame | undefined {
-  if (!line.trimStart().startsWith('{')) return undefined;
-  try {
-    return objectOf(JSON.parse(line));
-  } catch {
-    return undefined;
-  }
-}
-
-/** A value as an object; undefined for anything else. */
-export const objectOf = (value: unknown): Frame | undefined =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Frame) : undefined;
-
-/** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
-export const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
 const count = (value: unknown): number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.floor(value) : 0;
@@ -133,7 +60,7 @@ const claudeSum = (usage: Frame): Sum => ({
 });
 
 /** The last `result` frame has the turn with its sub-agents; assistant frames only say how far it is. */
-export class ClaudeMeter implements UsageMeter {
+export class ClaudeMeter {
   #result: Usage | undefined;
   /** By message: a message comes in several frames, each with all it has used. */
   readonly #messages = new Map<string, Sum>();
@@ -143,10 +70,12 @@ export class ClaudeMeter implements UsageMeter {
     else if (frame.type === 'assistant') this.#message(objectOf(frame.message));
   }
 
+  /** By the program's own final record; unknown while there is none. */
   total(): Usage {
     return this.#result ?? UNKNOWN_USAGE;
   }
 
+  /** The best that is known while it runs: less than it has used, and not nothing. */
   soFar(): Usage {
     if (this.#result !== undefined) return this.#result;
     if (this.#messages.size === 0) return UNKNOWN_USAGE;
@@ -179,7 +108,7 @@ function resultUsage(frame: Frame): Usage | undefined {
 }
 
 /** Counters are those of the thread: what it had before this turn comes off. */
-export class CodexMeter implements UsageMeter {
+export class CodexMeter {
   readonly #before: CodexCounters;
   #now: CodexCounters | undefined;
 
@@ -216,10 +145,6 @@ export class CodexMeter implements UsageMeter {
       cache_read: cached,
     };
   }
-
-  soFar(): Usage {
-    return this.total();
-  }
 }
 
 /** Counters as they were written or kept; what is missing is 0. */
@@ -230,7 +155,7 @@ export const countersOf = (value: Partial<Record<keyof CodexCounters, unknown>>)
 });
 
 /** Every step ends with its own counts; reasoning is not part of the output. */
-export class OpencodeMeter implements UsageMeter {
+export class OpencodeMeter {
   #sum: Sum | undefined;
   #cost: number | undefined;
 
@@ -254,9 +179,5 @@ export class OpencodeMeter implements UsageMeter {
   total(): Usage {
     if (this.#sum === undefined) return UNKNOWN_USAGE;
     return { source: 'measured', ...this.#sum, ...cost(this.#cost) };
-  }
-
-  soFar(): Usage {
-    return this.total();
   }
 }

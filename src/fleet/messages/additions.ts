@@ -5,7 +5,8 @@
  * Called by `decode.ts`.
  * @see docs/protocol/fleet.md#additive-messages
  */
-import type { Envelope, FleetMessage, TaskAck, TaskQuestion } from '../../protocol/fleet.ts';
+import type { Envelope, TaskAck, TaskQuestion } from '../../protocol/fleet.ts';
+import type { Addition } from './decoded.ts';
 import { lease, ROOT_FIELDS } from './envelope.ts';
 import type { Findings } from './findings.ts';
 import {
@@ -29,7 +30,6 @@ import {
 } from './read.ts';
 import type { Members } from './strict-json.ts';
 
-type Addition = Exclude<FleetMessage, { readonly type: 'SESSION_ANNOUNCE' | 'TASK_DISPATCH' | 'TASK_RESULT' }>;
 type OwnFields<M> = FieldsOf<Omit<M, 'type' | 'protocol_version' | 'envelope'>>;
 
 const fields: { readonly [T in Addition['type']]: OwnFields<Extract<Addition, { readonly type: T }>> } = {

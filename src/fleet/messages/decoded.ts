@@ -6,23 +6,13 @@
  */
 import type {
   Access,
-  AnnounceRequest,
   Blocked,
   Envelope,
   Feature,
+  FleetMessage,
   Priority,
   ReplySchema,
-  SessionAccept,
-  SessionBye,
-  SessionHeartbeat,
   Status,
-  TaskAck,
-  TaskAnswer,
-  TaskCancel,
-  TaskPoll,
-  TaskProgress,
-  TaskQuestion,
-  TaskSteer,
   Usage,
 } from '../../protocol/fleet.ts';
 
@@ -139,19 +129,8 @@ export interface Reported {
   readonly envelope: Envelope;
 }
 
-/** A message as the rest of `fleet/` gets it. The additive messages keep their wire form. */
-export type Incoming =
-  | Announced
-  | Dispatched
-  | Reported
-  | TaskAck
-  | TaskProgress
-  | TaskCancel
-  | TaskSteer
-  | TaskPoll
-  | TaskQuestion
-  | TaskAnswer
-  | SessionHeartbeat
-  | SessionBye
-  | SessionAccept
-  | AnnounceRequest;
+/** The additive messages, which keep their wire form. */
+export type Addition = Exclude<FleetMessage, { readonly type: 'SESSION_ANNOUNCE' | 'TASK_DISPATCH' | 'TASK_RESULT' }>;
+
+/** A message as the rest of `fleet/` gets it. */
+export type Incoming = Announced | Dispatched | Reported | Addition;

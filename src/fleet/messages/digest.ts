@@ -1,7 +1,7 @@
 /**
  * The digest of a dispatch: what makes two of them the same task.
  *
- * Called by the decoder for what arrives and by the orchestrator for what it sends.
+ * Called by `dispatch.ts`.
  * @see docs/protocol/fleet.md#task_dispatch
  */
 import { hash } from 'node:crypto';
@@ -25,6 +25,5 @@ function sorted(value: unknown): string {
  * attempt, which may change while the task stays the same.
  */
 export function digestOf(dispatch: TaskDispatch): string {
-  const { envelope: _, ...task } = dispatch;
-  return hash('sha256', sorted(task));
+  return hash('sha256', sorted({ ...dispatch, envelope: undefined }));
 }

@@ -21,7 +21,7 @@ export type Body<M extends FleetMessage> = Omit<M, 'type' | 'protocol_version' |
 type MessageOf<T extends FleetMessage['type']> = Extract<FleetMessage, { readonly type: T }>;
 
 /** Longest prose that goes with a result, in bytes of UTF-8. */
-export const MAX_PROSE_BYTES = 262_144;
+const MAX_PROSE_BYTES = 262_144;
 
 /** Any message: `fleetMessage('TASK_POLL', { task_id })`. */
 export function fleetMessage<T extends FleetMessage['type']>(

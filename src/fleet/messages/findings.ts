@@ -31,6 +31,8 @@ export class Findings {
 
   /** Warns of members that are not among the known ones. */
   unknown(members: object, known: ReadonlySet<string>, where: string): void {
-    for (const key of Object.keys(members)) if (!known.has(key)) this.warn('W_UNKNOWN_FIELD', where, key);
+    for (const [key, value] of Object.entries(members)) {
+      if (value !== undefined && !known.has(key)) this.warn('W_UNKNOWN_FIELD', where, key);
+    }
   }
 }

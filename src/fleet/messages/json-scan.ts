@@ -4,6 +4,7 @@
  *
  * Called by `strict-json.ts` on texts `JSON.parse` has taken, so it need not check the grammar.
  */
+import { stringEnd } from '../../wire/depth.ts';
 import type { Finding } from './decoded.ts';
 import { MAX_FINDINGS, pointer } from './findings.ts';
 
@@ -11,7 +12,6 @@ import { MAX_FINDINGS, pointer } from './findings.ts';
 export const MAX_LEVELS = 32;
 
 const QUOTE = 34;
-const BACKSLASH = 92;
 const COMMA = 44;
 
 /** Keys of one object compared with each other; past them a set is made. */
@@ -27,32 +27,6 @@ interface Level {
   /** Where in it the scan is. */
   key: string;
   index: number;
-}
-
-/** Where the string behind the quote at `start - 1` ends: the index of its closing quote. */
-function stringEnd(text: string, start: number): number {
-  let end = text.indexOf('"', start);
-  while (end !== -1) {
-    // An even number of backslashes before it are escaped backslashes, an odd one escapes the quote.
-    let before = end - 1;
-    while (before >= start && text.charCodeAt(before) === BACKSLASH) before--;
-    if ((end - before) % 2 === 1) return end;
-    end = text.indexOf('"', end + 1);
-  }
-  return text.length;
-}
-
-/** True when the text opens more than {@link MAX_LEVELS} brackets inside each other, whether or not it is JSON. */
-export function tooManyLevels(text: string): boolean {
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = stringEnd(text, at + 1);
-    else if (code === 123 || code === 91) {
-      if (++depth > MAX_LEVELS) return true;
-    } else if (code === 125 || code === 93) depth--;
-  }
-  return false;
 }
 
 /** True when the object has this key already; remembers it otherwise. */

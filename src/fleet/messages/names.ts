@@ -7,9 +7,11 @@
  */
 
 /** Longest name, in code points of its canonical form. */
-export const MAX_NAME_CHARS = 128;
+const MAX_NAME_CHARS = 128;
+/** Most names of a list. */
+export const MAX_NAMES = 256;
 /** Longest id, in code points. */
-export const MAX_ID_CHARS = 256;
+const MAX_ID_CHARS = 256;
 
 // Control, zero-width, bidirectional and line-separating characters: two texts that look alike must be alike, and no
 // name may tear a line of a log.

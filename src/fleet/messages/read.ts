@@ -6,14 +6,12 @@
  * @see docs/protocol/fleet.md#scalars
  */
 import { type Findings, pointer } from './findings.ts';
-import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
+import { canonicalName, isAgentId, isBlank, isId, isName, MAX_NAMES } from './names.ts';
 import { isLonger, type Members } from './strict-json.ts';
 import { formatTimestamp, parseTimestamp } from './timestamp.ts';
 
 /** Longest brief and longest steering text, in bytes of UTF-8. */
-export const MAX_BRIEF_BYTES = 262_144;
-/** Entries of a list of names. */
-export const MAX_NAMES = 256;
+const MAX_BRIEF_BYTES = 262_144;
 
 /** Reads a value that is there: what it means, or undefined after a finding about the member `key` of what is at `where`. */
 export type Read<T> = (value: unknown, found: Findings, where: string, key: string | number) => T | undefined;

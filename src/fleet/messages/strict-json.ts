@@ -6,8 +6,10 @@
  * @see docs/protocol/fleet.md#decoder
  */
 import { isUtf8 } from 'node:buffer';
+import { tooDeep } from '../../wire/depth.ts';
 import type { Finding } from './decoded.ts';
-import { MAX_LEVELS, scanJson, tooManyLevels } from './json-scan.ts';
+import { MAX_FINDINGS, pointer } from './findings.ts';
+import { MAX_LEVELS, scanJson } from './json-scan.ts';
 
 /** Longest message, in bytes of UTF-8. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
@@ -58,7 +60,7 @@ function readText(input: string): StrictJson {
     value = JSON.parse(text);
   } catch {
     // What is opened too deeply is refused for that, whatever follows.
-    return refused(tooManyLevels(text) ? 'E_LIMIT' : 'E_NOT_JSON', warnings);
+    return refused(tooDeep(text, MAX_LEVELS) ? 'E_LIMIT' : 'E_NOT_JSON', warnings);
   }
   const errors = scanJson(text);
   if (errors.length > 0) return { ok: false, errors, warnings };
@@ -70,6 +72,8 @@ interface Walk {
   /** Bytes it may still take as JSON; what is counted is a lower bound. */
   room: number;
   problem: string | undefined;
+  /** The key `__proto__` was met. */
+  reserved: boolean;
 }
 
 /**
@@ -77,8 +81,9 @@ interface Walk {
  * same bounds. Members that are `undefined` count as absent.
  */
 export function readStrictValue(value: unknown): StrictJson {
-  const walk: Walk = { room: MAX_MESSAGE_BYTES, problem: undefined };
+  const walk: Walk = { room: MAX_MESSAGE_BYTES, problem: undefined, reserved: false };
   if (!within(value, walk, MAX_LEVELS)) return refused(walk.problem as string);
+  if (walk.reserved) return { ok: false, errors: reservedKeys(value, '', []), warnings: NONE };
   return isMembers(value) ? { ok: true, value, warnings: NONE } : refused('E_NOT_OBJECT');
 }
 
@@ -104,13 +109,27 @@ function within(value: unknown, walk: Walk, levels: number): boolean {
       const prototype: unknown = Object.getPrototypeOf(value);
       if (prototype !== Object.prototype && prototype !== null) return stop(walk, 'E_NOT_JSON');
       for (const key of Object.keys(value)) {
-        if (key === '__proto__') return stop(walk, 'E_RESERVED_KEY');
         const member = (value as Members)[key];
         if (member === undefined) continue;
+        if (key === '__proto__') walk.reserved = true;
         walk.room -= key.length + 3;
         if (!within(member, walk, levels - 1)) return false;
       }
     }
   }
   return walk.room >= 0 || stop(walk, 'E_LIMIT');
+}
+
+/** Every place of the key, as a text would tell it. Made once the value is known to hold one: places cost their paths. */
+function reservedKeys(value: unknown, where: string, found: Finding[]): readonly Finding[] {
+  if (typeof value !== 'object' || value === null) return found;
+  const isList = Array.isArray(value);
+  for (const [key, member] of Object.entries(value)) {
+    if (found.length === MAX_FINDINGS) break;
+    if (member === undefined) continue;
+    const path = pointer(where, key);
+    if (!isList && key === '__proto__') found.push({ code: 'E_RESERVED_KEY', path });
+    reservedKeys(member, path, found);
+  }
+  return found;
 }

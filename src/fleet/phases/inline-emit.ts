@@ -3,18 +3,7 @@
  * `inline` mode. What it writes, `parseInline` reads back.
  * @see docs/fleet-phases.md#inline-hints
  */
-import type { Hints } from './inline-values.ts';
-
-/** Order of the hints in the text. */
-const ORDER = [
-  'task_id',
-  'priority',
-  'reply_schema',
-  'token_budget',
-  'required_mcp',
-  'required_capabilities',
-  'deadline',
-] as const satisfies readonly (keyof Hints)[];
+import { HINT_KEYS, type HintKey, type Hints } from './inline-values.ts';
 
 const PLAIN = /^[A-Za-z0-9][\w./@+-]*$/;
 /** What a reader of YAML would take for something other than a text. */
@@ -23,18 +12,18 @@ const NUMBER_LIKE = /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]
 const TIMESTAMP = /^[0-9TtZz:.+-]+$/;
 
 /** Hints as they may be given: what is absent, null or an empty list is left out. */
-export type GivenHints = { readonly [K in keyof Hints]?: Hints[K] | null };
+export type GivenHints = { readonly [K in HintKey]?: Hints[K] | null };
 
 /** The text of a task: its hints, then its brief with LF line ends. */
 export function emitInline(hints: GivenHints, brief: string): string {
-  const lines = ORDER.flatMap((key) => {
+  const lines = HINT_KEYS.flatMap((key) => {
     const value = written(hints[key], key);
     return value === undefined ? [] : [`${key}: ${value}`];
   });
   return ['TASK DISPATCH (inline)', ...lines, '', `Brief: ${brief.replace(/\r\n?/g, '\n')}`].join('\n');
 }
 
-function written(value: GivenHints[keyof Hints], key: keyof Hints): string | undefined {
+function written(value: GivenHints[HintKey], key: HintKey): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === 'number') return String(value);
   if (typeof value === 'string') return key === 'deadline' && TIMESTAMP.test(value) ? value : scalar(value);

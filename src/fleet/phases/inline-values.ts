@@ -4,7 +4,7 @@
  * @see docs/fleet-phases.md#inline-hints
  */
 import { PRIORITIES, type Priority, REPLY_SCHEMAS, type ReplySchema } from '../../protocol/fleet.ts';
-import { canonicalName, isId, isName } from '../messages/names.ts';
+import { canonicalName, isId, isName, MAX_NAMES } from '../messages/names.ts';
 import { formatTimestamp, parseTimestamp } from '../messages/timestamp.ts';
 
 /** Hints as they are understood: names canonical, the deadline in UTC. A hint that was not given is absent. */
@@ -22,7 +22,8 @@ export interface Hints {
 
 export type HintKey = keyof Hints;
 
-const HINT_KEYS: ReadonlySet<string> = new Set<HintKey>([
+/** The keys that mean something, in the order in which they are written. */
+export const HINT_KEYS = [
   'task_id',
   'priority',
   'reply_schema',
@@ -30,10 +31,10 @@ const HINT_KEYS: ReadonlySet<string> = new Set<HintKey>([
   'required_mcp',
   'required_capabilities',
   'deadline',
-]);
+] as const satisfies readonly HintKey[];
 
 /** True for the keys that mean something; all others are kept as they are. */
-export const isHintKey = (key: string): key is HintKey => HINT_KEYS.has(key);
+export const isHintKey = (key: string): key is HintKey => (HINT_KEYS as readonly string[]).includes(key);
 
 /** What stands after a key: text on its line, or entries of a block list below it. */
 export interface RawValue {
@@ -140,11 +141,8 @@ function readNames({ text, entries }: RawValue): Read<readonly string[]> {
     if (!isName(name)) return BAD;
     found.add(canonicalName(name));
   }
-  return found.size > MOST_NAMES ? BAD : { value: [...found] };
+  return found.size > MAX_NAMES ? BAD : { value: [...found] };
 }
-
-/** Most names of a list, as in messages. */
-const MOST_NAMES = 256;
 
 type Items =
   | { readonly problem?: undefined; readonly items: readonly string[]; readonly absent: boolean }

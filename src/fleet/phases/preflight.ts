@@ -15,7 +15,7 @@ import { canonicalName } from '../messages/names.ts';
 /** Turns a worker runs at once when it does not say. */
 export const DEFAULT_MAX_CONCURRENT = 3;
 /** Shortest time left for a task to be taken when a worker does not say, seconds. */
-export const DEFAULT_MIN_LEAD_S = 30;
+const DEFAULT_MIN_LEAD_S = 30;
 
 /** What the worker's journal holds of a task. */
 export interface JournalFact {

@@ -1,6 +1,8 @@
 /** What goes wrong with an agent: it ends, hangs, refuses, or will not stop. */
 import assert from 'node:assert/strict';
+import { realpathSync } from 'node:fs';
 import { registerHooks } from 'node:module';
+import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
@@ -54,6 +56,14 @@ test('an agent that does not stop is killed, the turn ends, and the next one has
   await agent.backend.run(next);
   assert.equal(next.answerText, 'fresh');
   assert.equal(agent.told('session/resume').length, 1);
+});
+
+test('an agent that believes PWD finds its folder there', async () => {
+  const cwd = realpathSync(tmpdir());
+  const args = ['-e', 'console.error(process.env.PWD)'];
+  await using agent = scriptedAgent({}, { args, cwd });
+  const error = await failureOf(agent.backend.run(new FakeTurn()));
+  assert.deepEqual(error.detail.stderr, [cwd]);
 });
 
 test('an interrupt while the agent starts ends the turn at once', async () => {

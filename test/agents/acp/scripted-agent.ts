@@ -5,7 +5,6 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AcpAgent, acpBackend } from '../../../src/control/backends/acp/acp.ts';
-import type { SessionFiles } from '../../../src/control/backends/acp/agent-session.ts';
 import type { Backend } from '../../../src/control/backends/backend.ts';
 import { spawnLink } from '../../../src/transport/subprocess.ts';
 
@@ -14,8 +13,6 @@ export type AgentStep =
   | { readonly update: Readonly<Record<string, unknown>> }
   | { readonly permission: Readonly<Record<string, unknown>> }
   | { readonly elicit: Readonly<Record<string, unknown>> }
-  | { readonly read: { readonly path: string; readonly line?: number; readonly limit?: number } }
-  | { readonly write: { readonly path: string; readonly content: string } }
   /** A line on stdout, past the SDK. */
   | { readonly raw: string }
   | { readonly untilCancelled: true }
@@ -62,23 +59,19 @@ export interface ScriptedAgent extends AsyncDisposable {
   again(changes?: Partial<AgentScript>): Backend;
 }
 
-/** Makes a backend of an agent that follows a script. */
-export function scriptedAgent(
-  script: AgentScript,
-  options: Partial<AcpAgent> & { readonly files?: SessionFiles } = {},
-): ScriptedAgent {
+/** What an agent that follows a script is run with, and what it wrote down. */
+export interface ScriptFolder extends Disposable {
+  readonly folder: string;
+  /** Arguments of this program that run the agent with a script, from now on. */
+  args(script: AgentScript): readonly string[];
+  requests(): Recorded[];
+  told(method: string): Recorded['params'][];
+}
+
+export function scriptFolder(): ScriptFolder {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-acp-'));
   const file = join(folder, 'script.json');
   const fixture = join(import.meta.dirname, 'fixtures', 'scripted-agent.ts');
-  const { files, ...more } = options;
-  const backends: Backend[] = [];
-  const make = (given: AgentScript): Backend => {
-    writeFileSync(file, JSON.stringify(given));
-    const agent = { name: 'scripted', command: process.execPath, args: [fixture, file], cwd: folder, ...more };
-    const backend = acpBackend({ agent, start: spawnLink, version: '0.0.0', files });
-    backends.push(backend);
-    return backend;
-  };
   const requests = (): Recorded[] =>
     existsSync(`${file}.requests`)
       ? readFileSync(`${file}.requests`, 'utf8')
@@ -87,13 +80,36 @@ export function scriptedAgent(
           .map((line) => JSON.parse(line) as Recorded)
       : [];
   return {
-    backend: make(script),
+    folder,
+    args(script) {
+      writeFileSync(file, JSON.stringify(script));
+      return [fixture, file];
+    },
     requests,
     told: (method) => requests().flatMap((one) => (one.method === method ? [one.params] : [])),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Makes a backend of an agent that follows a script. */
+export function scriptedAgent(script: AgentScript, options: Partial<AcpAgent> = {}): ScriptedAgent {
+  const files = scriptFolder();
+  const backends: Backend[] = [];
+  const make = (given: AgentScript): Backend => {
+    const { folder: cwd } = files;
+    const agent = { name: 'scripted', command: process.execPath, args: files.args(given), cwd, ...options };
+    const backend = acpBackend({ agent, start: spawnLink, version: '0.0.0' });
+    backends.push(backend);
+    return backend;
+  };
+  return {
+    backend: make(script),
+    requests: files.requests,
+    told: files.told,
     again: (changes = {}) => make({ ...script, ...changes }),
     async [Symbol.asyncDispose]() {
       await Promise.all(backends.map((backend) => backend.stop?.()));
-      rmSync(folder, { recursive: true, force: true });
+      files[Symbol.dispose]();
     },
   };
 }

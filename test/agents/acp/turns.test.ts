@@ -253,48 +253,6 @@ test('a question with a form reaches the user with its schema, and its answer th
   ]);
 });
 
-test('files are offered only where they can be confined; each access is asked, unless its call was permitted', async () => {
-  const written: string[] = [];
-  const files = {
-    readText: async (cwd: string, path: string, { line, limit }: { line?: number; limit?: number }) =>
-      `${cwd} ${path} ${line} ${limit}`,
-    writeText: async (_cwd: string, path: string, content: string) => void written.push(`${path} ${content}`),
-  };
-  await using agent = scriptedAgent(
-    {
-      prompts: [
-        [
-          { read: { path: '/project/a', line: 3, limit: 5 } },
-          { write: { path: '/project/b', content: 'refused' } },
-          {
-            permission: {
-              toolCall: { toolCallId: 'w', title: 'write c', kind: 'edit', locations: [{ path: '/project/c' }] },
-              options: OPTIONS,
-            },
-          },
-          { write: { path: '/project/c', content: 'hello' } },
-          { stop: 'end_turn' },
-        ],
-      ],
-    },
-    { files },
-  );
-  const turn = new FakeTurn({
-    answers: ({ tool }) => (tool?.name === 'write_text_file' ? { state: 'denied', reason: 'not that one' } : {}),
-  });
-  await agent.backend.run(turn);
-  assert.deepEqual(
-    turn.deedsOf('answer').map(({ text }) => text.split('\n')[0]),
-    ['read /project /project/a 3 5', 'refused Internal error', 'written'],
-  );
-  assert.deepEqual(written, ['/project/c hello']);
-  assert.deepEqual(
-    turn.asked.map(({ tool, risks }) => `${tool?.name} ${tool?.input.path} ${risks}`),
-    ['read_text_file /project/a reads', 'write_text_file /project/b writes', 'edit /project/c writes'],
-  );
-  assert.deepEqual(agent.told('initialize')[0].clientCapabilities.fs, { readTextFile: true, writeTextFile: true });
-});
-
 test('every stop reason has its outcome', async () => {
   const reasons = ['end_turn', 'max_tokens', 'max_turn_requests', 'refusal', 'cancelled'];
   await using agent = scriptedAgent({ prompts: reasons.map((stop) => [{ stop }]) });

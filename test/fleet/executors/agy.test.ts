@@ -54,6 +54,23 @@ test('an output that does not begin with what was printed is given whole and mar
   assert.equal((await turn()).text, 'three');
 });
 
+test('a turn that failed or was cut off brings no earlier reply back', async () => {
+  using cli = fakeCli();
+  cli.play(
+    run(cli, 'one\n', 'uuid-1'),
+    { stderr: 'no network\n', code: 1 },
+    { stdout: 'on', killedBy: 'SIGKILL' },
+    run(cli, 'one\ntwo\n', 'uuid-1'),
+  );
+  const executor = make(cli);
+  const turn = () => executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
+  await turn();
+  assert.equal((await turn()).failure, 'agy ended with exit code 1: no network');
+  await turn();
+  const two = await turn();
+  assert.deepEqual([two.text, two.facts], ['two', undefined]);
+});
+
 test('a conversation it did not find has run in a new one, and is not run again', async () => {
   using cli = fakeCli();
   cli.play(run(cli, 'one\n', 'uuid-1'), run(cli, 'Warning: conversation "uuid-1" not found.\none more\n', 'uuid-2'));

@@ -143,6 +143,13 @@ test('usage is live by message, never added to the result, and kept when the tur
   assert.equal(tokensSpent(whole.usage), 1500);
 });
 
+test('what a sub-agent says is not the reply', async () => {
+  const inner = { ...says('looked', { input_tokens: 5, output_tokens: 1 }, 'm2'), parent_tool_use_id: 'toolu_1' };
+  using cli = fakeCli({ stdout: [INIT, says('I look'), inner], killedBy: 'SIGTERM' });
+  const outcome = await make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
+  assert.deepEqual([outcome.text, tokensSpent(outcome.usage)], ['I look', 6]);
+});
+
 test('an error result, a turn limit and no result at all are told apart', async () => {
   using cli = fakeCli(
     { stdout: [INIT, { type: 'result', subtype: 'error_during_execution', errors: ['quota'] }], code: 1 },

@@ -40,7 +40,8 @@ test('a thread is begun, resumed after a restart, and counted as the difference 
   assert.equal(first.text, 'one');
   assert.equal(tokensSpent(first.usage), 5867);
   assert.ok(context.progressed.some(({ note }) => note === '$ ls'));
-  const executor = make(cli, { model: 'gpt', args: ['-c', 'x=1', '--sandbox', 'off', '--ephemeral', 'stray'] });
+  const args = ['-c', 'x=1', '-p', 'work', '--sandbox', 'off', '--ephemeral', '--worktree', 'stray'];
+  const executor = make(cli, { model: 'gpt', args });
   assert.equal(executor.knows('c-1'), true);
   const second = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   assert.equal(tokensSpent(second.usage), 30_000 - 24_000 - (26_549 - 22_272) + 410);
@@ -52,8 +53,8 @@ test('a thread is begun, resumed after a restart, and counted as the difference 
     [
       ['exec', 'do it', '-s', 'workspace-write', '--json', '--skip-git-repo-check', '-m', 'gpt'],
       [
-        ...['exec', 'resume', 'th', 'go on', '--json', '--skip-git-repo-check', '-m', 'gpt'],
-        ...['-c', 'sandbox_mode="workspace-write"', '-c', 'x=1'],
+        ...['exec', '-c', 'x=1', '-p', 'work', '-c', 'sandbox_mode="workspace-write"'],
+        ...['resume', 'th', 'go on', '--json', '--skip-git-repo-check', '-m', 'gpt'],
       ],
     ],
   );
@@ -102,7 +103,7 @@ test('a thread that was interrupted is found again, and the tokens it had not co
   const stopped = await outcome;
   assert.deepEqual([stopped.ending, stopped.text, stopped.usage.source], ['stopped', 'working', 'unknown']);
   const second = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
-  assert.equal(cli.runs[1]?.argv[2], 'th');
+  assert.deepEqual(cli.runs[1]?.argv.slice(3, 5), ['resume', 'th']);
   assert.match(second.warnings?.join() ?? '', /interrupted/);
 });
 
@@ -111,9 +112,14 @@ test('a failed turn says why', async () => {
   using cli = fakeCli(
     { stdout: [...turn('', 0, 0, 0).stdout.slice(0, 2), failed], code: 1 },
     { stdout: [{ type: 'error', message: 'model m is not supported' }], code: 1 },
+    { stdout: [{ type: 'error', message: 'usage limit' }] },
+    { stdout: [{ type: 'error', message: 'reconnecting 1/5' }, ...turn('done', 1, 0, 1).stdout], code: 1 },
   );
   const executor = make(cli);
   const run = (contextId: string) => executor.start(taskOf('do it', { contextId }), fakeContext(cli.cwd)).outcome;
   assert.equal((await run('c-1')).failure, 'codex: stream disconnected');
   assert.equal((await run('c-2')).failure, 'codex: model m is not supported');
+  assert.equal((await run('c-3')).failure, 'codex: usage limit');
+  const found = await run('c-4');
+  assert.deepEqual([found.text, found.failure, found.exitCode], ['done', undefined, 1]);
 });

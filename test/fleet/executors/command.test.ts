@@ -83,13 +83,16 @@ test('a program that is not there fails the turn, and is told by the probe', asy
 });
 
 test('its own timer ends a program, and what it said until then is handed back', async () => {
-  using cli = fakeCli({ stdout: 'half of it\n', hangs: true }, { hangs: true });
-  const executor = make(cli, { timeoutMs: 10 });
-  const turn = () => executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
-  const [half, nothing] = await Promise.all([turn(), turn()]);
-  for (const outcome of [half, nothing]) assert.equal(outcome.ending, 'limit');
-  assert.deepEqual([half, nothing].map(({ text }) => text).sort(), ['', 'half of it']);
-  assert.match(nothing.failure ?? half.failure ?? '', /was ended after 1 s/);
+  using cli = fakeCli();
+  const turn = (script: string) =>
+    make(cli, { command: '/bin/sh', args: ['-c', script, '{prompt}'], timeoutMs: 10 }).start(
+      taskOf('do it'),
+      fakeContext(cli.cwd),
+    ).outcome;
+  const [half, nothing] = await Promise.all([turn('echo half of it; exec sleep 60'), turn('exec sleep 60')]);
+  assert.deepEqual([half.ending, half.text, half.failure], ['limit', 'half of it', undefined]);
+  assert.equal(nothing.ending, 'limit');
+  assert.match(nothing.failure ?? '', /was ended after 1 s/);
 });
 
 test('a stopped executor leaves no process behind', async () => {

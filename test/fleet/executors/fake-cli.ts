@@ -13,6 +13,8 @@ export interface PlayedRun {
   readonly code?: number;
   /** Does not end by itself after its output; `stubborn`: not by SIGTERM either. */
   readonly hangs?: true | 'stubborn';
+  /** Ends by this after its output. */
+  readonly killedBy?: NodeJS.Signals;
   /** Files it writes, below its folder. */
   readonly writes?: Readonly<Record<string, string>>;
 }
@@ -57,7 +59,8 @@ if (run.hangs) setInterval(() => {}, 60_000);
 const out = run.stdout ?? '';
 process.exitCode = run.code ?? 0;
 process.stderr.write(run.stderr ?? '');
-process.stdout.write(typeof out === 'string' ? out : out.map((frame) => JSON.stringify(frame) + '\\n').join(''));
+const text = typeof out === 'string' ? out : out.map((frame) => JSON.stringify(frame) + '\\n').join('');
+process.stdout.write(text, () => run.killedBy && process.kill(process.pid, run.killedBy));
 `;
 
 /** Makes the program with its first runs. */

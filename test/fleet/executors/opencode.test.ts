@@ -61,10 +61,12 @@ test('its word for a lost session is known in colour, and begins one anew', asyn
   );
 });
 
-test('an error frame is a failure, whatever the exit code', async () => {
+test('an error frame is a failure, whatever the exit code, unless it goes on behind it', async () => {
   const error = { type: 'error', sessionID: 'ses_1', error: { name: 'APIError', data: { message: 'no credit' } } };
-  using cli = fakeCli({ stdout: [error] });
-  const outcome = await make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
-  assert.equal(outcome.failure, 'opencode: no credit');
-  assert.deepEqual(outcome.usage, { source: 'unknown' });
+  using cli = fakeCli({ stdout: [error] }, { stdout: [frame('step_start', {}), error, ...TURN] });
+  const turn = () => make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
+  const ended = await turn();
+  assert.equal(ended.failure, 'opencode: no credit');
+  assert.deepEqual(ended.usage, { source: 'unknown' });
+  assert.equal((await turn()).failure, undefined);
 });

@@ -128,7 +128,7 @@ test('any updates are read as those of an agent', () => {
       const turn = new AcpTurn(taskOf('x'), fakeContext('/'), 'ask');
       for (const one of updates) turn.update(one);
       turn.prompted({ stopReason: 'end_turn', ...(updates[0] as object) } as never);
-      assert.equal(typeof turn.text, 'string');
+      assert.equal(typeof turn.reply.text, 'string');
     }),
     { numRuns: 500 },
   );

@@ -1,12 +1,15 @@
 /** An acp executor over real processes of the scripted agent. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { AcpConfig } from '../../../src/fleet/executors/config.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';
 import { makeExecutor } from '../../../src/fleet/executors/make.ts';
 import { spawnLink } from '../../../src/transport/subprocess.ts';
-import { type AgentScript, type AgentStep, OPTIONS, type Recorded } from '../../agents/acp/scripted-agent.ts';
+import {
+  type AgentScript,
+  type AgentStep,
+  OPTIONS,
+  type Recorded,
+  scriptFolder,
+} from '../../agents/acp/scripted-agent.ts';
 import { fakeLog } from './fake-context.ts';
 
 export interface Agent extends AsyncDisposable {
@@ -20,35 +23,26 @@ export interface Agent extends AsyncDisposable {
 
 /** Makes the executor of an agent that follows a script. */
 export function scripted(script: AgentScript, config: Partial<AcpConfig> = {}): Agent {
-  const folder = mkdtempSync(join(tmpdir(), 'handfast-fleet-acp-'));
-  const file = join(folder, 'script.json');
-  const fixture = join(import.meta.dirname, '..', '..', 'agents', 'acp', 'fixtures', 'scripted-agent.ts');
+  const files = scriptFolder();
+  const { folder: home } = files;
   const made: Executor[] = [];
   const make = (given: AgentScript): Executor => {
-    writeFileSync(file, JSON.stringify(given));
     const executor = makeExecutor(
-      { kind: 'acp', name: 'scripted', command: process.execPath, args: [fixture, file], ...config },
-      { home: folder, log: fakeLog(), start: spawnLink },
+      { kind: 'acp', name: 'scripted', command: process.execPath, args: files.args(given), ...config },
+      { home, log: fakeLog(), start: spawnLink },
     );
     made.push(executor);
     return executor;
   };
-  const requests = (): Recorded[] =>
-    existsSync(`${file}.requests`)
-      ? readFileSync(`${file}.requests`, 'utf8')
-          .trim()
-          .split('\n')
-          .map((line) => JSON.parse(line) as Recorded)
-      : [];
   return {
     executor: make(script),
-    cwd: folder,
-    requests,
-    told: (method) => requests().flatMap((one) => (one.method === method ? [one.params] : [])),
+    cwd: home,
+    requests: files.requests,
+    told: files.told,
     again: (changes = {}) => make({ ...script, ...changes }),
     async [Symbol.asyncDispose]() {
       await Promise.all(made.map((executor) => executor.stop()));
-      rmSync(folder, { recursive: true, force: true });
+      files[Symbol.dispose]();
     },
   };
 }

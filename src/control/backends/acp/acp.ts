@@ -14,7 +14,7 @@ import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../backend.ts';
-import { AgentSession, type SessionFiles } from './agent-session.ts';
+import { AgentSession } from './agent-session.ts';
 
 /** A configured agent. */
 export interface AcpAgent extends AgentCommand {
@@ -40,8 +40,6 @@ export interface AcpBackendParts {
   readonly start: StartProgram;
   /** Version of this software, told to the agent. */
   readonly version: string;
-  /** Without it the agent is told that we offer no files, and uses its own. */
-  readonly files?: SessionFiles;
   /** Gets what agents write to stderr, at `debug`. */
   readonly log?: Log;
 }
@@ -117,15 +115,13 @@ class AcpBackend implements Backend {
     const known = this.#held.get(id);
     clearTimeout(known?.idle);
     if (known === undefined) this.#makeRoom();
-    const { name, log } = { name: this.name, log: this.#parts.log };
-    const { start, version, files } = this.#parts;
+    const { start, version, log } = this.#parts;
     const held = known ?? {
       agent: new AgentSession({
         ...this.#agent,
         start,
         version,
-        files,
-        log: (line) => log?.debug(`the agent ${name} says`, { line }),
+        log: (line) => log?.debug(`the agent ${this.name} says`, { line }),
       }),
       idle: undefined,
     };

@@ -3,10 +3,10 @@
  * `agent-session.ts`.
  */
 
+import { filledIn, formSchema, optionOf } from '../../../acp/answers.ts';
 import type {
   CreateElicitationRequest,
   CreateElicitationResponse,
-  PermissionOption,
   PermissionOptionKind,
   RequestPermissionRequest,
   RequestPermissionResponse,
@@ -43,31 +43,17 @@ export function permissionAnswer(
     denied: forGood ? ['reject_always', 'reject_once'] : ['reject_once', 'reject_always'],
     expired: ['reject_once'],
   };
-  const byKind = (kind: PermissionOptionKind): PermissionOption[] => options.filter((option) => option.kind === kind);
-  const [chosen] = (kinds[state] ?? []).flatMap(byKind);
-  return {
-    outcome: chosen === undefined ? { outcome: 'cancelled' } : { outcome: 'selected', optionId: chosen.optionId },
-  };
+  return optionOf(options, kinds[state] ?? []);
 }
 
 /** The question of a form; undefined for what we offered nothing for. */
 export function questionOf(request: CreateElicitationRequest): ApprovalRequest | undefined {
-  if (request.mode !== 'form') return undefined;
-  const { requestedSchema: schema } = request as { requestedSchema?: unknown };
-  if (typeof schema !== 'object' || schema === null) return undefined;
-  return {
-    kind: 'question',
-    title: request.message,
-    risks: [],
-    schema: { type: 'object', ...schema } as Readonly<Record<string, unknown>>,
-  };
+  const schema = formSchema(request);
+  return schema && { kind: 'question', title: request.message, risks: [], schema };
 }
 
 /** What became of a question. */
 export function questionAnswer({ state, answer }: Approval): CreateElicitationResponse {
-  if (state === 'allowed') {
-    type Content = Extract<CreateElicitationResponse, { action: 'accept' }>['content'];
-    return { action: 'accept', content: (answer?.content ?? {}) as Content };
-  }
+  if (state === 'allowed') return filledIn(answer?.content);
   return { action: state === 'denied' ? 'decline' : 'cancel' };
 }

@@ -1,0 +1,25 @@
+/**
+ * What programs print as a line of JSON each, read without trust: members may be missing, or of any type. Pure; called by the
+ * adapters and the meters.
+ */
+
+/** One line of JSON of a program's output. */
+export type Frame = Readonly<Record<string, unknown>>;
+
+/** A line of output as an object; undefined for anything else. Never throws. */
+export function frameOf(line: string): Frame | undefined {
+  const text = line.trim();
+  if (!text.startsWith('{')) return undefined;
+  try {
+    return objectOf(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value as an object; undefined for anything else. */
+export const objectOf = (value: unknown): Frame | undefined =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Frame) : undefined;
+
+/** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
+export const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
