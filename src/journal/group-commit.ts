@@ -51,7 +51,6 @@ export class GroupCommit {
   /** In the log, and not known to be on disk. */
   #unsynced: Batch[] = [];
   #syncing = false;
-  #failed: HandfastError | undefined;
   #fatal: HandfastError | undefined;
   #closed = false;
 
@@ -67,11 +66,6 @@ export class GroupCommit {
     } catch (thrown) {
       throw sqliteFailure(thrown, what);
     }
-  }
-
-  /** Why the last transaction failed; undefined once one has succeeded again. */
-  get failed(): HandfastError | undefined {
-    return this.#failed;
   }
 
   /** Set for good when the disk failed to sync or the file was found damaged: no later write may be trusted. */
@@ -132,15 +126,13 @@ export class GroupCommit {
       this.#undo();
       return this.note(thrown);
     }
-    this.#failed = undefined;
     this.#options.committed?.();
     return undefined;
   }
 
-  /** Keeps in mind that the database failed, and returns why. */
+  /** Says why the database failed, and takes no more writes where that forbids it. */
   note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what);
-    this.#failed = failure;
     if (isFatal(thrown)) this.#fatal ??= failure;
     return failure;
   }
@@ -168,7 +160,7 @@ export class GroupCommit {
     if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.flush();
     if (this.#batch === undefined) {
       this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false };
-      // Whoever waits hears of a failure; the rest is in `failed`.
+      // Whoever waits hears of a failure; nobody else does.
       this.#batch.done.promise.catch(nothing);
     }
     this.#batch.writes.push(write);

@@ -7,7 +7,6 @@
  */
 import { GroupCommit } from '../../journal/group-commit.ts';
 import type { Access, TaskResult } from '../../protocol/fleet.ts';
-import type { HandfastError } from '../../wire/errors.ts';
 import type { KeptDenial } from './denials.ts';
 import { type JournalDamage, type JournalDatabase, type JournalStatement, openJournalFile } from './journal-file.ts';
 import type { ProcessIdentity } from './process-identity.ts';
@@ -144,11 +143,6 @@ export class WorkerJournal {
       get: prepare('SELECT value FROM small_values WHERE key = ?'),
       set: prepare('INSERT INTO small_values VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value'),
     };
-  }
-
-  /** Why the last commit failed; undefined once one has succeeded again. */
-  get failed(): HandfastError | undefined {
-    return this.#commits.failed;
   }
 
   /** What is on disk of the latest attempt at this task; what is being written now may be missing. */
