@@ -1,5 +1,7 @@
 /** A worker as an A2A agent, spoken to by the official client. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type StreamResponse, TaskState } from '@a2a-js/sdk';
@@ -413,4 +415,35 @@ test('what is no request, of no version, or for no task is refused in the words 
   const client = await clientOf(address);
   const invalid = asTask(await client.sendMessage(saying(aDispatch('t-1', { brief: '  ' })), FLEET));
   assert.equal(invalid.status?.state, TaskState.TASK_STATE_REJECTED);
+});
+
+test('push notifications are refused, as the card says, and no address a client names is called', async (context) => {
+  const { address } = await served(context, new ScriptedWorker());
+  let called = 0;
+  const target = createServer((_request, response) => {
+    called += 1;
+    response.end();
+  });
+  await new Promise<void>((resolve) => target.listen(0, '127.0.0.1', resolve));
+  context.after(() => target.close());
+  const url = `http://127.0.0.1:${(target.address() as AddressInfo).port}/`;
+  const post = async (method: string, params: object) => {
+    const answer = await fetch(`${address}/a2a`, {
+      method: 'POST',
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${TOKEN}`, 'A2A-Version': '1.0' },
+    });
+    return (await answer.json()) as {
+      readonly error?: { readonly code: number };
+      readonly result?: { readonly task?: { readonly id: string; readonly status: { readonly state: string } } };
+    };
+  };
+  const { result } = await post('SendMessage', {
+    message: { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'do it' }] },
+    configuration: { taskPushNotificationConfig: { url } },
+  });
+  assert.equal(result?.task?.status.state, 'TASK_STATE_COMPLETED');
+  const set = await post('CreateTaskPushNotificationConfig', { taskId: result?.task?.id, url });
+  assert.equal(set.error?.code, -32003);
+  assert.equal(called, 0);
 });

@@ -14,7 +14,7 @@ import type { HandfastError } from '../../../src/wire/errors.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
-import { quiet } from '../support/stream-links.ts';
+import { httpEvents, quiet } from '../support/stream-links.ts';
 
 const structured = { mode: 'structured' } as const;
 
@@ -118,6 +118,41 @@ test('a task is run once and its result arrives, whichever message is lost with 
 test('a task is run once and its result arrives, behind whichever message the link ends', async () => {
   const messages = await run(Number.POSITIVE_INFINITY, false);
   for (let at = 1; at <= messages; at++) await run(at, false);
+});
+
+test('over HTTP, connections may be cut in the middle of a task, and the link goes on as if nothing had been', async (context) => {
+  const events = new PeerRecorder();
+  const bus = streamBus({ name: 'orchestrator', log: quiet });
+  await bus.start(events);
+  const site = await httpEvents.listen((link) => bus.accept(link));
+  const worker = new ScriptedWorker({ byHand: true });
+  const membership = joinOverLink(worker, () => site.dial(), { log: quiet });
+  context.after(async () => {
+    await membership.leave();
+    await bus.stop();
+    await site.close();
+  });
+  const peer = await events.peer('worker-1');
+  for (const taskId of ['t-1', 't-2', 't-3']) {
+    await peer.send(aDispatch(taskId), structured);
+    site.cut?.();
+    // Said while there is no connection, both ways.
+    worker.finish(taskId);
+    await peer.send(fleetMessage('TASK_POLL', { task_id: 'unknown' }), structured);
+    await events.until(() => events.results(taskId).length > 0, `the result of ${taskId}`);
+    await worker.until(() => worker.outbox.length === 0, 'the result to be confirmed');
+  }
+  await events.until(
+    () => events.of('TASK_ACK').filter(({ state }) => state === 'unknown').length === 3,
+    'the answers',
+  );
+  assert.deepEqual(worker.begun, ['t-1', 't-2', 't-3']);
+  assert.deepEqual(
+    events.results().map(({ task_id }) => task_id),
+    ['t-1', 't-2', 't-3'],
+  );
+  assert.deepEqual(events.comings, ['joined worker-1']);
+  assert.equal(events.of('SESSION_ANNOUNCE').length, 1);
 });
 
 test('a worker that was started on its pipes works, and is started again when it is killed', async () => {

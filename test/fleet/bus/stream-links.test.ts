@@ -15,7 +15,7 @@ import { Recorder, turns, within } from '../../contract/recorder.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
-import { quiet } from '../support/stream-links.ts';
+import { linkKinds, quiet } from '../support/stream-links.ts';
 
 const structured = { mode: 'structured' } as const;
 const LOCAL = 'local-token-0123456789';
@@ -143,30 +143,28 @@ test('a link that says nothing is closed after the time for the handshake', asyn
   await Recorder.closing(await dial()).end();
 });
 
-test('on a listener of the host, workers come in beside everybody else', async (context) => {
-  const { bus, events } = await site(context);
-  const others: unknown[] = [];
-  const a2e: Dialect = { greet: (message) => others.push(message), unreadable: () => {} };
-  const limits = { handshakeTimeoutMs: 5_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
-  const acceptor = new Acceptor({ a2e, fleet: bus.dialect }, limits);
-  const listener = await listenTcp({ port: 0 }, (link) => acceptor.accept(link));
-  const membership = joinOverLink(new ScriptedWorker(), () => connectTcp(listener.address), { log: quiet });
-  await events.peer('worker-1');
-  const other = await connectTcp(listener.address);
-  const recorder = Recorder.on(other);
-  other.send(JSON.stringify({ type: 'handshake/req', id: 'a' }));
-  await within(
-    (async () => {
-      while (others.length === 0) await new Promise((resolve) => setImmediate(resolve));
-    })(),
-    'the other dialect to be greeted',
-  );
-  other.destroy();
-  await recorder.end();
-  await membership.leave();
-  acceptor.close();
-  await listener.close();
-});
+for (const kind of linkKinds) {
+  test(`on a listener of the host, workers come in beside everybody else: ${kind.name}`, async (context) => {
+    const { bus, events } = await site(context);
+    const greeted = Promise.withResolvers<unknown>();
+    const a2e: Dialect = { greet: greeted.resolve, unreadable: () => {} };
+    const limits = { handshakeTimeoutMs: 5_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
+    const acceptor = new Acceptor({ a2e, fleet: bus.dialect }, limits);
+    const listener = await kind.listen((link) => acceptor.accept(link));
+    const membership = joinOverLink(new ScriptedWorker(), () => listener.dial(), { log: quiet });
+    await events.peer('worker-1');
+    const other = await listener.dial();
+    const recorder = Recorder.on(other);
+    const request = { type: 'handshake/req', id: 'a' };
+    other.send(other.text ? JSON.stringify(request) : request);
+    assert.deepEqual(await within(greeted.promise, 'the other dialect to be greeted'), request);
+    other.destroy();
+    await recorder.end();
+    await membership.leave();
+    acceptor.close();
+    await listener.close();
+  });
+}
 
 test('a second link of a worker takes the place of the first, whose end is told to nobody', async (context) => {
   const { events, greet } = await site(context);

@@ -2,7 +2,7 @@
  * The outlet of a worker towards the A2A clients of one principal. Those that have named our extension and those that have
  * not are two outlets: what they are told differs.
  *
- * Made by `request-handler.ts`.
+ * Made by `worker-end.ts`.
  */
 import type { Log } from '../../../host/context.ts';
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';

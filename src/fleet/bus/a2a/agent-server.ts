@@ -19,12 +19,14 @@ import { answer, bodyOf, callerOf, type Guard, pathOf } from '../http/serve.ts';
 import type { WorkerPort } from '../outlet.ts';
 import { outletOwner } from './agent-outlet.ts';
 import { CARD_PATH, extendedCard, JSON_RPC, publicCard } from './card.ts';
-import { busyIn, FleetRequestHandler } from './request-handler.ts';
+import { busyIn } from './decisions.ts';
+import { FleetRequestHandler } from './request-handler.ts';
 import { isPassing, Runs } from './runs.ts';
 import { type A2aServerSdk, loadA2aServer, type ServerCallContext } from './sdk.ts';
 import type { PartialState } from './settings.ts';
 import { streamEvents } from './sse.ts';
 import { openA2aTaskStore } from './task-store.ts';
+import { WorkerEnd } from './worker-end.ts';
 
 /** Where JSON-RPC is served, below the address of the agent. */
 export const AGENT_PATH = '/a2a';
@@ -121,7 +123,7 @@ class WorkerAgent implements A2aAgent {
   readonly #sdk: A2aServerSdk;
   readonly #store: ReturnType<typeof openA2aTaskStore>;
   readonly #runs: Runs;
-  readonly #handler: FleetRequestHandler;
+  readonly #end: WorkerEnd;
   readonly #rpc: InstanceType<A2aServerSdk['server']['JsonRpcTransportHandler']>;
   readonly #guard: Guard;
   readonly #base: string;
@@ -155,7 +157,7 @@ class WorkerAgent implements A2aAgent {
       partialState: options.partialState ?? 'failed',
       now,
       newId,
-      cancel: (outlet, taskId) => this.#handler.cancel(outlet, taskId),
+      cancel: (outlet, taskId) => this.#end.cancel(outlet, taskId),
     });
     const { DefaultRequestHandler, JsonRpcTransportHandler } = sdk.server;
     const inner = new DefaultRequestHandler(
@@ -171,14 +173,10 @@ class WorkerAgent implements A2aAgent {
       { keepBusAliveStates: [] },
     );
     const { store, runs } = { store: this.#store, runs: this.#runs };
-    this.#handler = new FleetRequestHandler({
+    this.#end = new WorkerEnd({
       worker,
-      sdk,
-      inner,
       runs,
-      store,
       log,
-      newId,
       left: (reason) => {
         this.#asleep = reason;
       },
@@ -186,13 +184,14 @@ class WorkerAgent implements A2aAgent {
         this.#asleep = undefined;
       },
     });
-    this.#rpc = new JsonRpcTransportHandler(this.#handler);
+    const handler = new FleetRequestHandler({ sdk, inner, runs, store, end: this.#end, newId });
+    this.#rpc = new JsonRpcTransportHandler(handler);
   }
 
   /** Takes up what an earlier process left: results that wait for their clients, and tasks nobody will report. */
   recover(): void {
     const { log } = this.#options;
-    for (const name of this.#store.outlets()) this.#handler.outlet(name);
+    for (const name of this.#store.outlets()) this.#end.outlet(name);
     for (const { task, link, scope } of this.#store.open()) {
       if (link === undefined) this.#runs.giveUp(scope, task, LOST);
       else {
@@ -207,7 +206,7 @@ class WorkerAgent implements A2aAgent {
   }
 
   async #settleOrphan(id: string, outlet: string, taskId: string): Promise<void> {
-    const known = await this.#handler.poll(outlet, taskId);
+    const known = await this.#end.poll(outlet, taskId);
     if (this.#closed) return;
     if (known?.type === 'TASK_RESULT') {
       await this.#runs.settle(outlet, outletOwner(outlet).fleet, known);
@@ -229,7 +228,7 @@ class WorkerAgent implements A2aAgent {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    this.#handler.close();
+    this.#end.close();
     this.#runs.close();
     // What the SDK has in hand is stored in the turns that follow.
     await new Promise<void>((resolve) => setImmediate(resolve));

@@ -1,9 +1,10 @@
 /**
  * The attempts an A2A agent was given and has not ended, with what was heard of each.
  *
- * Used by `a2a-peer.ts`, one for each peer.
+ * Used by `agent-hearing.ts`, one for each peer.
  */
 import type { ReplySchema } from '../../../protocol/fleet.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 
 /** What is known of an attempt when it is given. */
 export interface GivenAttempt {
@@ -43,7 +44,7 @@ export class Attempts {
       isNews(messageId) {
         if (heard.has(messageId)) return false;
         heard.add(messageId);
-        if (heard.size > MAX_HEARD) heard.delete(heard.values().next().value as string);
+        forgetOldest(heard, MAX_HEARD);
         return true;
       },
     };

@@ -2,11 +2,12 @@
  * Which clients have had the worker's description: it goes with the first message of each context, and again after it has
  * changed.
  *
- * Used by `request-handler.ts`.
+ * Used by `worker-end.ts`.
  */
 import type { Log } from '../../../host/context.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 import type { WorkerPort } from '../outlet.ts';
 import { within } from '../retry-delay.ts';
 import type { Scope } from './task-store.ts';
@@ -42,7 +43,7 @@ export class Descriptions {
 
   told(scope: Scope, contextId: string): void {
     this.#told.add(keyOf(scope, contextId));
-    if (this.#told.size > MOST_CONTEXTS) this.#told.delete(this.#told.values().next().value as string);
+    forgetOldest(this.#told, MOST_CONTEXTS);
   }
 
   /** The worker is another one than all have been told. */

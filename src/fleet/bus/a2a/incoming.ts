@@ -2,7 +2,7 @@
  * What a message of an A2A client asks of a worker: a task, as a message of the fleet protocol, as hints in the text or as
  * bare words; or something about a task, which only clients that have named our extension can say.
  *
- * Called by `request-handler.ts`. Where text and data differ, the data counts.
+ * Called by `decisions.ts`. Where text and data differ, the data counts.
  * @see docs/a2a.md#dispatch
  */
 import { hash } from 'node:crypto';
@@ -72,7 +72,7 @@ function readText(message: Message, { fleet, contextId, newId }: ReadOptions): A
       deadline: hints.deadline,
       brief,
     },
-    { attempt: 1, context_id: contextId, ...(isId(message.messageId) && { message_id: message.messageId }) },
+    { context_id: contextId, ...(isId(message.messageId) && { message_id: message.messageId }) },
   );
   const decoded = decodeValue(dispatch);
   if (!decoded.valid) return { kind: 'unreadable', taskId: dispatch.task.task_id, errors: decoded.errors, form };

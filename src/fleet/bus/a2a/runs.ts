@@ -1,7 +1,7 @@
 /**
  * The tasks of an A2A agent that are being worked on: from the first event of each to its last, told to whoever listens and
  * kept by the SDK. This is the agent executor the SDK calls; what a message means was decided before, in
- * `request-handler.ts`, and comes along in the context of the call.
+ * `decisions.ts`, and comes along in the context of the call.
  *
  * The SDK keeps what is published while one of its requests is under way, and only then: the end of a task therefore counts
  * as told when it is in the store, and is written there directly where nobody listens any more.

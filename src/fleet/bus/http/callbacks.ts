@@ -9,7 +9,7 @@ import type { Log } from '../../../host/context.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { MAX_BODY_BYTES, RPC_PATH, readAnswer, sendMessage } from './dialect.ts';
-import { below, type HttpClient, peerUrl } from './exchange.ts';
+import { endpointBelow, type HttpClient, peerUrl } from './exchange.ts';
 import { type TokenSource, withToken } from './token.ts';
 
 /** Where results of the tasks of one orchestrator go. */
@@ -38,10 +38,10 @@ export interface LateReply {
 /** Sends a reply; resolves when the orchestrator has it for good. */
 export async function callBack({ url, token }: Callback, reply: LateReply, deps: CallbackDeps): Promise<void> {
   const { client, log, timeoutMs, newId } = deps;
-  const target = below(peerUrl(url), RPC_PATH);
+  const target = endpointBelow(peerUrl(url), RPC_PATH);
   const body = bounded(newId(), reply);
   const answer = await withToken(token, { peer: target.origin, log }, (headers) =>
-    client.exchange({ method: 'POST', url: target, headers, body, timeoutMs, maxBytes: MAX_BODY_BYTES }),
+    client.exchange({ method: 'POST', to: target, headers, body, timeoutMs, maxBytes: MAX_BODY_BYTES }),
   );
   if (answer.status !== 200) {
     throw fail('connection_lost', `${target.origin} answered ${answer.status}`, { status: answer.status });

@@ -111,7 +111,7 @@ export interface Outgoing {
 function message(role: 'user' | 'agent', { text, data = [], contextId, messageId }: Outgoing): object {
   // The text first: upstream reads the first part only.
   const parts = [{ text }, ...data.map((one) => ({ data: one, mediaType: 'application/json' }))];
-  return { role, parts, contextId, ...(messageId !== undefined && { messageId }) };
+  return { role, parts, contextId, messageId };
 }
 
 /** A request, as text. */

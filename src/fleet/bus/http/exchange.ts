@@ -5,13 +5,32 @@
  * Used by the peers of `http-peer-bus.ts` and by receivers that call back.
  */
 import { Buffer } from 'node:buffer';
-import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import {
+  Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
+
+/** An address requests go to, taken apart once. */
+export interface Endpoint {
+  /** For messages. */
+  readonly origin: string;
+  readonly secure: boolean;
+  readonly hostname: string;
+  readonly port: number;
+  readonly path: string;
+  /** Headers every request there has, names and values by turns. */
+  readonly headers: readonly string[];
+}
 
 export interface HttpCall {
   readonly method: 'GET' | 'POST';
-  readonly url: URL;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly to: Endpoint;
+  /** Names and values by turns. */
+  readonly headers?: readonly string[];
   /** JSON text. */
   readonly body?: string;
   /** From the beginning to the end of the answer, milliseconds. */
@@ -19,6 +38,8 @@ export interface HttpCall {
   /** Longest answer, bytes. */
   readonly maxBytes: number;
   readonly signal?: AbortSignal;
+  /** The whole request was given to the system. */
+  readonly onSent?: () => void;
 }
 
 export interface HttpAnswer {
@@ -26,94 +47,85 @@ export interface HttpAnswer {
   readonly body: Buffer;
 }
 
-export interface Exchange {
-  /** Resolves when the whole request was given to the system, or it has failed. Never rejects. */
-  readonly sent: Promise<void>;
-  /**
-   * The answer, whatever its status. Rejects with `unreachable` (nothing was sent), `connection_lost` or `timeout` (it may
-   * have been), `too_large`, or the reason of `signal`.
-   */
-  readonly answer: Promise<HttpAnswer>;
-}
-
-/** Connections that are kept between requests. */
-export class HttpClient {
-  readonly #pools = new Map<string, Agent>();
-
-  /** Begins a request. */
-  begin(call: HttpCall): Exchange {
-    const sent = Promise.withResolvers<void>();
-    const answer = Promise.withResolvers<HttpAnswer>();
-    answer.promise.then(
-      () => sent.resolve(),
-      () => sent.resolve(),
-    );
-    void this.#run(call, sent.resolve).then(answer.resolve, answer.reject);
-    return { sent: sent.promise, answer: answer.promise };
-  }
-
-  /** The whole of it: resolves with the answer. */
-  exchange(call: HttpCall): Promise<HttpAnswer> {
-    return this.begin(call).answer;
-  }
-
-  /** Ends all connections. */
-  close(): void {
-    for (const pool of this.#pools.values()) pool.destroy();
-    this.#pools.clear();
-  }
-
-  async #run(call: HttpCall, onSent: () => void): Promise<HttpAnswer> {
-    const { method, url, headers, body, timeoutMs, maxBytes, signal } = call;
-    signal?.throwIfAborted();
-    const secure = url.protocol === 'https:';
-    // Loaded only where an address asks for it.
-    const { Agent: PoolAgent, request } = secure ? await import('node:https') : { Agent, request: httpRequest };
-    let pool = this.#pools.get(url.protocol);
-    if (pool === undefined) {
-      pool = new PoolAgent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
-      this.#pools.set(url.protocol, pool);
-    }
-    const begun = request(url, {
-      method,
-      agent: pool,
-      // Without a value of its own a busy connection would inherit the idle one of the pool.
-      timeout: 0,
-      headers: {
-        Accept: 'application/json',
-        ...(body !== undefined && {
-          'Content-Type': 'application/json',
-          'Content-Length': String(Buffer.byteLength(body)),
-        }),
-        ...headers,
-      },
-    });
-    return answerOf(begun, { body, timeoutMs, maxBytes, signal, origin: url.origin, onSent });
-  }
-}
+type Begin = (options: RequestOptions) => ClientRequest;
 
 /** Idle connections are given up before common servers (5 s) do it: a request on a dying connection has no known outcome. */
 const IDLE_CONNECTION_MS = 4_000;
-
+/** A peer that vanished while its answer is waited for is found by the system's probes, which begin after this. */
+const PROBE_AFTER_MS = 30_000;
 /** Longest wait for a connection, however long the answer may take. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-interface Bounds extends Pick<HttpCall, 'body' | 'timeoutMs' | 'maxBytes' | 'signal'> {
-  readonly origin: string;
-  readonly onSent: () => void;
+const POOL = { keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS };
+
+/** Requests, and the connections that are kept between them. */
+export class HttpClient {
+  readonly #pool = new Agent(POOL);
+  /** Loaded only where an address asks for it. */
+  #secure: Promise<{ readonly pool: Agent; readonly begin: Begin }> | undefined;
+  /** What ends each request under way. */
+  readonly #running = new Set<(reason: unknown) => void>();
+  #closed = false;
+
+  /**
+   * Makes a request. Resolves with the answer, whatever its status. Rejects with `unreachable` (nothing was sent),
+   * `connection_lost` or `timeout` (it may have been), `too_large`, or the reason of `signal` or `close`.
+   */
+  async exchange(call: HttpCall): Promise<HttpAnswer> {
+    call.signal?.throwIfAborted();
+    if (!call.to.secure) return this.#run(call, this.#pool, httpRequest);
+    this.#secure ??= import('node:https').then((https) => ({ pool: new https.Agent(POOL), begin: https.request }));
+    const { pool, begin } = await this.#secure;
+    return this.#run(call, pool, begin);
+  }
+
+  /** Ends all requests, which fail with `reason`, and all connections. */
+  close(reason: unknown = fail('interrupted', 'this side is stopping')): void {
+    this.#closed = true;
+    for (const end of [...this.#running]) end(reason);
+    this.#pool.destroy();
+    void this.#secure?.then(({ pool }) => pool.destroy());
+  }
+
+  #run(call: HttpCall, pool: Agent, begin: Begin): Promise<HttpAnswer> {
+    const { method, to, headers = [], body } = call;
+    if (this.#closed) throw fail('interrupted', 'this side is stopping');
+    const about =
+      body === undefined ? [] : ['Content-Type', 'application/json', 'Content-Length', `${byteLength(body)}`];
+    const request = begin({
+      method,
+      hostname: to.hostname,
+      port: to.port,
+      path: to.path,
+      // As a list they are written at once, not looked up and copied.
+      headers: [...to.headers, ...about, ...headers],
+      agent: pool,
+      // Without a value of its own a busy connection would inherit the idle one of the pool.
+      timeout: 0,
+    });
+    return answerOf(request, call, this.#running);
+  }
 }
 
-function answerOf(request: ClientRequest, { body, timeoutMs, maxBytes, signal, origin, onSent }: Bounds) {
-  return new Promise<HttpAnswer>((resolve, reject) => {
+const { byteLength } = Buffer;
+
+function answerOf(
+  request: ClientRequest,
+  { to: { origin }, body, timeoutMs, maxBytes, signal, onSent }: HttpCall,
+  running: Set<(reason: unknown) => void>,
+): Promise<HttpAnswer> {
+  return new Promise((resolve, reject) => {
     let connected = false;
-    const settle = (act: () => void): void => {
+    let connecting: NodeJS.Timeout | undefined;
+    const settled = (): void => {
       clearTimeout(timer);
       clearTimeout(connecting);
       signal?.removeEventListener('abort', abort);
-      act();
+      running.delete(stop);
     };
     const stop = (error: unknown): void => {
-      settle(() => reject(error));
+      settled();
+      reject(error);
       request.destroy();
     };
     const abort = (): void => stop(signal?.reason);
@@ -125,22 +137,19 @@ function answerOf(request: ClientRequest, { body, timeoutMs, maxBytes, signal, o
       () => stop(connected ? late(origin, timeoutMs) : unreachable(origin, `no answer in ${timeoutMs} ms`)),
       timeoutMs,
     );
+    running.add(stop);
     signal?.addEventListener('abort', abort, { once: true });
-    const connecting = setTimeout(
-      () => stop(unreachable(origin, `no connection in ${CONNECT_TIMEOUT_MS} ms`)),
-      Math.min(timeoutMs, CONNECT_TIMEOUT_MS),
-    );
-    const reached = (): void => {
-      connected = true;
-      clearTimeout(connecting);
-    };
     request.on('socket', (socket) => {
-      if (socket.connecting) socket.once('connect', reached);
-      else reached();
+      connected = !socket.connecting;
+      if (connected) return;
+      const mostMs = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
+      connecting = setTimeout(() => stop(unreachable(origin, `no connection in ${mostMs} ms`)), mostMs);
+      socket.once('connect', () => {
+        connected = true;
+        clearTimeout(connecting);
+      });
     });
-    // A peer that vanished while its answer is waited for is found by the system's probes.
-    request.setSocketKeepAlive(true, 30_000);
-    request.on('finish', onSent);
+    if (onSent !== undefined) request.on('finish', onSent);
     request.on('error', failed);
     request.on('response', (response: IncomingMessage) => {
       const chunks: Buffer[] = [];
@@ -155,9 +164,9 @@ function answerOf(request: ClientRequest, { body, timeoutMs, maxBytes, signal, o
         if (!response.complete) failed(new Error('the answer was cut off'));
       });
       response.on('end', () => {
-        if (response.complete) {
-          settle(() => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) }));
-        }
+        if (!response.complete) return;
+        settled();
+        resolve({ status: response.statusCode ?? 0, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) });
       });
     });
     request.end(body);
@@ -183,6 +192,20 @@ export function peerUrl(address: string): URL {
   url.hash = '';
   url.search = '';
   return url;
+}
+
+/** Where requests to a path below an address go. */
+export function endpointBelow(base: URL, path: string): Endpoint {
+  const { origin, protocol, host, hostname, port, pathname } = below(base, path);
+  const secure = protocol === 'https:';
+  return {
+    origin,
+    secure,
+    hostname: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? (secure ? 443 : 80) : Number(port),
+    path: pathname,
+    headers: ['Host', host, 'Accept', 'application/json'],
+  };
 }
 
 /** A path below an address. */

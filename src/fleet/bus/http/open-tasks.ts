@@ -2,9 +2,10 @@
  * Which reply belongs to which task, for receivers that name no task in their replies: by the context, in which one turn
  * runs at a time. Tasks that have ended are remembered a while, because a reply may be sent again.
  *
- * Used by `http-peer.ts`, one for each peer.
+ * Used by `http-peer.ts` and `peer-hearing.ts`, one for each peer.
  */
 import type { ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 import type { DispatchMode } from '../peer.ts';
 
 export interface OpenTask {
@@ -36,7 +37,7 @@ export class OpenTasks {
     this.#byTask.delete(task.taskId);
     this.#byTask.set(task.taskId, open);
     this.#byContext.set(task.contextId, open);
-    if (this.#byTask.size > MOST) this.#forgetOne();
+    if (this.#byTask.size > MOST) this.#forgetSome();
     return open;
   }
 
@@ -60,9 +61,11 @@ export class OpenTasks {
     if (this.#byContext.get(open.contextId) === open) this.#byContext.delete(open.contextId);
   }
 
-  /** The oldest that has ended, else the oldest. */
-  #forgetOne(): void {
-    const oldest = this.#byTask.values().find(({ over }) => over) ?? this.#byTask.values().next().value;
-    if (oldest !== undefined) this.close(oldest);
+  /** Those that have ended first, the oldest first. */
+  #forgetSome(): void {
+    forgetOldest(this.#byTask, MOST, (taskId) => this.#byTask.get(taskId)?.over === true);
+    for (const [contextId, open] of this.#byContext) {
+      if (this.#byTask.get(open.taskId) !== open) this.#byContext.delete(contextId);
+    }
   }
 }

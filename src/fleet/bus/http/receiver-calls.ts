@@ -2,13 +2,13 @@
  * The calls an orchestrator makes to one receiver: with the token, within their bounds, and with failures that say whether
  * the receiver may have got it.
  *
- * Used by `http-peer.ts`.
+ * Used by `http-peer.ts` and `peer-hearing.ts`.
  */
 import type { Log } from '../../../host/context.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './dialect.ts';
-import { below, type Exchange, type HttpAnswer, type HttpClient } from './exchange.ts';
+import { type Endpoint, endpointBelow, type HttpAnswer, type HttpClient } from './exchange.ts';
 import { type TokenSource, withToken } from './token.ts';
 
 export interface ReceiverCallsOptions {
@@ -19,27 +19,34 @@ export interface ReceiverCallsOptions {
   readonly log: Log;
   /** Longest wait for anything but the end of a task, milliseconds. */
   readonly callTimeoutMs: number;
-  readonly stopping: AbortSignal;
 }
+
+/** How a request is sent. */
+export interface PostOptions {
+  /** Our extension is named. */
+  readonly fleet: boolean;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+  /** It has left this machine; called again when it was sent again with another token. */
+  readonly onSent?: () => void;
+}
+
+const EXTENSION: readonly string[] = ['A2A-Extensions', FLEET_EXTENSION];
 
 export class ReceiverCalls {
   readonly #options: ReceiverCallsOptions;
+  readonly #rpc: Endpoint;
 
   constructor(options: ReceiverCallsOptions) {
     this.#options = options;
+    this.#rpc = endpointBelow(options.base, RPC_PATH);
   }
 
   /** Reads a page anybody may read. */
-  get(path: string, headers?: Readonly<Record<string, string>>): Promise<HttpAnswer> {
-    const { client, base, callTimeoutMs: timeoutMs, stopping: signal } = this.#options;
-    return client.exchange({
-      method: 'GET',
-      url: below(base, path),
-      headers,
-      timeoutMs,
-      maxBytes: MAX_BODY_BYTES,
-      signal,
-    });
+  get(path: string, headers?: readonly string[]): Promise<HttpAnswer> {
+    const { client, base, callTimeoutMs: timeoutMs } = this.#options;
+    const to = endpointBelow(base, path);
+    return client.exchange({ method: 'GET', to, headers, timeoutMs, maxBytes: MAX_BODY_BYTES });
   }
 
   /** Reads a page that asks for the token. */
@@ -47,24 +54,21 @@ export class ReceiverCalls {
     return withToken(this.#options.token, this.#options, (headers) => this.get(path, headers));
   }
 
-  /** Sends a request; `sent` resolves when it has left this machine for the first time. */
-  post(
-    body: string,
-    how: { readonly fleet: boolean; readonly timeoutMs?: number; readonly signal?: AbortSignal },
-  ): Exchange {
-    const { client, base, token, callTimeoutMs } = this.#options;
-    const { fleet, timeoutMs = callTimeoutMs, signal } = how;
-    const sent = Promise.withResolvers<void>();
-    const extension: Record<string, string> = fleet ? { 'A2A-Extensions': FLEET_EXTENSION } : {};
-    const answer = withToken(token, this.#options, (shown) => {
-      const headers = { ...shown, ...extension };
-      const url = below(base, RPC_PATH);
-      const begun = client.begin({ method: 'POST', url, headers, body, timeoutMs, maxBytes: MAX_BODY_BYTES, signal });
-      void begun.sent.then(sent.resolve);
-      return begun.answer;
-    });
-    answer.catch(() => {}).finally(() => sent.resolve());
-    return { sent: sent.promise, answer };
+  /** Sends a message and resolves with its answer, whatever that says. */
+  post(body: string, { fleet, timeoutMs, signal, onSent }: PostOptions): Promise<HttpAnswer> {
+    const { client, token, callTimeoutMs } = this.#options;
+    return withToken(token, this.#options, (shown) =>
+      client.exchange({
+        method: 'POST',
+        to: this.#rpc,
+        headers: fleet ? [...shown, ...EXTENSION] : shown,
+        body,
+        timeoutMs: timeoutMs ?? callTimeoutMs,
+        maxBytes: MAX_BODY_BYTES,
+        signal,
+        onSent,
+      }),
+    );
   }
 
   /** What an answer says. Fails as `FleetPeer.send` does where the status already says all. */

@@ -6,6 +6,7 @@
  */
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 import type { WorkerOutlet } from '../outlet.ts';
 import { type Callback, type CallbackDeps, callBack } from './callbacks.ts';
 import { type ReplyForm, replyText } from './reply-text.ts';
@@ -44,11 +45,12 @@ export class ReceiverOutlet implements WorkerOutlet {
   /** What comes in between is not told: the description rides on replies. */
   tell(_message: FleetMessage): void {}
 
-  /** Remembers how the reply to a task is to look. */
+  /** Remembers how the reply to a task is to look, where it will be sent. */
   remember(taskId: string, form: ReplyForm, contextId: string): void {
+    if (!this.managed) return;
     this.#forms.delete(taskId);
     this.#forms.set(taskId, { form, contextId });
-    if (this.#forms.size > MOST_FORMS) this.#forms.delete(this.#forms.keys().next().value as string);
+    forgetOldest(this.#forms, MOST_FORMS);
   }
 
   /** Waits for the result of a task; what is returned undoes it. */

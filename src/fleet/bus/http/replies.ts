@@ -94,8 +94,8 @@ export class ReplyReceiver {
     if (peer === undefined) return { code: RPC.failed, text: `inbox: no worker here is ${principal.name}` };
     try {
       const open = await this.#taskOf(peer, message);
-      if (open !== undefined) await peer.reply(open, message);
-      else if (!(await peer.hearUnasked(message))) {
+      if (open !== undefined) await peer.hearing.reply(open, message);
+      else if (!(await peer.hearing.hearUnasked(message))) {
         this.#options.log.warn('a reply belongs to no task', { peer: peer.peerId, context: message.contextId });
         return { code: RPC.failed, text: 'inbox: no task waits in this context' };
       }

@@ -95,11 +95,14 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
       // Some of the rest is read, so that the client gets to see the answer.
       else if (bytes > MOST_READ_BYTES) request.destroy();
     });
-    request.on('end', () => resolve(bytes <= MAX_BODY_BYTES ? Buffer.concat(chunks) : undefined));
+    request.on('end', () => resolve(bytes <= MAX_BODY_BYTES ? joined(chunks) : undefined));
     request.on('error', () => resolve(undefined));
     request.on('close', () => resolve(undefined));
   });
 }
+
+/** The whole of what came in pieces; most bodies come in one. */
+const joined = (chunks: readonly Buffer[]): Buffer => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
 
 /** Bytes of a body that are read and thrown away at most. */
 const MOST_READ_BYTES = 16 * MAX_BODY_BYTES;

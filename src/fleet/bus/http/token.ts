@@ -18,7 +18,7 @@ export type TokenSource = () => string | undefined | Promise<string | undefined>
 export async function withToken(
   source: TokenSource | undefined,
   about: { readonly peer: string; readonly log: Log },
-  call: (headers: Readonly<Record<string, string>>) => Promise<HttpAnswer>,
+  call: (headers: readonly string[]) => Promise<HttpAnswer>,
 ): Promise<HttpAnswer> {
   const first = await call(bearer(await source?.()));
   if (first.status !== 401) return first;
@@ -28,5 +28,6 @@ export async function withToken(
   throw fail('unauthorized', `${about.peer} refuses the token`, { peer: about.peer });
 }
 
-const bearer = (token: string | undefined): Record<string, string> =>
-  token === undefined ? {} : { Authorization: `Bearer ${token}` };
+/** The header, as `HttpCall.headers` takes it. */
+const bearer = (token: string | undefined): readonly string[] =>
+  token === undefined ? [] : ['Authorization', `Bearer ${token}`];
