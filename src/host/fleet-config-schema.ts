@@ -17,100 +17,33 @@ import {
   type Settings,
   text,
 } from './config-fields.ts';
+import { executor, mcpServer } from './fleet-config-executor.ts';
+import { callback, httpAddress, name, path, requiredHttpAddress, tokenFields, word } from './fleet-config-fields.ts';
+import { natsConnection, natsConnectionFields } from './fleet-config-nats.ts';
 
 const DAY_S = 86_400;
 const HOUR_MS = 3_600_000;
 
-const name = (about: string) =>
-  text(about, {
-    required: true,
-    pattern: /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/,
-    expected: 'a name of 1 to 128 letters, digits, ".", "_", ":", "@" or "-"',
-  });
-
-const word = (about: string) => text(about, { required: true, expected: 'a word' });
-
-const variable = (about: string, example: string) =>
-  text(about, { pattern: /^[A-Za-z_]\w*$/, expected: 'the name of an environment variable', example: [example] });
-
-const path = (about: string, example: string) => text(about, { expected: 'a path', example: [example] });
-
-const texts = (about: string) =>
-  mapOf(about, text('Its value.', { required: true, expected: 'a text (put it in quotes)' }), {
-    key: /^[A-Za-z_][\w-]*$/,
-    expectedKey: 'the name of a variable or header',
-  });
-
-/** A map with `key`, or just its value: `executor: claude` is short for `executor: { kind: claude }`. */
-function shortFor<T>(key: string, whole: Field<T>): Field<T> {
-  return {
-    ...whole,
-    expected: `a text, or a map with ${key}`,
-    schema: (): JsonSchema => ({ anyOf: [{ type: 'string' }, whole.schema()] }),
-    read(node, at, reading) {
-      if (node?.kind !== 'scalar' || typeof node.value !== 'string') return whole.read(node, at, reading);
-      const { line, column } = node;
-      return whole.read({ kind: 'map', entries: [{ key, value: node, line, column }], line, column }, at, reading);
-    },
-  };
-}
-
-export const EXECUTOR_KINDS = [
-  'claude',
-  'codex',
-  'opencode',
-  'agy',
-  'command',
-  'acp',
-  'a2a',
-  'function',
-  'rehearsal',
-] as const;
-
-const executor = group('What does the work.', {
-  kind: choice('Which adapter drives it.', EXECUTOR_KINDS, { required: true }),
-  command: text('The program, where it is not the usual one; for command and acp: which one.', {
-    expected: 'a program',
-    example: ['command: /opt/claude/bin/claude'],
+/** What the doors of a worker have in common. */
+const door = {
+  host: text('The address it binds. Other machines are let in only where tokens are asked for.', {
+    default: '127.0.0.1',
+    expected: 'an IP address',
+    pattern: /^[\d.]+$|^[\da-f:]+$/i,
   }),
-  args: listOf(
-    'Arguments beside those the adapter sets itself; for command: with {prompt} where the prompt goes.',
-    text('An argument.', { required: true, expected: 'an argument' }),
-    { default: [] },
-  ),
-  env: texts('Environment variables beside those of this process.'),
-  model: text('The model the program is told to use.', { expected: 'a model', example: ['model: sonnet'] }),
-  agent: text('The agent of opencode.', { expected: 'a name' }),
-  role: text('Added to the system prompt, where the program can be told.', { expected: 'a text' }),
-  output: choice('What a command prints: its reply, or JSON lines.', ['text', 'json_lines'], { default: 'text' }),
-  permissions: choice(
-    'What an ACP agent is answered when it asks; ask: the fleet’s operator.',
-    ['ask', 'allow', 'reject'],
-    {
-      default: 'ask',
-    },
-  ),
-  module: path('For function: a module that exports `run(task, context)`.', 'module: ./worker.ts'),
-  url: text('For a2a: the address of the agent.', { pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
-  token_env: variable('For a2a: the variable with the bearer token.', 'token_env: AGENT_TOKEN'),
-  timeout_s: integer('Longest turn of the program by its own clock.', { min: 1, max: DAY_S }),
-});
+  url: httpAddress('Where others reach it, for its card, where that is not the address it binds.'),
+};
 
-const mcpServer = group('An MCP server of the agent, probed by the worker.', {
-  name: word('As tasks require it.'),
-  command: text('Started for a probe.', { expected: 'a program' }),
-  args: listOf('Its arguments.', text('An argument.', { required: true }), { default: [] }),
-  env: texts('Its environment variables.'),
-  url: text('Or: its streamable HTTP address.', { pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
-  headers: texts('Headers sent to it. Secrets: see headers_env.'),
-  headers_env: texts('Headers whose values are in environment variables: header → variable.'),
-  disabled: flag('There, but not to be used.', { default: false }),
+const sender = group('Somebody who sends tasks.', {
+  name: name('What the worker calls it.'),
+  ...tokenFields('its bearer token'),
+  callback,
 });
 
 /** What a worker is, in the fleet's file or in one of its own. */
 export const workerFields = {
   id: name('Its name in the fleet.'),
-  executor: shortFor('kind', executor),
+  executor,
   repo: text('The folder it works in, as a rule a git repository. Left out: the folder of this file.', {
     expected: 'the path of a folder',
     example: ['repo: ../app'],
@@ -139,18 +72,31 @@ export const workerFields = {
   receiver: group(
     'Also takes tasks over plain HTTP, as the receivers of earlier versions do.',
     {
+      ...door,
       port: integer('Its port; 0: the first free one of the band of its kind.', { default: 0, min: 0, max: 65_535 }),
-      token_env: variable('The variable with the bearer token senders need.', 'token_env: RECEIVER_TOKEN'),
-      token_file: path('Or the file with it.', 'token_file: ./receiver.token'),
+      ...tokenFields('the bearer token senders need'),
+      callback,
+      senders: listOf('Senders with a token, and perhaps a callback, of their own.', sender, { default: [] }),
+      reply_timeout_s: integer('How long a sender without a callback may wait for its result.', {
+        default: 300,
+        min: 1,
+        max: DAY_S,
+      }),
     },
     { optional: true },
   ),
   a2a: group(
     'Is also an A2A 1.0 agent.',
     {
+      ...door,
       port: integer('Its port; 0: any free one.', { default: 0, min: 0, max: 65_535 }),
-      token_env: variable('The variable with the bearer token clients need.', 'token_env: A2A_TOKEN'),
-      token_file: path('Or the file with it.', 'token_file: ./a2a.token'),
+      ...tokenFields('the bearer token clients need'),
+      partial_state: choice(
+        'What work that is not finished looks like to clients that know nothing of fleets.',
+        ['failed', 'completed', 'input_required'],
+        { default: 'failed' },
+      ),
+      retain_days: integer('Days ended tasks are kept for its clients.', { default: 7, min: 1, max: 3_650 }),
     },
     { optional: true },
   ),
@@ -160,12 +106,11 @@ const worker = group('A worker of this process.', workerFields);
 
 const peer = group('A worker that is reached over HTTP and knows nothing of this configuration.', {
   id: name('Its name in the fleet.'),
-  url: text('Its address.', { required: true, pattern: /^https?:\/\/\S+$/, expected: 'an http address' }),
+  url: requiredHttpAddress('Its address.'),
   kind: choice('upstream: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.', ['upstream', 'a2a'], {
     default: 'upstream',
   }),
-  token_env: variable('The variable with its bearer token.', 'token_env: PEER_TOKEN'),
-  token_file: path('Or the file with it, read for every request.', 'token_file: ./peer.token'),
+  ...tokenFields('its bearer token'),
   repo: path('Its repository, where this machine can see it: results are checked there.', 'repo: ../app'),
 });
 
@@ -205,9 +150,19 @@ export const fleetFields = {
     { default: ['in-process'], example: ['bus: nats://127.0.0.1:4222'] },
   ),
   nats: group('For a NATS bus.', {
-    credentials_file: path('The credentials file.', 'credentials_file: ./fleet.creds'),
-    token_env: variable('Or the variable with the token.', 'token_env: NATS_TOKEN'),
-    replicas: integer('Copies of every stream and bucket.', { default: 1, min: 1, max: 5 }),
+    ...natsConnectionFields,
+    replicas: integer('Copies of every stream and bucket. Left out: 3 where three servers or more are named, else 1.', {
+      min: 1,
+      max: 5,
+      example: ['replicas: 3'],
+    }),
+    max_waiting: integer('Dispatches that may wait on the server for workers. Left out: 1,000,000.', {
+      min: 1,
+      max: 100_000_000,
+    }),
+    tasks: flag('Tasks are kept there too: another machine with this file stands by, and takes over.', {
+      default: false,
+    }),
   }),
   listen: listOf(
     'Where workers, clients and receivers of earlier versions reach this orchestrator.',
@@ -258,8 +213,23 @@ export const fleetFields = {
       example: ['table: { dirty_repo: [retry, alert] }'],
     }),
   }),
+  settle_s: integer('How long workers are waited for before a task counts as one that nobody can do.', {
+    default: 5,
+    min: 0,
+    max: 3_600,
+  }),
+  plain_turn_s: integer('Longest turn of a peer that cannot say that it goes on.', {
+    default: 3_600,
+    min: 1,
+    max: 30 * DAY_S,
+  }),
   max_open_tasks: integer('Tasks that have not ended.', { default: 100_000, min: 1, max: 10_000_000 }),
   retain_days: integer('Days ended tasks are kept.', { default: 30, min: 1, max: 3_650 }),
+  max_tasks: integer('Tasks that are kept at most; the oldest ended ones go first.', {
+    default: 100_000,
+    min: 1,
+    max: 10_000_000,
+  }),
   labels: anything('Notes of your own.'),
 } satisfies Fields;
 
@@ -268,11 +238,14 @@ export const fleetRoot = group('Configuration of a fleet.', fleetFields);
 
 export type FleetSettings = Settings<typeof fleetFields>;
 export type WorkerSettings = Settings<typeof workerFields>;
-export type ExecutorSettings = NonNullable<WorkerSettings['executor']>;
-export type McpServerSettings = WorkerSettings['mcpServers'][number];
 
 /** The file of one worker: what `fleet.yaml` says of it, without the rest. */
-export const workerRoot = group('Configuration of a worker.', workerFields);
+export const workerRoot = group('Configuration of a worker.', { ...workerFields, nats: natsConnection });
+
+/** JSON Schema of the file of one worker. */
+export function workerSchema(): JsonSchema {
+  return { $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'a worker', ...workerRoot.schema() };
+}
 
 /** JSON Schema of `fleet.yaml`, for editors: a new object at each call. */
 export function fleetSchema(): JsonSchema {

@@ -9,11 +9,17 @@ import { join, resolve } from 'node:path';
 import { fail } from '../wire/errors.ts';
 import { type ConfigNode, type Field, group, type Reading } from './config-fields.ts';
 import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './config-reading.ts';
+import { checkExecutor, checkMcpServers } from './fleet-config-executor.ts';
+import { oneSecret } from './fleet-config-fields.ts';
+import { hasSecret, type NatsConnectionSettings, NO_SECRETS, natsConnectionOf } from './fleet-config-nats.ts';
 import { type FleetSettings, fleetRoot, type WorkerSettings, workerFields, workerRoot } from './fleet-config-schema.ts';
 import { parseListenAddress } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
 
 export { fleetSchema } from './fleet-config-schema.ts';
+
+/** What a worker calls whoever has the one token of its receiver. */
+export const SENDER = 'sender';
 
 /** A worker with its paths absolute. */
 export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'data'> {
@@ -49,11 +55,15 @@ export async function loadFleetConfig(
   { env = process.env, cwd = process.cwd() }: Surroundings = {},
 ): Promise<FleetConfig> {
   const opened = await openConfig(file, fleetRoot, cwd);
-  const { said, folder, item, problem, warnings } = opened;
+  const { said, folder, item, problem, warn, warnings } = opened;
   const home = handfastHome(env);
   const own = join(home, 'fleet', said.name ?? '');
   const bus = said.bus ?? [];
   if (bus.includes('in-process') && bus.length > 1) problem('bus', 'expected in-process or addresses, got both');
+  for (const [index, address] of bus.entries()) {
+    if (address !== undefined && hasSecret(address)) problem(item('bus', index), NO_SECRETS);
+  }
+  const natsServers = bus.filter((address) => address !== 'in-process');
   const listen = (said.listen ?? []).map((address, index) => {
     const parsed = address === undefined ? undefined : parseListenAddress(address);
     if (parsed === undefined)
@@ -74,10 +84,15 @@ export async function loadFleetConfig(
   const peers = (said.peers ?? []).map((peer, index) => {
     const path = item('peers', index);
     nameOnce(peer?.id, path);
+    if (peer !== undefined) oneSecret(peer, path, problem);
     if (peer?.repo === undefined) return peer;
     return { ...peer, repo: folderOf(peer.repo, `${path}.repo`, opened) };
   });
-  const nats = said.nats?.credentialsFile;
+  const nats = natsConnectionOf(said.nats ?? {}, 'nats', folder, problem);
+  if (nats.tasks && natsServers.length === 0) problem('nats.tasks', 'expected nats:// addresses in bus, got none');
+  else if (natsServers.length === 0 && Object.keys(nats).some((key) => key !== 'tasks')) {
+    warn('nats', 'the bus is in-process, so these settings do nothing');
+  }
   opened.finish();
   return Object.freeze({
     ...said,
@@ -85,8 +100,8 @@ export async function loadFleetConfig(
     folder,
     home,
     data: said.data === undefined ? own : resolve(folder, said.data),
-    natsServers: bus.filter((address) => address !== 'in-process'),
-    nats: { ...said.nats, credentialsFile: nats === undefined ? undefined : resolve(folder, nats) },
+    natsServers,
+    nats,
     listen,
     workers,
     peers,
@@ -104,12 +119,18 @@ export type WorkerWords = Readonly<Record<string, string | number | readonly str
 export async function loadWorkerConfig(
   file: string,
   { env = process.env, cwd = process.cwd(), instead = {} }: Surroundings & { readonly instead?: WorkerWords } = {},
-): Promise<{ readonly config: WorkerConfig; readonly folder: string }> {
+): Promise<{
+  readonly config: WorkerConfig;
+  readonly folder: string;
+  /** How it joins over NATS. */
+  readonly nats: NatsConnectionSettings;
+}> {
   const opened = await openConfig(file, workerRoot, cwd);
-  const said = { ...opened.said, ...readWords(instead, cwd) };
+  const { nats: joining, ...said } = { ...opened.said, ...readWords(instead, cwd) };
   const config = workerOf(said, '', join(handfastHome(env), 'fleet', 'workers'), opened);
+  const nats = natsConnectionOf(joining ?? {}, 'nats', opened.folder, opened.problem);
   opened.finish();
-  return { config, folder: opened.folder };
+  return { config, folder: opened.folder, nats };
 }
 
 /** A worker without a file. Fails with `config_invalid`. */
@@ -162,26 +183,50 @@ function workerOf(
   worker: WorkerSettings,
   path: string,
   dataFolder: string,
-  opened: Pick<OpenedConfig<unknown>, 'folder' | 'problem'>,
+  opened: Pick<OpenedConfig<unknown>, 'folder' | 'item' | 'problem'>,
 ): WorkerConfig {
   const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
   const { folder, problem } = opened;
-  const { executor } = worker;
-  if (executor !== undefined) {
-    const needs = { command: executor.command, acp: executor.command, a2a: executor.url, function: executor.module };
-    const missing = Object.entries(needs).some(([kind, value]) => executor.kind === kind && value === undefined);
-    const key = executor.kind === 'a2a' ? 'url' : executor.kind === 'function' ? 'module' : 'command';
-    if (missing) problem(at('executor'), `expected ${key} for an executor of kind ${executor.kind}, got nothing`);
-  } else problem(at('executor'), 'expected an executor, got nothing');
-  for (const [index, server] of (worker.mcpServers ?? []).entries()) {
-    if (server === undefined || (server.command === undefined) !== (server.url === undefined)) continue;
-    problem(`${at('mcp_servers')}[${index}]`, 'expected command or url, and not both');
-  }
+  const { executor, receiver } = worker;
+  if (executor === undefined) problem(at('executor'), 'expected an executor, got nothing');
+  // Without a kind nothing is known of the rest, and that was told.
+  else if (executor.kind !== undefined) checkExecutor(executor, at('executor'), problem);
+  checkMcpServers(worker.mcpServers, at('mcp_servers'), problem);
+  if (receiver !== undefined) checkReceiver(receiver, at('receiver'), opened);
+  if (worker.a2a !== undefined) oneSecret(worker.a2a, at('a2a'), problem);
   return {
     ...worker,
     repo: folderOf(worker.repo ?? '.', at('repo'), opened),
     data: worker.data === undefined ? join(dataFolder, safeName(worker.id ?? '')) : resolve(folder, worker.data),
   };
+}
+
+/** Each sender is known by a token of its own, and by a name of its own. */
+function checkReceiver(
+  { senders = [], ...receiver }: NonNullable<WorkerSettings['receiver']>,
+  at: string,
+  { problem, item }: Pick<OpenedConfig<unknown>, 'problem' | 'item'>,
+): void {
+  oneSecret(receiver, at, problem);
+  if (receiver.callback !== undefined) oneSecret(receiver.callback, `${at}.callback`, problem);
+  const open = receiver.tokenEnv === undefined && receiver.tokenFile === undefined;
+  if (open && receiver.callback !== undefined && senders.length > 0) {
+    problem(`${at}.callback`, 'expected token_env or token_file beside it where senders have tokens, got neither');
+  }
+  const names = new Set<string>([SENDER]);
+  for (const [index, sender] of senders.entries()) {
+    const path = item(`${at}.senders`, index);
+    if (sender === undefined) continue;
+    if (sender.tokenEnv === undefined && sender.tokenFile === undefined) {
+      problem(path, 'expected token_env or token_file, got neither');
+    }
+    oneSecret(sender, path, problem);
+    if (sender.callback !== undefined) oneSecret(sender.callback, `${path}.callback`, problem);
+    if (sender.name !== undefined && names.has(sender.name)) {
+      problem(`${path}.name`, `expected a name of its own, got ${JSON.stringify(sender.name)} again`);
+    }
+    names.add(sender.name);
+  }
 }
 
 function folderOf(

@@ -8,9 +8,15 @@ import { fail } from '../wire/errors.ts';
 
 export type SecretSource = () => Promise<string>;
 
+/** Where a secret may be. */
+export interface SecretPlaces {
+  readonly tokenEnv?: string;
+  readonly tokenFile?: string;
+}
+
 /** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
 export function secretOf(
-  { tokenEnv, tokenFile }: { readonly tokenEnv?: string; readonly tokenFile?: string },
+  { tokenEnv, tokenFile }: SecretPlaces,
   folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): SecretSource | undefined {
@@ -19,7 +25,10 @@ export function secretOf(
       const text = await readFile(resolve(folder, tokenFile), 'utf8').catch((cause: NodeJS.ErrnoException) => {
         throw fail('not_configured', `the token file ${tokenFile} cannot be read: ${cause.code}`, {}, cause);
       });
-      return text.split('\n', 1)[0]?.trim() ?? '';
+      const secret = text.split('\n', 1)[0]?.trim() ?? '';
+      // Nothing must never become a token that nobody needs to know.
+      if (secret === '') throw fail('not_configured', `the first line of the token file ${tokenFile} is empty`);
+      return secret;
     };
   }
   if (tokenEnv === undefined) return undefined;

@@ -12,7 +12,7 @@ import { createWorker, type Worker } from '../fleet/worker/worker.ts';
 import type { McpServerOptions } from '../fleet/worker/worker-options.ts';
 import type { Log } from '../host/context.ts';
 import type { WorkerConfig } from '../host/fleet-config.ts';
-import type { ExecutorSettings, McpServerSettings } from '../host/fleet-config-schema.ts';
+import type { ExecutorSettings, McpServerSettings } from '../host/fleet-config-executor.ts';
 import { spawnLink } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { secretOf } from './secret-of.ts';
@@ -59,7 +59,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     modelTier: config.tier ?? null,
     contextWindow: config.contextWindow ?? null,
     tools: config.tools,
-    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, env)),
+    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, folder, env)),
     pools: config.pools,
     maxConcurrent: config.maxConcurrent,
     minLeadS: config.minLeadS,
@@ -86,35 +86,45 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
   };
 }
 
-async function executorOf(
-  settings: ExecutorSettings,
-  folder: string,
-  env: Readonly<Record<string, string | undefined>>,
-): Promise<ExecutorConfig> {
-  const { kind, command, args, model, agent, role, output, permissions, timeoutS, url, module } = settings;
+type Variables = Readonly<Record<string, string | undefined>>;
+
+async function executorOf(settings: ExecutorSettings, folder: string, env: Variables): Promise<ExecutorConfig> {
+  const { kind, args, model, timeoutS, startTimeoutS, sandbox } = settings;
+  const command = programAt(settings.command, folder);
   const program = {
     ...(command !== undefined && { command }),
     args,
     env: Object.fromEntries(settings.env),
     ...(timeoutS !== undefined && { timeoutMs: timeoutS * 1000 }),
   };
+  const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(folder, path));
   switch (kind) {
     case 'claude':
-      return { kind, ...program, model, role };
+      return { kind, ...program, model, role: settings.role, mcpConfig: fileOf(settings.mcpConfig) };
     case 'codex':
-      return { kind, ...program, model };
+      return { kind, ...program, model, ...(typeof sandbox === 'string' && { sandbox }) };
     case 'opencode':
-      return { kind, ...program, model, agent };
+      return { kind, ...program, model, agent: settings.agent };
     case 'agy':
-      return { kind, ...program };
+      return { kind, ...program, sandbox: sandbox === true, conversationsFile: fileOf(settings.conversationsFile) };
     case 'command':
-      return { kind, ...program, command: command ?? '', output };
+      return { kind, ...program, command: command ?? '', output: settings.output };
     case 'acp':
-      return { kind, ...program, command: command ?? '', model, permissions };
+      return {
+        kind,
+        command: command ?? '',
+        args,
+        env: program.env,
+        model,
+        mode: settings.mode,
+        permissions: settings.permissions,
+        mcpServers: settings.mcpServers.map((server) => acpServerOf(server, folder, env)),
+        startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1000,
+      };
     case 'a2a':
-      return { kind, url: url ?? '', token: secretOf({ tokenEnv: settings.tokenEnv }, folder, env) };
+      return { kind, url: settings.url ?? '', token: secretOf(settings, folder, env) };
     case 'function':
-      return { kind, ...(await functionOf(resolve(folder, module ?? ''))) };
+      return { kind, ...(await functionOf(resolve(folder, settings.module ?? ''))) };
     case 'rehearsal':
       return { kind };
   }
@@ -129,18 +139,45 @@ async function functionOf(file: string): Promise<{ readonly run: TaskFunction; r
   return { run: loaded.run as TaskFunction, label: file };
 }
 
+/** A program that is given as a path is looked for where the file is, one that is given as a name in `PATH`. */
+function programAt(command: string | undefined, folder: string): string | undefined {
+  return command?.includes('/') ? resolve(folder, command) : command;
+}
+
 function mcpServerOf(
-  { name, command, args, env, url, headers, headersEnv, disabled }: McpServerSettings,
-  variables: Readonly<Record<string, string | undefined>>,
+  server: WorkerConfig['mcpServers'][number],
+  folder: string,
+  variables: Variables,
 ): McpServerOptions {
-  const secret = [...headersEnv].flatMap(([header, variable]) => {
-    const value = variables[variable];
-    return value === undefined ? [] : [[header, value] as const];
-  });
+  const { name, args, env, url, disabled } = server;
+  const command = programAt(server.command, folder);
   return {
     name,
     disabled,
     ...(command !== undefined && { stdio: { command, args, env: Object.fromEntries(env) } }),
-    ...(url !== undefined && { http: { url, headers: Object.fromEntries([...headers, ...secret]) } }),
+    ...(url !== undefined && { http: { url, headers: headersOf(server, variables) } }),
   };
+}
+
+/** A server in the words of the Agent Client Protocol. */
+function acpServerOf(
+  server: ExecutorSettings['mcpServers'][number],
+  folder: string,
+  variables: Variables,
+): Record<string, unknown> {
+  const { name, args, env, url, type } = server;
+  if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
+  return { name, command: programAt(server.command, folder), args, env: Object.fromEntries(env) };
+}
+
+/** The headers a server is sent. A secret that is not there must not be left out as if it was not needed. */
+function headersOf({ name, headers, headersEnv }: McpServerSettings, variables: Variables): Record<string, string> {
+  const secret = [...headersEnv].map(([header, variable]) => {
+    const value = variables[variable];
+    if (!value) {
+      throw fail('not_configured', `the environment variable ${variable}, for the MCP server ${name}, is not set`);
+    }
+    return [header, value] as const;
+  });
+  return Object.fromEntries([...headers, ...secret]);
 }

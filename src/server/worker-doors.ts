@@ -6,13 +6,20 @@
  */
 
 import { join } from 'node:path';
+import type { Callback } from '../fleet/bus/http/callbacks.ts';
 import { listenHttp, PORT_BANDS, type PortBand } from '../fleet/bus/http/http-listener.ts';
 import { httpReceiver } from '../fleet/bus/http/receiver.ts';
 import type { Executor } from '../fleet/executors/executor.ts';
 import type { Worker } from '../fleet/worker/worker.ts';
-import { type Authenticator, createAuthenticator, tokenDigest } from '../host/auth.ts';
+import {
+  type Authenticator,
+  createAuthenticator,
+  LOCAL_PRINCIPAL,
+  type TokenGrant,
+  tokenDigest,
+} from '../host/auth.ts';
 import type { Log } from '../host/context.ts';
-import type { WorkerConfig } from '../host/fleet-config.ts';
+import { SENDER, type WorkerConfig } from '../host/fleet-config.ts';
 import { type SecretSource, secretOf } from './secret-of.ts';
 
 export interface WorkerDoorsOptions {
@@ -27,6 +34,7 @@ export interface WorkerDoorsOptions {
 
 /** Longest look at an executor. */
 const PROBE_MS = 3000;
+const DAY_MS = 86_400_000;
 
 export interface WorkerDoors {
   readonly addresses: readonly string[];
@@ -37,54 +45,85 @@ export interface WorkerDoors {
 export async function openWorkerDoors(
   worker: Worker,
   config: WorkerConfig,
-  { executor, log, version, folder, env = process.env }: WorkerDoorsOptions,
+  options: WorkerDoorsOptions,
 ): Promise<WorkerDoors> {
-  const addresses: string[] = [];
-  const closing: (() => Promise<void>)[] = [];
-  let receiverUrl = '';
-  const { receiver: wanted } = config;
-  if (wanted !== undefined) {
-    const auth = await accessBy(secretOf(wanted, folder, env), 'sender');
-    const receiver = httpReceiver({
-      worker,
-      repoPath: config.repo,
-      url: () => receiverUrl,
-      version,
-      auth,
-      ready: () => readiness(executor),
-      log,
-    });
-    const listener = await listenHttp({
-      port: wanted.port === 0 ? bandOf(config) : wanted.port,
-      hasTokens: auth !== undefined,
-      handle: (request, response) => receiver.handle(request, response),
-    });
-    receiverUrl = listener.address;
-    addresses.push(listener.address);
-    closing.push(async () => {
+  const doors: Door[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(doors.map((door) => door.close()));
+  };
+  try {
+    if (config.receiver !== undefined) doors.push(await openReceiver(worker, config, config.receiver, options));
+    if (config.a2a !== undefined) doors.push(await openAgent(worker, config, config.a2a, options));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { addresses: doors.map(({ address }) => address), close };
+}
+
+interface Door {
+  readonly address: string;
+  close(): Promise<void>;
+}
+
+async function openReceiver(
+  worker: Worker,
+  config: WorkerConfig,
+  wanted: NonNullable<WorkerConfig['receiver']>,
+  { executor, log, version, folder, env = process.env }: WorkerDoorsOptions,
+): Promise<Door> {
+  const { auth, callbacks } = await sendersOf(wanted, folder, env);
+  let address = '';
+  const receiver = httpReceiver({
+    worker,
+    repoPath: config.repo,
+    url: () => wanted.url ?? address,
+    version,
+    auth,
+    ready: () => readiness(executor),
+    callbacks,
+    replyTimeoutMs: wanted.replyTimeoutS * 1000,
+    log,
+  });
+  const listening = listenHttp({
+    host: wanted.host,
+    port: wanted.port === 0 ? bandOf(config) : wanted.port,
+    hasTokens: auth !== undefined,
+    handle: (request, response) => receiver.handle(request, response),
+  });
+  const listener = await listening.catch((error) => {
+    receiver.close();
+    throw error;
+  });
+  address = listener.address;
+  return {
+    address,
+    async close() {
       receiver.close();
       await listener.close();
-    });
-  }
-  if (config.a2a !== undefined) {
-    const { serveA2a } = await import('../fleet/bus/a2a/agent-server.ts');
-    const auth = await accessBy(secretOf(config.a2a, folder, env), 'client');
-    const agent = await serveA2a(worker, {
-      port: config.a2a.port,
-      file: join(config.data, 'a2a.db'),
-      auth,
-      version,
-      log,
-    });
-    addresses.push(agent.address);
-    closing.push(() => agent.close());
-  }
-  return {
-    addresses,
-    async close() {
-      await Promise.all(closing.map((close) => close()));
     },
   };
+}
+
+async function openAgent(
+  worker: Worker,
+  config: WorkerConfig,
+  wanted: NonNullable<WorkerConfig['a2a']>,
+  { log, version, folder, env = process.env }: WorkerDoorsOptions,
+): Promise<Door> {
+  const { serveA2a } = await import('../fleet/bus/a2a/agent-server.ts');
+  const { host, port, url, partialState, retainDays } = wanted;
+  return serveA2a(worker, {
+    host,
+    port,
+    ...(url !== undefined && { url: () => url }),
+    partialState,
+    retainMs: retainDays * DAY_MS,
+    file: join(config.data, 'a2a.db'),
+    auth: await accessBy(secretOf(wanted, folder, env), 'client'),
+    version,
+    log,
+  });
 }
 
 /** The ports receivers of this kind are looked for at; any free one for the others. */
@@ -99,8 +138,28 @@ async function readiness(executor: Executor): Promise<{ readonly ok: boolean; re
   return { ok: present && authenticated !== false, detail };
 }
 
+/** Who may send tasks to a receiver, and where the results of each are sent. */
+async function sendersOf(
+  receiver: NonNullable<WorkerConfig['receiver']>,
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ readonly auth: Authenticator | undefined; readonly callbacks: ReadonlyMap<string, Callback> }> {
+  const grants: TokenGrant[] = [];
+  const callbacks = new Map<string, Callback>();
+  const one = secretOf(receiver, folder, env);
+  // Without any token, whoever reaches the port is the user of this machine.
+  const first = { ...receiver, name: one === undefined ? LOCAL_PRINCIPAL.name : SENDER };
+  for (const sender of [first, ...receiver.senders]) {
+    const { name, callback } = sender;
+    const secret = secretOf(sender, folder, env);
+    if (secret !== undefined) grants.push({ principal: { name }, digests: [tokenDigest(await secret())] });
+    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretOf(callback, folder, env) });
+  }
+  return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
+}
+
 /** One token, one principal; undefined where none is configured. */
-export async function accessBy(secret: SecretSource | undefined, name: string): Promise<Authenticator | undefined> {
+async function accessBy(secret: SecretSource | undefined, name: string): Promise<Authenticator | undefined> {
   if (secret === undefined) return undefined;
   return createAuthenticator([{ principal: { name }, digests: [tokenDigest(await secret())] }]);
 }

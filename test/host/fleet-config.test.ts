@@ -80,6 +80,115 @@ workers:
   );
 });
 
+/** Each part of what is told, and nothing else. */
+async function toldOf(loading: Promise<unknown>, parts: readonly string[]): Promise<void> {
+  await assert.rejects(loading, (error: Error & { code: string; detail: { problems?: readonly unknown[] } }) => {
+    assert.equal(error.code, 'config_invalid');
+    for (const part of parts) assert.ok(error.message.includes(part), `${part} not in:\n${error.message}`);
+    assert.equal(error.detail.problems?.length, parts.length, error.message);
+    return true;
+  });
+}
+
+test('a setting that an executor would not look at is told, with its line', async () => {
+  await toldOf(
+    load(`
+workers:
+  - { id: a, executor: { kind: codex, sandbox: true } }
+  - { id: b, executor: { kind: agy, sandbox: read-only } }
+  - { id: c, executor: { kind: codex, sandbox: readonly } }
+  - { id: d, executor: { kind: claude, permissions: allow, mcp_config: ./servers.json } }
+  - { id: e, executor: { kind: rehearsal, model: sonnet } }
+  - { id: f, executor: { kind: acp, command: x, timeout_s: 9, mcp_servers: [{ name: m, command: m, url: 'http://m' }] } }
+  - { id: g, executor: { kind: a2a, url: 'http://x', token_env: A, token_file: b } }
+`),
+    [
+      'fleet.yaml:3:48: at workers[0].executor.sandbox: expected read-only, workspace-write, danger-full-access for an executor of kind codex, got true',
+      'at workers[1].executor.sandbox: expected true or false for an executor of kind agy, got read-only',
+      'at workers[2].executor.sandbox: expected read-only, workspace-write or danger-full-access, got "readonly" (did you mean "read-only"?)',
+      'at workers[3].executor.permissions: expected command, args, env, timeout_s, model, role, mcp_config for an executor of kind claude',
+      'at workers[4].executor.model: expected no other setting for an executor of kind rehearsal',
+      'at workers[5].executor.timeout_s: expected',
+      'at workers[5].executor.mcp_servers[0]: expected command or url, and not both',
+      'at workers[6].executor: expected token_env or token_file, got both',
+    ],
+  );
+});
+
+test('senders of a receiver have tokens and names of their own', async () => {
+  await toldOf(
+    load(`
+workers:
+  - id: a
+    executor: rehearsal
+    receiver:
+      host: everywhere
+      callback: { url: 'http://127.0.0.1:9219' }
+      senders:
+        - { name: lead }
+        - { name: lead, token_env: LEAD, callback: { url: lead.example } }
+        - { name: sender, token_env: OTHER }
+`),
+    [
+      'at workers[0].receiver.host: expected an IP address, got "everywhere"',
+      'at workers[0].receiver.callback: expected token_env or token_file beside it where senders have tokens',
+      'at workers[0].receiver.senders[0]: expected token_env or token_file, got neither',
+      'at workers[0].receiver.senders[1].name: expected a name of its own, got "lead" again',
+      'at workers[0].receiver.senders[1].callback.url: expected an http address, got "lead.example"',
+      'at workers[0].receiver.senders[2].name: expected a name of its own, got "sender" again',
+    ],
+  );
+});
+
+test('how NATS is reached is read with its paths absolute, and its contradictions are told', async () => {
+  const { nats, natsServers } = await load(`
+bus: [nats://a:4222, nats://b:4222, tls://c:4222]
+nats: { user: fleet, password_file: ./pw, tls: { ca_file: ca.pem, cert_file: c.pem, key_file: /k.pem }, tasks: true }
+`);
+  assert.deepEqual(
+    [natsServers.length, nats.user, nats.passwordFile, nats.tasks],
+    [3, 'fleet', join(folder, 'pw'), true],
+  );
+  assert.deepEqual(nats.tls, {
+    caFile: join(folder, 'ca.pem'),
+    certFile: join(folder, 'c.pem'),
+    keyFile: '/k.pem',
+    handshakeFirst: false,
+  });
+  await toldOf(
+    load(`
+bus: nats://127.0.0.1:4222
+nats: { credentials_file: a, nkey_file: b, user: c, tls: { cert_file: d } }
+`),
+    [
+      'fleet.yaml:3:41: at nats.nkey_file: expected one way to sign in, got credentials_file and nkey_file and user',
+      'at nats.user: expected password_env or password_file with a user, got neither',
+      'at nats.tls: expected cert_file and key_file together, got one of them',
+    ],
+  );
+  await toldOf(load('nats: { tasks: true, password_env: P }\n'), [
+    'at nats.tasks: expected nats:// addresses in bus, got none',
+    'at nats: expected user with a password, got none',
+  ]);
+  const { warnings } = await load('nats: { replicas: 3 }\n');
+  assert.match(warnings[0]?.message ?? '', /these settings do nothing/);
+});
+
+test('a password in an address is refused, and not repeated', async () => {
+  await assert.rejects(load('bus: [nats://a:4222, nats://fleet:open-sesame@b:4222]\n'), (error: Error) => {
+    assert.match(error.message, /fleet\.yaml:1:22: at bus\[1\]: expected an address without user and password/);
+    assert.ok(!error.message.includes('open-sesame'));
+    return true;
+  });
+});
+
+test('the file of a worker says how it joins over NATS', async () => {
+  const name = file('worker.yaml', 'id: one\nexecutor: rehearsal\nnats: { nkey_file: one.nk }\n');
+  const { config, nats } = await loadWorkerConfig(name, { env, cwd: folder });
+  assert.equal(nats.nkeyFile, join(folder, 'one.nk'));
+  assert.equal('nats' in config, false);
+});
+
 test('the file of a worker can be overruled word by word', async () => {
   const name = file('worker.yaml', 'id: one\nexecutor: rehearsal\ntier: haiku\n');
   const { config } = await loadWorkerConfig(name, { env, cwd: folder, instead: { id: 'two', max_concurrent: 5 } });

@@ -102,7 +102,8 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
     brief_bytes: Buffer.byteLength(spec.brief),
     min_tier: spec.min_tier,
     min_context_window: spec.min_context_window,
-    access: spec.access,
+    // What is written in a worktree of its own does not mix with changes elsewhere.
+    access: spec.worktree ? 'read' : spec.access,
     context_id: spec.context_id,
     pool: spec.pool,
     only: spec.worker,

@@ -126,7 +126,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
       const env = { RIGHT: 'secret', WRONG: 'guess' };
       await assert.rejects(start({ servers }), { code: 'auth_failed' });
       await assert.rejects(start({ servers, env, auth: { tokenEnv: 'WRONG' } }), { code: 'auth_failed' });
-      await assert.rejects(start({ servers, auth: { tokenFile: '/nowhere/token' } }), { code: 'auth_failed' });
+      await assert.rejects(start({ servers, auth: { tokenFile: '/nowhere/token' } }), { code: 'not_configured' });
       await start({ servers, env, auth: { tokenEnv: 'RIGHT' } });
       const fleet = await NatsFleet.start(context, installed);
       await fleet.manage((manager) =>

@@ -4,7 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
+import { openNats } from '../../../src/fleet/bus/nats/connection.ts';
 import { provisionWorker } from '../../../src/fleet/bus/nats/provision.ts';
+import { BUCKETS, inboxOf } from '../../../src/fleet/bus/nats/subjects.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { NatsFleet, PoolWorker } from './fleet.ts';
 import { natsTest } from './server.ts';
@@ -38,6 +41,14 @@ natsTest(
     await events.until(() => events.results().length === 2, 'both results');
     await events.until(() => events.of('TASK_ACK').some(({ state }) => state === 'unknown'), 'the answer to a poll');
 
+    // What it reads where it must know what was decided.
+    const inboxPrefix = inboxOf('claude-1');
+    const link = await openNats('claude-1', { servers: fleet.server.url, ...asWorker }, { inboxPrefix });
+    context.after(() => link.close());
+    for (const name of [BUCKETS.profiles, BUCKETS.leases, BUCKETS.journal]) {
+      assert.equal(await (await Bucket.open(link, name)).get('nothing'), undefined);
+    }
+
     const { user, password } = { user: 'claude-1', password: env.WORKER };
     const connection = await connect({
       servers: fleet.server.url,
@@ -56,7 +67,7 @@ natsTest(
       'a2a.pool.reviewers.dispatch',
       '$KV.a2a_profiles.codex-1',
       '$KV.a2a_orchestrators.main',
-      '$KV.a2a_tasks.t',
+      '$KV.a2a_tasks_main.t',
       '$JS.API.STREAM.DELETE.A2A_EVENTS',
     ];
     for (const subject of forbidden) connection.publish(subject, '{}');

@@ -1,5 +1,6 @@
 /** The contract every store of task records is held to, over a real server. */
 import { after } from 'node:test';
+import { takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { taskStoreContract } from '../../contract/task-store.ts';
@@ -9,7 +10,7 @@ import { NatsServer, newest } from './server.ts';
 const installed = newest();
 if (installed !== undefined) {
   let running: Promise<NatsServer> | undefined;
-  let buckets = 0;
+  let seats = 0;
   after(async () => (await running)?.remove());
   taskStoreContract(`NATS ${installed.version}`, async () => {
     running ??= (async () => {
@@ -18,16 +19,19 @@ if (installed !== undefined) {
       return server;
     })();
     const { url: servers } = await running;
-    const bucket = `tasks_${++buckets}`;
-    let store: TaskStore = await natsTaskStore({ servers, bucket, log });
+    const seat = await takeSeat({ servers, name: `orchestrator-${++seats}`, log });
+    let store: TaskStore = await natsTaskStore(seat);
     return {
       store,
       async reopen() {
         await store.close();
-        store = await natsTaskStore({ servers, bucket, log });
+        store = await natsTaskStore(seat);
         return store;
       },
-      close: () => store.close(),
+      async close() {
+        await store.close();
+        await seat.leave();
+      },
     };
   });
 }

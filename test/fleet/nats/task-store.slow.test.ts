@@ -1,6 +1,7 @@
 /** Task records in a bucket: what the contract of task stores asks, where a server makes it different. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
+import { type OrchestratorSeat, takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskRecord, TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { log } from './fleet.ts';
@@ -14,8 +15,14 @@ function record(number: number, change: Partial<TaskRecord> = {}): TaskRecord {
   return { task_id: `t:${number}`, number, spec, ...state, created_at: 1, updated_at: 1, ...change } as TaskRecord;
 }
 
-async function open(context: TestContext, server: NatsServer): Promise<TaskStore> {
-  const store = await natsTaskStore({ servers: server.url, log });
+async function seatAt(context: TestContext, server: NatsServer): Promise<OrchestratorSeat> {
+  const seat = await takeSeat({ servers: server.url, name: 'main', log });
+  context.after(() => seat.leave());
+  return seat;
+}
+
+async function open(context: TestContext, seat: OrchestratorSeat): Promise<TaskStore> {
+  const store = await natsTaskStore(seat);
   context.after(() => store.close());
   return store;
 }
@@ -26,7 +33,8 @@ const ids = (records: readonly TaskRecord[]): readonly number[] => records.map((
 describe('task records on NATS', { concurrency: 4 }, () => {
   natsTest('a record is written over the revision it was read with, and no other', async (context, installed) => {
     const server = await NatsServer.start(context, installed);
-    const [one, other] = [await open(context, server), await open(context, server)];
+    const seat = await seatAt(context, server);
+    const [one, other] = [await open(context, seat), await open(context, seat)];
     const first = await one.put(record(1), 0);
     await assert.rejects(other.put(record(1), 0), taken);
     const second = await other.put(record(1, { state: 'reserved' }), first);
@@ -40,7 +48,8 @@ describe('task records on NATS', { concurrency: 4 }, () => {
 
   natsTest('of many who change a record at once, one does', async (context, installed) => {
     const server = await NatsServer.start(context, installed);
-    const stores = [await open(context, server), await open(context, server)];
+    const seat = await seatAt(context, server);
+    const stores = [await open(context, seat), await open(context, seat)];
     const revision = await stores[0]!.put(record(1), 0);
     const puts = Array.from({ length: 20 }, (_, index) =>
       stores[index % 2]!.put(record(1, { attempt: index + 1 }), revision),
@@ -51,13 +60,14 @@ describe('task records on NATS', { concurrency: 4 }, () => {
 
   natsTest('open tasks, queries and numbers are there after a restart of the server', async (context, installed) => {
     const server = await NatsServer.start(context, installed);
-    const store = await open(context, server);
+    const seat = await seatAt(context, server);
+    const store = await open(context, seat);
     await Promise.all(Array.from({ length: 150 }, (_, index) => store.put(record(index + 1), 0)));
     const revision = (await store.get('t:150'))?.revision ?? 0;
     await store.put(record(150, { state: 'done', ended_at: 5 }), revision);
     await server.kill('SIGTERM');
     await server.up();
-    const again = await open(context, server);
+    const again = await open(context, seat);
     const numbers: number[] = [];
     for await (const stored of again.open()) numbers.push(stored.record.number);
     assert.deepEqual(
@@ -74,7 +84,8 @@ describe('task records on NATS', { concurrency: 4 }, () => {
     'what has ended is forgotten by age and by number, and no number is given again',
     async (context, installed) => {
       const server = await NatsServer.start(context, installed);
-      const store = await open(context, server);
+      const seat = await seatAt(context, server);
+      const store = await open(context, seat);
       await Promise.all(
         [1, 2, 3, 4, 5, 6].map((n) => store.put(record(n, n < 6 ? { state: 'done', ended_at: n } : {}), 0)),
       );
@@ -83,7 +94,7 @@ describe('task records on NATS', { concurrency: 4 }, () => {
       const last = (await store.get('t:6'))?.revision ?? 0;
       await store.put(record(6, { state: 'done', ended_at: 6 }), last);
       assert.equal(await store.prune(100, 0), 3);
-      const again = await open(context, server);
+      const again = await open(context, seat);
       assert.deepEqual([(await again.find({})).length, await again.lastNumber()], [0, 6]);
       await store.close();
       await assert.rejects(store.get('t:1'), { code: 'runtime_error' });
@@ -94,7 +105,8 @@ describe('task records on NATS', { concurrency: 4 }, () => {
     'a record larger than a message may be is kept packed, and put through an outage',
     async (context, installed) => {
       const server = await NatsServer.start(context, installed);
-      const store = await open(context, server);
+      const seat = await seatAt(context, server);
+      const store = await open(context, seat);
       const spec = { brief: 'ä'.repeat(900_000) } as TaskRecord['spec'];
       await store.put(record(1, { spec }), 0);
       assert.equal((await store.get('t:1'))?.record.spec.brief.length, 900_000);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
+import { takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { functionExecutor, type TaskFunction } from '../../../src/fleet/executors/function.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
@@ -40,12 +41,15 @@ natsTest(
       fleet.onEnd(() => worker.stop());
     }
     const servers = fleet.server.url;
-    const store = await natsTaskStore({ servers, log });
-    const bus = natsBus({ servers, name: 'main', log, ...fleet.storage });
+    const options = { servers, name: 'main', log, ...fleet.storage };
+    const seat = await takeSeat(options);
+    const store = await natsTaskStore(seat);
+    const bus = natsBus({ ...options, seat });
     const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses: [bus], log });
     fleet.onEnd(async () => {
       await orchestrator.stop();
       await store.close();
+      await seat.leave();
     });
     await orchestrator.start();
     const specs = Array.from({ length: 120 }, (_, index) => ({

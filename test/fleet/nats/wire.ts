@@ -1,6 +1,6 @@
 /**
- * The wire between a client and its NATS server, for tests: it can fall silent in either direction, as in a partition, and
- * it can swallow the first thing that matches and break.
+ * The wire between a client and its NATS server, for tests: it can fall silent in either direction, as in a partition, it
+ * can swallow the first thing that matches and break, and it can hold what is sent, and bring it late.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -11,6 +11,8 @@ export class Wire {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #silent = new Set<Direction>();
+  /** What is on its way from the first thing with this text, and its way. */
+  #held: { readonly what: string; readonly chunks: [Socket, Buffer][] } | undefined;
   #eat: { readonly what: string; readonly eaten: () => void } | undefined;
 
   private constructor(target: number) {
@@ -22,11 +24,14 @@ export class Wire {
         socket.on('close', () => {
           this.#sockets.delete(socket);
           near.destroy();
-          far.destroy();
+          // Whoever sent it may be gone when it arrives.
+          if (!this.#held?.chunks.some(([way]) => way === far)) far.destroy();
         });
       }
-      near.on('data', (chunk) => {
-        if (this.#eat !== undefined && chunk.includes(this.#eat.what)) {
+      near.on('data', (chunk: Buffer) => {
+        const held = this.#held;
+        if (held !== undefined && (held.chunks.length > 0 || chunk.includes(held.what))) held.chunks.push([far, chunk]);
+        else if (this.#eat !== undefined && chunk.includes(this.#eat.what)) {
           this.#eat.eaten();
           this.#eat = undefined;
           near.destroy();
@@ -60,6 +65,23 @@ export class Wire {
   speak(): void {
     this.#silent.clear();
     this.cut();
+  }
+
+  /** Keeps what is sent to the server on its way, from the next thing that holds this text; answers still come. */
+  hold(what: string): void {
+    this.#held = { what, chunks: [] };
+  }
+
+  /** True when something is on its way. */
+  get holds(): boolean {
+    return (this.#held?.chunks.length ?? 0) > 0;
+  }
+
+  /** What was held arrives, in its order. */
+  release(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const [far, chunk] of held?.chunks ?? []) far.write(chunk);
   }
 
   cut(): void {

@@ -10,7 +10,7 @@ import type { NatsLink } from './connection.ts';
 import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
-/** How long a watch may take to tell what is there, before it counts as begun. */
+/** How long a watch may be silent while it tells what is there, before it counts as begun. */
 const FIRST_ENTRIES_MS = 2_000;
 const WATCH_AGAIN_MS = 1_000;
 
@@ -26,6 +26,8 @@ export interface Entry {
 
 /** Error numbers of JetStream for a write that expected another revision. */
 const WRONG_SEQUENCE = new Set([10071, 10164]);
+/** Headers of what says that a key is gone. */
+const GONE = ['KV-Operation', 'Nats-Marker-Reason'];
 const EXPECTED = 'Nats-Expected-Last-Subject-Sequence';
 
 const isConflict = (error: unknown): boolean => WRONG_SEQUENCE.has((error as { code?: unknown }).code as number);
@@ -34,15 +36,18 @@ export class Bucket {
   readonly name: string;
   readonly #link: NatsLink;
   readonly #kv: KV;
+  readonly #check: () => void;
 
-  constructor(link: NatsLink, name: string, kv: KV) {
+  constructor(link: NatsLink, name: string, kv: KV, check: () => void = () => {}) {
     this.#link = link;
     this.name = name;
     this.#kv = kv;
+    this.#check = check;
   }
 
-  static async open(link: NatsLink, name: string): Promise<Bucket> {
-    return new Bucket(link, name, await openBucket(link, name));
+  /** A bucket that is there. `check` throws when nothing may be written to it any more. */
+  static async open(link: NatsLink, name: string, check?: () => void): Promise<Bucket> {
+    return new Bucket(link, name, await openBucket(link, name), check);
   }
 
   /** Writes a key that is not there; undefined when it is. Resolves with its revision. */
@@ -56,8 +61,8 @@ export class Bucket {
         } catch (error) {
           if (!isConflict(error)) throw error;
           // What was deleted, or has expired with a marker, is not there, but has a revision.
-          const entry = await this.#kv.get(key);
-          if (entry === null || entry.operation === 'PUT') throw error;
+          const entry = await this.#latest(key);
+          if (entry === undefined || !entry.gone) throw error;
           return this.#write(key, value, entry.revision);
         }
       },
@@ -75,9 +80,19 @@ export class Bucket {
   }
 
   async get(key: string): Promise<Entry | undefined> {
-    const entry = await this.#link.until(() => this.#kv.get(key));
-    if (entry === null || entry.operation !== 'PUT') return undefined;
-    return { key, value: entry.value, revision: entry.revision, update: false, gone: false };
+    const entry = await this.#link.until(() => this.#latest(key));
+    return entry?.gone === false ? entry : undefined;
+  }
+
+  /** Keeps a key that was never written from being created, by whoever has not heard that it may not. */
+  async bar(key: string): Promise<void> {
+    const marker = { 'KV-Operation': 'DEL', [EXPECTED]: '0' };
+    try {
+      await this.#link.until(() => this.#link.keep(this.subject(key), new Uint8Array(), marker));
+    } catch (error) {
+      // Written meanwhile, or barred before: then it is there to be seen.
+      if (!isConflict((error as Error).cause)) throw error;
+    }
   }
 
   /** Deletes a key if it still has this revision. Not waited for: a bucket with a ttl forgets it anyway. */
@@ -122,12 +137,16 @@ export class Bucket {
       // Keys there are to be told, unless they go in this moment.
       const there = Object.keys(state.subjects ?? {}).length;
       const quiet = setTimeout(resolve, there === 0 ? 0 : FIRST_ENTRIES_MS);
+      const told = new Set<string>();
       void (async () => {
         for await (const entry of watch) {
           if (mine !== round) break;
           const { operation, revision, value, isUpdate: update } = entry;
           listener({ key: entry.key, value, revision, update, gone: operation !== 'PUT' });
-          if (entry.delta === 0) resolve();
+          if (told.size >= there) continue;
+          // It may be told by a server that is a moment behind the one that counted.
+          if (told.add(entry.key).size >= there) resolve();
+          else quiet.refresh();
         }
         resolve();
       })();
@@ -153,7 +172,21 @@ export class Bucket {
     };
   }
 
-  #write(key: string, value: Uint8Array, revision: number): Promise<number> {
+  /**
+   * What is kept, as the one server has it that decides about writes. The client's own way of reading asks any server that
+   * has a copy, and one may be a moment behind: then a write of ours would look like somebody else's.
+   */
+  async #latest(key: string): Promise<Entry | undefined> {
+    const manager = await this.#link.manager();
+    const last_by_subj = this.subject(key);
+    const found = await manager.streams.getMessage(`KV_${this.name}`, { last_by_subj });
+    if (found === null) return undefined;
+    const gone = GONE.some((name) => found.header.get(name) !== '');
+    return { key, value: found.data, revision: found.seq, update: false, gone };
+  }
+
+  async #write(key: string, value: Uint8Array, revision: number): Promise<number> {
+    this.#check();
     return this.#link.keep(this.subject(key), value, { [EXPECTED]: `${revision}` });
   }
 
@@ -166,8 +199,8 @@ export class Bucket {
   ): Promise<number | undefined> {
     let tried = false;
     const mine = async (): Promise<number | undefined> => {
-      const entry = await this.#kv.get(key);
-      return entry !== null && Buffer.from(value).equals(entry.value) ? entry.revision : undefined;
+      const entry = await this.#latest(key);
+      return entry !== undefined && Buffer.from(value).equals(entry.value) ? entry.revision : undefined;
     };
     return this.#link.until(async () => {
       const before = tried ? await mine() : undefined;

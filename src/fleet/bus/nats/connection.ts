@@ -19,16 +19,8 @@ import {
   type NatsPackages,
 } from './client.ts';
 import { keptAt, refusal } from './refusal.ts';
-import { authenticator, type NatsAuth } from './secrets.ts';
-
-/** For servers that ask for TLS. Files are PEM. */
-export interface NatsTls {
-  readonly caFile?: string;
-  readonly certFile?: string;
-  readonly keyFile?: string;
-  /** The server is configured with `handshake_first`. */
-  readonly handshakeFirst?: boolean;
-}
+import { identityOf, type NatsAuth } from './secrets.ts';
+import { type NatsTls, tlsOf, tlsProblem } from './tls.ts';
 
 export interface NatsOptions {
   /** `nats://host:port` or `tls://host:port`; several are one cluster. */
@@ -66,7 +58,7 @@ export async function openNats(
   const packages = await loadNats();
   const servers = [options.servers].flat();
   if (servers.length === 0) throw fail('config_invalid', 'no address of a NATS server was given');
-  const encrypted = servers.some((server) => server.startsWith('tls://')) || undefined;
+  const identity = identityOf(packages, options.auth, options);
   const outage = new Outage();
   const settings: ConnectionOptions = {
     servers,
@@ -81,9 +73,8 @@ export async function openNats(
     maxPingOut: 2,
     noAsyncTraces: true,
     ...(inboxPrefix !== undefined && { inboxPrefix }),
-    // The client takes the scheme for a part of the address, and goes on without TLS where the server lets it.
-    ...((options.tls ?? encrypted) && { tls: options.tls ?? {} }),
-    ...(options.auth && { authenticator: authenticator(packages, options.auth, options) }),
+    tls: tlsOf(options.tls, servers),
+    ...(identity.authenticator && { authenticator: identity.authenticator }),
   };
   const first = new RetryDelay({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
   const { connectTimeoutMs = DEFAULT_CONNECT_MS } = options;
@@ -97,13 +88,25 @@ export async function openNats(
     } catch (error) {
       const { name: kind, message } = error as Error;
       if (kind === 'AuthorizationError' || kind === 'UserAuthenticationExpiredError') {
-        throw fail('auth_failed', `the NATS server refused the credentials: ${message}`, {}, error);
+        const { advice } = identity;
+        throw fail('auth_failed', `the NATS server refuses who connects: ${message}; ${advice}`, {}, error);
       }
+      const problem = tlsProblem(error);
+      if (problem !== undefined) throw problem;
       options.log?.warn('no NATS server answers yet', { error: message });
       await pause(first.next(), until);
       if (until.aborted) {
         signal?.throwIfAborted();
-        throw fail('unreachable', `no NATS server answered within ${connectTimeoutMs} ms: ${message}`, {}, error);
+        const silent = options.tls !== undefined && options.tls.certFile === undefined;
+        const hint = silent
+          ? '; a server that asks for a certificate says nothing without one (nats.tls.cert_file)'
+          : '';
+        throw fail(
+          'unreachable',
+          `no NATS server answered within ${connectTimeoutMs} ms: ${message}${hint}`,
+          {},
+          error,
+        );
       }
     }
   }
@@ -135,6 +138,12 @@ class Outage {
 /** Names of client errors that mean: no answer, and it may have happened. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
+/**
+ * JetStream's numbers for what passes by itself: a cluster that is choosing who decides, or has too few servers just now;
+ * a stream or consumer whose server is away.
+ */
+const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
+
 /** A connection, whether it stands just now, and what is sent over it. */
 export class NatsLink {
   readonly packages: NatsPackages;
@@ -143,6 +152,7 @@ export class NatsLink {
   readonly log: Log | undefined;
   /** Resolves when the client has closed the connection by itself, for good. */
   readonly lost: Promise<HandfastError>;
+  readonly #servers: number;
   readonly #publishTimeoutMs: number;
   readonly #inboxPrefix: string | undefined;
   readonly #listeners = new Set<(up: boolean) => void>();
@@ -165,6 +175,7 @@ export class NatsLink {
     this.connection = connection;
     this.log = options.log;
     this.#asking = new Asking(connection, this.inbox(), REQUEST_MS);
+    this.#servers = [options.servers].flat().length;
     this.#publishTimeoutMs = options.publishTimeoutMs ?? DEFAULT_PUBLISH_MS;
     this.js = packages.jetstream.jetstream(connection, { timeout: REQUEST_MS, checkAPI: false });
     this.lost = new Promise((resolve) => {
@@ -197,6 +208,11 @@ export class NatsLink {
     return `nats://${this.connection.getServer()}`;
   }
 
+  /** Copies of a stream nobody has said how many of: who names three servers has a cluster. */
+  get defaultReplicas(): number {
+    return this.#servers >= 3 ? 3 : 1;
+  }
+
   /** True when the server is of this version or a later one. */
   atLeast(major: number, minor: number): boolean {
     const [theirMajor = 0, theirMinor = 0] = (this.connection.info?.version ?? '').split('.').map(Number);
@@ -224,6 +240,9 @@ export class NatsLink {
       return await promise;
     } catch (error) {
       const { name, message } = error as Error;
+      if (name === 'JetStreamApiError' && PASSING.has((error as { code?: unknown }).code)) {
+        throw new Unanswered(message, false, error);
+      }
       if (name === 'JetStreamNotEnabled') throw new Unanswered('no stream takes this now', false, error);
       if (MAYBE.has(name)) {
         // Refused for its permissions, the client says so in the cause.

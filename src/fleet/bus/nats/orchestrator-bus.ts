@@ -12,27 +12,17 @@ import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
-import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
 import { EventIntake } from './event-intake.ts';
 import { readLease } from './leases.ts';
 import { keepDispatch, NatsPeer } from './nats-peer.ts';
-import { OrchestratorLease } from './orchestrator-lease.ts';
+import { type OrchestratorSeat, type SeatOptions, takeSeat } from './orchestrator-seat.ts';
 import { Profiles } from './profiles.ts';
 import { Requests } from './requests.ts';
-import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.ts';
 import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';
 
-export interface NatsBusOptions extends NatsOptions, StorageOptions {
-  /** Name of the orchestrator; what it has heard is remembered under it, and two of one name cannot both be at work. */
-  readonly name: string;
-  /**
-   * Which one of that name: the same after a restart, another on another machine. Then a restart goes on at once, instead of
-   * when the lease of the process before has run out. Default: another for each process.
-   */
-  readonly instance?: string;
-  /** Monotonic milliseconds. */
-  readonly monotonic?: () => number;
-  readonly newId?: () => string;
+export interface NatsBusOptions extends Omit<SeatOptions, 'signal' | 'standby'> {
+  /** Where the orchestrator has its place already. Default: the bus takes one when it starts, and gives it back. */
+  readonly seat?: OrchestratorSeat;
 }
 
 /** A bus, and when it is over by itself. */
@@ -51,8 +41,7 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 
 /** Everything that is there while the bus runs. */
 interface Parts {
-  readonly link: NatsLink;
-  readonly lease: OrchestratorLease;
+  readonly seat: OrchestratorSeat;
   readonly requests: Requests;
   readonly profiles: Profiles;
   readonly intake: EventIntake;
@@ -90,7 +79,7 @@ class JetStreamBus implements NatsBus {
     if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool takes no ${message.type}`);
     this.#check();
     const check = (): void => this.#check();
-    await keepDispatch(this.#parts.link!, subjects.poolDispatch(tokenOf(pool)), message, { check });
+    await keepDispatch(this.#parts.seat!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
   async stop(): Promise<void> {
@@ -103,19 +92,12 @@ class JetStreamBus implements NatsBus {
   async #open(): Promise<void> {
     const { name, monotonic, newId = () => crypto.randomUUID() } = this.#options;
     const { signal } = this.#stopping;
-    const link = await openNats(`orchestrator ${name}`, this.#options, { signal });
-    this.#parts = { link };
-    void link.lost.then((error) => this.#end(error));
-    const { orchestratorTtlS: ttlS, profileTtlS } = await ensureFleet(link, this.#options);
-    await ensureOrchestrator(link, tokenOf(name));
-    const life = newId();
-    const { instance = life } = this.#options;
-    const lost = (error: HandfastError): void => void this.#end(error);
-    const bucket = await Bucket.open(link, BUCKETS.orchestrators);
-    const lease = new OrchestratorLease({ bucket, name, instance, life, ttlS, signal, lost, monotonic });
-    await lease.take();
+    const seat = this.#options.seat ?? (await takeSeat({ ...this.#options, signal }));
+    const { link, profileTtlS } = seat;
+    this.#parts = { seat };
+    void seat.lost.then((error) => this.#end(error));
     const requests = new Requests({ link, newId, answered: (peer, message) => this.#tell(peer, message) });
-    this.#parts = { link, lease, requests };
+    this.#parts = { seat, requests };
     const profiles = new Profiles(
       await Bucket.open(link, BUCKETS.profiles),
       {
@@ -125,7 +107,7 @@ class JetStreamBus implements NatsBus {
       },
       { ttlS: profileTtlS, monotonic },
     );
-    this.#parts = { link, lease, requests, profiles };
+    this.#parts = { seat, requests, profiles };
     // Who is there is known before what they said is heard.
     await profiles.start();
     const leases = await Bucket.open(link, BUCKETS.leases);
@@ -136,25 +118,21 @@ class JetStreamBus implements NatsBus {
       events: this.#events!,
       peer: (agent) => this.#peer(agent),
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
-      restore: async () => {
-        await ensureFleet(link, this.#options);
-        await ensureOrchestrator(link, tokenOf(name));
-      },
+      restore: () => seat.restore(),
     });
-    this.#parts = { link, lease, requests, profiles, unwatchLeases, intake };
+    this.#parts = { seat, requests, profiles, unwatchLeases, intake };
     // Stopped meanwhile: whoever stopped it waits for this.
     signal.throwIfAborted();
   }
 
   async #close(): Promise<void> {
-    const { link, lease, requests, profiles, unwatchLeases, intake } = this.#parts;
+    const { seat, requests, profiles, unwatchLeases, intake } = this.#parts;
     for (const peer of this.#peers.values()) peer.present = false;
     await intake?.stop();
     unwatchLeases?.();
     profiles?.stop();
     requests?.stop();
-    await lease?.release();
-    await link?.close();
+    if (this.#options.seat === undefined) await seat?.leave();
   }
 
   /** Somebody else goes on, or there is no way to go on: everything here ends, so that nothing is decided twice. */
@@ -171,13 +149,13 @@ class JetStreamBus implements NatsBus {
   }
 
   #check(): void {
-    const { lease } = this.#parts;
-    if (lease === undefined || this.#stopping.signal.aborted) throw fail('unreachable', 'the NATS bus does not run');
-    if (!lease.held) throw fail('unreachable', 'the lease of this orchestrator could not be renewed');
+    const { seat } = this.#parts;
+    if (seat === undefined || this.#stopping.signal.aborted) throw fail('unreachable', 'the NATS bus does not run');
+    seat.check();
   }
 
   #context() {
-    return { link: this.#parts.link!, requests: this.#parts.requests!, check: () => this.#check() };
+    return { link: this.#parts.seat!.link, requests: this.#parts.requests!, check: () => this.#check() };
   }
 
   /** The peer of a token. One whose name is too long for its token is named by its announce. */

@@ -2,10 +2,11 @@
  * The right to be the orchestrator of a name. Of two that start, one goes on; the other is told. It is a key that must be
  * renewed, like the lease of a task.
  *
- * Used by `orchestrator-bus.ts`.
+ * Used by `orchestrator-seat.ts`.
  * @see docs/nats.md#two-orchestrators
  */
-import { fail, type HandfastError } from '../../../wire/errors.ts';
+import type { Log } from '../../../host/context.ts';
+import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { pause } from '../retry-delay.ts';
 import type { Bucket, Entry } from './bucket.ts';
 import { tokenOf } from './subjects.ts';
@@ -22,6 +23,7 @@ export interface OrchestratorLeaseOptions {
   /** Somebody else has it. Called once. */
   readonly lost: (error: HandfastError) => void;
   readonly monotonic?: () => number;
+  readonly log?: Log;
 }
 
 interface Holder {
@@ -56,26 +58,28 @@ export class OrchestratorLease {
 
   /**
    * Takes it, or waits until the one who has it has been silent for its lifetime. Fails with `superseded` when that one is
-   * alive.
+   * alive; `standby`: waits for its end instead, through outages of the server too.
    */
-  async take(): Promise<void> {
-    const { bucket, ttlS, instance, signal } = this.#options;
+  async take(standby = false): Promise<void> {
+    const { signal, name, log } = this.#options;
     let first: Entry | undefined;
     // Its last renewal may be as young as our first look.
-    const end = this.#monotonic() + (ttlS + 5) * 1000;
+    const end = this.#monotonic() + (this.#options.ttlS + 5) * 1000;
     for (;;) {
       signal.throwIfAborted();
-      const askedAt = this.#monotonic();
-      const made = await bucket.create(this.#key, this.#value());
-      if (made !== undefined) return this.#begin(made, askedAt);
-      const entry = await bucket.get(this.#key);
-      if (entry === undefined) continue;
-      const holder = readHolder(entry.value);
-      first ??= entry;
-      if (holder === undefined || holder.instance === instance) {
-        const taken = await bucket.update(this.#key, this.#value(), entry.revision);
-        if (taken !== undefined) return this.#begin(taken, askedAt);
-      } else if (entry.revision !== first.revision || this.#monotonic() > end) throw this.#superseded();
+      const found = await this.#try().catch((thrown: unknown) => {
+        const { code, message } = asError(thrown);
+        if (!standby || (code !== 'unreachable' && code !== 'timeout')) throw thrown;
+        log?.warn('no NATS server answers while this orchestrator stands by', { name, error: message });
+        return undefined;
+      });
+      if (found === 'taken') return;
+      if (found !== undefined && first === undefined && standby) {
+        log?.warn('another orchestrator of this name has it: this one stands by', { name });
+      }
+      first ??= found;
+      const alive = found !== undefined && found.revision !== first?.revision;
+      if (!standby && (alive || this.#monotonic() > end)) throw this.#superseded();
       await pause(LOOK_MS, signal);
     }
   }
@@ -86,6 +90,23 @@ export class OrchestratorLease {
     await this.#renewing;
     if (!this.#over && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
     this.#over = true;
+  }
+
+  /** Takes it where it is free, or was ours; else whoever has it. Undefined: somebody was faster. */
+  async #try(): Promise<'taken' | Entry | undefined> {
+    const { bucket, instance } = this.#options;
+    const askedAt = this.#monotonic();
+    const entry = await bucket.get(this.#key);
+    const holder = entry && readHolder(entry.value);
+    if (entry !== undefined && holder !== undefined && holder.instance !== instance) return entry;
+    const value = this.#value();
+    const revision =
+      entry === undefined
+        ? await bucket.create(this.#key, value)
+        : await bucket.update(this.#key, value, entry.revision);
+    if (revision === undefined) return undefined;
+    this.#begin(revision, askedAt);
+    return 'taken';
   }
 
   #begin(revision: number, askedAt: number): void {

@@ -183,7 +183,7 @@ export class Puller {
     this.#asked = Math.max(0, this.#asked - left);
     if (code === 408 || code === 404) return this.more();
     // No such consumer, a leader that changed, a server that stops: find out, and begin anew.
-    void this.#restore(message.headers?.description ?? `${code}`);
+    void this.#restore(message.headers?.description || `${code}`);
   }
 
   #check(): void {

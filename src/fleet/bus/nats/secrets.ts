@@ -1,83 +1,132 @@
 /**
- * The secrets of a connection to NATS: read when the client asks for them, at every connection anew, so that a secret can be
- * replaced while a fleet runs.
+ * The secrets of a connection to NATS: named by file or variable, read when the client asks for them, at every connection
+ * anew, so that a secret can be replaced while a fleet runs.
  *
  * Used by `connection.ts`.
+ * @see docs/nats.md#who-may-connect
  */
 import { readFileSync } from 'node:fs';
 import type { Log } from '../../../host/context.ts';
+import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
 
-/**
- * Where the secret for the server comes from; the first that is given. Files and variables are read again at every
- * connection, so that a secret can be replaced while the fleet runs.
- */
+/** Where the secret for the server comes from; the first that is given. Without any, none is sent. */
 export interface NatsAuth {
   /** A `.creds` file with a JWT and its key. */
   readonly credentialsFile?: string;
   /** A file with an NKey seed. */
   readonly nkeyFile?: string;
-  readonly tokenFile?: string;
-  /** Name of an environment variable. */
-  readonly tokenEnv?: string;
-  readonly token?: string;
-  /** With a password from the file, else the variable, else as given. */
+  /** With a password from the file, else the variable. */
   readonly user?: string;
   readonly passwordFile?: string;
   readonly passwordEnv?: string;
-  readonly password?: string;
+  readonly tokenFile?: string;
+  /** Name of an environment variable. */
+  readonly tokenEnv?: string;
 }
 
-/** Reads secrets when the client asks for them. It must not throw there: the client would close the connection for good. */
-export function authenticator(
-  { transport }: NatsPackages,
-  auth: NatsAuth,
-  { env = process.env, log }: { readonly env?: Readonly<Record<string, string | undefined>>; readonly log?: Log },
-): Authenticator {
-  const read = (what: string, get: () => string): string => {
-    try {
-      const secret = get().trim();
-      if (secret !== '') return secret;
-      log?.error(`the ${what} for NATS is empty`);
-    } catch (error) {
-      log?.error(`the ${what} for NATS cannot be read`, { code: (error as { code?: unknown }).code });
-    }
-    return '';
-  };
-  const file = (path: string) => readFileSync(path, 'utf8');
-  const { credentialsFile, nkeyFile, tokenFile, tokenEnv, token, user, passwordFile, passwordEnv, password } = auth;
-  const guarded =
-    (make: () => Authenticator): Authenticator =>
-    (nonce) => {
-      try {
-        return make()(nonce);
-      } catch (error) {
-        log?.error('the secret for NATS cannot be used', { error: (error as Error).name });
-        return undefined;
-      }
-    };
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** One secret: what it is in words, and how it is used. */
+interface Secret {
+  /** For messages; never the secret itself. */
+  readonly what: string;
+  readonly place: string;
+  read(): string;
+  authenticator(secret: string): Authenticator;
+}
+
+/** The secret of a configuration; undefined where none is configured. */
+function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth, env: Variables): Secret | undefined {
+  const { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv } = auth;
+  const from = (path: string | undefined, variable: string | undefined) =>
+    path !== undefined
+      ? { place: `the file ${path}`, read: () => readFileSync(path, 'utf8').trim() }
+      : { place: `the environment variable ${variable}`, read: () => env[variable ?? '']?.trim() ?? '' };
+  const bytes = (secret: string): Uint8Array => new TextEncoder().encode(secret);
   if (credentialsFile !== undefined) {
-    return guarded(() =>
-      transport.credsAuthenticator(new TextEncoder().encode(read('credentials file', () => file(credentialsFile)))),
-    );
+    return {
+      what: 'credentials',
+      ...from(credentialsFile, undefined),
+      // The client wants the end of its last line.
+      authenticator: (secret) => transport.credsAuthenticator(bytes(`${secret}\n`)),
+    };
   }
   if (nkeyFile !== undefined) {
-    return guarded(() =>
-      transport.nkeyAuthenticator(new TextEncoder().encode(read('NKey file', () => file(nkeyFile)))),
-    );
+    return {
+      what: 'NKey',
+      ...from(nkeyFile, undefined),
+      authenticator: (secret) => transport.nkeyAuthenticator(bytes(secret)),
+    };
   }
   if (user !== undefined) {
-    const secret = () => {
-      if (passwordFile !== undefined) return read('password file', () => file(passwordFile));
-      if (passwordEnv !== undefined) return read(`variable ${passwordEnv}`, () => env[passwordEnv] ?? '');
-      return password ?? '';
+    return {
+      what: `password of user ${user}`,
+      ...from(passwordFile, passwordEnv),
+      authenticator: (secret) => transport.usernamePasswordAuthenticator(user, secret),
     };
-    return guarded(() => transport.usernamePasswordAuthenticator(user, secret()));
   }
-  const secret = () => {
-    if (tokenFile !== undefined) return read('token file', () => file(tokenFile));
-    if (tokenEnv !== undefined) return read(`variable ${tokenEnv}`, () => env[tokenEnv] ?? '');
-    return token ?? '';
+  if (tokenFile === undefined && tokenEnv === undefined) return undefined;
+  return {
+    what: 'token',
+    ...from(tokenFile, tokenEnv),
+    authenticator: (secret) => transport.tokenAuthenticator(secret),
   };
-  return guarded(() => transport.tokenAuthenticator(secret()));
 }
+
+/** How one connection proves who it is. */
+export interface NatsIdentity {
+  /** For the client. Reads the secret each time; undefined: the server is shown none. */
+  readonly authenticator: Authenticator | undefined;
+  /** What to do when a server refuses it. */
+  readonly advice: string;
+}
+
+/** Fails with `not_configured` when the secret cannot be read, or is none of its kind. */
+export function identityOf(
+  packages: Pick<NatsPackages, 'transport'>,
+  auth: NatsAuth | undefined,
+  { env = process.env, log }: { readonly env?: Variables; readonly log?: Log },
+): NatsIdentity {
+  const secret = auth && secretOf(packages, auth, env);
+  if (secret === undefined) {
+    return {
+      authenticator: undefined,
+      advice: 'it asks who this is, and nothing is configured: name credentials_file, nkey_file, user or a token',
+    };
+  }
+  const { what, place } = secret;
+  prove(secret);
+  return {
+    // It must not throw there: the client would close the connection for good.
+    authenticator: (nonce) => {
+      try {
+        return secret.authenticator(secret.read())(nonce);
+      } catch (error) {
+        log?.error(`the ${what} for NATS cannot be used`, { place, error: codeOf(error) });
+        return undefined;
+      }
+    },
+    advice: `check the ${what} in ${place}, and the users the server knows`,
+  };
+}
+
+/** What is wrong with a secret is told once, before the first connection. */
+function prove({ what, place, read, authenticator }: Secret): void {
+  let secret: string;
+  try {
+    secret = read();
+  } catch (error) {
+    throw fail('not_configured', `the ${what} for NATS cannot be read from ${place}: ${codeOf(error)}`, {}, error);
+  }
+  if (secret === '') throw fail('not_configured', `the ${what} for NATS is not in ${place}: it is empty, or not set`);
+  try {
+    authenticator(secret)('nonce');
+  } catch {
+    // What the client says of it might hold a part of it.
+    throw fail('not_configured', `${place} does not hold the ${what} for NATS`);
+  }
+}
+
+/** The system's word for it, or the kind of error: messages of parsers repeat what they parse. */
+const codeOf = (error: unknown): string => (error as { code?: string }).code ?? (error as Error).name;

@@ -2,7 +2,7 @@
  * The streams, buckets and durable consumers of a fleet, and how they come to be there: whoever comes first makes them,
  * everybody else finds them. What is there with settings that would break a promise is refused by name.
  *
- * Called by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; by operators through the first two.
+ * Called by `orchestrator-seat.ts`, `join.ts`, `provision.ts` and `task-store.ts`.
  * @see docs/nats.md#streams-and-buckets
  */
 import { fail } from '../../../wire/errors.ts';
@@ -12,16 +12,12 @@ import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subject
 
 /** What operators choose. Only whoever makes a stream or bucket needs it; later ones take what is there. */
 export interface StorageOptions {
-  /** Copies of every stream and bucket: 1, 3 or 5. Default 1. */
+  /** Copies of every stream and bucket: 1, 3 or 5. Default: 3 where three servers or more are named, else 1. */
   readonly replicas?: number;
-  /** Default `file`. `memory` loses all tasks with the server: for tests. */
-  readonly storage?: 'file' | 'memory';
   /** How long a task's lease holds without renewal, seconds. Default 45. */
   readonly leaseTtlS?: number;
   /** How long a worker counts as present without rewriting its profile, seconds. Default 45. */
   readonly profileTtlS?: number;
-  /** How long messages with an id are recognised when they come again, seconds. Default 1200, at least 600. */
-  readonly duplicateWindowS?: number;
   /** How long a worker may be silent between receiving a dispatch and acknowledging it, seconds. Default 30. */
   readonly ackWaitS?: number;
   /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
@@ -29,7 +25,9 @@ export interface StorageOptions {
 }
 
 const DAY_S = 24 * 3600;
-const MIN_DUPLICATE_WINDOW_S = 600;
+/** How long messages with an id are recognised when they come again. */
+const DUPLICATE_WINDOW_S = 1200;
+const MAX_WAITING = 1_000_000;
 const DEFAULT_TTL_S = 45;
 /** Which worker began which attempt is remembered longer than any message about it. */
 const JOURNAL_TTL_S = 30 * DAY_S;
@@ -48,7 +46,6 @@ export interface FleetStorage {
   /** Seconds, as the bucket has it: the same for everybody. */
   readonly leaseTtlS: number;
   readonly profileTtlS: number;
-  readonly orchestratorTtlS: number;
 }
 
 /**
@@ -58,15 +55,14 @@ export interface FleetStorage {
 export async function ensureFleet(link: NatsLink, options: StorageOptions = {}): Promise<FleetStorage> {
   const { jetstream } = link.packages;
   const { RetentionPolicy, DiscardPolicy } = jetstream;
-  const { duplicateWindowS = 1200, maxWaiting = 1_000_000 } = options;
-  const duplicate_window = nanos(Math.max(MIN_DUPLICATE_WINDOW_S, duplicateWindowS));
+  const duplicate_window = nanos(DUPLICATE_WINDOW_S);
   await Promise.all([
     ensureStream(link, options, {
       name: STREAMS.dispatch,
       subjects: [subjects.dispatch('*'), subjects.poolDispatch('*')],
       retention: RetentionPolicy.Workqueue,
       discard: DiscardPolicy.New,
-      max_msgs: maxWaiting,
+      max_msgs: options.maxWaiting ?? MAX_WAITING,
       duplicate_window,
     }),
     ensureStream(link, options, {
@@ -87,27 +83,28 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
     ensureBucket(link, BUCKETS.discovery, options),
     ensureBucket(link, BUCKETS.journal, options, { ttlS: JOURNAL_TTL_S }),
   ]);
-  const leaseTtl = options.leaseTtlS ?? DEFAULT_TTL_S;
-  const [profileTtlS, leaseTtlS, orchestratorTtlS] = await Promise.all([
-    ensureBucket(link, BUCKETS.profiles, options, { ttlS: options.profileTtlS ?? DEFAULT_TTL_S, markers: true }),
-    ensureBucket(link, BUCKETS.leases, options, { ttlS: leaseTtl }),
-    // Apart from the leases of tasks, so that workers need not be allowed to write to it.
-    ensureBucket(link, BUCKETS.orchestrators, options, { ttlS: leaseTtl }),
+  const [profileTtlS, leaseTtlS] = await Promise.all([
+    ensureExpiring(link, BUCKETS.profiles, options, { ttlS: options.profileTtlS ?? DEFAULT_TTL_S, markers: true }),
+    ensureExpiring(link, BUCKETS.leases, options, { ttlS: options.leaseTtlS ?? DEFAULT_TTL_S }),
   ]);
-  for (const [bucket, ttlS] of [
-    [BUCKETS.profiles, profileTtlS],
-    [BUCKETS.leases, leaseTtlS],
-    [BUCKETS.orchestrators, orchestratorTtlS],
-  ] as const) {
-    // Keys that never expire would keep dead workers and their tasks for ever.
-    if (ttlS <= 0) throw fail('config_invalid', `the bucket ${bucket} has no ttl; remove it, or set its max age`);
-  }
-  return { leaseTtlS, profileTtlS, orchestratorTtlS };
+  return { leaseTtlS, profileTtlS };
+}
+
+/** A bucket whose keys must expire: for ever, they would keep dead workers and their tasks. */
+async function ensureExpiring(
+  link: NatsLink,
+  bucket: string,
+  options: StorageOptions,
+  settings: { readonly ttlS: number; readonly markers?: boolean },
+): Promise<number> {
+  const ttlS = await ensureBucket(link, bucket, options, settings);
+  if (ttlS <= 0) throw fail('config_invalid', `the bucket ${bucket} has no ttl; remove it, or set its max age`);
+  return ttlS;
 }
 
 async function ensureStream(
   link: NatsLink,
-  { replicas = 1, storage = 'file' }: StorageOptions,
+  { replicas = link.defaultReplicas }: StorageOptions,
   config: Partial<StreamConfig> & { readonly name: string; readonly subjects: string[] },
 ): Promise<void> {
   const manager = await link.manager();
@@ -119,10 +116,13 @@ async function ensureStream(
     }),
   );
   if (found === undefined) {
-    const kept = storage === 'file' ? StorageType.File : StorageType.Memory;
     // Two who find it missing at once ask for the same, which JetStream answers to both.
-    await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: kept }));
+    await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: StorageType.File }));
     return;
+  }
+  if (found.config.num_replicas < replicas) {
+    const copies = { stream: config.name, copies: found.config.num_replicas, wanted: replicas };
+    link.log?.warn('a stream has fewer copies than are wanted: nats stream edit --replicas', copies);
   }
   const there = new Set(found.config.subjects ?? []);
   const missing = config.subjects.filter((subject) => !there.has(subject));
@@ -139,7 +139,7 @@ async function ensureStream(
 export async function ensureBucket(
   link: NatsLink,
   name: string,
-  { replicas = 1, storage = 'file' }: StorageOptions,
+  { replicas = link.defaultReplicas }: StorageOptions,
   settings: { readonly ttlS?: number; readonly markers?: boolean } = {},
 ): Promise<number> {
   const { kv, jetstream } = link.packages;
@@ -148,7 +148,7 @@ export async function ensureBucket(
     new kv.Kvm(link.js).create(name, {
       history: 1,
       replicas,
-      storage: storage === 'file' ? jetstream.StorageType.File : jetstream.StorageType.Memory,
+      storage: jetstream.StorageType.File,
       ...(ttlS !== undefined && { ttl: ttlS * 1000 }),
       // Watchers see expiry from 2.11 on; before, they sweep.
       ...(markers && link.atLeast(2, 11) && { markerTTL: (ttlS ?? DEFAULT_TTL_S) * 1000 }),
@@ -222,10 +222,18 @@ export async function ensureWorker(
   ]);
 }
 
-/** Makes the consumer through which an orchestrator hears workers. The argument is a token. */
-export function ensureOrchestrator(link: NatsLink, name: string): Promise<void> {
-  return ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
-    ack_wait: nanos(RESULT_ACK_WAIT_S),
-    max_ack_pending: 4096,
-  });
+/**
+ * Makes what only orchestrators need: the consumer through which one hears workers, and the bucket of their names, apart from
+ * the leases of tasks so that workers need not be allowed to write to it. The name is a token. Resolves with how long a name
+ * holds without renewal, seconds.
+ */
+export async function ensureOrchestrator(link: NatsLink, name: string, options: StorageOptions): Promise<number> {
+  const [ttlS] = await Promise.all([
+    ensureExpiring(link, BUCKETS.orchestrators, options, { ttlS: options.leaseTtlS ?? DEFAULT_TTL_S }),
+    ensureConsumer(link, STREAMS.events, consumers.orchestrator(name), {
+      ack_wait: nanos(RESULT_ACK_WAIT_S),
+      max_ack_pending: 4096,
+    }),
+  ]);
+  return ttlS;
 }

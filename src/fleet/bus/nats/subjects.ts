@@ -69,9 +69,14 @@ export const BUCKETS = {
   profiles: 'a2a_profiles',
   leases: 'a2a_leases',
   orchestrators: 'a2a_orchestrators',
-  tasks: 'a2a_tasks',
   journal: 'a2a_journal',
 } as const;
+
+/** The task records of an orchestrator: a bucket of its own, because all open records in it are its own. */
+export function tasksBucket(name: string): string {
+  const plain = /^[A-Za-z0-9_-]{1,64}$/.test(name);
+  return `a2a_tasks_${plain ? name : createHash('sha256').update(name).digest('hex')}`;
+}
 
 /** Where the server says that a dispatch was delivered as often as it may be. */
 export const MAX_DELIVERIES = `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${STREAMS.dispatch}`;

@@ -1,7 +1,7 @@
 /**
- * Task records in a bucket, under the contract of task stores: each put is compared with the revision the server
- * has, so of two orchestrators only one can go on with a task, whatever they believe. For fleets whose orchestrator may move
- * from one machine to another; on one machine, the SQLite store is faster.
+ * Task records in a bucket, under the contract of task stores, for an orchestrator whose place another machine may take: each
+ * put is compared with the revision the server has, and made only while the place is held. On one machine, the SQLite store
+ * is faster.
  *
  * Made by whoever puts an orchestrator together.
  * @see docs/nats.md#task-records
@@ -10,27 +10,29 @@ import { fail } from '../../../wire/errors.ts';
 import { matches, pageLimit, superseded } from '../../orchestrator/store-query.ts';
 import type { Stored, TaskQuery, TaskRecord, TaskStore } from '../../orchestrator/task.ts';
 import { Bucket, type Entry } from './bucket.ts';
-import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
+import type { NatsLink } from './connection.ts';
+import type { OrchestratorSeat } from './orchestrator-seat.ts';
 import { MAX_RECORD_BYTES, pack, unpack } from './payload.ts';
 import { ensureBucket, type StorageOptions } from './streams.ts';
-import { BUCKETS, tokenOf } from './subjects.ts';
+import { tasksBucket, tokenOf } from './subjects.ts';
 
-export interface NatsTaskStoreOptions extends NatsOptions, Pick<StorageOptions, 'replicas' | 'storage'> {
-  /** One for each orchestrator's name. Default `a2a_tasks`. */
-  readonly bucket?: string;
-}
-
-/** Opens the store. Fails with `unreachable`, `auth_failed`, `not_configured`, `unauthorized`. */
-export async function natsTaskStore(options: NatsTaskStoreOptions): Promise<TaskStore> {
-  const { bucket: name = BUCKETS.tasks } = options;
-  const link = await openNats(`tasks ${name}`, options);
+/**
+ * Opens the store of an orchestrator that has its place, and shuts out whoever had it before. Fails with `unreachable`,
+ * `unauthorized`, `journal_corrupt`.
+ */
+export async function natsTaskStore(
+  seat: OrchestratorSeat,
+  options: Pick<StorageOptions, 'replicas'> = {},
+): Promise<TaskStore> {
+  const { link, name } = seat;
+  const bucket = tasksBucket(name);
+  await ensureBucket(link, bucket, options);
+  const store = new BucketTaskStore(link, await Bucket.open(link, bucket, () => seat.check()));
   try {
-    await ensureBucket(link, name, options);
-    const store = new BucketTaskStore(link, await Bucket.open(link, name));
     await store.load();
     return store;
   } catch (error) {
-    await link.close();
+    await store.close();
     throw error;
   }
 }
@@ -53,6 +55,8 @@ interface Known {
 
 /** Records read, or removed, at a time. */
 const AT_ONCE = 64;
+/** How often what the orchestrator before sent in time may get in the way of one record. */
+const REWRITES = 16;
 
 class BucketTaskStore implements TaskStore {
   readonly #link: NatsLink;
@@ -63,6 +67,7 @@ class BucketTaskStore implements TaskStore {
   #writes = 0;
   #last = 0;
   #unwatch: (() => void) | undefined;
+  #loaded = false;
   #closed = false;
 
   constructor(link: NatsLink, bucket: Bucket) {
@@ -73,20 +78,58 @@ class BucketTaskStore implements TaskStore {
   async load(): Promise<void> {
     this.#unwatch = await this.#bucket.watch('*', (entry) => this.#learn(entry));
     const manager = await this.#link.manager();
-    // Numbers of tasks that were pruned count as well, and so do those whose task was never kept.
     const filter = { subjects_filter: this.#bucket.subject('number.*') };
     const { state } = await this.#link.until(() => manager.streams.info(`KV_${this.#bucket.name}`, filter));
-    for (const subject of Object.keys(state.subjects ?? {})) {
-      this.#last = Math.max(this.#last, Number(subject.slice(subject.lastIndexOf('.') + 1)) || 0);
+    const given = Object.keys(state.subjects ?? {}).map((subject) =>
+      Number(subject.slice(subject.lastIndexOf('.') + 1)),
+    );
+    // Numbers of tasks that were pruned count as well, and so do those whose task was never kept.
+    for (const number of given) this.#last = Math.max(this.#last, number || 0);
+    await this.#shutOut(given);
+    this.#loaded = true;
+  }
+
+  /**
+   * What an orchestrator sent before its place was lost may arrive after this one has read. So each open record is written
+   * anew, over which nothing of the one before can be written, and tasks it had only given a number cannot come any more.
+   */
+  async #shutOut(given: readonly number[]): Promise<void> {
+    const kept = new Set([...this.#known.values()].map(({ facts }) => facts.number));
+    await inPages(
+      given.filter((number) => !kept.has(number)),
+      (number) => this.#bar(number),
+    );
+    const open = [...this.#known].filter(([, { facts }]) => facts.ended_at === null);
+    await inPages(open, ([key]) => this.#rewrite(key));
+  }
+
+  async #bar(number: number): Promise<void> {
+    const entry = await this.#bucket.get(numberKey(number));
+    if (entry === undefined) return;
+    const key = tokenOf(JSON.parse(Buffer.from(entry.value).toString()) as string);
+    if (!this.#known.has(key)) await this.#bucket.bar(key);
+    const came = await this.#bucket.get(key);
+    if (came !== undefined) return this.#learn(came);
+    // The highest number stays, so that no number is given twice.
+    if (number < this.#last) await this.#bucket.forget(numberKey(number));
+  }
+
+  async #rewrite(key: string): Promise<void> {
+    for (let tries = 0; tries < REWRITES; tries++) {
+      const entry = await this.#bucket.get(key);
+      if (entry === undefined) return void this.#known.delete(key);
+      const record = readRecord(entry.value);
+      const kept = await this.#bucket.update(key, this.#written(record), entry.revision);
+      if (kept !== undefined) return this.#note(key, record, kept);
     }
+    throw superseded(this.#known.get(key)?.taskId ?? key);
   }
 
   async put(record: TaskRecord, revision: number): Promise<number> {
     this.#check();
     const { task_id: id, number } = record;
     const key = tokenOf(id);
-    // Two who write the same must not both believe that they wrote it.
-    const value = pack({ write: `${this.#writer}#${++this.#writes}`, record } satisfies Written);
+    const value = this.#written(record);
     if (revision === 0) await this.#number(id, number);
     const kept =
       revision === 0 ? await this.#bucket.create(key, value) : await this.#bucket.update(key, value, revision);
@@ -140,9 +183,7 @@ class BucketTaskStore implements TaskStore {
     const old = ended.filter(isOld);
     const over = this.#known.size - old.length - maxTasks;
     const going = [...old, ...ended.filter((one) => !isOld(one)).slice(0, Math.max(0, over))];
-    for (let at = 0; at < going.length; at += AT_ONCE) {
-      await Promise.all(going.slice(at, at + AT_ONCE).map(([key, known]) => this.#forget(key, known)));
-    }
+    await inPages(going, ([key, known]) => this.#forget(key, known));
     return going.length;
   }
 
@@ -150,12 +191,16 @@ class BucketTaskStore implements TaskStore {
     if (this.#closed) return;
     this.#closed = true;
     this.#unwatch?.();
-    await this.#link.close();
+  }
+
+  /** Two who write the same must not both believe that they wrote it. */
+  #written(record: TaskRecord): Uint8Array {
+    return pack({ write: `${this.#writer}#${++this.#writes}`, record } satisfies Written);
   }
 
   /** Gives a number to a task; fails with `superseded` when another task has it. */
   async #number(taskId: string, number: number): Promise<void> {
-    const key = `number.${number}`;
+    const key = numberKey(number);
     const given = await this.#bucket.create(key, Buffer.from(JSON.stringify(taskId)));
     if (given !== undefined) return;
     const entry = await this.#bucket.get(key);
@@ -167,7 +212,7 @@ class BucketTaskStore implements TaskStore {
   async #forget(key: string, { facts, taskId }: Known): Promise<void> {
     await this.#bucket.forget(key);
     // The highest number stays, so that no number is given twice.
-    if (facts.number < this.#last) await this.#bucket.forget(`number.${facts.number}`);
+    if (facts.number < this.#last) await this.#bucket.forget(numberKey(facts.number));
     if (this.#known.get(key)?.taskId === taskId) this.#known.delete(key);
   }
 
@@ -176,7 +221,14 @@ class BucketTaskStore implements TaskStore {
     if (known !== undefined && known.revision >= revision) return;
     if (gone) return void this.#known.delete(key);
     try {
-      this.#note(key, readRecord(value), revision);
+      const { write, record } = readWritten(value);
+      const foreign = this.#loaded && !write.startsWith(this.#writer) && record.ended_at === null;
+      if (foreign) {
+        // Sent in time and come too late: it is on disk, and taken up at the next start.
+        const { task_id } = record;
+        this.#link.log?.error('the orchestrator before this one has changed a task late', { task_id });
+      }
+      this.#note(key, record, revision);
     } catch (error) {
       this.#link.log?.error('a task record cannot be read', { key, error: (error as Error).message });
     }
@@ -199,10 +251,19 @@ class BucketTaskStore implements TaskStore {
   }
 }
 
-function readRecord(value: Uint8Array): TaskRecord {
+function readWritten(value: Uint8Array): Written {
   try {
-    return (JSON.parse(Buffer.from(unpack(value, MAX_RECORD_BYTES)).toString()) as Written).record;
+    return JSON.parse(Buffer.from(unpack(value, MAX_RECORD_BYTES)).toString()) as Written;
   } catch (error) {
     throw fail('journal_corrupt', 'a task record cannot be read', {}, error);
   }
+}
+
+const readRecord = (value: Uint8Array): TaskRecord => readWritten(value).record;
+
+const numberKey = (number: number): string => `number.${number}`;
+
+/** Does something to each, a bounded number at a time. */
+async function inPages<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  for (let at = 0; at < items.length; at += AT_ONCE) await Promise.all(items.slice(at, at + AT_ONCE).map(work));
 }

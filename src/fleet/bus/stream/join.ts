@@ -15,7 +15,8 @@ import { pause, RetryDelay, type RetryDelayOptions, within } from '../retry-dela
 import { type SessionEnd, WorkerSession, type WorkerSessionOptions } from './worker-session.ts';
 
 /** Reasons of a SESSION_BYE that trying again soon will not change. */
-const STANDING_REFUSALS = /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity)\b/;
+const STANDING_REFUSALS =
+  /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
 
 /** A session that held so long counts as a success, however it ended, milliseconds. */
 const STEADY_MS = 5_000;
@@ -27,6 +28,8 @@ export interface JoinOptions {
   readonly outletName?: string;
   readonly log: Log;
   readonly retry?: RetryDelayOptions;
+  /** Refused, for a reason that stands, before it was ever accepted. It goes on trying unless it is told to leave. */
+  readonly onRefused?: (reason: string) => void;
   /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
   readonly acceptTimeoutMs?: number;
   /** How long it may take to confirm a result, milliseconds. Default 15,000. */
@@ -195,6 +198,7 @@ class Membership implements Joined {
     if (farewell !== undefined && STANDING_REFUSALS.test(farewell)) {
       this.#delay.longest();
       this.#options.log.error('the orchestrator refuses this worker', { reason: farewell });
+      if (this.#peerId === undefined) this.#options.onRefused?.(farewell);
     } else this.#report('the link to the orchestrator has ended', { accepted, reason: farewell ?? cause.reason });
     return undefined;
   }

@@ -30,6 +30,8 @@ export interface StreamBusOptions {
   /** Slows guessing down; share the host's where both serve the same listeners. */
   readonly backoff?: FailureBackoff;
   readonly log: Log;
+  /** Names of workers that are reached another way: nobody else is let in under them. */
+  readonly taken?: ReadonlySet<string>;
   /** Seconds between heartbeats, both ways. Default 15. */
   readonly heartbeatS?: number;
   /** Seconds a lease holds without renewal, as workers are told. Default 45. */
@@ -201,6 +203,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
   admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: Closed) => void): StreamPeer | string {
     const refusal = this.#refusal();
     if (refusal !== undefined) return refusal;
+    if (this.#options.taken?.has(peerId)) return 'name_taken';
     const before = this.#peers.get(peerId);
     if (before === undefined && this.#peers.size >= (this.#options.maxPeers ?? 10_000)) return 'over_capacity';
     const peer = new StreamPeer(this, link, { peerId, announced, onClosed });

@@ -1,0 +1,93 @@
+/**
+ * TLS towards NATS servers: what the client is told, and what a refusal of a certificate means.
+ *
+ * Used by `connection.ts`.
+ * @see docs/nats.md#tls
+ */
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { checkServerIdentity, createSecureContext, type PeerCertificate } from 'node:tls';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
+import type { ConnectionOptions } from './client.ts';
+
+/** For servers that ask for TLS. Files are PEM. */
+export interface NatsTls {
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  /** The server is configured with `handshake_first`. */
+  readonly handshakeFirst?: boolean;
+}
+
+/**
+ * What the client is told; undefined: it uses TLS where a server asks for it. Files are read anew for every connection.
+ * Fails with `not_configured` when one cannot be read or used now.
+ */
+export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): ConnectionOptions['tls'] {
+  // The client takes the scheme for a part of the address, and goes on without TLS where the server lets it.
+  if (wanted === undefined && !servers.some((server) => server.startsWith('tls://'))) return undefined;
+  if (wanted !== undefined) prove(wanted);
+  const named = servers.map((server) => new URL(server.replace(/^(?!\w+:\/\/)/, 'nats://')).hostname);
+  const hosts = named.map((host) => host.replace(/^\[|\]$/g, ''));
+  const check = (host: string, certificate: PeerCertificate) => identityProblem(hosts, host, certificate);
+  // Not in the client's type, and handed on to Node with the rest.
+  const verified = { checkServerIdentity: check } as ConnectionOptions['tls'];
+  return { ...wanted, ...verified };
+}
+
+/**
+ * Node is told no name by the client for an address that is a number, and takes `localhost` then, which is in no
+ * certificate. Such a certificate must be for one of the numbers that are configured.
+ */
+function identityProblem(hosts: readonly string[], host: string, certificate: PeerCertificate): Error | undefined {
+  const unnamed = host.replace(/\.$/, '') === 'localhost';
+  const numbers = hosts.filter((one) => isIP(one) !== 0);
+  const accepted = unnamed && numbers.length > 0 ? [...numbers, ...hosts.filter((one) => one === 'localhost')] : [host];
+  const problems = accepted.map((one) => checkServerIdentity(one, certificate));
+  return problems.includes(undefined) ? undefined : problems[0];
+}
+
+function prove({ caFile, certFile, keyFile }: NatsTls): void {
+  const read = (what: string, file: string | undefined): string | undefined => {
+    if (file === undefined) return undefined;
+    try {
+      return readFileSync(file, 'utf8');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw fail('not_configured', `the ${what} for NATS cannot be read from the file ${file}: ${code}`, {}, error);
+    }
+  };
+  const files = { ca: read('authority', caFile), cert: read('certificate', certFile), key: read('key', keyFile) };
+  try {
+    createSecureContext(files);
+  } catch (error) {
+    const why = (error as { reason?: string; code?: string }).reason ?? (error as { code?: string }).code;
+    throw fail('not_configured', `the certificate or key for NATS cannot be used: ${why}`, {}, error);
+  }
+}
+
+/** What OpenSSL says of certificates begins with none of our letters; these are the ones Node has names for. */
+const UNTRUSTED =
+  /^(?:UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|CERT_|CRL_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|ERR_TLS_CERT_)/;
+
+/** An error of the client that is about TLS and stays as it is, with what to do; undefined: it is about something else. */
+export function tlsProblem(error: unknown): HandfastError | undefined {
+  const { code = '', message } = error as { readonly code?: unknown; readonly message: string };
+  const word = String(code);
+  if (UNTRUSTED.test(word)) {
+    const why = `the certificate of the NATS server is not trusted: ${message}`;
+    return fail('auth_failed', `${why}; nats.tls.ca_file names who vouches for it`, { reason: word }, error);
+  }
+  if (/^ERR_SSL_TLSV?1.*(?:CERTIFICATE|UNKNOWN_CA)|ERR_SSL_.*ALERT.*CERT/.test(word)) {
+    const why = `the NATS server does not accept our certificate: ${word}`;
+    return fail('auth_failed', `${why}; it is named in nats.tls.cert_file and key_file`, { reason: word }, error);
+  }
+  if (/^ERR_SSL_/.test(word)) {
+    const why = `no TLS connection to the NATS server: ${word}`;
+    return fail('config_invalid', `${why}; handshake_first must be as the server has it`, { reason: word }, error);
+  }
+  if (/does not support 'tls'|tls.*is not available on this server/.test(message)) {
+    return fail('config_invalid', 'TLS is configured, and the NATS server has none', {}, error);
+  }
+  return undefined;
+}

@@ -1,0 +1,93 @@
+/**
+ * A cluster of three real NATS servers on loopback, for tests: one can be killed at a time, and be started again on its store.
+ */
+
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import type { TestContext } from 'node:test';
+import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
+import { connect } from '@nats-io/transport-node';
+import { type Installed, NatsServer } from './server.ts';
+
+const SERVERS = 3;
+const READY_MS = 20_000;
+
+/** Ports nobody has now. All are open at once, so that none is given twice. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer());
+  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))));
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+export class NatsCluster {
+  /** By name: `n1` to `n3`. */
+  readonly servers: ReadonlyMap<string, NatsServer>;
+
+  private constructor(servers: ReadonlyMap<string, NatsServer>) {
+    this.servers = servers;
+  }
+
+  /** Three servers that have agreed on who decides. */
+  static async start(context: TestContext, installed: Installed): Promise<NatsCluster> {
+    const ports = await freePorts(SERVERS);
+    const routes = ports.map((port) => `"nats-route://127.0.0.1:${port}"`).join(', ');
+    const named = ports.map((port, index): [string, NatsServer] => {
+      const cluster = `cluster { name: "test", listen: "127.0.0.1:${port}", routes: [ ${routes} ] }`;
+      const name = `n${index + 1}`;
+      return [name, new NatsServer(installed, { config: `server_name: "${name}"\n${cluster}` })];
+    });
+    const cluster = new NatsCluster(new Map(named));
+    context.after(() => Promise.all(named.map(([, server]) => server.remove())));
+    await Promise.all(named.map(([, server]) => server.up()));
+    await cluster.until((manager) => manager.getAccountInfo().then(() => true));
+    return cluster;
+  }
+
+  get urls(): readonly string[] {
+    return [...this.servers.values()].map(({ url }) => url);
+  }
+
+  /** The server that decides about a stream now. */
+  async leader(stream: string): Promise<string> {
+    let leader: string | undefined;
+    await this.until(async (manager) => {
+      leader = (await manager.streams.info(stream)).cluster?.leader;
+      return leader !== undefined && leader !== '';
+    });
+    return leader as string;
+  }
+
+  /** Resolves when every copy of every stream is up to date. */
+  async healed(): Promise<void> {
+    await this.until(async (manager) => {
+      for await (const { cluster } of manager.streams.list()) {
+        if (!cluster?.leader || cluster.replicas?.length !== SERVERS - 1) return false;
+        if (cluster.replicas.some(({ current, offline }) => !current || offline)) return false;
+      }
+      return true;
+    });
+  }
+
+  /** Asks until it is so. What fails meanwhile, as it does while servers choose, is asked again. */
+  async until(so: (manager: JetStreamManager) => Promise<boolean>): Promise<void> {
+    const end = performance.now() + READY_MS;
+    const connection = await connect({ servers: [...this.urls], maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+    try {
+      const manager = await jetstreamManager(connection, { checkAPI: false, timeout: 2_000 });
+      let why: unknown = 'not so';
+      for (;;) {
+        const found = await so(manager).catch((error: unknown) => {
+          why = error;
+          return false;
+        });
+        if (found) return;
+        if (performance.now() > end) throw new Error(`the cluster was not as it should be in time: ${String(why)}`);
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    } finally {
+      await connection.close();
+    }
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * A fleet on NATS as its users type it: two machines with the same file, of which one stands by, and a worker on a third; each
+ * command a process of its own.
+ */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { User } from '../../cli/command.ts';
+import { NatsServer, natsTest } from './server.ts';
+
+const ENV = { NATS_PASSWORD: 'open-sesame' };
+const ACCESS = 'user: fleet, password_env: NATS_PASSWORD';
+
+function machine(context: TestContext): User {
+  const user = new User();
+  context.after(() => user.leave());
+  return user;
+}
+
+const fleetFile = (user: User, server: NatsServer): string =>
+  user.write(
+    'fleet.yaml',
+    `name: main\nbus: ${server.url}\nnats: { ${ACCESS}, tasks: true }\nlisten: http://127.0.0.1:0\nlease_ttl_s: 2\n`,
+  );
+
+natsTest(
+  'a second machine stands by, and goes on with the tasks of the first when that is killed',
+  async (context, installed) => {
+    const config = 'authorization { users = [ { user: fleet, password: "open-sesame" } ] }';
+    const server = await NatsServer.start(context, installed, { config });
+    const [one, two, three] = [machine(context), machine(context), machine(context)];
+    const file = one.write(
+      'worker.yaml',
+      `id: guest\nexecutor: rehearsal\nrepo: .\noverhead_tokens: 0\nnats: { ${ACCESS} }\n`,
+    );
+    const provisioned = await one.run(['worker', file, '--join', server.url, '--provision'], { env: ENV });
+    assert.deepEqual([provisioned.code, provisioned.stderr], [0, '']);
+    const first = one.start(['fleet', 'up', fleetFile(one, server), '--json'], { env: ENV });
+    await first.says('"ready":true');
+    const worker = one.start(['worker', file, '--join', server.url, '--json'], { env: ENV });
+    await worker.says('"ready":true');
+    const standby = two.start(['fleet', 'up', fleetFile(two, server), '--json'], { env: ENV });
+    const another = three.start(['fleet', 'up', fleetFile(three, server), '--json'], { env: ENV });
+    await Promise.all([standby, another].map((command) => command.says('stands by', 'stderr')));
+    another.child.kill('SIGTERM');
+    assert.equal((await another.ended()).code, 0);
+    const submit = (text: string, id: string) => one.json(['task', 'submit', text, '--access', 'read', '--id', id]);
+    await submit('say "hi"', 'short');
+    assert.equal((await one.run(['task', 'result', 'short'])).code, 0);
+    await submit('wait 3000 ms', 'long');
+    const started = async (): Promise<boolean> =>
+      (await one.json(['task', 'show', 'long'])).state === 'running' || Promise.reject(new Error('it does not run'));
+    for (let look = 0; !(await started().catch(() => false)); look += 1) assert.ok(look < 20, 'the long task runs');
+    assert.equal(standby.stdout, '');
+    first.child.kill('SIGKILL');
+    await first.ended();
+    await standby.says('"ready":true');
+    assert.equal((await two.run(['task', 'result', 'long'])).code, 0);
+    const tasks = await two.json(['task', 'ls']);
+    assert.deepEqual(
+      tasks.map(({ task_id, state, attempt }: { task_id: string; state: string; attempt: number }) => [
+        task_id,
+        state,
+        attempt,
+      ]),
+      [
+        ['long', 'done', 1],
+        ['short', 'done', 1],
+      ],
+    );
+    for (const command of [standby, worker]) {
+      command.child.kill('SIGTERM');
+      assert.equal((await command.ended()).code, 0);
+    }
+  },
+);
+
+natsTest(
+  'what is wrong with the way in is said in one line, without the secret',
+  async (context, installed) => {
+    const config = 'authorization { users = [ { user: fleet, password: "open-sesame" } ] }';
+    const server = await NatsServer.start(context, installed, { config });
+    const user = machine(context);
+    const wrong = await user.run(['fleet', 'up', fleetFile(user, server)], { env: { NATS_PASSWORD: 'open-barley' } });
+    assert.equal(wrong.code, 3);
+    assert.match(wrong.stderr, /check the password of user fleet in the environment variable NATS_PASSWORD/);
+    assert.ok(!wrong.stderr.includes('open-barley'));
+    const join = server.url.replace('nats://', 'nats://fleet:open-sesame@');
+    const told = await user.run(['worker', '--id', 'w', '--executor', 'rehearsal', '--join', join]);
+    assert.equal(told.code, 2);
+    assert.match(told.stderr, /without user and password/);
+    assert.ok(!told.stderr.includes('open-sesame'));
+  },
+  { only: 'newest' },
+);
