@@ -1,0 +1,11 @@
+/**
+ * `handfast/fleet-nats`: orchestrators and workers of `handfast/fleet` on NATS JetStream, for programs. Apart from it because its
+ * types are those of the client packages of NATS, which are installed only where they are used.
+ *
+ * @see docs/nats.md
+ */
+export type { NatsOptions } from './fleet/bus/nats/connection.ts';
+export { type JoinNatsOptions, joinNats } from './fleet/bus/nats/join.ts';
+export { type NatsBus, type NatsBusOptions, natsBus } from './fleet/bus/nats/orchestrator-bus.ts';
+export { type OrchestratorSeat, type SeatOptions, takeSeat } from './fleet/bus/nats/orchestrator-seat.ts';
+export { natsTaskStore } from './fleet/bus/nats/task-store.ts';
