@@ -9,10 +9,15 @@ import type { TaskQuery, TaskRecord, TaskSpec } from '../fleet/orchestrator/task
 import type { Explanation } from '../fleet/route/profile.ts';
 import * as methods from '../protocol/fleet-rpc.ts';
 import type { RpcMethod } from '../protocol/rpc-params.ts';
-import { fail, HandfastError } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 
 /** Longest wait of one request, milliseconds. */
 const WAIT_MS = 25_000;
+/** Most tasks of one request. */
+const PAGE = 1000;
+/** How long a fleet that went away is asked again, and how often, milliseconds. */
+const PATIENCE_MS = 30_000;
+const AGAIN_MS = 250;
 
 /** One thing that happened to a task. */
 export interface TaskEvent {
@@ -29,12 +34,21 @@ export interface FleetStatus {
   readonly counts: Readonly<Record<string, number>>;
 }
 
-/** Every method fails as the orchestrator says, and as the control client does. */
+export interface FleetClientOptions {
+  /** The fleet went away, and something that only reads waits for it to come back. */
+  readonly onAway?: (error: HandfastError) => void;
+}
+
+/**
+ * Every method fails as the orchestrator says, and as the control client does. Those that only read go on when the fleet
+ * comes back within half a minute.
+ */
 export class FleetClient {
   readonly #control: ControlClient;
+  readonly #onAway: (error: HandfastError) => void;
 
   /** Fails with `dialect_not_served` when the server runs no orchestrator. */
-  constructor(control: ControlClient) {
+  constructor(control: ControlClient, { onAway = () => {} }: FleetClientOptions = {}) {
     if (!control.server.methods.includes(methods.fleetStatus.name)) {
       throw fail(
         'dialect_not_served',
@@ -42,14 +56,15 @@ export class FleetClient {
       );
     }
     this.#control = control;
+    this.#onAway = onAway;
   }
 
   async status(): Promise<FleetStatus> {
-    return this.#call(methods.fleetStatus, {});
+    return this.#read(methods.fleetStatus, {});
   }
 
   async workers(): Promise<readonly WorkerView[]> {
-    return (await this.#call(methods.fleetWorkers, {})).workers as unknown as readonly WorkerView[];
+    return (await this.#read(methods.fleetWorkers, {})).workers as unknown as readonly WorkerView[];
   }
 
   async drain(peerId: string, on = true): Promise<void> {
@@ -65,11 +80,27 @@ export class FleetClient {
   }
 
   async list(query: TaskQuery = {}): Promise<readonly TaskRecord[]> {
-    return (await this.#call(methods.taskList, query)).tasks as unknown as readonly TaskRecord[];
+    return (await this.#read(methods.taskList, query)).tasks as unknown as readonly TaskRecord[];
+  }
+
+  /** Tasks that `wanted` agrees with, newest first, `limit` of them (default 50) however many there are. */
+  async select(
+    { limit = 50, ...query }: TaskQuery,
+    wanted: (task: TaskRecord) => boolean = () => true,
+  ): Promise<readonly TaskRecord[]> {
+    const found: TaskRecord[] = [];
+    let { before } = query;
+    for (;;) {
+      const size = Math.min(PAGE, Math.max(50, limit - found.length));
+      const page = await this.list({ ...query, before, limit: size });
+      for (const task of page) if (found.length < limit && wanted(task)) found.push(task);
+      before = page.at(-1)?.number;
+      if (page.length < size || found.length >= limit) return found;
+    }
   }
 
   async get(taskId: string): Promise<TaskRecord> {
-    return taskOf(await this.#call(methods.taskGet, { task_id: taskId }));
+    return taskOf(await this.#read(methods.taskGet, { task_id: taskId }));
   }
 
   async cancel(taskId: string, reason?: string): Promise<TaskRecord> {
@@ -102,7 +133,7 @@ export class FleetClient {
 
   /** Where a task would go now. */
   async explain(task: string | TaskSpec): Promise<{ readonly explanation: Explanation; readonly table: string }> {
-    const { explanation, table } = await this.#call(
+    const { explanation, table } = await this.#read(
       methods.routeExplain,
       typeof task === 'string' ? { task_id: task } : { spec: task },
     );
@@ -112,7 +143,7 @@ export class FleetClient {
   /** Waits until a task has ended or was parked for an operator. */
   async ended(taskId: string, signal?: AbortSignal): Promise<TaskRecord> {
     for (;;) {
-      const { ended, task } = await this.#call(methods.taskResult, { task_id: taskId, wait_ms: WAIT_MS }, signal);
+      const { ended, task } = await this.#read(methods.taskResult, { task_id: taskId, wait_ms: WAIT_MS }, signal);
       if (ended) return task as unknown as TaskRecord;
     }
   }
@@ -124,12 +155,35 @@ export class FleetClient {
   ): AsyncGenerator<TaskEvent | { readonly kind: 'gap'; readonly from: number; readonly to: number }, TaskRecord> {
     let cursor = after;
     for (;;) {
-      const page = await this.#call(methods.taskFollow, { task_id: taskId, after: cursor, wait_ms: WAIT_MS }, signal);
+      const page = await this.#read(methods.taskFollow, { task_id: taskId, after: cursor, wait_ms: WAIT_MS }, signal);
       if (page.gap !== null) yield { kind: 'gap', ...page.gap };
       yield* page.entries as readonly TaskEvent[];
       cursor = page.last;
       const task = page.task as unknown as TaskRecord;
       if (page.entries.length === 0 && (task.parked || task.ended_at !== null)) return task;
+    }
+  }
+
+  /** A call that changes nothing, so that it is made again when the fleet went away before it answered. */
+  async #read<Result>(
+    method: RpcMethod<never, Result> | RpcMethod<Record<never, never>, Result>,
+    params: object,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    let awaySince: number | undefined;
+    for (;;) {
+      try {
+        return await this.#call(method, params, signal);
+      } catch (thrown) {
+        const error = asError(thrown);
+        const away = error.code === 'interrupted' || error.code === 'connection_lost';
+        if (!away || this.#control.state === 'closed' || signal?.aborted) throw error;
+        if (awaySince === undefined) this.#onAway(error);
+        awaySince ??= performance.now();
+        if (performance.now() - awaySince > PATIENCE_MS) throw error;
+        // A fleet that is stopping answers until its last link is closed.
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      }
     }
   }
 

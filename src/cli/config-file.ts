@@ -10,6 +10,14 @@ export function configFile(named: string | undefined): string | undefined {
   return named ?? (existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined);
 }
 
+/** Read by the commands of a fleet when no file is named. */
+const FLEET_FILE = 'fleet.yaml';
+
+/** The file of a fleet; undefined = there is none: an orchestrator without workers of its own. */
+export function fleetFile(named: string | undefined): string | undefined {
+  return named ?? (existsSync(FLEET_FILE) ? FLEET_FILE : undefined);
+}
+
 /**
  * Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column.
  * @param options `insecureBind`: addresses that other machines can reach are allowed, whatever the file says of it

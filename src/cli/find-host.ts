@@ -15,8 +15,8 @@ import { fail } from '../wire/errors.ts';
 export interface ConnectFlags {
   readonly connect?: string;
   readonly tokenFile?: string;
-  /** Wants the server of a fleet: that one alone is looked for. */
-  readonly fleet?: boolean;
+  /** Wants the server of a fleet, of this name if one is given: that one alone is looked for. */
+  readonly fleet?: boolean | string;
   /** Capabilities to ask for, in place of those the command asks for by itself. */
   readonly cap?: readonly string[];
 }
@@ -53,15 +53,16 @@ export async function findHost(
 }
 
 /** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
-function pick(running: readonly RunningHost[], cwd: string, fleet: boolean): RunningHost {
-  const meant = running.filter((host) => (host.fleet !== null) === fleet);
+function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string): RunningHost {
+  const named = typeof fleet === 'string';
+  const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
   // A fleet's server has tools and sessions too, but is not what is meant while there is another.
   const hosts = meant.length === 0 && !fleet ? running : meant;
   const [first, ...others] = hosts;
   if (first === undefined && fleet) {
     throw fail(
       'unreachable',
-      'no fleet of this user is running; start one with: handfast fleet up (or name its server: --connect)',
+      `no fleet ${named ? `named ${fleet} ` : ''}of this user is running; start one with: handfast fleet up (or name its server: --connect)`,
     );
   }
   if (first === undefined) {
@@ -73,6 +74,10 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean): Run
     .sort((a, b) => b.workspace.length - a.workspace.length);
   const [nearest, next] = around;
   if (nearest !== undefined && nearest.workspace !== next?.workspace) return nearest;
+  if (fleet) {
+    const fleets = hosts.map((host) => `  ${host.fleet}, process ${host.pid}, at ${addressOf(host)}`);
+    throw fail('usage', `several fleets are running; name one with --fleet:\n${fleets.join('\n')}`);
+  }
   const lines = hosts.map((host) => `  ${addressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`);
   throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
 }

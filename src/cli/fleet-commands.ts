@@ -3,6 +3,7 @@
  *
  * Called by `program.ts`.
  */
+import type { TaskState } from '../fleet/orchestrator/task.ts';
 import { PRIORITIES, REPLY_SCHEMAS } from '../protocol/fleet.ts';
 import {
   type Act,
@@ -10,6 +11,7 @@ import {
   collect,
   configOption,
   connectOption,
+  InvalidArgumentError,
   jsonOption,
   Option,
   port,
@@ -19,9 +21,35 @@ import {
 
 /** The options of every command that talks to a running fleet. */
 const reaching = (command: Command): Command =>
-  command.addOption(connectOption()).addOption(tokenFileOption()).addOption(jsonOption());
+  command.addOption(fleetOption()).addOption(connectOption()).addOption(tokenFileOption()).addOption(jsonOption());
+
+const fleetOption = (): Option =>
+  new Option('--fleet <name>', 'the fleet of this user that is meant, where several are running');
 
 const ABOUT_IDS = '\nTASK is an id, the beginning of one, or "last".';
+
+const examples = (...lines: readonly string[]): string => `\nExamples:\n  ${lines.join('\n  ')}`;
+
+const TASK_STATES: readonly TaskState[] = [
+  'queued',
+  'reserved',
+  'sent',
+  'accepted',
+  'running',
+  'done',
+  'partial',
+  'blocked',
+  'error',
+  'lost',
+  'canceled',
+];
+
+/** `--state`: may be said several times, one of the states each. */
+const states = (text: string, previous?: readonly TaskState[]): TaskState[] => {
+  const state = TASK_STATES.find((each) => each === text);
+  if (state === undefined) throw new InvalidArgumentError(`Allowed choices are ${TASK_STATES.join(', ')}.`);
+  return [...(previous ?? []), state];
+};
 
 export function addFleet(program: Command, act: (action: Act) => Promise<void>): void {
   addOrchestrator(program, act);
@@ -59,15 +87,28 @@ Examples:
     .action((file, flags) =>
       act(async (terminal) => (await import('./commands/fleet-up.ts')).fleetUp(file, flags, terminal)),
     );
+  fleet
+    .command('check [file]')
+    .description('say every problem of a fleet file by line and column (default: fleet.yaml here)')
+    .addOption(jsonOption())
+    .action((file) => act(async (terminal) => (await import('./commands/fleet-check.ts')).fleetCheck(file, terminal)));
   reaching(fleet.command('workers'))
     .description('list the workers: how they are, and what they have')
+    .addHelpText(
+      'after',
+      `
+STATUS: ready · draining (given no more tasks) · asleep (said goodbye) · gone · stale (described itself too long
+ago) · unverified (never described itself) · circuit_open (failed too often, left alone for a while).`,
+    )
     .action((flags) => act(async (terminal) => (await commands()).fleetWorkers(flags, terminal)));
   reaching(fleet.command('top'))
-    .description('a live view of workers and open tasks')
+    .description('a live view of workers and open tasks, until Ctrl-C (into a pipe: one look)')
     .action((flags) => act(async (terminal) => (await commands()).fleetTop(flags, terminal)));
   reaching(fleet.command('drain <worker>'))
     .description('give a worker no more tasks')
+    .option('--wait', 'wait until it has nothing left to do')
     .option('--undo', 'give it tasks again')
+    .addHelpText('after', examples('handfast fleet drain claude-1 --wait', 'handfast fleet drain claude-1 --undo'))
     .action((id, flags) => act(async (terminal) => (await commands()).fleetDrain(id, flags, terminal)));
 }
 
@@ -81,17 +122,21 @@ function addWorker(program: Command, act: (action: Act) => Promise<void>): void 
         'the orchestrator: tcp://, unix:, ws://, or nats:// (default: the one of this user)',
       ),
     )
+    .addOption(fleetOption())
     .option('--stdio', 'speak with the orchestrator that started this program, on stdin and stdout')
     .addOption(tokenFileOption())
     .option('--id <id>', 'its name in the fleet, in place of what the file says')
-    .option('--executor <kind>', 'what does the work: claude, codex, opencode, agy, rehearsal')
+    .option('--executor <kind>', 'what does the work: claude, codex, opencode, agy, rehearsal; others need a file')
     .option('--repo <folder>', 'the folder it works in')
     .option('--tier <tier>', 'the tier of its model')
     .addOption(new Option('--tool <name>', 'what it can do (repeatable)').argParser(collect))
     .addOption(new Option('--pool <name>', 'a pool whose tasks it takes (repeatable)').argParser(collect))
     .addOption(new Option('--max-concurrent <n>', 'turns at once').argParser(positive))
+    .option('--provision', 'make on the NATS servers of --join what it needs, and end')
     .option('--verbose', 'log to stderr what is worth knowing')
-    .addOption(jsonOption('print one line when it has joined: {"ready":true,"worker":…,"joined":…,"pid":…}'))
+    .addOption(
+      jsonOption('print one line when it has joined: {"ready":true,"worker":…,"peer_id":…,"joined":…,"pid":…}'),
+    )
     .addHelpText(
       'after',
       `
@@ -140,28 +185,62 @@ function addTasks(program: Command, act: (action: Act) => Promise<void>): void {
 
   describing(reaching(task.command('submit <brief...>')))
     .description('hand a task in and print its id (brief: text, @FILE or -)')
-    .option('--wait', 'print what happens and end with it: exit code 0 when it is done, else 5')
+    .option('--wait', 'print what happens and its result: exit code 0 when it is done, else 5')
+    .addHelpText(
+      'after',
+      `
+With --wait, what happens goes to stderr and the result to stdout. With --json the task; with both, an event a
+line and then the task.
+${examples(
+  'handfast task submit "add a test for the parser" --require-mcp context_mode --budget 20000 --deadline 30m --wait',
+  'handfast task submit @brief.md --min-tier sonnet --worktree',
+  'git diff | handfast task submit - --access read --reply prose --wait',
+  'handfast task submit "release it" --after last --id release-1.4',
+)}`,
+    )
     .action((words, flags) => act(async (terminal) => (await commands()).taskSubmit(words, flags, terminal)));
   reaching(task.command('batch <file>'))
     .description('hand in the tasks of a YAML file, all or none')
+    .option('--wait', 'print how each ends: exit code 0 when all are done, else 5')
+    .addHelpText(
+      'after',
+      `
+tasks:
+  - { id: build, brief: "build it", budget: 20000, require_mcp: [context_mode] }
+  - { id: ship, brief: "ship it", after: [build], deadline: 2h }`,
+    )
     .action((file, flags) => act(async (terminal) => (await commands()).taskBatch(file, flags, terminal)));
   reaching(task.command('ls'))
     .description('list tasks, the newest first')
-    .addOption(new Option('--state <state>', 'only in this state (repeatable)').argParser(collect))
+    .addOption(new Option('--state <state>', 'only in this state (repeatable)').argParser(states))
     .option('--open', 'only those that have not ended')
     .option('--parked', 'only those that wait for somebody')
     .option('--batch <name>', 'only those of a batch')
     .option('--worker <id>', 'only those of a worker')
     .addOption(new Option('--limit <n>', 'how many (default 50)').argParser(positive))
+    .addHelpText(
+      'after',
+      `
+States: ${TASK_STATES.join(', ')}.
+${examples('handfast task ls --open', 'handfast task ls --parked', 'handfast task ls --state error --state lost --json')}`,
+    )
     .action((flags) => act(async (terminal) => (await commands()).taskList(flags, terminal)));
   reaching(task.command('show <task>'))
     .description('show a task: its attempts, its result, and why it went where it went')
     .action((id, flags) => act(async (terminal) => (await commands()).taskShow(id, flags, terminal)));
   reaching(task.command('watch [task]'))
-    .description('follow a task until it has ended; without one, a live list of the open ones')
+    .description('print what happened to a task and what happens, until it has ended; without one, a live list')
+    .addHelpText(
+      'after',
+      `
+Exit code 0 when the task is done, else 5. The live list goes on until Ctrl-C (into a pipe: one look).
+With --json an event a line, then the task.
+${ABOUT_IDS}`,
+    )
     .action((id, flags) => act(async (terminal) => (await commands()).taskWatch(id, flags, terminal)));
   reaching(task.command('result <task>'))
     .description('wait for a task and print its result: exit code 0 when it is done, else 5')
+    .addHelpText('after', `${ABOUT_IDS}\n${examples("handfast task result last --json | jq -r '.status, .summary'")}`)
     .action((id, flags) => act(async (terminal) => (await commands()).taskResult(id, flags, terminal)));
   reaching(task.command('cancel <task>'))
     .description('stop a task wherever it is')
@@ -182,6 +261,13 @@ function addTasks(program: Command, act: (action: Act) => Promise<void>): void {
     );
   reaching(task.command('answer <task> <question> <decision>'))
     .description('answer a question of a running task: yes or no')
+    .addHelpText(
+      'after',
+      `
+What waits is in "handfast task ls" (asks); the question and its id are in "handfast task show". Answers can
+also be given with "handfast approve".
+${examples(`handfast task answer last 7d1f… yes --content '{"answer":"red"}'`)}`,
+    )
     .option('--content <json>', 'what was asked for: a JSON object, @FILE or -')
     .option('--reason <text>', 'told to the worker')
     .action((id, question, decision, flags) =>
@@ -194,6 +280,13 @@ function addRouting(program: Command, act: (action: Act) => Promise<void>): void
   describing(reaching(route.command('explain <task...>')))
     .description('show scores and rejections of every worker for a task')
     .option('--brief', 'the words are a brief, not a task: where would it go?')
+    .addHelpText(
+      'after',
+      `${ABOUT_IDS}\n${examples(
+        'handfast route explain last',
+        'handfast route explain --brief "add a test" --require-mcp context_mode --min-tier sonnet',
+      )}`,
+    )
     .action((words, flags) =>
       act(async (terminal) => (await import('./commands/fleet.ts')).routeExplain(words, flags, terminal)),
     );

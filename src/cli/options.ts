@@ -61,4 +61,4 @@ export function port(text: string): number {
   return value;
 }
 
-export { Command, CommanderError, Option };
+export { Command, CommanderError, InvalidArgumentError, Option };

@@ -57,8 +57,13 @@ export async function run(words: readonly string[]): Promise<number> {
 
 function commandLine(setExit: (code: number) => void, json: boolean): Command {
   const act = async (action: Act): Promise<void> => {
-    const result = await action(new Terminal(json));
-    if (typeof result === 'number') setExit(result);
+    const terminal = new Terminal(json);
+    try {
+      const result = await action(terminal);
+      if (typeof result === 'number') setExit(result);
+    } finally {
+      terminal.settle();
+    }
   };
   const program = new Command('handfast')
     .description('Sessions for agents: negotiate first, keep what was agreed, lose nothing.')

@@ -1,5 +1,5 @@
 /**
- * Tasks, workers and what happens to them, as people read it. Pure but for the terminal it writes to.
+ * Tasks, workers and what happens to them, as people read it.
  *
  * Used by `commands/task.ts` and `commands/fleet.ts`.
  */
@@ -7,7 +7,7 @@ import type { TaskEvent } from '../bridge/fleet-client.ts';
 import type { WorkerView } from '../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../fleet/orchestrator/task.ts';
 import type { Terminal } from './terminal.ts';
-import { oneLine } from './tool-summary.ts';
+import { amount, oneLine } from './tool-summary.ts';
 
 const SECOND_MS = 1000;
 
@@ -23,15 +23,34 @@ export function spanOf(ms: number): string {
 export const tokensOf = (tokens: number | null | undefined): string =>
   tokens === null || tokens === undefined ? '?' : String(tokens);
 
-export const stateOf = ({ state, parked, questions }: TaskRecord): string =>
-  questions.length > 0 ? `${state}, asks` : parked ? `${state}, parked` : state;
+export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, now = Date.now()): string => {
+  if (questions.length > 0) return `${state}, asks`;
+  if (parked) return `${state}, parked`;
+  return state === 'queued' && not_before !== null && not_before > now ? 'queued, waits' : state;
+};
 
-export const TASK_HEADINGS = ['TASK', 'STATE', 'PRIORITY', 'WORKER', 'TRY', 'TOKENS', 'AGE', 'BRIEF'];
+/** 06:41:18Z */
+const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19)}Z`;
 
-export function taskRow(task: TaskRecord, now: number): string[] {
+/** What was decided about a task, where its id is known. */
+const about = (taskId: string, text: string): string =>
+  text.replaceAll(`${taskId} → nobody: `, '').replaceAll(`${taskId} → `, '→ ');
+
+/** Ids made by the orchestrator are longer than people need: the beginning will do. */
+const shortId = (taskId: string, { width }: Terminal): string =>
+  Number.isFinite(width) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(taskId) ? taskId.slice(0, 8) : taskId;
+
+/** Tasks as the lines of a table. */
+export function taskLines(tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] {
+  const headings = ['TASK', 'STATE', 'PRIORITY', 'WORKER', 'TRY', 'TOKENS', 'AGE', 'BRIEF'];
+  const rows = tasks.map((task) => taskRow(task, terminal, now));
+  return terminal.columns(headings, rows, ['PRIORITY', 'TRY', 'TOKENS', 'AGE', 'WORKER']);
+}
+
+function taskRow(task: TaskRecord, terminal: Terminal, now: number): string[] {
   return [
-    task.task_id,
-    stateOf(task),
+    shortId(task.task_id, terminal),
+    stateOf(task, now),
     task.spec.priority,
     task.worker ?? '–',
     String(task.attempt),
@@ -41,9 +60,14 @@ export function taskRow(task: TaskRecord, now: number): string[] {
   ];
 }
 
-export const WORKER_HEADINGS = ['WORKER', 'STATUS', 'VIA', 'TIER', 'TASKS', 'MCP', 'REPO', 'SEEN', 'ADDRESS'];
+/** Workers as the lines of a table. */
+export function workerLines(workers: readonly WorkerView[], terminal: Terminal, now: number): string[] {
+  const headings = ['WORKER', 'STATUS', 'TASKS', 'TIER', 'VIA', 'SEEN', 'MCP', 'REPO', 'ADDRESS'];
+  const rows = workers.map((worker) => workerRow(worker, now));
+  return terminal.columns(headings, rows, ['ADDRESS', 'SEEN', 'VIA', 'REPO', 'TIER']);
+}
 
-export function workerRow(worker: WorkerView, now: number): string[] {
+function workerRow(worker: WorkerView, now: number): string[] {
   const { profile, announced } = worker;
   const health = announced === null ? {} : (announced.mcp_health as unknown as Readonly<Record<string, string>>);
   const bad = Object.entries(health).filter(([, state]) => state !== 'ok');
@@ -52,35 +76,59 @@ export function workerRow(worker: WorkerView, now: number): string[] {
   return [
     worker.peer_id,
     worker.status,
-    worker.mode === 'structured' ? worker.binding : `${worker.binding}, ${worker.mode}`,
-    profile?.model_tier ?? '?',
     `${worker.tasks.length}/${profile?.max_concurrent ?? '?'}`,
+    profile?.model_tier ?? '?',
+    worker.mode === 'structured' ? worker.binding : `${worker.binding}, ${worker.mode}`,
+    spanOf(now - worker.last_seen_at),
     bad.length === 0
       ? servers === 0
         ? '–'
         : `${servers} ok`
       : bad.map(([name, state]) => `${name}=${state}`).join(' '),
     repo === null || repo === undefined ? '–' : `${repo.branch ?? '(detached)'}${repo.clean ? '' : ', dirty'}`,
-    spanOf(now - worker.last_seen_at),
     worker.address,
   ];
 }
 
+/** What a queued task waits for; undefined where it does not wait, or nobody has looked at it yet. */
+function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
+  if (state !== 'queued') return undefined;
+  if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then it is tried again`;
+  if (explanation !== null) {
+    return explanation.chosen === null ? `for a worker that can take it: handfast route explain ${task_id}` : undefined;
+  }
+  return spec.after.length === 0 ? undefined : `for ${spec.after.join(', ')}`;
+}
+
+const COMMIT = 'commit what was changed there, or use --worktree, --access read, or the --context of those changes';
+
+/** What can be done where a decision or a refusal was for changes nobody has committed; undefined for any other. */
+const adviceOn = (why: unknown): string | undefined =>
+  typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
+
+/** What can be done about an event; undefined where there is nothing to do. */
+export function adviceAfter({ kind, body }: TaskEvent): string | undefined {
+  if (kind === 'decided') return body.chosen === null ? adviceOn(body.sentence) : undefined;
+  return kind === 'blocked' ? adviceOn(body.reason) : undefined;
+}
+
 /** A task, whole. */
-export function showTask(task: TaskRecord, terminal: Terminal): void {
-  const { spec, result } = task;
+export function showTask(task: TaskRecord, terminal: Terminal, now: number): void {
+  const { spec, result, state } = task;
   const facts: [string, string | null | undefined][] = [
     ['task', task.task_id],
-    ['state', stateOf(task)],
+    ['state', stateOf(task, now)],
     ['priority', spec.priority],
     ['worker', task.worker],
-    ['attempt', `${task.attempt} (${task.reroutes} reroutes, ${task.retries} retries)`],
+    ['attempt', `${task.attempt} (${amount(task.reroutes, 'reroute')}, ${amount(task.retries, 'retry')})`],
+    ['waits', waitOf(task, now)],
+    ['advice', state === 'queued' ? adviceOn(task.explanation?.sentence) : undefined],
     ['tokens', `${tokensOf(task.tokens_spent)}${spec.token_budget === null ? '' : ` of ${spec.token_budget}`}`],
     ['deadline', spec.deadline],
     ['requires', [...spec.required_mcp.map((name) => `mcp:${name}`), ...spec.required_capabilities].join(', ')],
     ['after', spec.after.join(', ')],
-    ['why', task.explanation?.sentence],
-    ['given up', task.dead_letter],
+    ['why', task.explanation && about(task.task_id, task.explanation.sentence)],
+    ['given up', task.dead_letter && about(task.task_id, task.dead_letter)],
     ['result', result === null ? null : result.status],
     ['reason', result?.blocked_reason ?? result?.error_summary],
     ['summary', result?.summary],
@@ -117,14 +165,43 @@ export function showTask(task: TaskRecord, terminal: Terminal): void {
   }
 }
 
-/** One event of a task in one line; undefined for what passes by itself. */
-export function eventLine({ ts, kind, body }: TaskEvent): string {
-  const time = new Date(ts).toISOString().slice(11, 19);
-  const text = (key: string): string => (typeof body[key] === 'string' ? oneLine(body[key], 300) : '');
+/** How a task ended, or why it waits for somebody: its result where it has one. */
+export function showOutcome(task: TaskRecord, terminal: Terminal): void {
+  const { task_id, result, spec, explanation } = task;
+  const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
+  const said = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
+  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${said}`);
+  for (const step of result?.next_steps ?? []) terminal.line(`next: ${step}`);
+  const files = result?.artifacts?.files_changed;
+  if (Array.isArray(files) && files.length > 0) terminal.line(`files: ${files.join(', ')}`);
+  if (task.verified !== null) terminal.line(`verified: ${[task.verified, ...task.verification].join('; ')}`);
+  if (result?.answer !== undefined && result.answer !== null) {
+    terminal.line(JSON.stringify(result.answer, null, 2));
+  } else if (result?.prose) terminal.line(result.prose);
+  if (!task.parked) return;
+  const known = spec.worker === null || Object.hasOwn(explanation?.rejected ?? {}, spec.worker);
+  if (!known && explanation?.rejected_more === 0) {
+    terminal.note(`no worker is called ${spec.worker}; see: handfast fleet workers`);
+  }
+  terminal.note(`it waits for you; see: handfast route explain ${task_id}`);
+  terminal.note(`then: handfast task retry ${task_id} [--worker WORKER], or: handfast task drop ${task_id}`);
+}
+
+/** Kinds of events by a shorter name. */
+const NAMES: Readonly<Record<string, string>> = { cancel_requested: 'cancel', late_result: 'late' };
+
+/** One event of a task in one line. */
+export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string {
+  const text = (key: string): string =>
+    typeof body[key] === 'string' ? oneLine(about(taskId, body[key] as string), 300) : '';
   const reason = text('reason') && `: ${text('reason')}`;
   const told: Readonly<Record<string, () => string>> = {
     submitted: () => text('priority') || 'normal',
-    decided: () => text('sentence'),
+    decided: () => {
+      const next = typeof body.next_attempt_at === 'string' ? Date.parse(body.next_attempt_at) : Number.NaN;
+      const nobody = body.chosen === null ? 'nobody now: ' : '';
+      return `${nobody}${text('sentence')}${Number.isNaN(next) ? '' : `; tried again at ${clock(next)}`}`;
+    },
     sent: () => `to ${text('worker')}`,
     claimed: () => `by ${text('worker')}`,
     accepted: () => `by ${text('worker')}`,
@@ -134,14 +211,19 @@ export function eventLine({ ts, kind, body }: TaskEvent): string {
       const tokens = typeof body.tokens_so_far === 'number' ? ` (${body.tokens_so_far} tokens)` : '';
       return `${text('phase')}${percent} ${text('note')}${tokens}`.trim();
     },
-    question: () => `${text('title')}; answer: handfast task answer ${text('task_id')} ${text('question_id')} yes|no`,
+    question: () => `${text('title')}; answer: handfast task answer ${taskId} ${text('question_id')} yes|no`,
     answer: () => 'answered',
+    steer: () => text('text'),
     result: () => `${text('status')}${reason}`,
     late_result: () => `${text('status')} by ${text('worker')}, kept and not applied (${text('why')})`,
     blocked: () => `by ${text('worker')}${reason}`,
     released: () => `${text('worker')} ${text('outcome')}${reason}`,
-    requeued: () => `again (${text('cause')})`,
-    parked: () => `waits for somebody${reason}`,
+    requeued: () => {
+      const at = typeof body.not_before === 'number' ? ` at ${clock(body.not_before)}` : '';
+      return `again${at} (${text('cause')})`;
+    },
+    // Where it was parked for want of a worker, the decision before it has said the rest.
+    parked: () => `waits for somebody${reason.split(': no eligible worker', 1)[0]}`,
     lost: () => `${text('worker')}${reason}`,
     failed: () => text('reason'),
     cancel_requested: () => 'being stopped',
@@ -150,5 +232,5 @@ export function eventLine({ ts, kind, body }: TaskEvent): string {
     ended: () => `${text('state')}${typeof body.tokens_spent === 'number' ? `, ${body.tokens_spent} tokens` : ''}`,
   };
   const said = told[kind]?.() ?? oneLine(JSON.stringify(body), 300);
-  return `${time}  ${kind.padEnd(10)} ${said}`;
+  return `${clock(ts)}  ${(NAMES[kind] ?? kind).padEnd(10)} ${said}`;
 }

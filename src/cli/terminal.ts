@@ -8,14 +8,15 @@ import { visible } from './visible.ts';
 
 /** Narrowest width text is fitted into. */
 const NARROWEST = 40;
+/** Between columns, and the least the last column is given while others can be left out. */
+const GAP = 2;
+const LEAST_LAST = 20;
 
 export class Terminal {
   /** True for `--json`: stdout gets JSON only, a document or one a line. */
   readonly json: boolean;
   /** True while a line on the terminal waits to be replaced by the next. */
   #passing = false;
-  /** Lines of the live view that stands above the cursor. */
-  #screenLines = 0;
 
   constructor(json: boolean) {
     this.json = json;
@@ -48,13 +49,13 @@ export class Terminal {
 
   /** Result text as it is; on a terminal without anything that would act on it. */
   raw(text: string): void {
-    this.#settle();
+    this.settle();
     process.stdout.write(process.stdout.isTTY ? visible(text) : text);
   }
 
   /** Text of the other side's stderr. */
   rawError(text: string): void {
-    this.#settle();
+    this.settle();
     process.stderr.write(process.stderr.isTTY ? visible(text) : text);
   }
 
@@ -75,36 +76,46 @@ export class Terminal {
     this.#passing = true;
   }
 
-  /** Lines that the next call replaces; where nobody watches they are just lines. For live views. */
-  screen(lines: readonly string[]): void {
-    if (!process.stdout.isTTY) {
-      for (const line of lines) this.line(line);
-      return;
-    }
-    const rows = Math.max(4, (process.stdout.rows ?? 24) - 1);
-    const shown = lines.slice(0, rows).map((line) => visible(line).replaceAll('\n', ' ').slice(0, this.width));
-    const back = this.#screenLines === 0 ? '' : `\u001b[${this.#screenLines}A\r\u001b[J`;
-    process.stdout.write(`${back}${shown.join('\n')}\n`);
-    this.#screenLines = shown.length;
+  /** Rows in columns, as {@link columns} lays them out. */
+  table(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[] = []): void {
+    for (const line of this.columns(headings, rows, dispensable)) this.line(line);
   }
 
-  /** Rows in columns. The last column takes what is left of the width and is cut there. */
-  table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
-    for (const line of this.columns(headings, rows)) this.line(line);
-  }
-
-  /** The lines of a table. */
-  columns(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
-    const cells = [headings, ...rows].map((row) => row.map((cell) => visible(cell).replaceAll(/\s+/g, ' ')));
-    const last = headings.length - 1;
-    const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ''))));
-    return cells.map((row) => {
-      const fixed = row.slice(0, last).map((cell, column) => cell + ' '.repeat(widths[column]! - lengthOf(cell) + 2));
-      return `${fixed.join('')}${row[last] ?? ''}`.trimEnd().slice(0, this.width);
+  /**
+   * The lines of a table. The last column takes what is left of the width and is cut there; before too little is left for
+   * it, the columns of the `dispensable` headings are left out, the first one first.
+   */
+  columns(
+    headings: readonly string[],
+    rows: readonly (readonly string[])[],
+    dispensable: readonly string[] = [],
+  ): string[] {
+    const all = [headings, ...rows].map((row) => row.map((cell) => visible(cell).replaceAll(/\s+/g, ' ')));
+    const widths = headings.map((_, column) => Math.max(...all.map((row) => lengthOf(row[column] ?? ''))));
+    const kept = this.#fitting(headings, widths, dispensable);
+    const last = kept.at(-1) as number;
+    return all.map((row) => {
+      const fixed = kept
+        .slice(0, -1)
+        .map((column) => row[column] + ' '.repeat(widths[column]! - lengthOf(row[column] ?? '') + GAP));
+      return [...`${fixed.join('')}${row[last] ?? ''}`.trimEnd()].slice(0, this.width).join('');
     });
   }
 
-  #settle(): void {
+  /** Numbers of the columns there is room for. */
+  #fitting(headings: readonly string[], widths: readonly number[], dispensable: readonly string[]): number[] {
+    let kept = headings.map((_, column) => column);
+    for (const heading of dispensable) {
+      const last = kept.at(-1) as number;
+      const fixed = kept.slice(0, -1).reduce((sum, column) => sum + widths[column]! + GAP, 0);
+      if (fixed + Math.min(widths[last]!, LEAST_LAST) <= this.width) break;
+      kept = kept.filter((column) => headings[column] !== heading);
+    }
+    return kept;
+  }
+
+  /** Takes a passing line away, before something else is written. */
+  settle(): void {
     if (!this.#passing) return;
     this.#passing = false;
     process.stderr.write('\r\u001b[K');

@@ -4,7 +4,6 @@
  *
  * Called by `start-server.ts` for `handfast fleet up`.
  */
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { Dialect } from '../connection/accept.ts';
 import type { ControlServer } from '../control/control-server.ts';
@@ -17,7 +16,7 @@ import { streamBus } from '../fleet/bus/stream/stream-bus.ts';
 import { createOrchestrator } from '../fleet/orchestrator/orchestrator.ts';
 import type { Orchestrator } from '../fleet/orchestrator/orchestrator-options.ts';
 import { sqliteTaskStore } from '../fleet/orchestrator/store-sqlite.ts';
-import type { Worker } from '../fleet/worker/worker.ts';
+import type { TaskStore } from '../fleet/orchestrator/task.ts';
 import type { Authenticator } from '../host/auth.ts';
 import type { FailureBackoff } from '../host/backoff.ts';
 import type { Log } from '../host/context.ts';
@@ -25,8 +24,9 @@ import type { FleetConfig } from '../host/fleet-config.ts';
 import type { Journal } from '../journal/journal.ts';
 import { sqliteJournal } from '../journal/sqlite.ts';
 import type { HttpRoute } from '../transport/http-exchange.ts';
-import type { HandfastError } from '../wire/errors.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
+import { fleetNats } from './fleet-nats.ts';
 import { FleetQuestions } from './fleet-questions.ts';
 import { secretOf } from './secret-of.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
@@ -46,6 +46,8 @@ export interface FleetAssemblyOptions {
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Gives up waiting for another orchestrator of the name, where this one stands by. */
+  readonly signal?: AbortSignal;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -66,19 +68,22 @@ export interface AssembledFleet {
   start(control: ControlServer): Promise<void>;
   /** Resolves when the fleet is over by itself: another orchestrator of its name is at work. Never rejects. */
   readonly ended: Promise<HandfastError>;
+  /** The workers of this process take no more tasks; resolves when what they have has ended. Unbounded, never rejects. */
+  drain(): Promise<void>;
   /** Ends everything in good order; open tasks stay. Idempotent, bounded, never rejects. */
   stop(): Promise<void>;
 }
 
 /**
- * Opens the data of a fleet and makes its parts.
+ * Opens the data of a fleet and makes its parts. Where tasks are kept on NATS and another orchestrator of the name is at
+ * work, this waits for its end.
  *
  * Fails with `journal_locked` when another process has the data, `config_invalid`, `not_configured`. Then nothing is left
  * open.
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
-  const { log, auth, backoff, version, env = process.env, now = Date.now } = options;
-  const { name, data, folder } = config;
+  const { log, auth, backoff, version, env = process.env, signal, now = Date.now } = options;
+  const { name, folder } = config;
   const closing: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
     for (const close of closing.splice(0).toReversed()) {
@@ -90,24 +95,22 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     }
   };
   try {
-    const store = await sqliteTaskStore({
-      file: join(data, 'tasks.db'),
-      now,
-      onCorrupt: ({ reason, movedTo }) =>
-        log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
-    });
-    closing.push(() => store.close());
+    // The journal is this process's alone, and with it the folder.
     const journal = await openJournal(config, log);
     closing.push(() => journal.close());
+    const nats = await fleetNats(config, { log, env, ...(signal && { signal }) });
+    closing.push(() => nats?.close());
+    const store = nats?.store ?? (await openTasks(config, log, now));
+    closing.push(() => store.close());
     const assembled: AssembledWorker[] = [];
     for (const each of config.workers) {
-      const one = await assembleWorker(each, { log, version, folder, env, now });
+      const one = await assembleWorker(each, { log: logOf(log, each.id), version, folder, env, now });
       assembled.push(one);
       closing.push(() => one.stop());
     }
     const workers = assembled.map(({ worker }) => worker);
-    const stream = streamBus({ name, auth, backoff, log, leaseTtlS: config.leaseTtlS });
-    const nats = await natsOf(config, { log, env });
+    const taken = new Set([...config.workers, ...config.peers].map(({ id }) => id));
+    const stream = streamBus({ name, auth, backoff, log, leaseTtlS: config.leaseTtlS, taken });
     const local = inProcessBus(nats === undefined ? workers : [], { log });
     const upstream = httpPeerBus({
       name,
@@ -154,19 +157,23 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       hooks: config.routing.hooks,
       inlineHints: config.inlineHints,
       leaseTtlS: config.leaseTtlS,
+      plainTurnS: config.plainTurnS,
+      settleMs: config.settleS * 1000,
       repositories: repositoriesOf(config),
       askUser: (question, task, signal) => questions.ask(question, task, signal),
       maxOpenTasks: config.maxOpenTasks,
       retainMs: config.retainDays * DAY_MS,
+      maxTasks: config.maxTasks,
       log,
       now,
     });
+    const stopping = new AbortController();
     let stopped: Promise<void> | undefined;
     return {
       name,
       orchestrator,
       workers: workers.map(({ agentId }) => agentId),
-      handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal }),
+      handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
       dialect: stream.dialect,
       routes: ROUTES.map(([method, path]) => ({
         method,
@@ -184,7 +191,11 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
           closing.push(() => member.leave());
         }
       },
+      async drain() {
+        await Promise.allSettled(workers.map((worker) => worker.drain('stopping')));
+      },
       stop() {
+        stopping.abort(fail('interrupted', 'the fleet is stopping; open tasks go on with its next start'));
         const ending = stopped ?? orchestrator.stop().then(closeAll);
         stopped = ending;
         return ending;
@@ -194,6 +205,16 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     await closeAll();
     throw error;
   }
+}
+
+/** A log that says which worker of this process speaks. */
+function logOf(log: Log, worker: string): Log {
+  return {
+    debug: (message, fields) => log.debug(message, { worker, ...fields }),
+    info: (message, fields) => log.info(message, { worker, ...fields }),
+    warn: (message, fields) => log.warn(message, { worker, ...fields }),
+    error: (message, fields) => log.error(message, { worker, ...fields }),
+  };
 }
 
 /** The bus to A2A agents; undefined where there are none. */
@@ -217,26 +238,16 @@ function over(ended: Promise<HandfastError | undefined>): Promise<HandfastError>
   });
 }
 
-/** The bus past this machine; undefined where there is none. */
-async function natsOf(
-  { name, data, natsServers, nats }: FleetConfig,
-  { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
-) {
-  if (natsServers.length === 0) return undefined;
-  const [{ natsBus }, { joinNats }] = await Promise.all([
-    import('../fleet/bus/nats/orchestrator-bus.ts'),
-    import('../fleet/bus/nats/join.ts'),
-  ]);
-  const { credentialsFile, tokenEnv, replicas } = nats;
-  const options = { servers: natsServers, auth: { credentialsFile, tokenEnv }, replicas, log, env };
-  return {
-    bus: natsBus({ ...options, name, instance: `${hostname()}:${data}` }),
-    join: (worker: Worker) => joinNats(worker, { ...options, outletName: name }),
-  };
-}
-
 const busNames = ({ natsServers }: FleetConfig): readonly string[] =>
   natsServers.length === 0 ? ['in-process'] : natsServers;
+
+function openTasks({ data }: FleetConfig, log: Log, now: () => number): Promise<TaskStore> {
+  return sqliteTaskStore({
+    file: join(data, 'tasks.db'),
+    now,
+    onCorrupt: ({ reason, movedTo }) => log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
+  });
+}
 
 function openJournal({ data, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
   return sqliteJournal({

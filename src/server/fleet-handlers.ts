@@ -25,9 +25,12 @@ export interface FleetHandlerParts {
   readonly orchestrator: Orchestrator;
   readonly buses: readonly string[];
   readonly journal: Journal;
+  /** Aborts when the fleet begins to stop; its reason is what is answered from then on. */
+  readonly stopping: AbortSignal;
 }
 
-export function fleetHandlers({ name, orchestrator, buses, journal }: FleetHandlerParts): Handled[] {
+export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerParts): Handled[] {
+  const operates = operatesUntil(stopping);
   return [
     operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),
     operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map((worker) => plain(worker)) })),
@@ -102,18 +105,26 @@ export function fleetHandlers({ name, orchestrator, buses, journal }: FleetHandl
   ];
 }
 
-/** A handler for operators only. */
-function operates<Fields extends Params, Result>(
-  method: RpcMethod<Fields, Result>,
-  handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
-): Handled {
-  return handles(method, (params, call) => {
-    const { name, admin, capabilities } = call.caller.principal;
-    if (name !== LOCAL_PRINCIPAL.name && admin !== true && capabilities?.includes('multi_agent') !== true) {
-      throw fail('unauthorized', `${name} may not operate the fleet`);
-    }
-    return handle(params, call);
-  });
+/** Makes handlers for operators only. */
+function operatesUntil(stopping: AbortSignal) {
+  return <Fields extends Params, Result>(
+    method: RpcMethod<Fields, Result>,
+    handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
+  ): Handled =>
+    handles(method, async (params, call) => {
+      const { name, admin, capabilities } = call.caller.principal;
+      if (name !== LOCAL_PRINCIPAL.name && admin !== true && capabilities?.includes('multi_agent') !== true) {
+        throw fail('unauthorized', `${name} may not operate the fleet`);
+      }
+      stopping.throwIfAborted();
+      const signal = AbortSignal.any([call.signal, stopping]);
+      try {
+        return await handle(params, { ...call, signal });
+      } catch (error) {
+        // What fails because everything is being closed says nothing about the request.
+        throw stopping.aborted ? stopping.reason : error;
+      }
+    });
 }
 
 function specOf(spec: unknown): TaskSpec {

@@ -32,6 +32,8 @@ export interface StartServerOptions {
   readonly announce?: boolean;
   /** Version of this software, told to agents behind sessions. */
   readonly version?: string;
+  /** Gives up a start that waits for another orchestrator's end. Nothing is left running then. */
+  readonly signal?: AbortSignal;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
@@ -64,7 +66,7 @@ export interface RunningServer {
  * nothing is left running.
  */
 export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
-  const { log = silentLog, now = Date.now } = options;
+  const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new FailureBackoff();
   const inside = new InsideTokens(auth);
@@ -74,7 +76,16 @@ export async function startServer(config: HostConfig, options: StartServerOption
   const version = options.version ?? '0';
   const fleet =
     options.fleet &&
-    (await (await import('./fleet-assembly.ts')).assembleFleet(options.fleet, { auth, backoff, log, version, now }));
+    (await (
+      await import('./fleet-assembly.ts')
+    ).assembleFleet(options.fleet, {
+      auth,
+      backoff,
+      log,
+      version,
+      now,
+      ...(signal && { signal }),
+    }));
   const offered = await controlOf(config, {
     auth,
     log,

@@ -1,11 +1,18 @@
-# Runs a command at a pseudo-terminal: what comes on stdin is typed, what it shows goes to stdout. For chat.test.ts.
+# Runs a command at a pseudo-terminal (of COLUMNS by LINES, where these are set): what comes on stdin is typed, what it shows
+# goes to stdout. For chat.test.ts and fleet-operating.test.ts.
+import fcntl
 import os
 import pty
 import select
+import struct
 import sys
+import termios
 
 pid, terminal = pty.fork()
 if pid == 0:
+    size = [int(os.environ.pop(name, 0)) for name in ("LINES", "COLUMNS")]
+    if all(size):
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
     os.execvp(sys.argv[1], sys.argv[1:])
 sources = [terminal, 0]
 while True:

@@ -1,58 +1,11 @@
 /** `handfast fleet`, `worker`, `task` and `route` as their users type them, each command a process of its own. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Command, type Json, User } from './command.ts';
-
-/** Workers that are still joining have joined by then; see the orchestrator's `settleMs`. */
-const SETTLED_MS = 5_200;
-
-interface Fleet {
-  readonly user: User;
-  readonly up: Command;
-  readonly ready: Json;
-  readonly repo: string;
-  json(...words: string[]): Promise<Json>;
-}
-
-/** A fleet with a small and a large worker in one repository. */
-async function fleet(t: TestContext, more = ''): Promise<Fleet> {
-  const user = new User();
-  t.after(() => user.leave());
-  const repo = join(user.cwd, 'repo');
-  mkdirSync(repo);
-  writeFileSync(join(repo, 'README.md'), 'one\ntwo\n');
-  const git = (...words: string[]) =>
-    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.invalid', ...words], { cwd: repo });
-  git('init', '--quiet', '--initial-branch=main');
-  git('add', '.');
-  git('commit', '--quiet', '-m', 'first');
-  const file = user.write(
-    'fleet.yaml',
-    `name: trial
-listen: http://127.0.0.1:0
-workers:
-  - { id: small, executor: rehearsal, repo: repo, tier: haiku, overhead_tokens: 0 }
-  - { id: large, executor: rehearsal, repo: repo, tier: opus, overhead_tokens: 0, max_concurrent: 1 }
-${more}`,
-  );
-  const up = user.start(['fleet', 'up', file, '--json']);
-  await up.says('"ready":true');
-  return {
-    user,
-    up,
-    ready: JSON.parse(up.stdout),
-    repo,
-    async json(...words) {
-      const { code, stdout, stderr } = await user.run([...words, '--json']);
-      assert.equal(code, 0, stderr);
-      return JSON.parse(stdout);
-    },
-  };
-}
+import { type Json, User } from './command.ts';
+import { fleet } from './fleet-bench.ts';
 
 test('a task is handed in, done by the right worker, and comes back as a checked result', async (t) => {
   const { user, ready, json } = await fleet(t);
@@ -75,7 +28,7 @@ test('a task is handed in, done by the right worker, and comes back as a checked
     '--wait',
   ]);
   assert.equal(code, 0, stderr);
-  assert.match(stderr, /decided .* → large \(\d+ of 1000\)/);
+  assert.match(stderr, /decided {4}→ large \(\d+ of 1000\)/);
   assert.match(stdout, /^done, \d+ tokens/);
   assert.match(stdout, /^files: README\.md$/m);
   const [task] = await json('task', 'ls');
@@ -87,13 +40,12 @@ test('a task is handed in, done by the right worker, and comes back as a checked
     await pause(100);
   }
   const shown = await user.run(['task', 'show', 'last']);
-  assert.match(shown.stdout, /^why {7}.* → large/m);
+  assert.match(shown.stdout, /^why {7}→ large/m);
   assert.match(shown.stdout, /^verified {2}yes/m);
 });
 
 test('a requirement nobody meets is refused before anything is spent, and explained', async (t) => {
   const { user, json } = await fleet(t);
-  await pause(SETTLED_MS);
   const refused = await user.run([
     'task',
     'submit',

@@ -1,19 +1,17 @@
 /** `handfast fleet up`: runs an orchestrator and the workers of a file until it is told to stop. */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatProblem, type HostConfig } from '../../host/config.ts';
 import { type FleetConfig, loadFleetConfig } from '../../host/fleet-config.ts';
 import { createLog } from '../../host/log.ts';
+import { findRunning } from '../../server/running-hosts.ts';
 import { type RunningServer, startServer } from '../../server/start-server.ts';
-import { configOf } from '../config-file.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import { configOf, fleetFile } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import { packageVersion } from '../package-info.ts';
 import { logStrayRejections } from '../stray-rejections.ts';
 import type { Terminal } from '../terminal.ts';
 import { signalled, withAdvice, withListeners } from '../until-signal.ts';
-
-/** Read when no file is named. */
-const FLEET_FILE = 'fleet.yaml';
 
 export interface FleetUpFlags {
   readonly config?: string;
@@ -24,22 +22,52 @@ export interface FleetUpFlags {
 
 /** Serves until a signal, then stops in good order: tasks that have not ended go on with the next start. */
 export async function fleetUp(file: string | undefined, flags: FleetUpFlags, terminal: Terminal): Promise<void> {
-  const fleetConfig = await loadFleetConfig(file ?? (existsSync(FLEET_FILE) ? FLEET_FILE : undefined));
+  const fleetConfig = await loadFleetConfig(fleetFile(file));
   const config = hostOf(await configOf(flags.config), fleetConfig, flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logStrayRejections(log);
   for (const warning of [...config.warnings, ...fleetConfig.warnings]) log.warn(formatProblem(warning));
   const stopped = signalled(terminal);
-  const server = await startServer(config, { log, version: packageVersion(), fleet: fleetConfig }).catch((error) => {
-    throw withAdvice(error);
+  const starting = new AbortController();
+  const { signal } = starting;
+  let up = false;
+  void stopped.then(() => {
+    starting.abort();
+    // What it waits for, such as a server of a bus, may take long.
+    if (!up) leaveSoon();
   });
+  const options = { log, version: packageVersion(), fleet: fleetConfig, signal };
+  const server = await startServer(config, options).catch(async (error) => {
+    // Told to stop while it stood by.
+    if (signal.aborted) return undefined;
+    throw withAdvice(await withWayOn(error, fleetConfig));
+  });
+  if (server === undefined) return leaveSoon();
+  up = true;
   if (terminal.json) terminal.document(readyLine(server));
   else greet(server, fleetConfig, terminal);
   const over = await Promise.race([stopped, server.control?.rpc.stopped ?? stopped, server.fleet?.ended ?? stopped]);
+  // Work that another process goes on with is left to it.
+  if (over === undefined) await server.fleet?.drain();
   await server.stop();
   leaveSoon();
   if (over !== undefined) throw over;
+}
+
+/** The same error with what is there and how to go on. */
+async function withWayOn(thrown: unknown, { name, home, data, natsServers }: FleetConfig): Promise<unknown> {
+  const { code, message, detail } = asError(thrown);
+  if (code === 'unreachable' && natsServers.length > 0) {
+    const bus = natsServers.join(', ');
+    return fail('unreachable', `${message} (${bus}); start one with: nats-server -js`, detail, thrown);
+  }
+  if (code !== 'journal_locked') return thrown;
+  const running = (await findRunning(home)).find(({ fleet }) => fleet === name);
+  const there = running === undefined ? `${message} (${data})` : `fleet ${name} is running: process ${running.pid}`;
+  const at = running?.url ? ` at ${running.url}` : '';
+  const way = 'use it (handfast fleet workers), or give this one a name or data of its own';
+  return fail('journal_locked', `${there}${at}; ${way}`, detail, thrown);
 }
 
 /** The host of a fleet: its addresses are those of the fleet, its sessions are kept with its tasks. */
@@ -68,12 +96,16 @@ function readyLine({ fleet, url, listeners, tokenFile }: RunningServer): object 
 }
 
 function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConfig, terminal: Terminal): void {
+  const open = fleet?.orchestrator.counts().open ?? 0;
   const facts: [string, string][] = [
     ['bus', config.natsServers.join(', ') || 'in-process'],
     ...listeners.map((address, index): [string, string] => [index === 0 ? 'listens on' : 'also on', address]),
     ...(fleet?.workers ?? []).map((worker): [string, string] => ['worker', worker]),
     ['peers', config.peers.map(({ id }) => id).join(', ') || 'none'],
     ['data', config.data],
+    ...(open === 0
+      ? []
+      : [['open tasks', `${open} of an earlier run go on (handfast task ls --open)`] as [string, string]]),
     ['configuration', config.file ?? 'none: workers join by themselves (handfast worker)'],
     ['token', tokenFile === undefined ? 'not needed' : `${tokenFile} (handfast commands of this user find it)`],
   ];
@@ -81,7 +113,10 @@ function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConf
   for (const [name, value] of facts) terminal.line(`  ${name.padEnd(14)} ${value}`);
   terminal.line();
   terminal.line('From a second terminal:');
+  if ((fleet?.workers ?? []).length === 0 && config.peers.length === 0) {
+    terminal.line('  handfast worker --id trial-1 --executor rehearsal --repo .');
+  }
   terminal.line('  handfast fleet workers');
   terminal.line('  handfast task submit --wait "read README.md and count its lines"');
-  terminal.line('Ctrl-C stops it; open tasks go on with the next start.');
+  terminal.line('Ctrl-C stops it when its workers have ended what they do; other tasks go on with the next start.');
 }

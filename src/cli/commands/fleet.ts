@@ -1,22 +1,23 @@
 /**
  * `handfast fleet workers|top|drain` and `handfast route explain`: looks at a running fleet. Starting one is `fleet-up.ts`.
  */
+import { fail } from '../../wire/errors.ts';
+import { liveView } from '../live-view.ts';
 import type { ControlFlags } from '../open-control.ts';
-import { taskMeant, withFleet } from '../open-fleet.ts';
-import { TASK_HEADINGS, taskRow, WORKER_HEADINGS, workerRow } from '../task-output.ts';
+import { openTasks, taskMeant, withFleet } from '../open-fleet.ts';
+import { taskLines, workerLines } from '../task-output.ts';
 import type { Terminal } from '../terminal.ts';
-import { pause, type SubmitFlags, specOf } from './task.ts';
+import { amount } from '../tool-summary.ts';
+import { type SubmitFlags, specOf } from './task.ts';
 
 export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet }) => {
     const workers = await fleet.workers();
     if (terminal.json) return terminal.document(workers);
-    if (workers.length === 0) return terminal.note('no workers; let one join with: handfast worker');
-    const now = Date.now();
-    terminal.table(
-      WORKER_HEADINGS,
-      workers.map((worker) => workerRow(worker, now)),
-    );
+    if (workers.length === 0) {
+      return terminal.note('no workers; let one join with: handfast worker --id NAME --executor KIND --repo FOLDER');
+    }
+    for (const line of workerLines(workers, terminal, Date.now())) terminal.line(line);
     for (const { peer_id, warning } of workers) if (warning !== null) terminal.note(`${peer_id}: ${warning}`);
   });
 }
@@ -24,45 +25,63 @@ export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Pro
 /** A live view of the fleet, until Ctrl-C; where nobody watches, one look. */
 export async function fleetTop(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet, signal }) => {
-    for (;;) {
+    await liveView(terminal, signal, async () => {
       const [status, workers, tasks] = await Promise.all([
         fleet.status(),
         fleet.workers(),
-        fleet.list({ states: ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'], limit: 50 }),
+        openTasks(fleet, { limit: 50 }),
       ]);
-      if (terminal.json) terminal.document({ status, workers, tasks });
-      else {
-        const now = Date.now();
-        const counts = Object.entries(status.counts).map(([name, count]) => `${name} ${count}`);
-        terminal.screen([
-          `fleet ${status.name} on ${status.buses.join(', ')}: ${counts.join(', ')}`,
-          '',
-          ...terminal.columns(
-            WORKER_HEADINGS,
-            workers.map((worker) => workerRow(worker, now)),
-          ),
-          '',
-          ...terminal.columns(
-            TASK_HEADINGS,
-            tasks.map((task) => taskRow(task, now)),
-          ),
-        ]);
-      }
-      if (!terminal.live) return;
-      await pause(signal);
-    }
+      return {
+        document: { status, workers, tasks },
+        lines: () => {
+          const now = Date.now();
+          return [
+            `fleet ${status.name} on ${status.buses.join(', ')}`,
+            inShort(status.counts),
+            '',
+            ...workerLines(workers, terminal, now),
+            '',
+            ...(tasks.length === 0 ? ['no open tasks'] : taskLines(tasks, terminal, now)),
+          ];
+        },
+      };
+    });
   });
+}
+
+/** `4 workers, 2 queued, 1 running, 1 parked; since the start: 9 done, 1 partial`. */
+function inShort(counts: Readonly<Record<string, number>>): string {
+  const count = (name: string): number => counts[name] ?? 0;
+  const now = [
+    amount(count('workers_here'), 'worker'),
+    `${count('queued')} queued`,
+    `${count('reserved') + count('sent') + count('accepted') + count('running')} under way`,
+    `${count('parked')} parked`,
+  ];
+  const ended = Object.entries(counts).flatMap(([name, amount]) => {
+    const state = /^total_ended_(.+)$/.exec(name)?.[1];
+    return state === undefined ? [] : [`${amount} ${state}`];
+  });
+  return `${now.join(', ')}; since the start: ${ended.join(', ') || 'none ended'}`;
 }
 
 export async function fleetDrain(
   peerId: string,
-  { undo = false, ...flags }: ControlFlags & { readonly undo?: boolean },
+  { undo = false, wait = false, ...flags }: ControlFlags & { readonly undo?: boolean; readonly wait?: boolean },
   terminal: Terminal,
 ): Promise<void> {
-  await withFleet(flags, terminal, async ({ fleet }) => {
+  if (undo && wait) throw fail('usage', '--wait goes with draining, not with --undo');
+  await withFleet(flags, terminal, async ({ fleet, signal }) => {
     await fleet.drain(peerId, !undo);
+    if (wait) {
+      const tasks = (await fleet.workers()).find(({ peer_id }) => peer_id === peerId)?.tasks ?? [];
+      if (!terminal.json && tasks.length > 0) terminal.note(`waiting for ${amount(tasks.length, 'task')}`);
+      // It is given no more: when these have ended it has nothing to do.
+      for (const taskId of tasks) await fleet.ended(taskId, signal);
+    }
     if (terminal.json) terminal.document({ peer_id: peerId, draining: !undo });
-    else terminal.line(undo ? `${peerId} takes tasks again` : `${peerId} gets no more tasks; what it has it finishes`);
+    else if (undo) terminal.line(`${peerId} takes tasks again`);
+    else terminal.line(`${peerId} gets no more tasks; ${wait ? 'it has none left' : 'what it has it finishes'}`);
   });
 }
 
@@ -76,8 +95,6 @@ export async function routeExplain(
     const asked = brief ? await specOf(words, flags) : (await taskMeant(fleet, words.join(' '))).task_id;
     const { explanation, table } = await fleet.explain(asked);
     if (terminal.json) return terminal.document(explanation);
-    terminal.line(explanation.sentence);
-    terminal.line();
     for (const line of table.split('\n')) terminal.line(line);
   });
 }

@@ -2,7 +2,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { configSchema } from '../../host/config-schema.ts';
-import { fleetSchema } from '../../host/fleet-config-schema.ts';
+import { fleetSchema, workerSchema } from '../../host/fleet-config-schema.ts';
 import { suggest } from '../../host/suggest.ts';
 import { fail } from '../../wire/errors.ts';
 import { packageFolder } from '../package-info.ts';
@@ -13,7 +13,11 @@ export interface SchemaExportFlags {
 }
 
 /** The schemas of configuration files; the others are files of the package. */
-const CONFIGURATIONS: Readonly<Record<string, () => object>> = { config: configSchema, 'fleet-config': fleetSchema };
+const CONFIGURATIONS: Readonly<Record<string, () => object>> = {
+  config: configSchema,
+  'fleet-config': fleetSchema,
+  'worker-config': workerSchema,
+};
 
 /** Prints the schema of that name, or writes it (all of them without a name) to a folder. Neither: lists the names. */
 export async function schemaExport(

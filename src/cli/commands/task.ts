@@ -5,12 +5,14 @@
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { loadTaskBatch } from '../../host/task-batch.ts';
 import { timeOf } from '../../host/time-of.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import { liveView } from '../live-view.ts';
 import type { ControlFlags } from '../open-control.ts';
-import { type FleetForCommand, taskMeant, withFleet } from '../open-fleet.ts';
+import { type FleetForCommand, openTasks, taskMeant, withFleet } from '../open-fleet.ts';
 import { textOf } from '../read-text.ts';
-import { eventLine, showTask, stateOf, TASK_HEADINGS, taskRow, tokensOf } from '../task-output.ts';
+import { adviceAfter, eventLine, showOutcome, showTask, stateOf, taskLines } from '../task-output.ts';
 import type { Terminal } from '../terminal.ts';
+import { amount } from '../tool-summary.ts';
 
 /** Exit code of a command whose task did not come to be done. */
 const NOT_DONE = 5;
@@ -40,21 +42,37 @@ export interface SubmitFlags extends ControlFlags {
 export async function taskSubmit(words: readonly string[], flags: SubmitFlags, terminal: Terminal): Promise<number> {
   const spec = await specOf(words, flags);
   return withFleet(flags, terminal, async ({ fleet, signal }) => {
-    const task = await fleet.submit(spec);
-    if (!flags.wait) {
-      if (terminal.json) terminal.document(task);
-      else terminal.line(task.task_id);
-      if (!terminal.json) terminal.note(`${stateOf(task)}; follow it with: handfast task watch ${task.task_id}`);
+    const task = await fleet.submit(await withTasksMeant(fleet, spec));
+    if (flags.wait) {
+      if (!terminal.json) terminal.note(`task ${task.task_id}`);
+      return watched({ fleet, signal }, task, terminal);
+    }
+    if (terminal.json) {
+      terminal.document(task);
       return 0;
     }
-    if (!terminal.json) terminal.note(`task ${task.task_id}`);
-    return watched({ fleet, signal }, task, terminal);
+    terminal.line(task.task_id);
+    const over = task.parked || task.ended_at !== null;
+    terminal.note(`${stateOf(task)}; ${over ? 'see' : 'follow it with'}: handfast task watch ${task.task_id}`);
+    return 0;
   });
+}
+
+/** The specification with whole ids for `last` and the beginnings of ids. */
+async function withTasksMeant(fleet: FleetForCommand['fleet'], spec: TaskSpec): Promise<TaskSpec> {
+  const whole = async (id: string): Promise<string> => (await taskMeant(fleet, id)).task_id;
+  const { after, parent_task_id } = spec;
+  return {
+    ...spec,
+    ...(after && { after: await Promise.all(after.map(whole)) }),
+    ...(parent_task_id && { parent_task_id: await whole(parent_task_id) }),
+  };
 }
 
 /** What a command line asks for. */
 export async function specOf(words: readonly string[], flags: SubmitFlags): Promise<TaskSpec> {
   const brief = await textOf(words.join(' '));
+  if (brief.trim() === '') throw fail('usage', 'the brief is empty; give a text, @FILE, or - for standard input');
   const { answerSchema, deadline } = flags;
   return {
     brief,
@@ -90,14 +108,42 @@ function schemaOf(text: string): Readonly<Record<string, unknown>> {
   throw fail('usage', 'the schema of the answer is a JSON object');
 }
 
-export async function taskBatch(file: string, flags: ControlFlags, terminal: Terminal): Promise<void> {
+export interface BatchFlags extends ControlFlags {
+  readonly wait?: boolean;
+}
+
+export async function taskBatch(file: string, flags: BatchFlags, terminal: Terminal): Promise<number> {
   const specs = await loadTaskBatch(file, Date.now());
-  await withFleet(flags, terminal, async ({ fleet }) => {
+  return withFleet(flags, terminal, async ({ fleet, signal }) => {
     const tasks = await fleet.submitBatch(specs);
-    if (terminal.json) return terminal.document(tasks);
-    for (const task of tasks) terminal.line(task.task_id);
-    terminal.note(`${tasks.length} tasks taken; see them with: handfast task ls --batch ${tasks[0]?.spec.batch ?? ''}`);
+    if (flags.wait) return allEnded({ fleet, signal }, tasks, terminal);
+    if (terminal.json) terminal.document(tasks);
+    else {
+      for (const task of tasks) terminal.line(task.task_id);
+      const [first] = tasks;
+      terminal.note(`${tasks.length} tasks taken; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`);
+    }
+    return 0;
   });
+}
+
+/** Prints how each task ends, in the order of the file; resolves with the exit code. */
+async function allEnded(
+  { fleet, signal }: FleetForCommand,
+  tasks: readonly TaskRecord[],
+  terminal: Terminal,
+): Promise<number> {
+  let code = 0;
+  for (const { task_id } of tasks) {
+    const task = await fleet.ended(task_id, signal);
+    if (task.state !== 'done') code = NOT_DONE;
+    if (terminal.json) terminal.document(task);
+    else {
+      terminal.note(`task ${task_id}`);
+      showOutcome(task, terminal);
+    }
+  }
+  return code;
 }
 
 export interface ListFlags extends ControlFlags {
@@ -109,19 +155,21 @@ export interface ListFlags extends ControlFlags {
   readonly limit?: number;
 }
 
-const OPEN: readonly TaskState[] = ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'];
+/** Tasks that are listed when nobody says how many. */
+const LISTED = 50;
 
 export async function taskList(flags: ListFlags, terminal: Terminal): Promise<void> {
-  const { state, open, parked, batch, worker, limit } = flags;
+  const { state, open, parked, batch, worker, limit = LISTED } = flags;
   await withFleet(flags, terminal, async ({ fleet }) => {
-    const tasks = await fleet.list({ states: state ?? (open ? OPEN : undefined), parked, batch, worker, limit });
+    const query = { parked, batch, worker, limit };
+    const tasks = await (open ? openTasks(fleet, query) : fleet.select({ ...query, states: state }));
     if (terminal.json) return terminal.document(tasks);
-    if (tasks.length === 0) return terminal.note('no tasks; hand one in with: handfast task submit "…"');
-    const now = Date.now();
-    terminal.table(
-      TASK_HEADINGS,
-      tasks.map((task) => taskRow(task, now)),
-    );
+    if (tasks.length === 0) {
+      const filtered = [state, open, parked, batch, worker].some((filter) => filter !== undefined);
+      return terminal.note(filtered ? 'no such tasks' : 'no tasks; hand one in with: handfast task submit "…"');
+    }
+    for (const line of taskLines(tasks, terminal, Date.now())) terminal.line(line);
+    if (tasks.length === limit) terminal.note(`the newest ${limit}; there may be more: --limit`);
   });
 }
 
@@ -129,7 +177,7 @@ export async function taskShow(id: string, flags: ControlFlags, terminal: Termin
   await withFleet(flags, terminal, async ({ fleet }) => {
     const task = await taskMeant(fleet, id);
     if (terminal.json) terminal.document(task);
-    else showTask(task, terminal);
+    else showTask(task, terminal, Date.now());
   });
 }
 
@@ -138,38 +186,17 @@ export async function taskWatch(id: string | undefined, flags: ControlFlags, ter
   return withFleet(flags, terminal, async (opened) => {
     if (id !== undefined) return watched(opened, await taskMeant(opened.fleet, id), terminal);
     const { fleet, signal } = opened;
-    for (;;) {
-      const tasks = await fleet.list({ states: OPEN, limit: 100 });
-      if (terminal.json) terminal.document(tasks);
-      else {
-        const now = Date.now();
-        const rows = tasks.map((task) => taskRow(task, now));
-        terminal.screen([
-          `${tasks.length} open ${tasks.length === 1 ? 'task' : 'tasks'}`,
-          ...terminal.columns(TASK_HEADINGS, rows),
-        ]);
-      }
-      if (!terminal.live) return 0;
-      await pause(signal);
-    }
-  });
-}
-
-/** Time between two looks of a live view. */
-const LOOK_MS = 1000;
-
-/** Resolves after a moment; rejects on Ctrl-C. */
-export function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', aborted);
-      resolve();
-    }, LOOK_MS);
-    const aborted = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', aborted, { once: true });
+    await liveView(terminal, signal, async () => {
+      const tasks = await openTasks(fleet, { limit: 100 });
+      return {
+        document: tasks,
+        lines: () => [
+          amount(tasks.length, 'open task'),
+          ...(tasks.length === 0 ? [] : taskLines(tasks, terminal, Date.now())),
+        ],
+      };
+    });
+    return 0;
   });
 }
 
@@ -180,32 +207,27 @@ async function watched(
   terminal: Terminal,
 ): Promise<number> {
   const events = fleet.follow(task_id, { signal });
-  for (;;) {
-    const { value, done } = await events.next();
-    if (done) {
-      if (terminal.json) terminal.document(value);
-      else summarise(value, terminal);
-      return value.state === 'done' ? 0 : NOT_DONE;
+  try {
+    for (;;) {
+      const { value, done } = await events.next();
+      if (done) {
+        if (terminal.json) terminal.document(value);
+        else showOutcome(value, terminal);
+        return value.state === 'done' ? 0 : NOT_DONE;
+      }
+      if (terminal.json) terminal.document({ task_id, ...value });
+      else if ('from' in value)
+        terminal.note('· something is missing here: it is no longer kept, or the fleet ended too suddenly');
+      else if (value.kind === 'progress') terminal.passing(eventLine(task_id, value));
+      else {
+        terminal.note(eventLine(task_id, value));
+        const advice = adviceAfter(value);
+        if (advice !== undefined) terminal.note(advice);
+      }
     }
-    if (terminal.json) terminal.document({ task_id, ...value });
-    else if ('from' in value) terminal.note(`· events ${value.from} to ${value.to} are no longer kept`);
-    else if (value.kind === 'progress') terminal.passing(eventLine(value));
-    else terminal.note(eventLine(value));
-  }
-}
-
-function summarise(task: TaskRecord, terminal: Terminal): void {
-  const { result } = task;
-  const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
-  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${why ? `: ${why}` : ''}`);
-  for (const step of result?.next_steps ?? []) terminal.line(`next: ${step}`);
-  const files = result?.artifacts?.files_changed;
-  if (Array.isArray(files) && files.length > 0) terminal.line(`files: ${files.join(', ')}`);
-  if (task.verified !== null) terminal.line(`verified: ${task.verified}`);
-  if (task.parked) {
-    terminal.note(
-      `it waits for you: handfast task retry|drop ${task.task_id}, or: handfast route explain ${task.task_id}`,
-    );
+  } catch (error) {
+    if (!terminal.json) terminal.note(`the task goes on; follow it with: handfast task watch ${task_id}`);
+    throw error;
   }
 }
 
@@ -213,17 +235,19 @@ export async function taskResult(id: string, flags: ControlFlags, terminal: Term
   return withFleet(flags, terminal, async ({ fleet, signal }) => {
     const { task_id } = await taskMeant(fleet, id);
     const task = await fleet.ended(task_id, signal);
-    if (terminal.json) terminal.document(task.result);
-    else if (task.result === null) summarise(task, terminal);
-    else {
-      summarise(task, terminal);
-      if (task.result.answer !== undefined && task.result.answer !== null) {
-        terminal.line(JSON.stringify(task.result.answer, null, 2));
-      } else if (task.result.prose) terminal.line(task.result.prose);
-    }
+    if (terminal.json) terminal.document(task.result ?? withoutResult(task));
+    else showOutcome(task, terminal);
     return task.state === 'done' ? 0 : NOT_DONE;
   });
 }
+
+/** What programs get of a task that nobody has answered: `status` and the reason are where a result has them. */
+const withoutResult = ({ task_id, state, tokens_spent, dead_letter }: TaskRecord): object => ({
+  task_id,
+  status: state,
+  tokens_spent,
+  blocked_reason: dead_letter,
+});
 
 /** Acts on one task and says what became of it. */
 async function acted(
@@ -234,13 +258,22 @@ async function acted(
 ): Promise<void> {
   await withFleet(flags, terminal, async (opened) => {
     const { task_id } = await taskMeant(opened.fleet, id);
-    const task = await act(opened, task_id);
+    const task = await act(opened, task_id).catch((thrown) => {
+      throw withWayOn(thrown, task_id);
+    });
     if (terminal.json) terminal.document(task);
     else
       terminal.line(
         `${task.task_id}: ${stateOf(task)}${task.cancel_requested && task.ended_at === null ? ', stopping' : ''}`,
       );
   });
+}
+
+/** The same error with what can be done instead. */
+function withWayOn(thrown: unknown, taskId: string): unknown {
+  const { code, message, detail } = asError(thrown);
+  if (code !== 'invalid_message') return thrown;
+  return fail('invalid_message', `${message}; see: handfast task show ${taskId}`, detail, thrown);
 }
 
 export const taskCancel = (

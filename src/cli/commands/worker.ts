@@ -4,11 +4,13 @@ import { type Joined, joinOverLink, workerOverStdio } from '../../fleet/bus/stre
 import type { Worker } from '../../fleet/worker/worker.ts';
 import type { Log } from '../../host/context.ts';
 import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../host/fleet-config.ts';
-import { EXECUTOR_KINDS } from '../../host/fleet-config-schema.ts';
+import { EXECUTOR_KINDS } from '../../host/fleet-config-executor.ts';
+import { hasSecret, type NatsConnectionSettings, NO_SECRETS } from '../../host/fleet-config-nats.ts';
 import { createLog } from '../../host/log.ts';
+import { natsAccess } from '../../server/fleet-nats.ts';
 import { assembleWorker } from '../../server/worker-assembly.ts';
 import { stdioLink } from '../../transport/stdio.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { findHost } from '../find-host.ts';
 import { leaveSoon } from '../leave.ts';
 import { packageVersion } from '../package-info.ts';
@@ -18,6 +20,7 @@ import { signalled } from '../until-signal.ts';
 
 export interface WorkerFlags {
   readonly join?: string;
+  readonly fleet?: string;
   readonly stdio?: boolean;
   readonly tokenFile?: string;
   readonly id?: string;
@@ -27,6 +30,7 @@ export interface WorkerFlags {
   readonly tool?: readonly string[];
   readonly pool?: readonly string[];
   readonly maxConcurrent?: number;
+  readonly provision?: boolean;
   readonly verbose?: boolean;
 }
 
@@ -40,8 +44,11 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logStrayRejections(log);
-  const { config, folder } = await configured(file, flags);
-  const assembled = await assembleWorker(config, { log, version: packageVersion(), folder });
+  const { config, folder, nats } = await configured(file, flags);
+  if (flags.provision) return provisioned(config, nats, flags, log);
+  const assembled = await assembleWorker(config, { log, version: packageVersion(), folder }).catch((error) => {
+    throw withOther(error, config.id);
+  });
   const running = assembled.worker;
   const stopped = signalled(terminal);
   try {
@@ -53,18 +60,30 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
       await workerOverStdio(running, link, { log, signal: leaving.signal });
       return 0;
     }
-    return await joined(running, flags, { log, terminal, stopped });
+    return await joined(running, flags, { nats, log, terminal, stopped });
   } finally {
     await assembled.stop();
     leaveSoon();
   }
 }
 
+/** The same error; where the worker is running already, with how to go on. */
+function withOther(thrown: unknown, id: string): unknown {
+  const { code, detail } = asError(thrown);
+  if (code !== 'journal_locked') return thrown;
+  return fail(
+    'journal_locked',
+    `worker ${id} of this user is running already; give this one another --id`,
+    detail,
+    thrown,
+  );
+}
+
 /** What the file says, and the command line instead of it. */
 async function configured(
   file: string | undefined,
   flags: WorkerFlags,
-): Promise<{ readonly config: WorkerConfig; readonly folder: string }> {
+): Promise<{ readonly config: WorkerConfig; readonly folder: string; readonly nats: NatsConnectionSettings }> {
   const { id, executor, repo, tier, tool, pool, maxConcurrent } = flags;
   if (executor !== undefined && !(EXECUTOR_KINDS as readonly string[]).includes(executor)) {
     throw fail('usage', `--executor is one of ${EXECUTOR_KINDS.join(', ')}`);
@@ -82,35 +101,93 @@ async function configured(
     if (id === undefined || executor === undefined) {
       throw fail('usage', 'without a file, --id and --executor say what the worker is');
     }
-    return { config: await workerConfig(said), folder: process.cwd() };
+    if (NEED_A_FILE.has(executor)) {
+      throw fail('usage', `--executor ${executor} needs more than options can say: write a file, see docs/fleet.md`);
+    }
+    const config = await workerConfig(said).catch((error) => {
+      throw asOption(error);
+    });
+    return { config, folder: process.cwd(), nats: {} };
   }
   return loadWorkerConfig(file, { instead: said });
 }
 
+/** Executors that are nothing without a program, a module or an address. */
+const NEED_A_FILE: ReadonlySet<string> = new Set(['command', 'acp', 'a2a', 'function']);
+
+/** A problem of settings that stand in no file, named by its option. */
+function asOption(thrown: unknown): unknown {
+  const { detail } = asError(thrown);
+  const [problem] = (detail.problems ?? []) as readonly { readonly path: string; readonly message: string }[];
+  return problem === undefined ? thrown : fail('usage', `--${problem.path}: ${problem.message}`, {}, thrown);
+}
+
+const isNats = (join: string | undefined): join is string => /^(nats|tls):/.test(join ?? '');
+
+/** The servers of `--join`, and how this worker shows them who it is. */
+function overNats(join: string, nats: NatsConnectionSettings, { tokenFile }: WorkerFlags) {
+  const servers = join.split(',');
+  if (servers.some(hasSecret)) throw fail('usage', `--join: ${NO_SECRETS}`);
+  const { tls } = nats;
+  return { servers, ...natsAccess(tokenFile === undefined ? nats : { ...(tls && { tls }), tokenFile }) };
+}
+
+/** Makes what the worker needs on the server, with these rights, for when it comes with fewer. */
+async function provisioned(
+  { id, pools, maxConcurrent }: WorkerConfig,
+  nats: NatsConnectionSettings,
+  flags: WorkerFlags,
+  log: Log,
+): Promise<number> {
+  const { join } = flags;
+  if (!isNats(join)) throw fail('usage', '--provision needs --join with nats:// addresses');
+  const { provisionWorker } = await import('../../fleet/bus/nats/provision.ts');
+  await provisionWorker({ ...overNats(join, nats, flags), log }, { agentId: id, pools, maxConcurrent });
+  return 0;
+}
+
 interface Joining {
+  /** How it joins over NATS, as its file says. */
+  readonly nats: NatsConnectionSettings;
   readonly log: Log;
   readonly terminal: Terminal;
   readonly stopped: Promise<void>;
 }
 
 /** Belongs to a fleet until a signal, or until another process has taken its name. */
-async function joined(running: Worker, flags: WorkerFlags, { log, terminal, stopped }: Joining): Promise<number> {
+async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal, stopped }: Joining): Promise<number> {
   const { tokenFile, join } = flags;
-  if (join !== undefined && /^(nats|tls):/.test(join)) {
+  if (isNats(join)) {
     const { joinNats } = await import('../../fleet/bus/nats/join.ts');
-    const auth = tokenFile === undefined ? {} : { tokenFile };
-    return belongs(running, joinNats(running, { servers: join.split(','), auth, log }), join, { terminal, stopped });
+    const member = joinNats(running, { ...overNats(join, nats, flags), log });
+    return belongs(running, member, join, { terminal, stopped });
   }
-  const { address, token } = await findHost({ connect: join, tokenFile, fleet: true });
+  const { address, token } = await findHost({ connect: join, tokenFile, fleet: flags.fleet ?? true });
   // The HTTP port takes links of any protocol at /ws.
   const url = address.replace(/^http(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/ws');
   const route = addressOf(url, { timeoutMs: DIAL_MS, maxMessageBytes: MAX_MESSAGE_BYTES });
+  const refused = Promise.withResolvers<HandfastError>();
   const member = joinOverLink(running, (signal) => route.dial(signal), {
     log,
+    onRefused(reason) {
+      const error = refusalOf(reason, url);
+      if (error !== undefined) refused.resolve(error);
+    },
     // A token that was replaced is found for the next link.
     token: async () => (await findHost({ connect: address, tokenFile }).catch(() => ({ token }))).token,
   });
-  return belongs(running, member, url, { terminal, stopped });
+  return belongs(running, member, url, { terminal, stopped, refused: refused.promise });
+}
+
+/** Why this worker will not be let in; undefined for what may pass. */
+function refusalOf(reason: string, url: string): HandfastError | undefined {
+  const [code] = reason.split(':', 1);
+  if (code === 'auth_failed') {
+    return fail('auth_failed', `${url} does not accept the token; check --token-file and HANDFAST_TOKEN`);
+  }
+  if (code === 'unsupported_version') return fail('version_mismatch', `${url} speaks another version of the protocol`);
+  if (code === 'name_taken') return fail('denied', `${url} has a worker of this name of its own; choose another --id`);
+  return undefined;
 }
 
 /** Until a signal, which lets running work end, or until another process has taken the name. */
@@ -118,20 +195,33 @@ async function belongs(
   running: Worker,
   member: Joined,
   address: string,
-  { terminal, stopped }: Omit<Joining, 'log'>,
+  { terminal, stopped, refused }: Pick<Joining, 'terminal' | 'stopped'> & { readonly refused?: Promise<HandfastError> },
 ): Promise<number> {
   void member.accepted.then(
-    () => ready(running, address, terminal),
+    () => ready(running.agentId, member.peerId, address, terminal),
     () => {},
   );
-  const ended = await Promise.race([stopped.then(() => undefined), member.ended]);
+  const ends = [stopped.then(() => undefined), member.ended, ...(refused === undefined ? [] : [refused])];
+  const ended = await Promise.race(ends);
   if (ended === undefined) await running.drain('stopping');
   await member.leave();
   if (ended !== undefined) throw ended;
   return 0;
 }
 
-function ready({ agentId }: Worker, address: string, terminal: Terminal): void {
-  if (terminal.json) terminal.document({ ready: true, worker: agentId, joined: address, pid: process.pid });
-  else terminal.line(`handfast ${packageVersion()}: worker ${agentId} has joined ${address}, process ${process.pid}`);
+/** @param as what the orchestrator calls it: that is what its token stands for */
+function ready(agentId: string, as: string | undefined, address: string, terminal: Terminal): void {
+  if (terminal.json) {
+    return terminal.document({
+      ready: true,
+      worker: agentId,
+      peer_id: as ?? agentId,
+      joined: address,
+      pid: process.pid,
+    });
+  }
+  const named = as === undefined || as === agentId ? '' : ` as ${as}`;
+  terminal.line(
+    `handfast ${packageVersion()}: worker ${agentId} has joined ${address}${named}, process ${process.pid}`,
+  );
 }

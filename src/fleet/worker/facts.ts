@@ -11,7 +11,7 @@ import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName } from '../messages/names.ts';
 import { Cached } from './cached.ts';
 import { type TreeState, treeState } from './git.ts';
-import { type ProbeFinding, probeMcpServer } from './mcp-probe.ts';
+import { type ProbeFinding, type ProbeOptions, probeMcpServer } from './mcp-probe.ts';
 import type { McpServerOptions } from './worker-options.ts';
 
 /** How old a finding may be for a decision. */
@@ -70,6 +70,8 @@ export class Facts {
   readonly #ownTools: ReadonlySet<string>;
   /** Servers an executor found not to work, though they answered a probe: canonical name → what it said, and when. */
   readonly #told = new Map<string, { readonly health: string; readonly at: number }>();
+  /** What the log was last told about a server: name → health. */
+  readonly #logged = new Map<string, string>();
   #toolsOf: readonly ProbeFinding[] = [];
   #tools: readonly string[] = [];
 
@@ -80,7 +82,7 @@ export class Facts {
     this.#servers = mcpServers.map((server) => ({
       name: server.name,
       canonical: canonicalName(server.name),
-      probed: new Cached(() => probeMcpServer(server, { cwd, signal, timeoutMs: probeMs }), UNKNOWN, monotonic),
+      probed: new Cached(() => this.#probeServer(server, { cwd, signal, timeoutMs: probeMs }), UNKNOWN, monotonic),
     }));
     const unprobed: Readiness = { present: false, detail: 'not looked for yet' };
     this.#executor = new Cached(() => this.#probeExecutor(executor), unprobed, monotonic);
@@ -217,6 +219,19 @@ export class Facts {
 
   #treeAgeMs(): number {
     return this.#tree.value === null ? NO_TREE_AGE_MS : TREE_AGE_MS;
+  }
+
+  /** A probe; the log hears why a server does not work, once, and when it does again. */
+  async #probeServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
+    const finding = await probeMcpServer(server, options);
+    const { health, detail } = finding;
+    const before = this.#logged.get(server.name) ?? 'ok';
+    if (health === before || options.signal?.aborted) return finding;
+    this.#logged.set(server.name, health);
+    const about = { server: server.name, health };
+    if (health === 'ok') this.#options.log.info('an MCP server works again', about);
+    else if (health !== 'disabled') this.#options.log.warn('an MCP server does not work', { ...about, reason: detail });
+    return finding;
   }
 
   async #probeExecutor(executor: Executor): Promise<Readiness> {

@@ -1,0 +1,26 @@
+/** `handfast fleet check`: is the file of a fleet right, and what does it amount to? Nothing is started. */
+import { compileHooks } from '../../fleet/route/hooks.ts';
+import { formatProblem } from '../../host/config.ts';
+import { loadFleetConfig } from '../../host/fleet-config.ts';
+import { fleetFile } from '../config-file.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
+export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {
+  const config = await loadFleetConfig(fleetFile(file));
+  compileHooks(config.routing.hooks);
+  const { name, natsServers, listen, data, workers, peers, warnings } = config;
+  const ids = workers.map(({ id }) => id);
+  const others = peers.map(({ id }) => id);
+  if (terminal.json) {
+    const about = { fleet: name, bus: natsServers, listen, data, workers: ids, peers: others };
+    return terminal.document({ ok: true, file: config.file ?? null, ...about, warnings });
+  }
+  for (const warning of warnings) terminal.note(`warning: ${formatProblem(warning)}`);
+  terminal.line(`${config.file ?? 'no file: the defaults'}: fine`);
+  terminal.line(`  fleet    ${name} on ${natsServers.join(', ') || 'in-process'}`);
+  terminal.line(`  listen   ${listen.join(', ')}`);
+  terminal.line(`  workers  ${ids.join(', ') || 'none'}`);
+  terminal.line(`  peers    ${others.join(', ') || 'none'}`);
+  terminal.line(`  data     ${data}`);
+}
