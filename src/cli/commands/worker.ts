@@ -1,6 +1,7 @@
 /** `handfast worker`: runs one worker, lets it join a fleet, and ends it in good order. */
-import { addressOf } from '../../agent/addresses.ts';
-import { type Joined, joinOverLink, workerOverStdio } from '../../fleet/bus/stream/join.ts';
+
+import { DEFAULT_JOIN_MESSAGE_BYTES, joinFleet } from '../../bridge/join-fleet.ts';
+import { type Joined, workerOverStdio } from '../../fleet/bus/stream/join.ts';
 import type { Worker } from '../../fleet/worker/worker.ts';
 import type { Log } from '../../host/context.ts';
 import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../host/fleet-config.ts';
@@ -34,13 +35,9 @@ export interface WorkerFlags {
   readonly verbose?: boolean;
 }
 
-/** Messages an orchestrator may send: a brief of 256 KiB and what is around it. */
-const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
-const DIAL_MS = 10_000;
-
 export async function worker(file: string | undefined, flags: WorkerFlags, terminal: Terminal): Promise<number> {
   // Before anything prints: from here on stdout is the orchestrator's.
-  const link = flags.stdio ? stdioLink({ maxMessageBytes: MAX_MESSAGE_BYTES }) : undefined;
+  const link = flags.stdio ? stdioLink({ maxMessageBytes: DEFAULT_JOIN_MESSAGE_BYTES }) : undefined;
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logStrayRejections(log);
@@ -163,30 +160,29 @@ async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal
     return belongs(running, member, join, { terminal, stopped });
   }
   const { address, token } = await findHost({ connect: join, tokenFile, fleet: flags.fleet ?? true });
-  // The HTTP port takes links of any protocol at /ws.
-  const url = address.replace(/^http(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/ws');
-  const route = addressOf(url, { timeoutMs: DIAL_MS, maxMessageBytes: MAX_MESSAGE_BYTES });
   const refused = Promise.withResolvers<HandfastError>();
-  const member = joinOverLink(running, (signal) => route.dial(signal), {
+  const member = joinFleet(running, address, {
     log,
     onRefused(reason) {
-      const error = refusalOf(reason, url);
+      const error = refusalOf(reason, address);
       if (error !== undefined) refused.resolve(error);
     },
     // A token that was replaced is found for the next link.
     token: async () => (await findHost({ connect: address, tokenFile }).catch(() => ({ token }))).token,
   });
-  return belongs(running, member, url, { terminal, stopped, refused: refused.promise });
+  return belongs(running, member, address, { terminal, stopped, refused: refused.promise });
 }
 
 /** Why this worker will not be let in; undefined for what may pass. */
-function refusalOf(reason: string, url: string): HandfastError | undefined {
+function refusalOf(reason: string, address: string): HandfastError | undefined {
   const [code] = reason.split(':', 1);
   if (code === 'auth_failed') {
-    return fail('auth_failed', `${url} does not accept the token; check --token-file and HANDFAST_TOKEN`);
+    return fail('auth_failed', `${address} does not accept the token; check --token-file and HANDFAST_TOKEN`);
   }
-  if (code === 'unsupported_version') return fail('version_mismatch', `${url} speaks another version of the protocol`);
-  if (code === 'name_taken') return fail('denied', `${url} has a worker of this name of its own; choose another --id`);
+  if (code === 'unsupported_version')
+    return fail('version_mismatch', `${address} speaks another version of the protocol`);
+  if (code === 'name_taken')
+    return fail('denied', `${address} has a worker of this name of its own; choose another --id`);
   return undefined;
 }
 

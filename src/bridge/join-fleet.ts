@@ -1,0 +1,48 @@
+/**
+ * How a worker joins the fleet at an address. `handfast worker` is made of it, and programs have it from `handfast/fleet`.
+ *
+ * @see docs/fleet.md#worker
+ */
+import { addressOf } from '../agent/addresses.ts';
+import type { WorkerPort } from '../fleet/bus/outlet.ts';
+import { type Joined, type JoinOptions, joinOverLink } from '../fleet/bus/stream/join.ts';
+import type { Link } from '../transport/link.ts';
+
+/** Bytes of one message an orchestrator may send, unless more are asked for: a brief of 256 KiB and what is around it. */
+export const DEFAULT_JOIN_MESSAGE_BYTES = 4 * 1024 * 1024;
+
+export interface JoinFleetOptions extends JoinOptions {
+  /** Time for reaching the orchestrator, milliseconds. Default 10,000. */
+  readonly connectTimeoutMs?: number;
+  /** Bytes of one message of the orchestrator. Default 4 MiB. */
+  readonly maxMessageBytes?: number;
+}
+
+/**
+ * Joins the fleet at `http(s)://host:port`, `ws(s)://host:port/ws`, `tcp://host:port` or `unix:///path`, for as long as it takes,
+ * and again whenever the link ends. At `http(s)://` a WebSocket is tried first, and HTTP with server-sent events where something on
+ * the way refuses that. Throws `usage` for an address of another form; what happens later is told by what is returned.
+ *
+ * @example
+ * const joined = joinFleet(worker, 'tcp://10.0.0.1:4701', { token: () => process.env.HANDFAST_TOKEN, log });
+ * await joined.accepted;
+ */
+export function joinFleet(worker: WorkerPort, address: string, options: JoinFleetOptions): Joined {
+  const { connectTimeoutMs: timeoutMs = 10_000, maxMessageBytes = DEFAULT_JOIN_MESSAGE_BYTES, ...rest } = options;
+  const routeTo = (to: string) => addressOf(to, { timeoutMs, maxMessageBytes });
+  const route = routeTo(address);
+  const webSocket = /^http(s?):\/\/([^/?#]+)\/?$/.exec(address);
+  if (webSocket === null) return joinOverLink(worker, route.dial, rest);
+  const first = routeTo(`ws${webSocket[1]}://${webSocket[2]}/ws`);
+  const dial = async (signal: AbortSignal): Promise<Link> => {
+    try {
+      return await first.dial(signal);
+    } catch (thrown) {
+      signal.throwIfAborted();
+      return route.dial(signal).catch(() => {
+        throw thrown;
+      });
+    }
+  };
+  return joinOverLink(worker, dial, rest);
+}
