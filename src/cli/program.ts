@@ -34,10 +34,11 @@ Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 nobody ther
 /** Runs a command line; resolves with the exit code when everything has been said. Never rejects. */
 export async function run(words: readonly string[]): Promise<number> {
   const json = words.includes('--json');
-  // A reader that has seen enough (`| head`) ends the command quietly, be it a result or help.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
+    // A reader that has seen enough (`| head`) ends the command quietly, be it a result or help.
+    if (error.code === 'EPIPE') process.exit();
+    const code = error.code === 'ENOSPC' ? 'disk_full' : 'runtime_error';
+    process.exit(reportFailure(fail(code, `the output could not be written: ${error.message}`), json));
   });
   let exit = 0;
   const program = commandLine((code) => {

@@ -3,9 +3,11 @@
  * says when it is asked or mistaken.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { packageVersion } from '../../src/cli/package-info.ts';
 import { User } from './command.ts';
 
@@ -170,4 +172,16 @@ test('a reader that has seen enough ends help and results quietly', async () => 
   const command = newUser().start(['--help']);
   command.child.stdout.destroy();
   assert.equal((await command.ended()).stderr, '');
+});
+
+test('output that finds no room is an error with its code, not a crash', { skip: !existsSync('/dev/full') }, () => {
+  const full = openSync('/dev/full', 'w');
+  const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, ['-C', 'handfast-source', main, '--help'], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  });
+  closeSync(full);
+  assert.equal(status, 5);
+  assert.match(stderr, /^handfast: the output could not be written: .* \[disk_full\]\n$/);
 });
