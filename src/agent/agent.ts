@@ -184,11 +184,18 @@ export class AgentSession implements ConnectionOwner {
     });
   }
 
-  /** Checks that the host is there. */
-  async ping(options: CallOptions = {}): Promise<{ roundTripMs: number; uptimeSeconds: number }> {
+  /**
+   * Checks that the host is there. `uptimeSeconds` is the age of the session, `hostUptimeSeconds` that of the host, which
+   * hosts of other makes do not tell.
+   */
+  async ping(
+    options: CallOptions = {},
+  ): Promise<{ roundTripMs: number; uptimeSeconds: number; hostUptimeSeconds?: number }> {
     const from = performance.now();
     const pong = await this.calls.call(pingCall, {}, options);
-    return { roundTripMs: performance.now() - from, uptimeSeconds: pong.uptime_seconds ?? 0 };
+    const roundTripMs = performance.now() - from;
+    const { uptime_seconds: uptimeSeconds = 0, host_uptime_seconds: hostUptimeSeconds } = pong;
+    return { roundTripMs, uptimeSeconds, ...(hostUptimeSeconds !== undefined && { hostUptimeSeconds }) };
   }
 
   /**

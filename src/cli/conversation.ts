@@ -264,7 +264,7 @@ export class Conversation implements ChatPlace {
     if (text.startsWith('/')) return void (await chatCommand(this, text));
     this.#sending++;
     try {
-      const sent = await this.control.rpc.sessionSend({ session_id: this.session.id, text, enqueue: true });
+      const sent = await this.control.send({ session_id: this.session.id, text, enqueue: true });
       return sent.turn_id;
     } finally {
       this.#sending--;
@@ -274,6 +274,8 @@ export class Conversation implements ChatPlace {
   // Questions.
 
   #requested(approval: Approval): void {
+    // A server that was killed tells again of what it had kept.
+    if ([this.#asked, ...this.#waiting].some((known) => known?.id === approval.id)) return;
     this.#waiting.push(approval);
     this.#askNext();
   }

@@ -97,8 +97,10 @@ Examples:
     .addHelpText(
       'after',
       `
-STATUS: ready · draining (given no more tasks) · asleep (said goodbye) · gone · stale (described itself too long
-ago) · unverified (never described itself) · circuit_open (failed too often, left alone for a while).`,
+STATUS: ready · executor_missing, auth_required (its executor cannot work: not installed, not signed in) · draining
+(given no more tasks) · asleep (said goodbye) · gone · unreachable (never answered) · joining (has not described
+itself yet) · unverified (never does) · stale (described itself too long ago) · circuit_open (failed too often, left
+alone for a while).`,
     )
     .action((flags) => act(async (terminal) => (await commands()).fleetWorkers(flags, terminal)));
   reaching(fleet.command('top'))

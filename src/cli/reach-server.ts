@@ -5,7 +5,7 @@
  */
 import type { ConnectControlOptions } from '../control-client/connect.ts';
 import type { ControlClient } from '../control-client/control.ts';
-import { asError } from '../wire/errors.ts';
+import { asError, fail } from '../wire/errors.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl } from './open-control.ts';
 
@@ -33,7 +33,14 @@ export async function reachServer(
     return { control, own: false, close: () => control.close() };
   }
   const { embeddedServer } = await import('./embedded-server.ts');
-  const server = await embeddedServer({ config: flags.config, backend: flags.backend });
+  const server = await embeddedServer({ config: flags.config, backend: flags.backend }).catch((thrown: unknown) => {
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'journal_locked') throw thrown;
+    // Usually a second terminal, or a second window of an editor, whose process has a server of its own too.
+    const advice =
+      'end it and start one server for all: handfast up (any number of terminals and editors share its sessions)';
+    throw fail('journal_locked', `${message}; ${advice}`, detail, thrown);
+  });
   const control = await openControl(server, options);
   return {
     control,

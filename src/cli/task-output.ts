@@ -95,7 +95,10 @@ function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, n
   if (state !== 'queued') return undefined;
   if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then it is tried again`;
   if (explanation !== null) {
-    return explanation.chosen === null ? `for a worker that can take it: handfast route explain ${task_id}` : undefined;
+    if (explanation.chosen !== null) return undefined;
+    const whom =
+      explanation.waits_for === undefined ? 'a worker that can take it' : `${explanation.waits_for}, which is away`;
+    return `for ${whom}: handfast route explain ${task_id}`;
   }
   return spec.after.length === 0 ? undefined : `for ${spec.after.join(', ')}`;
 }
@@ -167,7 +170,7 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
 
 /** How a task ended, or why it waits for somebody: its result where it has one. */
 export function showOutcome(task: TaskRecord, terminal: Terminal): void {
-  const { task_id, result, spec, explanation } = task;
+  const { task_id, result } = task;
   const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
   const said = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
   terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${said}`);
@@ -179,10 +182,6 @@ export function showOutcome(task: TaskRecord, terminal: Terminal): void {
     terminal.line(JSON.stringify(result.answer, null, 2));
   } else if (result?.prose) terminal.line(result.prose);
   if (!task.parked) return;
-  const known = spec.worker === null || Object.hasOwn(explanation?.rejected ?? {}, spec.worker);
-  if (!known && explanation?.rejected_more === 0) {
-    terminal.note(`no worker is called ${spec.worker}; see: handfast fleet workers`);
-  }
   terminal.note(`it waits for you; see: handfast route explain ${task_id}`);
   terminal.note(`then: handfast task retry ${task_id} [--worker WORKER], or: handfast task drop ${task_id}`);
 }

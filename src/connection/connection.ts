@@ -79,6 +79,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   /** True when the peer agreed to resume: answers and events then carry their cursor. */
   stamped = false;
   record: Recorder | undefined;
+  /** How long the host has been running; told to peers that agreed to an extension and so know more than plain A2E. */
+  hostUptimeMs: (() => number) | undefined;
   /** Messages read from the peer since the handshake, pings left out; tells a resuming peer what was lost. */
   received = 0;
   /** Messages sent by us since the handshake, counted the same way. */
@@ -399,7 +401,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 
   #pong(message: Message): void {
     const id = typeof message.id === 'string' ? message.id : '';
-    const body = { uptime_seconds: Math.round(performance.now() - this.#openedAt) / 1000 };
+    const body: Record<string, number> = { uptime_seconds: Math.round(performance.now() - this.#openedAt) / 1000 };
+    if (this.hostUptimeMs !== undefined) body.host_uptime_seconds = Math.round(this.hostUptimeMs()) / 1000;
     this.#transmit(this.writer.reply(this.#text, 'pong', JSON.stringify(id), id, body, 0));
   }
 

@@ -35,7 +35,8 @@ export interface ControlOptions {
   readonly connectTimeoutMs?: number;
   /**
    * How long to try again after a lost link, in milliseconds. Default 60,000; 0 = not at all. Calls that were under way reject
-   * with `connection_lost`: whether they were carried out is not known. Calls made meanwhile wait, within their time.
+   * with `connection_lost`: whether they were carried out is not known, but for prompts, which are sent again. Calls made
+   * meanwhile wait, within their time.
    */
   readonly reconnectMs?: number;
   /** What this client is to the sessions it reads; shown to others. Default `driver`. */
@@ -135,6 +136,33 @@ export class ControlClient {
   #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
     if (this.#client !== undefined) return this.#client.call(method, params, options);
     return Promise.reject(this.#ended ?? fail('connection_lost', 'the link is lost and being dialled again'));
+  }
+
+  /**
+   * Sends a prompt. One whose answer a lost link took is sent again over the next one and still begins a single turn, as far
+   * as the server knows prompts by their key; else it rejects with `connection_lost`, and whether it was taken is not known.
+   */
+  async send(
+    params: ArgumentsOf<(typeof methods.sessionSend)['fields']>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<typeof methods.sessionSend>> {
+    const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
+    const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
+    const sending = { idempotency_key: randomKey(), ...params };
+    for (;;) {
+      try {
+        return await this.rpc.sessionSend(sending, options);
+      } catch (thrown) {
+        if (asError(thrown).code !== 'connection_lost' || this.#state !== 'lost' || !this.#knowsKeys) throw thrown;
+        await within(this.#settled.promise, until, signal, () => asError(thrown));
+        // The one that is reached now may be another one.
+        if (!this.#knowsKeys) throw thrown;
+      }
+    }
+  }
+
+  get #knowsKeys(): boolean {
+    return this.#terms?.capabilities.idempotent_send === true;
   }
 
   /** Opens a new session. */
@@ -310,6 +338,11 @@ export class ControlClient {
     for (const feed of [...this.#feeds.values()]) feed.fail(this.#ended);
     this.#turn('closed', error);
   }
+}
+
+/** 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
+function randomKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Waits; ends early and quietly when aborted. */

@@ -41,7 +41,7 @@ export class ControlSession {
   /**
    * Starts a turn, or queues its prompt. Resolves when the server has taken it.
    * Rejects with `session_busy` (only with `enqueue: false`), `empty_prompt`, `over_capacity`, `session_not_found`; with
-   * `connection_lost` it may have been taken all the same.
+   * `connection_lost` when the link is lost for good, or the server knows no keys: it may have been taken all the same.
    */
   async prompt(text: string, { images, enqueue = true, signal }: PromptOptions = {}): Promise<TurnHandle> {
     // Subscribed first, so that no event of the turn is missed.
@@ -49,7 +49,7 @@ export class ControlSession {
     try {
       await events.begun();
       const sending = { session_id: this.id, text, enqueue, images };
-      const { turn_id, queued } = await this.#control.rpc.sessionSend(sending, { signal });
+      const { turn_id, queued } = await this.#control.send(sending, { signal });
       return new TurnHandle(turn_id, queued, events);
     } catch (error) {
       events.end();

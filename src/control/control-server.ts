@@ -67,6 +67,8 @@ export interface ControlServerOptions {
   readonly principalOf?: SessionsOptions['principalOf'];
   readonly serverName?: string;
   readonly auth?: Authenticator;
+  /** See `RpcServerOptions.requireHandshake`. */
+  readonly requireHandshake?: boolean;
   readonly backoff?: FailureBackoff;
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
@@ -100,7 +102,9 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const late: { sessions?: Sessions; rpc?: RpcServer } = {};
   const sessions = (): Sessions => late.sessions ?? tooEarly();
   const rpc = (): RpcServer => late.rpc ?? tooEarly();
-  const serverEvents: ServerEvents = { emit: (type, payload) => sessions().serverEvents.emit(type, payload) };
+  const serverEvents: ServerEvents = {
+    emit: (type, payload, owner) => sessions().serverEvents.emit(type, payload, owner),
+  };
   const checkSession = (id: string, { caller }: RpcCall): void => void sessions().openFor(caller.principal, id);
 
   const policy = compilePolicy(options.approvals?.rules);
@@ -226,6 +230,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       {
         serverName: options.serverName,
         auth: options.auth,
+        requireHandshake: options.requireHandshake,
         backoff: options.backoff,
         limits: options.rpcLimits,
         now,

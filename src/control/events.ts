@@ -10,7 +10,7 @@ import type { ServerEventPayloads, SessionEvent } from '../protocol/session-even
 export interface PublishedEvent {
   /** The session, or `''` for an event of the server. */
   readonly session: string;
-  /** Name of the principal whose session it is; `''` for the server's own, which everybody may see. */
+  /** Name of the principal whose session, or whose sign-in, it is; `''` for what everybody may see. */
   readonly owner: string;
   readonly type: string;
   readonly seq: number;
@@ -43,5 +43,6 @@ export interface EventSource {
 
 /** Emits events of the server. */
 export interface ServerEvents {
-  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type]): void;
+  /** `owner`: name of the principal whose business it is; administrators and that principal see it. Default: everybody. */
+  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner?: string): void;
 }

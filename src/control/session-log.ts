@@ -131,6 +131,12 @@ export interface SessionLog {
   remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void;
   /** Says a line to the user: a new message with an id of its own, told by `session.message.appended`. Returns it. */
   say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
+  /**
+   * Writes a question down; then, and not before, `approval.requested` may tell of it: what somebody was asked outlives the
+   * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,
+   * throws as `emit` does.
+   */
+  keepQuestion(approval: Approval): Promise<void> | undefined;
   /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
   flushed(): Promise<void>;
 }

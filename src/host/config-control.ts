@@ -2,6 +2,7 @@
  * The settings of session RPC in `handfast.yaml`: `control` and `providers`. Part of `config-schema.ts`; what uses them is
  * `server/control-assembly.ts`.
  */
+import { GATE_MAX_MESSAGE_BYTES, HIGHEST_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 import { anything, choice, flag, group, integer, listOf, type Settings, text } from './config-fields.ts';
 
 const DAY_MS = 86_400_000;
@@ -48,6 +49,14 @@ const agent = group('An agent that speaks the Agent Client Protocol, as a backen
 export const controlFields = {
   enabled: flag('Serve session RPC at /rpc and on every other address.', { default: true }),
   server_name: text('The name clients are told.', { default: 'handfast' }),
+  require_handshake: flag(
+    'Answer nothing but pings before a handshake on any link. Where a token is asked for it is so anyway.',
+    { default: false },
+  ),
+  max_message_bytes: integer(
+    'Longest line of a client of session RPC, in bytes, whichever address it came to. A prompt carries its images in it.',
+    { default: 32 * 1024 * 1024, min: GATE_MAX_MESSAGE_BYTES, max: HIGHEST_MAX_MESSAGE_BYTES },
+  ),
   data: text(
     'Where sessions, settings and credentials are kept, by one process at a time. Left out: the Handfast folder of this user.',
     {

@@ -82,6 +82,11 @@ export const Pong = Type.Object(
     ...answer,
     type: Type.Literal('pong'),
     uptime_seconds: Type.Optional(Type.Number({ description: 'Age of the session in seconds.' })),
+    host_uptime_seconds: Type.Optional(
+      Type.Number({
+        description: 'How long the host has been running, in seconds; only where an extension was agreed.',
+      }),
+    ),
   },
   { description: 'Answers ping.' },
 );

@@ -70,8 +70,15 @@ export interface SessionEventPayloads {
     readonly text: string;
     readonly images: readonly ImageReference[];
     readonly enqueued_at: string;
+    /** What its sender called it. */
+    readonly idempotency_key?: string;
   };
-  'session.turn.started': { readonly text: string; readonly started_at: string };
+  'session.turn.started': {
+    readonly text: string;
+    readonly started_at: string;
+    /** The same, of a prompt that did not wait. */
+    readonly idempotency_key?: string;
+  };
   'session.tool.output': { readonly call_id: string; readonly stream: string; readonly text: string };
   'session.steer.injected': { readonly steer_ids: readonly string[] };
   'session.steer.returned': {

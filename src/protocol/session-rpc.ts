@@ -55,6 +55,7 @@ export interface HandshakeResult {
     readonly approvals: boolean;
     readonly cancel_request: boolean;
     readonly parallel_tools: boolean;
+    readonly idempotent_send: boolean;
   };
   readonly methods: readonly string[];
   readonly connection_id: string;
@@ -121,7 +122,14 @@ export const sessionGet = rpcMethod<SessionState>()(
 export const sessionSend = rpcMethod<{ session_id: string; turn_id: string; accepted: true; queued: boolean }>()(
   'session.send',
   'required',
-  { session_id: text, text: optionalText, enqueue: optionalFlag, images: anything },
+  {
+    session_id: text,
+    text: optionalText,
+    enqueue: optionalFlag,
+    images: anything,
+    /** Addition: names this prompt. Sent again under the same key, it is answered as the first time and begins no second turn. */
+    idempotency_key: optionalText,
+  },
   'Starts a turn, or queues its prompt.',
 );
 export interface SteerResult {

@@ -82,6 +82,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       serverName: options.serverName ?? control.serverName,
       auth,
       backoff,
+      requireHandshake: control.requireHandshake,
+      rpcLimits: { maxMessageBytes: control.maxMessageBytes },
       sessionLimits: {
         sessions: control.maxSessions,
         queueLength: control.maxQueue,

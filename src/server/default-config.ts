@@ -45,6 +45,8 @@ export function defaultConfig({ env = process.env, cwd = process.cwd() }: Surrou
     control: {
       enabled: true,
       serverName: 'handfast',
+      requireHandshake: false,
+      maxMessageBytes: 32 * 1024 * 1024,
       agents: [],
       imageRoots: [],
       approvals: { rules: [], timeoutMs: 600_000 },

@@ -93,7 +93,8 @@ async function openHttp(
     port,
     accept,
     endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.outboxBytes }),
-    webSocket: webSocketAcceptor({ maxMessageBytes: limits.maxMessageBytes }),
+    // Links of session RPC come here too, and a frame that is too long ends a link before anybody could say which it is.
+    webSocket: webSocketAcceptor({ maxMessageBytes: Math.max(limits.maxMessageBytes, rpc?.maxMessageBytes ?? 0) }),
     rpc: rpc && {
       webSocket: webSocketAcceptor({ maxMessageBytes: rpc.maxMessageBytes }),
       accept: (link) => rpc.accept(link),

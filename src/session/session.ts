@@ -26,6 +26,7 @@ export interface Terms {
 
 /** What a session needs from its host. */
 export interface SessionHost {
+  readonly uptimeMs: () => number;
   /** Who serves this type in this session; an error to answer; undefined for a type nobody knows. */
   route(type: string, session: Session): Route | HandfastError | undefined;
   incoming(session: Session, message: Message, route: Route, size: number): RunningRequest;
@@ -101,6 +102,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#journal = options.journal;
     this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, options.now), options.limits);
     this.connection.stamped = options.resumable;
+    if (options.terms.extensions.size > 0) this.connection.hostUptimeMs = options.host.uptimeMs;
     if (options.journal !== undefined) this.connection.record = this;
   }
 

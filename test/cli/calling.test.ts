@@ -49,12 +49,15 @@ auth:
 
 const user = new User();
 let host: Awaited<ReturnType<User['up']>>;
+/** When it was known to be up. */
+let upSince = 0;
 
 before(async () => {
   user.write('testing.mjs', PLUGIN);
   user.write('handfast.yaml', CONFIG);
   user.write('README.md', '# Title\nsecond line\n');
   host = await user.up();
+  upSince = performance.now();
 });
 
 after(() => user.leave());
@@ -64,6 +67,7 @@ test('ping says how far the host is, as often as it is told to', async () => {
   assert.equal(code, 0);
   assert.match(stdout, /^pong from http:\/\/127\.0\.0\.1:\d+: [\d.]+ ms, up [\d.]+ s\n$/);
 
+  const upSeconds = (performance.now() - upSince) / 1000;
   const many = await user.run(['ping', '--count', '3', '--json']);
   const lines = many.stdout
     .trimEnd()
@@ -73,6 +77,7 @@ test('ping says how far the host is, as often as it is told to', async () => {
     lines.map(({ seq, address }) => [seq, address]),
     [1, 2, 3].map((seq) => [seq, host.ready.url]),
   );
+  assert.ok(lines[0].uptime_seconds >= upSeconds, 'the age of the host and not of the session that asks');
 });
 
 test('the host, the token and --json may be named before the command, where they mean the same', async () => {

@@ -124,7 +124,7 @@ describe('leaving', () => {
   });
 });
 
-test('a second chat of its own on the same data is told who has it', async () => {
+test('a second chat of its own on the same data is told who has it, and what to do', async () => {
   const user = newUser();
   const first = user.start(['chat'], { env: ENV });
   first.child.stdin.write('say "mine"\n');
@@ -132,7 +132,8 @@ test('a second chat of its own on the same data is told who has it', async () =>
   const { code, stderr } = await chat(user, 'say "yours"');
   assert.equal(code, 5);
   assert.match(stderr, /\[journal_locked\]/);
-  assert.ok(stderr.includes(String(first.child.pid)), stderr);
+  assert.ok(stderr.includes(`process ${first.child.pid} has `), stderr);
+  assert.ok(stderr.includes('end it and start one server for all: handfast up'), stderr);
   first.child.stdin.end();
   assert.equal((await first.ended()).code, 0);
 });

@@ -44,7 +44,7 @@ test('lists tell what is open from what has ended, and say where they stop', asy
   const unknown = await user.run(['task', 'show', '']);
   assert.equal(unknown.code, 2);
   const explained = await user.run(['route', 'explain', 'last']);
-  assert.equal(explained.stdout.split('no eligible worker').length, 2, 'the sentence is said once');
+  assert.equal(explained.stdout.split('no worker is named nobody').length, 2, 'the sentence is said once');
 });
 
 test('whoever waits gets the result itself', async () => {
@@ -59,13 +59,13 @@ test('whoever waits gets the result itself', async () => {
   // Nobody answered it, so there is no result; programs find status and reason all the same.
   const nobody = await user.run(['task', 'submit', 'x', '--worker', 'nobody', '--wait']);
   assert.equal(nobody.code, 5);
-  assert.match(nobody.stderr, /no worker is called nobody; see: handfast fleet workers/);
+  assert.match(nobody.stdout, /unknown_worker: no worker is named nobody; known: large, small$/m);
   assert.match(nobody.stderr, /handfast task retry \S+ \[--worker WORKER\], or: handfast task drop/);
   const { code, stdout } = await user.run(['task', 'result', 'last', '--json']);
   assert.equal(code, 5);
   const result = JSON.parse(stdout);
   assert.deepEqual([result.status, result.tokens_spent], ['blocked', 0]);
-  assert.match(result.blocked_reason, /^other_worker_named/);
+  assert.match(result.blocked_reason, /^unknown_worker/);
 });
 
 test('what cannot start says what to do instead', async () => {

@@ -53,8 +53,6 @@ test('a killed server comes back: its turns end once, its queue runs, its questi
     approval = event.payload.approval.id;
     break;
   }
-  // A prompt that is taken is on disk, and with it all that came before: the question too.
-  await asking.prompt('say "behind the question"');
   const watching = [one, other].map((control) =>
     readUntil(control.events({ sessionId: busy.id, afterSeq: 0 }), isEnd(third.turnId)),
   );

@@ -195,6 +195,21 @@ test('a second handshake changes nothing', async () => {
   assert.equal((await agent.answer('c1')).data.success, true);
 });
 
+test('a pong tells how old the host is, but not to peers of plain A2E', async () => {
+  const one = await host();
+  const pongOf = async (shake: Record<string, unknown>) => {
+    const agent = rawAgent(one);
+    await agent.shake(shake);
+    agent.send({ type: 'ping', id: 'p1' });
+    return agent.answer('p1');
+  };
+  const plain = await pongOf({});
+  assert.deepEqual(['uptime_seconds' in plain, 'host_uptime_seconds' in plain], [true, false]);
+  const more = await pongOf({ extensions: { 'handfast/cancel': {} } });
+  assert.ok(more.host_uptime_seconds >= more.uptime_seconds);
+  assert.ok(more.host_uptime_seconds <= one.health().uptime_seconds);
+});
+
 test('extensions are granted only where asked for, and only known ones', async () => {
   const made = await host({ journal: memoryJournal() });
   const asking = rawAgent(made);

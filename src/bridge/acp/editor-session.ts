@@ -151,7 +151,7 @@ export class EditorSession {
     };
     signal.addEventListener('abort', giveUp, { once: true });
     try {
-      const sent = this.#parts.control.rpc.sessionSend({ session_id: this.id, text, images, enqueue: true });
+      const sent = this.#parts.control.send({ session_id: this.id, text, images, enqueue: true });
       const taken = sent.then(({ turn_id }) => {
         prompt.turnId = turn_id;
         this.#updates.ownTurn(turn_id);

@@ -5,11 +5,10 @@
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
 import { serveAcp } from '../../bridge/acp-agent.ts';
-import type { ConnectControlOptions } from '../../control-client/connect.ts';
 import { createLog } from '../../host/log.ts';
 import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
-import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { leaveSoon } from '../leave.ts';
 import type { ControlFlags } from '../open-control.ts';
 import { packageVersion } from '../package-info.ts';
@@ -44,7 +43,8 @@ export async function acp(flags: AcpFlags): Promise<void> {
   let behind: ReachedServer | undefined;
   let lost: HandfastError | undefined;
   try {
-    behind = await serverFor(flags, {
+    behind = await reachServer(flags, {
+      clientName: 'handfast-acp',
       onStderr: (line) => log.warn(line),
       onState(state, error) {
         if (state === 'open') log.info('connected to the server');
@@ -68,18 +68,4 @@ export async function acp(flags: AcpFlags): Promise<void> {
     await behind?.close();
     leaveSoon();
   }
-}
-
-async function serverFor(flags: AcpFlags, options: ConnectControlOptions): Promise<ReachedServer> {
-  return reachServer(flags, { ...options, clientName: 'handfast-acp' }).catch((thrown: unknown) => {
-    const { code, message, detail } = asError(thrown);
-    if (code !== 'journal_locked') throw thrown;
-    // Usually a second window of an editor, whose process has a server of its own too.
-    throw fail(
-      'journal_locked',
-      `${message}; with handfast up running, all editors share its sessions`,
-      detail,
-      thrown,
-    );
-  });
 }

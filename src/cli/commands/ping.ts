@@ -1,4 +1,4 @@
-/** `handfast ping`: is the host there, and how far away. */
+/** `handfast ping`: is the host there, how far away, and since when. */
 import type { ConnectFlags } from '../find-host.ts';
 import { withAgent } from '../open-agent.ts';
 import type { Terminal } from '../terminal.ts';
@@ -12,11 +12,11 @@ export async function ping(flags: PingFlags, terminal: Terminal): Promise<void> 
   await withAgent(flags, [], terminal, async ({ agent, address, signal }) => {
     const times: number[] = [];
     for (let seq = 1; seq <= flags.count; seq++) {
-      const { roundTripMs, uptimeSeconds } = await agent.ping({ signal });
+      const { roundTripMs, hostUptimeSeconds: up } = await agent.ping({ signal });
       times.push(roundTripMs);
       const round_trip_ms = Math.round(roundTripMs * 1000) / 1000;
-      if (terminal.json) terminal.document({ seq, address, round_trip_ms, uptime_seconds: uptimeSeconds });
-      else terminal.line(`pong from ${address}: ${round_trip_ms} ms, up ${uptimeSeconds} s`);
+      if (terminal.json) terminal.document({ seq, address, round_trip_ms, uptime_seconds: up });
+      else terminal.line(`pong from ${address}: ${round_trip_ms} ms${up === undefined ? '' : `, up ${up} s`}`);
     }
     if (terminal.json || times.length < 2) return;
     const mean = times.reduce((sum, time) => sum + time, 0) / times.length;

@@ -1,9 +1,9 @@
 /** `handfast rpc`: session RPC for the program that started this one, on its pipes. */
-import { defaultRpcLimits } from '../../control/rpc/rpc-limits.ts';
 import type { RpcServer } from '../../control/rpc/rpc-server.ts';
 import type { HostConfig } from '../../host/config.ts';
 import type { Log } from '../../host/context.ts';
 import { createLog } from '../../host/log.ts';
+import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { configOf } from '../config-file.ts';
 import { packageVersion } from '../package-info.ts';
 import { openRpcPipes, serveRpc } from '../serve-rpc.ts';
@@ -45,7 +45,7 @@ const assembled: ComposeRpc = async ({ config, ...options }) => {
 export async function rpc(flags: RpcFlags, compose: ComposeRpc = assembled): Promise<void> {
   const { cwd, serverName, verbose } = flags;
   // Before anything of the configuration is loaded: from here on what it prints goes to stderr.
-  const link = openRpcPipes(defaultRpcLimits.maxMessageBytes);
+  const link = openRpcPipes(HIGHEST_MAX_MESSAGE_BYTES);
   const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
   logStrayRejections(log);
   try {

@@ -28,7 +28,8 @@ export interface ApprovalRequest {
 export interface ApprovalDesk {
   /**
    * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
-   * `denied`, `expired`, or `cancelled` when `signal` aborts. Never rejects. What the policy allows is not an event.
+   * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk
+   * before anybody is told of it; rejects as `SessionLog.flushed` does when it cannot be, and then nobody is.
    */
   ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
   /**

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../connection/deadlines.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { SessionLog } from '../session-log.ts';
 import type { ApprovalDesk, ApprovalRequest } from './approval.ts';
 import { coverageOf } from './coverage.ts';
@@ -48,7 +48,13 @@ interface Pending {
   /** Monotonic. */
   readonly deadlineAt: number;
   /** Who waits for it; nobody right after a restart. */
-  readonly waiters: Set<(approval: Approval) => void>;
+  readonly waiters: Set<Waiter>;
+}
+
+/** Who waits for a request: told once, what became of it or why nobody could be asked. */
+interface Waiter {
+  settled(approval: Approval): void;
+  failed(error: HandfastError): void;
 }
 
 /** What ends a request. */
@@ -88,10 +94,13 @@ export class Desk implements ApprovalDesk {
     if (known === undefined) {
       const decided = this.#decide(log, draft, request);
       if (decided.state !== 'pending') return decided;
-      return this.#wait(this.#put(log, decided, this.#timeoutOf(request)), signal, true);
+      const pending = this.#put(log, decided, this.#timeoutOf(request));
+      const answer = this.#wait(pending, signal);
+      // Whoever is told may answer at once, so all is in place before.
+      this.#announce(pending);
+      return answer;
     }
-    const pending = this.#pending.get(known.id) ?? this.#adopt(log, known);
-    return this.#wait(pending, signal, false);
+    return this.#wait(this.#pending.get(known.id) ?? this.#adopt(log, known), signal);
   }
 
   /**
@@ -153,7 +162,10 @@ export class Desk implements ApprovalDesk {
   /** The request this one repeats: the same call of the same turn, or a question that nobody waits for since a restart. */
   #earlier(log: SessionLog, turnId: string, { kind, title, tool, schema }: ApprovalRequest): Approval | undefined {
     const shape = JSON.stringify(schema ?? null);
-    return log.record.approvals.find((approval) => {
+    // One that is on its way to the disk is on the desk and not in the record yet.
+    const onDesk = [...this.#pending.values()].map(({ approval }) => approval);
+    const known = [...log.record.approvals, ...onDesk.filter(({ session_id }) => session_id === log.record.id)];
+    return known.find((approval) => {
       if (approval.turn_id !== turnId || approval.kind !== kind || approval.state === 'cancelled') return false;
       if (tool !== undefined) return approval.tool?.call_id === tool.call_id && approval.tool.name === tool.name;
       const alone = (this.#pending.get(approval.id)?.waiters.size ?? 0) === 0;
@@ -241,23 +253,51 @@ export class Desk implements ApprovalDesk {
     return this.#put(log, approval, Date.parse(approval.expires_at) - this.#now());
   }
 
-  #wait(pending: Pending, signal: AbortSignal, announce: boolean): Promise<Approval> {
-    const { promise, resolve } = Promise.withResolvers<Approval>();
-    const { approval, waiters, log } = pending;
+  #wait(pending: Pending, signal: AbortSignal): Promise<Approval> {
+    const { promise, resolve, reject } = Promise.withResolvers<Approval>();
+    const { approval, waiters } = pending;
     const abort = (): void => {
-      waiters.delete(settled);
+      waiters.delete(waiter);
       resolve(this.#done(approval, { state: 'cancelled' }));
       if (waiters.size === 0) this.#settle(pending, { state: 'cancelled' });
     };
-    const settled = (end: Approval): void => {
-      signal.removeEventListener('abort', abort);
-      resolve(end);
+    const waiter: Waiter = {
+      settled(end) {
+        signal.removeEventListener('abort', abort);
+        resolve(end);
+      },
+      failed(error) {
+        signal.removeEventListener('abort', abort);
+        reject(error);
+      },
     };
-    waiters.add(settled);
+    waiters.add(waiter);
     signal.addEventListener('abort', abort, { once: true });
-    // Whoever is told may answer at once, so all is in place before.
-    if (announce && !this.#emit(log, 'approval.requested', approval)) this.#settle(pending, { state: 'cancelled' });
     return promise;
+  }
+
+  /** Tells of a request as soon as it is kept; by then it may be settled. One that cannot be kept is withdrawn. */
+  #announce(pending: Pending): void {
+    const { approval, waiters } = pending;
+    const request = (): void => {
+      if (this.#pending.get(approval.id) !== pending) return;
+      if (!this.#emit(pending.log, 'approval.requested', approval)) this.#settle(pending, { state: 'cancelled' });
+    };
+    let kept: Promise<void> | undefined;
+    try {
+      kept = pending.log.keepQuestion(approval);
+    } catch {
+      // The session is gone.
+      this.#settle(pending, { state: 'cancelled' });
+      return;
+    }
+    if (kept === undefined) return request();
+    kept.then(request, (thrown: unknown) => {
+      const error = asError(thrown);
+      for (const waiter of waiters) waiter.failed(error);
+      waiters.clear();
+      this.#settle(pending, { state: 'cancelled' });
+    });
   }
 
   /** Settles a request that is still on the desk; for another one it only says what became of it. */
@@ -313,7 +353,7 @@ export class Desk implements ApprovalDesk {
   }
 }
 
-function tell(waiters: Set<(approval: Approval) => void>, approval: Approval): void {
-  for (const waiter of waiters) waiter(approval);
+function tell(waiters: Set<Waiter>, approval: Approval): void {
+  for (const waiter of waiters) waiter.settled(approval);
   waiters.clear();
 }

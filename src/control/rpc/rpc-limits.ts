@@ -6,7 +6,8 @@
 export interface RpcLimits {
   /**
    * Longest line of a peer that may call, in bytes; before a handshake that must come it is the gate's 64 KiB. A prompt
-   * carries its images in the line, each of up to 8 MiB, so this is far above what other edges take. Default 32 MiB.
+   * carries its images in the line, each of up to 8 MiB, so this is far above what other edges take. The same on every
+   * listener: `control.max_message_bytes` of the configuration. Default 32 MiB.
    */
   readonly maxMessageBytes: number;
   /** Nesting of a message at most. Default 64. */

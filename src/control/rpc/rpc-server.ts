@@ -14,6 +14,7 @@ import {
   type HandshakeResult,
   SESSION_RPC_VERSION,
   sessionConfigure,
+  sessionSend,
 } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Closed, Link } from '../../transport/link.ts';
@@ -123,6 +124,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
       approvals: this.router.has(approvalAnswer),
       cancel_request: true,
       parallel_tools: this.router.has(sessionConfigure),
+      idempotent_send: this.router.has(sessionSend),
     };
     const { maxPendingLinks: maxPending } = this.limits;
     this.#acceptor = new Acceptor(

@@ -196,7 +196,9 @@ export class ConnectionEvents implements EventTaker {
   #give(reader: Reader, event: PublishedEvent): void {
     reader.cursor = event.seq;
     const { filter } = reader;
-    if ((filter === undefined || filter.matches(event.type)) && this.#wants(event.type)) this.#connection.event(event);
+    // Not every event of the server is for everybody.
+    if (!this.#maySee(event.owner) || !this.#wants(event.type)) return;
+    if (filter === undefined || filter.matches(event.type)) this.#connection.event(event);
   }
 
   #wants(type: string): boolean {

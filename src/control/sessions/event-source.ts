@@ -53,7 +53,8 @@ export class SessionEvents implements EventSource {
           gap = { from_seq: next, to_seq: seq - 1 };
         }
         next = seq + 1;
-        events.push(new StoredEvent(session, owner, entry.kind, seq, textOf(entry.body)));
+        const whose = isServer ? entry.request : owner;
+        events.push(new StoredEvent(session, whose, entry.kind, seq, textOf(entry.body)));
         if (events.length === limit) break;
       }
       if (page.entries.length > 0) continue;

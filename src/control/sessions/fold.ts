@@ -19,7 +19,7 @@ import type {
 import { NO_USAGE } from '../../protocol/session-types.ts';
 import type { HistoryItem, QueuedPrompt, Steer } from '../session-log.ts';
 import { ChunkedList } from './chunked-list.ts';
-import { type FoldedSession, fromHead, type WholeSession } from './folded.ts';
+import { type FoldedSession, fromHead, type StoredTurn, type WholeSession } from './folded.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
 export interface InternalPayloads {
@@ -28,6 +28,10 @@ export interface InternalPayloads {
   'messages.replace': { readonly messages: readonly UiMessage[] };
   'turns.replace': { readonly turns: FoldedSession['record']['turns'] };
   'steer.added': { readonly steer: Steer };
+  /** Its sender was told that it was not taken: what it was called may be used again. */
+  'prompt.refused': { readonly turn_id: string };
+  /** A question, written before anybody is told of it by `approval.requested`. */
+  'approval.asked': { readonly approval: Approval };
   /** The saved chat it writes to from now on; `length` in turns. */
   'chat.attached': { readonly chat_id: string | null; readonly length: number };
   'provider.used': { readonly provider: Provider };
@@ -112,10 +116,10 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.steers = record.steers.filter(({ id }) => id !== prompt.turnId);
     const { turnId, text } = prompt;
     const row = { turnId, prompt: text, startedAt: null, endedAt: null, stopReason: null, usage: NO_USAGE };
-    turns.push(row, text.length + 300);
+    turns.push({ ...row, ...sentAs(payload.idempotency_key, true) }, text.length + 300);
   },
 
-  'session.turn.started'(session, { turn_id: id, text, started_at }: StartedPayload) {
+  'session.turn.started'(session, { turn_id: id, text, started_at, idempotency_key: key }: StartedPayload) {
     const { record, turns } = session;
     const at = record.queue.some(({ turnId }) => turnId === id) ? rowOf(session, id) : -1;
     record.queue = record.queue.filter(({ turnId }) => turnId !== id);
@@ -125,7 +129,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     if (at !== -1) turns.set(at, { ...turns.items[at]!, startedAt: started_at });
     else {
       const row = { turnId: id, prompt: text, startedAt: started_at, endedAt: null, stopReason: null, usage: NO_USAGE };
-      turns.push(row, text.length + 300);
+      turns.push({ ...row, ...sentAs(key, false) }, text.length + 300);
     }
   },
 
@@ -199,11 +203,19 @@ const STEPS: Readonly<Record<string, Step>> = {
     session.running = null;
   },
 
-  'approval.requested'({ record }, { approval }: { approval: Approval }) {
+  'approval.asked'(session, { approval }: InternalPayloads['approval.asked']) {
+    session.asked = [...session.asked.filter(({ id }) => id !== approval.id), approval];
+  },
+
+  'approval.requested'(session, { approval }: { approval: Approval }) {
+    const { record } = session;
+    session.asked = session.asked.filter(({ id }) => id !== approval.id);
     record.approvals = [...record.approvals.filter(({ id }) => id !== approval.id), approval];
   },
 
-  'approval.resolved'({ record }, { approval }: { approval: Approval }) {
+  'approval.resolved'(session, { approval }: { approval: Approval }) {
+    const { record } = session;
+    session.asked = session.asked.filter(({ id }) => id !== approval.id);
     const known = record.approvals.some(({ id }) => id === approval.id);
     record.approvals = known
       ? record.approvals.map((one) => (one.id === approval.id ? approval : one))
@@ -238,6 +250,13 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.steers = [...record.steers, steer];
   },
 
+  'prompt.refused'(session, { turn_id: id }: InternalPayloads['prompt.refused']) {
+    const at = rowOf(session, id);
+    if (at === -1) return;
+    const { sent: _sent, ...row } = session.turns.items[at]!;
+    session.turns.set(at, row);
+  },
+
   'chat.attached'(session, { chat_id, length }: InternalPayloads['chat.attached']) {
     session.record.chatId = chat_id;
     session.chatLength = length;
@@ -264,6 +283,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     });
     Object.assign(session.record, next.record, { id });
     session.running = next.running;
+    session.asked = next.asked;
     session.chatLength = next.chatLength;
     for (const list of ['messages', 'history', 'turns'] as const) {
       replace(session, list, whole[list], JSON.stringify(whole[list]).length);
@@ -277,12 +297,14 @@ interface QueuedPayload {
   readonly images: QueuedPrompt['images'];
   readonly enqueued_at: string;
   readonly position?: number;
+  readonly idempotency_key?: string;
 }
 
 interface StartedPayload {
   readonly turn_id: string;
   readonly text: string;
   readonly started_at: string;
+  readonly idempotency_key?: string;
 }
 
 interface EstimatePayload {
@@ -290,6 +312,11 @@ interface EstimatePayload {
   readonly source: 'compaction' | 'history' | 'provider';
   readonly total_tokens_estimate: number;
   readonly breakdown: ContextBreakdown;
+}
+
+/** What a turn's row keeps of how its prompt was sent. */
+function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sent'> {
+  return key === undefined ? {} : { sent: { key, queued } };
 }
 
 /** A terminal event: of the running turn, or of a prompt that never ran. */

@@ -4,7 +4,14 @@
  * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
  * lists (long, written by chunks).
  */
-import { NO_USAGE, type StopReason, type ToolCall, type UiMessage, type Usage } from '../../protocol/session-types.ts';
+import {
+  type Approval,
+  NO_USAGE,
+  type StopReason,
+  type ToolCall,
+  type UiMessage,
+  type Usage,
+} from '../../protocol/session-types.ts';
 import type { HistoryItem, SessionRecord, TurnRow } from '../session-log.ts';
 import { ChunkedList, type ListChange } from './chunked-list.ts';
 
@@ -19,6 +26,8 @@ export type WritableRecord = { -readonly [Member in keyof SessionRecord]: Sessio
 export interface StoredTurn extends TurnRow {
   /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
   readonly lastMessageId?: number;
+  /** What its sender called its prompt, and what that sender was answered. */
+  readonly sent?: { readonly key: string; readonly queued: boolean };
 }
 
 /** What is known of the running turn besides the record. */
@@ -42,6 +51,8 @@ export interface FoldedSession {
   history: ChunkedList<HistoryItem>;
   turns: ChunkedList<StoredTurn>;
   running: RunningTurn | null;
+  /** Questions that are kept and that nobody has been told of yet. */
+  asked: readonly Approval[];
   /** How many turns the saved chat had when this session last wrote or read it. */
   chatLength: number;
 }
@@ -50,6 +61,8 @@ export interface FoldedSession {
 export interface Head {
   readonly record: Omit<SessionRecord, ListName>;
   readonly running: RunningTurn | null;
+  /** Absent where there are none. */
+  readonly asked?: readonly Approval[];
   readonly chatLength: number;
 }
 
@@ -97,16 +110,17 @@ export function emptySession(id: string): FoldedSession {
 }
 
 /** A session out of its two stored parts. */
-export function fromHead({ record, running, chatLength }: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
+export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
+  const { record, running, asked = [], chatLength } = head;
   const { messages, history, turns } = lists;
   const whole = { ...record, messages: messages.items, history: history.items, turns: turns.items };
-  return { record: whole, messages, history, turns, running, chatLength };
+  return { record: whole, messages, history, turns, running, asked, chatLength };
 }
 
 /** The small part of a session. */
-export function headOf({ record, running, chatLength }: FoldedSession): Head {
+export function headOf({ record, running, asked, chatLength }: FoldedSession): Head {
   const { messages: _messages, history: _history, turns: _turns, ...rest } = record;
-  return { record: rest, running, chatLength };
+  return { record: rest, running, ...(asked.length > 0 && { asked }), chatLength };
 }
 
 /** What has to be stored of the lists. */

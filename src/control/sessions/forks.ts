@@ -56,7 +56,8 @@ export function takeOver(session: OpenSession, from: Conversation, nextMessageId
     return { ...message, id };
   });
   const last = ({ lastMessageId }: StoredTurn) => (lastMessageId === undefined ? 0 : (ids.get(lastMessageId) ?? 0));
-  const turns: TurnRow[] = from.turns.map((turn) => ({ ...turn, lastMessageId: last(turn) }));
+  // What a prompt was called names it in its own session alone.
+  const turns: TurnRow[] = from.turns.map(({ sent: _sent, ...turn }) => ({ ...turn, lastMessageId: last(turn) }));
   if (messages.length > 0) session.note('messages.replace', { messages });
   if (from.history.length > 0) session.remember(from.history, 'replace');
   if (turns.length > 0) session.note('turns.replace', { turns });

@@ -16,7 +16,7 @@ import type {
   Usage,
 } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import type { ApprovalDesk, ApprovalRequest } from '../approvals/approval.ts';
 import type { Turn } from '../backends/backend.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../session-log.ts';
@@ -159,8 +159,14 @@ export class LiveTurn implements Turn {
   }
 
   async ask(request: ApprovalRequest): Promise<Approval> {
-    // The desk is given the session itself: what it keeps for a session outlives the turn.
-    return this.whileAsking(this.#desk.ask(this.#session, this.id, request, this.signal));
+    try {
+      // The desk is given the session itself: what it keeps for a session outlives the turn.
+      return await this.whileAsking(this.#desk.ask(this.#session, this.id, request, this.signal));
+    } catch (thrown) {
+      const { message } = asError(thrown);
+      if (!this.#over) this.#session.say('system', `nobody could be asked "${request.title}": ${message}`, this.id);
+      throw thrown;
+    }
   }
 
   debug(stage: string, data: unknown): void {
@@ -202,6 +208,10 @@ export class TurnLog implements SessionLog {
 
   say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
     return this.#isOver() ? { id: 0, kind, text } : this.#session.say(kind, text, turnId);
+  }
+
+  keepQuestion(approval: Approval): Promise<void> | undefined {
+    return this.#isOver() ? undefined : this.#session.keepQuestion(approval);
   }
 
   flushed(): Promise<void> {

@@ -7,7 +7,7 @@
 import type { Log } from '../../host/context.ts';
 import type { Journal, JournalEntry, NewEntry } from '../../journal/journal.ts';
 import type { SessionEventPayloads, SessionEventType } from '../../protocol/session-events.ts';
-import type { Image, UiMessage } from '../../protocol/session-types.ts';
+import type { Approval, Image, UiMessage } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { HistoryItem, SessionLog, SessionRecord } from '../session-log.ts';
 import type { EventHub } from './event-hub.ts';
@@ -175,6 +175,11 @@ export class OpenSession implements SessionLog {
 
   remember(items: readonly HistoryItem[], mode: 'append' | 'replace' = 'append'): void {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
+  }
+
+  keepQuestion(approval: Approval): Promise<void> | undefined {
+    this.note('approval.asked', { approval });
+    return this.#appended === undefined && this.#failure === undefined ? undefined : this.flushed();
   }
 
   /** Says a line: a new message. Returns it. */

@@ -49,6 +49,8 @@ async function takeUp(session: OpenSession, pool: SessionPool, desk: ApprovalDes
   const lastId = session.record.messages.at(-1)?.id;
   if (lastId !== undefined) store.messageIds.seen(lastId);
   const turns = pool.adopt(session);
+  // Kept by a process that ended before it could tell of them.
+  for (const approval of session.folded.asked) session.emit('approval.requested', { approval }, approval.turn_id);
   turns.restart();
   desk.restore(session);
   session.snapshot();

@@ -40,12 +40,20 @@ export class ServerEventLog implements ServerEvents {
     return this.#seq;
   }
 
-  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type]): void {
+  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner = ''): void {
     const { journal, hub, now } = this.#parts;
     const ts = now();
     this.#seq += 1;
-    const event = publishedEvent('', '', type, this.#seq, new Date(ts).toISOString(), payloadOf({}, payload as never));
-    const entry = { cursor: this.#seq, ts, kind: type, request: '', body: event.line };
+    const event = publishedEvent(
+      '',
+      owner,
+      type,
+      this.#seq,
+      new Date(ts).toISOString(),
+      payloadOf({}, payload as never),
+    );
+    // No request has a name here: the place of its id says whom the event is for.
+    const entry = { cursor: this.#seq, ts, kind: type, request: owner, body: event.line };
     // Refused only by a journal that is closed: then nobody is left to replay it to.
     journal.append(SERVER_STREAM, [entry], 'volatile')?.catch(() => {});
     hub.publish(event);

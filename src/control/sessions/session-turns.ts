@@ -4,7 +4,7 @@
  *
  * One per session that is awake, made by `session-pool.ts`; the handlers call it.
  */
-import type { ImageReference, SessionSettings, StopReason } from '../../protocol/session-types.ts';
+import type { SessionSettings, StopReason } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import { type ErrorName, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ApprovalDesk } from '../approvals/approval.ts';
@@ -12,6 +12,7 @@ import type { Backend } from '../backends/backend.ts';
 import type { Steer } from '../session-log.ts';
 import { LiveTurn } from './live-turn.ts';
 import { isPending, type OpenSession } from './open-session.ts';
+import { type Prompt, shownText, titleOf } from './prompt-text.ts';
 import { dropPrompt, endTurn, type TurnEndParts } from './turn-end.ts';
 import { step, type TurnEffect, type TurnInput, type TurnLimits, type TurnState } from './turn-machine.ts';
 import { type TurnResult, TurnRun, type TurnRunParts } from './turn-run.ts';
@@ -36,16 +37,13 @@ export interface TurnParts extends TurnRunParts, TurnEndParts {
   };
 }
 
-export interface Prompt {
-  readonly text: string;
-  readonly images: readonly ImageReference[];
-}
-
 /** What is done while a session is held. `isOver` is true once nobody waits for it any more. */
 export type Work<Value> = (signal: AbortSignal, isOver: () => boolean) => Value | Promise<Value>;
 
-/** Longest title made of a prompt, in characters. */
-const TITLE_CHARACTERS = 80;
+/** A prompt that somebody sends, and what they call it. */
+interface Incoming extends Prompt {
+  readonly key?: string | undefined;
+}
 
 /** A turn whose backend is at work. */
 interface Running {
@@ -62,7 +60,7 @@ export class SessionTurns {
   #held = false;
   #closing: TurnState['closing'] = null;
   /** Prompts that start now and are not in the queue, by turn id. */
-  readonly #incoming = new Map<string, Prompt>();
+  readonly #incoming = new Map<string, Incoming>();
   /** Those who wait for the session to stand still. */
   readonly #resting = new Set<() => void>();
   /** Those who want the session for themselves, one after the other. */
@@ -86,14 +84,15 @@ export class SessionTurns {
 
   /**
    * Takes a prompt in: its turn starts, or with `enqueue` waits. `checked` resolves when a started turn is known to run, or
-   * is over. Throws `session_busy`, `session_closed`, `over_capacity` or `interrupted`.
+   * is over. `key` is what its sender calls it. Throws `session_busy`, `session_closed`, `over_capacity` or `interrupted`.
    */
   send(
     turnId: string,
     prompt: Prompt,
     enqueue: boolean,
+    key?: string,
   ): { readonly queued: boolean; readonly checked: Promise<void> } {
-    this.#incoming.set(turnId, prompt);
+    this.#incoming.set(turnId, { ...prompt, key });
     try {
       const effects = this.#happened({ type: 'send', turnId, enqueue });
       const queued = effects.some((effect) => effect.do === 'queue');
@@ -276,12 +275,14 @@ export class SessionTurns {
 
   #queue(turnId: string, position: number, steer: Steer | undefined): void {
     const { session } = this;
-    const { text, images } = steer === undefined ? this.#incoming.get(turnId)! : { text: steer.text, images: [] };
+    const said: Incoming = steer === undefined ? this.#incoming.get(turnId)! : { text: steer.text, images: [] };
+    const { text, images, key: idempotency_key } = said;
     const enqueued_at = new Date(this.#parts.now()).toISOString();
     const { length } = session.record.queue;
     const late = steer === undefined ? {} : { steer_id: steer.id };
     const place = position === length ? {} : { position };
-    session.emit('session.turn.queued', { text, images, enqueued_at, ...late, ...place }, turnId);
+    const queued = { text, images, enqueued_at, idempotency_key };
+    session.emit('session.turn.queued', { ...queued, ...late, ...place }, turnId);
     // What this status says is not the state of the session; a session that is idle starts the prompt next.
     const status_label = `queued (${length + 1})`;
     session.emit('session.status', { pending: true, status_label, detail: { turn_id: turnId } });
@@ -294,7 +295,8 @@ export class SessionTurns {
     const prompt: Prompt = waiting ?? this.#incoming.get(turnId) ?? said ?? { text: '', images: [] };
     const backend = this.#parts.backendOf(session);
     const started_at = new Date(this.#parts.now()).toISOString();
-    session.emit('session.turn.started', { text: shownText(prompt), started_at }, turnId);
+    const idempotency_key = this.#incoming.get(turnId)?.key;
+    session.emit('session.turn.started', { text: shownText(prompt), started_at, idempotency_key }, turnId);
     if (backend.name !== session.record.backend) session.note('backend.chosen', { backend: backend.name });
     if (session.record.title === '') {
       const title = titleOf(prompt);
@@ -404,18 +406,9 @@ export class SessionTurns {
 /** True when the running turn waits for the user and nothing of it is under way: no tool runs that was not asked about. */
 function waitsForUser({ record, folded }: OpenSession): boolean {
   const { turn, approvals } = record;
-  const waiting = approvals.filter(({ state, turn_id }) => state === 'pending' && turn_id === turn?.id);
+  const waiting = [...approvals, ...folded.asked].filter(
+    ({ state, turn_id }) => state === 'pending' && turn_id === turn?.id,
+  );
   const asked = new Set(waiting.map(({ tool }) => tool?.call_id));
   return waiting.length > 0 && (folded.running?.calls ?? []).every(({ call }) => asked.has(call.callId));
-}
-
-/** What is shown of a prompt before its images were read. */
-function shownText({ text, images }: Prompt): string {
-  return text === '' ? images.map((_, index) => `[Image ${index + 1}]`).join(' ') : text;
-}
-
-/** The title a prompt gives its session. */
-function titleOf(prompt: Prompt): string {
-  const line = shownText(prompt).trim().replace(/\s+/g, ' ');
-  return [...line].slice(0, TITLE_CHARACTERS).join('');
 }

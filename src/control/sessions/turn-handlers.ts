@@ -15,6 +15,7 @@ import {
 import { fail } from '../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../handlers.ts';
 import { acceptPrompt } from '../turns/prompt.ts';
+import { forgetSent, type SentPrompt, sentBefore } from './sent-prompts.ts';
 import type { SessionTurns } from './session-turns.ts';
 import { queueItem } from './views.ts';
 
@@ -30,20 +31,29 @@ export interface HandlerParts {
 /** The handlers. */
 export function turnHandlers({ sessionFor, newId, now }: HandlerParts): readonly Handled[] {
   return [
-    handles(sessionSend, async ({ session_id, text, enqueue = false, images }, call) => {
+    handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
       const turns = sessionFor(session_id, call);
       const prompt = acceptPrompt(text, images, now);
       if (prompt === undefined) {
         throw fail('empty_prompt', 'session.send requires non-empty text or at least one image', { session_id });
       }
+      const before = (): SentPrompt | undefined =>
+        key === undefined ? undefined : sentBefore(turns.session, key, prompt);
+      for (let sent = before(); sent !== undefined; sent = before()) {
+        await turns.session.flushed();
+        // The first sending may have been refused meanwhile.
+        const { turnId, queued } = sent;
+        if (before()?.turnId === turnId) return { session_id, turn_id: turnId, accepted: true as const, queued };
+      }
       const turnId = newId();
-      const { queued, checked } = turns.send(turnId, prompt, enqueue);
+      const { queued, checked } = turns.send(turnId, prompt, enqueue, key);
       await checked;
       try {
         await turns.session.flushed();
       } catch (thrown) {
         // Who is told that it failed will send it again. A turn that began looks after itself.
         if (queued) turns.dropQueued('error', turnId);
+        if (key !== undefined) forgetSent(turns.session, turnId);
         throw thrown;
       }
       return { session_id, turn_id: turnId, accepted: true as const, queued };

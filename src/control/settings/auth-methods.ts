@@ -2,7 +2,7 @@
  * The methods of session RPC about credentials: signing in and out, keys, and the set-up.
  *
  * Everything that changes something tells so in `state.changed` before it answers. What a provider's account says of its
- * owner goes to that owner's own calls only, never into an event: events reach everybody who is connected.
+ * owner goes to that owner's own calls only, never into `state.changed`, which reaches everybody who is connected.
  * @see docs/protocol/session-rpc.md#auth
  */
 import {
@@ -116,7 +116,7 @@ export function authHandlers(parts: AuthParts): readonly Handled[] {
           login_method: done.method,
           account_id: done.signIn.accountId ?? null,
         } as const;
-        serverEvents.emit('auth.flow.completed', result);
+        serverEvents.emit('auth.flow.completed', result, call.caller.principal.name);
         stateChanged('auth_openai_connected');
         return result;
       });
@@ -125,7 +125,11 @@ export function authHandlers(parts: AuthParts): readonly Handled[] {
     handles(connectAntigravity, (_params, call) =>
       flows.antigravity(call, async (done) => {
         await connected('antigravity', done);
-        serverEvents.emit('auth.flow.completed', { provider: 'antigravity', profile: null });
+        serverEvents.emit(
+          'auth.flow.completed',
+          { provider: 'antigravity', profile: null },
+          call.caller.principal.name,
+        );
         stateChanged('auth_antigravity_connected');
         return { provider: 'antigravity', profile: done.signIn.profile ?? null } as const;
       }),

@@ -1,5 +1,5 @@
 /**
- * Sign-ins under way: one per provider, each told step by step in `auth.flow.*` events, and each ended at once by
+ * Sign-ins under way: one per provider, each told to its principal step by step in `auth.flow.*` events, and ended at once by
  * `auth.cancel`, by the request's own end (cancelled, or its connection gone), or by the server's.
  *
  * Nothing here opens a browser: that is for whoever shows the address to a user.
@@ -39,6 +39,9 @@ export interface LoginFlows {
 }
 
 type Done<T> = (connected: Connected) => Promise<T>;
+
+/** Tells of a sign-in those it concerns: whoever began it. An address or a code of it is an invitation to sign in. */
+type Tell = ServerEvents['emit'];
 
 export interface LoginFlowOptions {
   readonly endpoints: Endpoints;
@@ -87,7 +90,7 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
   async function run<T>(
     provider: LoginProvider,
     call: RpcCall,
-    work: (signal: AbortSignal) => Promise<Connected>,
+    work: (signal: AbortSignal, tell: Tell) => Promise<Connected>,
     done: Done<T>,
   ): Promise<T> {
     if (running.has(provider)) {
@@ -95,6 +98,7 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
     }
     const controller = new AbortController();
     const { name: principal } = call.caller.principal;
+    const tell: Tell = (type, payload) => serverEvents.emit(type, payload, principal);
     const flow: Flow = { principal, controller, settled: false, over: Promise.withResolvers() };
     running.set(provider, flow);
     const timer = setTimeout(
@@ -102,16 +106,16 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
       FLOW_TIMEOUT_MS,
     ).unref();
     try {
-      serverEvents.emit('auth.flow.started', { provider });
+      tell('auth.flow.started', { provider });
       const signal = AbortSignal.any([call.signal, controller.signal, stopping]);
       signal.throwIfAborted();
-      const connected = await work(signal);
+      const connected = await work(signal, tell);
       signal.throwIfAborted();
       flow.settled = true;
       return await done(connected);
     } catch (thrown) {
       const error = asError(thrown, 'login_failed');
-      serverEvents.emit('auth.flow.failed', { provider, message: error.message });
+      tell('auth.flow.failed', { provider, message: error.message });
       throw error;
     } finally {
       clearTimeout(timer);
@@ -128,11 +132,12 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
     client: OAuthClient,
     at: { readonly path: string; readonly ports: readonly number[] },
     signal: AbortSignal,
+    tell: Tell,
   ): Promise<Tokens> {
     const callback = await openCallback(at.path, at.ports);
     try {
       const attempt = await client.begin(callback.redirectUri);
-      serverEvents.emit('auth.flow.url', { provider, url: attempt.url });
+      tell('auth.flow.url', { provider, url: attempt.url });
       const arrival = await callback.arrival(attempt.state, signal);
       try {
         const tokens = await attempt.finish(arrival.url);
@@ -148,13 +153,13 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
   }
 
   /** Has the user type a code elsewhere. Undefined = this issuer offers no such thing. */
-  async function byDeviceCode(client: OAuthClient, signal: AbortSignal): Promise<Tokens | undefined> {
+  async function byDeviceCode(client: OAuthClient, signal: AbortSignal, tell: Tell): Promise<Tokens | undefined> {
     const { issuer, clientId } = endpoints.openai;
     const device: DeviceOptions = { issuer, clientId, fetch, signal, now, wait };
     const code = await requestDeviceCode(device);
     if (code === undefined) return undefined;
-    serverEvents.emit('auth.flow.url', { provider: 'openai', url: code.verificationUrl });
-    serverEvents.emit('auth.flow.device_code', {
+    tell('auth.flow.url', { provider: 'openai', url: code.verificationUrl });
+    tell('auth.flow.device_code', {
       provider: 'openai',
       verification_url: code.verificationUrl,
       user_code: code.userCode,
@@ -196,21 +201,21 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
       run(
         'openai',
         call,
-        async (signal) => {
+        async (signal, tell) => {
           const client = await oauthClient(loginService('openai', endpoints, originator), { fetch, signal });
           const connected = (tokens: Tokens, method: Connected['method']): Connected => ({
             method,
             signIn: { ...signInOf(tokens, call), accountId: accountOf(tokens) },
           });
           if (mode === 'device_code' || (mode === 'auto' && isHeadless(env, platform))) {
-            const tokens = await byDeviceCode(client, signal);
+            const tokens = await byDeviceCode(client, signal, tell);
             if (tokens !== undefined) return connected(tokens, 'device_code');
             if (mode === 'device_code') {
               throw fail('login_failed', `${new URL(endpoints.openai.issuer).host} has no sign-in by device code`);
             }
           }
           const at = { path: '/auth/callback', ports: OPENAI_PORTS };
-          return connected(await inBrowser('openai', client, at, signal), 'browser');
+          return connected(await inBrowser('openai', client, at, signal, tell), 'browser');
         },
         done,
       ),
@@ -220,9 +225,10 @@ export function createLoginFlows(options: LoginFlowOptions): LoginFlows {
       return run(
         'antigravity',
         call,
-        async (signal) => {
+        async (signal, tell) => {
           const client = await oauthClient(service, { fetch, signal });
-          const tokens = await inBrowser('antigravity', client, { path: '/oauth-callback', ports: [] }, signal);
+          const at = { path: '/oauth-callback', ports: [] };
+          const tokens = await inBrowser('antigravity', client, at, signal, tell);
           const project = await cloudProject(tokens.accessToken, signal);
           return { method: 'browser', signIn: { ...signInOf(tokens, call), profile: profileOf(tokens), project } };
         },

@@ -87,6 +87,28 @@ describe('a link that is lost', () => {
     assert.deepEqual([stopReason, text], ['end_turn', 'first half, second half']);
   });
 
+  test('under a prompt that was taken, has it sent again, and there is one turn', async (t) => {
+    const { backend, connect, relay, server } = await stand(t);
+    const { relay: between, address } = await relay();
+    const control = await connect(address);
+    const session = await control.create();
+    for (let n = 0; n < 2; n++) backend.script({ text: `answer ${n}` });
+    let cuts = 0;
+    // Told in the moment it is taken: its answer finds no link any more.
+    server.sessions.events.listen(({ type }) => {
+      if (type === 'session.turn.started' && cuts++ === 0) between.cut();
+    });
+    const turn = await within(session.prompt('go'), 'the answer of the second sending');
+    const { stopReason, text } = await within(turn.result(), 'the end of the turn');
+    assert.deepEqual([stopReason, text, turn.queued], ['end_turn', 'answer 0', false]);
+    const { turns } = await control.rpc.sessionTurns({ session_id: session.id });
+    assert.deepEqual(
+      turns.map(({ turn_id }) => turn_id),
+      [turn.turnId],
+    );
+    assert.equal(backend.requests.length, 1);
+  });
+
   test('rejects the calls under way, holds those made meanwhile, and sends none twice', async (t) => {
     const { backend, connect, relay } = await stand(t, {
       scripted: {

@@ -25,6 +25,8 @@ export class FakeSessionLog implements SessionLog {
   /** Emitting fails from now on, as after `session.delete`. */
   deleted = false;
   flushes = 0;
+  /** What keeping a question takes; default nothing. */
+  keeping: (() => Promise<void>) | undefined;
 
   constructor(given: Partial<SessionRecord> = {}) {
     this.record = {
@@ -85,6 +87,11 @@ export class FakeSessionLog implements SessionLog {
     this.record.messages = [...this.record.messages, message];
     this.emit('session.message.appended', { message }, turnId);
     return message;
+  }
+
+  keepQuestion(_approval: Approval): Promise<void> | undefined {
+    if (this.deleted) throw fail('session_closed', 'the session is gone');
+    return this.keeping?.();
   }
 
   async flushed(): Promise<void> {
