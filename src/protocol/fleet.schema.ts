@@ -118,6 +118,9 @@ export const Session = Type.Object(
     seq: may(count('Rises with every announce of an incarnation.')),
     ttl_s: may(seconds('How long this description may be used, seconds.')),
     draining: may(flag('It takes no more tasks.')),
+    not_ready: may(
+      name('Why its executor cannot work now: `executor_missing`, `auth_required`, or other words. Absent: it can.'),
+    ),
   },
   { description: 'How the worker is now.' },
 );

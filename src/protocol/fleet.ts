@@ -104,6 +104,8 @@ export interface SessionAnnounce extends Enveloped {
     /** How long this description may be used, seconds. */
     readonly ttl_s?: number;
     readonly draining?: boolean;
+    /** Why its executor cannot work now: the code it refuses tasks with. Absent: it can, as far as is known. */
+    readonly not_ready?: string;
   };
 }
 

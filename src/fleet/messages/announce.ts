@@ -47,6 +47,7 @@ const SESSION = new Set([
   'seq',
   'ttl_s',
   'draining',
+  'not_ready',
 ]);
 const REPO_STATE = new Set(['branch', 'clean', 'head']);
 
@@ -137,6 +138,7 @@ export function readAnnounce(message: Members, version: string, envelope: Envelo
     seq: optional(count, session, 'seq', found, '/session'),
     ttl_s: optional(seconds, session, 'ttl_s', found, '/session'),
     draining: optional(flag, session, 'draining', found, '/session') ?? false,
+    not_ready: optional(name, session, 'not_ready', found, '/session'),
     envelope,
   };
 }

@@ -73,6 +73,8 @@ export interface Announced {
   readonly seq: number | null;
   readonly ttl_s: number | null;
   readonly draining: boolean;
+  /** Why its executor cannot work now; null: it can, as far as is known. */
+  readonly not_ready: string | null;
   readonly envelope: Envelope;
 }
 

@@ -9,10 +9,11 @@ import type { Log } from '../../host/context.ts';
 import { asError } from '../../wire/errors.ts';
 import type { OrchestratorBus } from '../bus/peer.ts';
 import { TaskQueue } from '../queue.ts';
+import type { Elsewhere } from '../route/explain.ts';
 import { reasonsAgainst } from '../route/filters.ts';
 import type { Explanation, RouteTask } from '../route/profile.ts';
-import type { Decision, Router } from '../route/router.ts';
-import { standingCode } from '../route/standing.ts';
+import type { Decision, ExplainAt, Router } from '../route/router.ts';
+import { type Outlook, outlookOf, standingReasons } from '../route/standing.ts';
 import type { Aftermath, Refusal } from './aftermath.ts';
 import { Alarms, type Clock } from './alarms.ts';
 import type { Held, Ledger } from './ledger.ts';
@@ -54,14 +55,22 @@ interface Routed {
   readonly line: string;
 }
 
+/** A line nobody can take from. */
+interface Paused {
+  /** What its tasks have in common. */
+  readonly task: RouteTask;
+  /** The worker that is to take them; null: any that comes; undefined: they are looked at again by themselves. */
+  readonly hope: string | null | undefined;
+}
+
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #queue: TaskQueue;
   readonly #later: Alarms<string>;
   readonly #rounds: Alarms<'aside'>;
   readonly #routed = new WeakMap<object, Routed>();
-  /** Lines nobody can take from, with what their tasks have in common. */
-  readonly #paused = new Map<string, RouteTask>();
+  /** Lines nobody can take from, by name. */
+  readonly #paused = new Map<string, Paused>();
   readonly #pausedLines = new Set<string | null>();
   readonly #aside = new Set<string>();
   /** Tasks that wait by the policy for a requirement to be met. */
@@ -106,20 +115,30 @@ export class Dispatcher {
     this.#hoping.delete(taskId);
   }
 
-  /** A worker changed, or has room again. */
+  /** A worker changed, or has room again, or is not here any more. */
   wake(peerId: string): void {
-    const { router, clock } = this.#options;
-    const waits = this.#paused.size + this.#hoping.size > 0;
-    const profile = waits ? router.profile(peerId, clock.monotonic()) : undefined;
+    if (this.#paused.size + this.#hoping.size > 0) this.#wakeWaiting(peerId);
+    this.schedule();
+  }
+
+  #wakeWaiting(peerId: string): void {
+    const { router, peers, clock } = this.#options;
+    const profile = router.profile(peerId, clock.monotonic());
     if (profile !== undefined) {
       for (const [taskId, task] of this.#hoping) {
         if (reasonsAgainst(task, profile, router.policy).length === 0) this.#ripe(taskId);
       }
-      for (const [line, task] of this.#paused) {
-        if (reasonsAgainst(task, profile, router.policy).length === 0) this.#resume(line);
+    }
+    const away = peers.away(peerId) !== null;
+    for (const [line, { task, hope }] of this.#paused) {
+      const reasons = profile === undefined ? undefined : reasonsAgainst(task, profile, router.policy);
+      if (reasons?.length === 0) this.#resume(line);
+      // What was hoped for has come to something, or to nothing.
+      else if (hope === null && reasons !== undefined) this.#resume(line);
+      else if (hope === peerId && (away || reasons === undefined || standingReasons(reasons).length > 0)) {
+        this.#resume(line);
       }
     }
-    this.schedule();
   }
 
   /** Looks at every waiting task anew. */
@@ -167,11 +186,14 @@ export class Dispatcher {
   explain(record: Held['record']): Explanation {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);
-    return router.explain(routeTaskOf(record), {
+    const task = routeTaskOf(record);
+    const outlook = outlookOf(task, peers.prospects(task.only), router.policy);
+    return router.explain(task, {
       nowMs: clock.monotonic(),
       wallMs: now(),
       excluded,
       nextAttemptMs: record.not_before,
+      elsewhere: this.#elsewhere(task, outlook),
     });
   }
 
@@ -235,7 +257,7 @@ export class Dispatcher {
 
   #route(held: Held): void {
     const { router, peers, clock, now, ledger } = this.#options;
-    const { task, line } = this.#routedOf(held.record);
+    const { task } = this.#routedOf(held.record);
     const excluded = peers.excludedOf(held.record.excluded);
     const at = { nowMs: clock.monotonic(), wallMs: now(), excluded };
     const decision = router.decide(task, at);
@@ -253,54 +275,60 @@ export class Dispatcher {
     } else if (decision.reason.startsWith('deadline_')) {
       ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
       ledger.apply(held, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
-    } else if (!this.#offer(held) && !this.#refuse(held, task, decision, at)) {
-      this.#noteNobody(held, task, decision, at);
-      if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
-        this.#paused.set(line, common(task));
-        this.#pausedLines.add(line);
-      } else {
-        this.#queue.remove(held.id);
-        this.#aside.add(held.id);
-        this.#planRound();
-      }
+    } else if (!this.#offer(held)) this.#nobody(held, decision, at);
+  }
+
+  /** Nobody can take it now: it waits for somebody, or is refused. Workers that are still coming are given a moment. */
+  #nobody(held: Held, decision: Decision, now: ExplainAt): void {
+    const { router, peers, clock } = this.#options;
+    const { task, line } = this.#routedOf(held.record);
+    const outlook = outlookOf(task, peers.prospects(task.only), router.policy);
+    const at = { ...now, elsewhere: this.#elsewhere(task, outlook) };
+    if (!outlook.waits && clock.monotonic() >= this.#settledAt) {
+      return this.#refuse(held, task, outlook.code, router.explanation(task, decision, at));
+    }
+    this.#noteNobody(held, task, decision, at);
+    if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
+      this.#paused.set(line, { task: common(task), hope: outlook.waits ? outlook.worker : undefined });
+      this.#pausedLines.add(line);
+    } else {
+      this.#queue.remove(held.id);
+      this.#aside.add(held.id);
+      this.#planRound();
     }
   }
 
-  /**
-   * Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. Workers that have
-   * only just come, or are still coming, are given a moment.
-   */
-  #refuse(
-    held: Held,
-    task: RouteTask,
-    decision: Decision,
-    at: { readonly nowMs: number; readonly wallMs: number },
-  ): boolean {
-    const { router, clock, aftermath } = this.#options;
-    if (clock.monotonic() < this.#settledAt) return false;
-    const code = standingCode(task, router.profiles(at.nowMs), router.policy);
-    if (code === undefined) return false;
-    this.#queue.remove(held.id);
-    aftermath().unroutable(held, code, router.explanation(task, decision, at));
-    if (held.record.state === 'queued') {
-      this.#hoping.set(held.id, task);
-      this.enqueue(held);
+  /** What is to be said of workers that are not here. */
+  #elsewhere(task: RouteTask, outlook: Outlook): Elsewhere {
+    const { peers } = this.#options;
+    if (task.only !== null && peers.get(task.only) === undefined) {
+      return { known: Array.from(peers.all(), ({ peer }) => peer.peerId) };
     }
-    return true;
+    const worker = task.only ?? (outlook.waits ? outlook.worker : null);
+    const away = worker === null ? null : peers.away(worker);
+    return away === null ? {} : { away };
+  }
+
+  /** Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. */
+  #refuse(held: Held, task: RouteTask, code: string, explanation: Explanation): void {
+    this.#queue.remove(held.id);
+    this.#options.aftermath().unroutable(held, code, explanation);
+    if (held.record.state !== 'queued') return;
+    this.#hoping.set(held.id, task);
+    this.enqueue(held);
   }
 
   /** Keeps the decision where it says something new. */
-  #noteNobody(
-    held: Held,
-    task: RouteTask,
-    decision: Decision,
-    at: { readonly nowMs: number; readonly wallMs: number },
-  ): void {
-    const before = held.record.explanation;
-    const known =
-      before?.chosen === null && JSON.stringify(before.rejected) === JSON.stringify(decision.rejected ?? {});
-    if (known) return;
+  #noteNobody(held: Held, task: RouteTask, decision: Decision, at: ExplainAt): void {
     const { router, ledger } = this.#options;
+    const before = held.record.explanation;
+    const away = at.elsewhere?.away;
+    const waitsFor = away?.untilMs === null ? undefined : away?.agent_id;
+    const known =
+      before?.chosen === null &&
+      before.waits_for === waitsFor &&
+      JSON.stringify(before.rejected) === JSON.stringify(decision.rejected ?? {});
+    if (known) return;
     ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
   }
 

@@ -81,7 +81,11 @@ export interface WorkerView {
   readonly peer_id: string;
   readonly binding: Binding;
   readonly address: string;
-  /** `ready`, `asleep` (said so), `gone`, `stale` (its description is too old), `draining`, `unverified`, `circuit_open`. */
+  /**
+   * `ready`, `asleep` (said so), `gone`, `unreachable` (it has never answered), `joining` (it has not described itself yet),
+   * `unverified` (it never does), `stale` (its description is too old), `draining`, `circuit_open`, or why its executor cannot
+   * work: `executor_missing`, `auth_required`.
+   */
   readonly status: string;
   readonly mode: DispatchMode;
   readonly version: string | null;

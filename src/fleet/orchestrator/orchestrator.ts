@@ -166,7 +166,9 @@ class TaskOrchestrator implements Orchestrator {
   async explain(task: string | TaskSpec): Promise<Explanation> {
     if (typeof task === 'string') return this.#engine.dispatcher.explain(await this.get(task));
     const taskId = task.task_id ?? 'this-task';
-    return this.#engine.dispatcher.explain(newRecord(taskId, fullSpec(taskId, task), 0, this.#engine.now()));
+    const spec = fullSpec(taskId, task);
+    this.#submissions.checkTier(spec);
+    return this.#engine.dispatcher.explain(newRecord(taskId, spec, 0, this.#engine.now()));
   }
 
   workers(): readonly WorkerView[] {

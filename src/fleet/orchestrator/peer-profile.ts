@@ -40,9 +40,15 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
     circuit: entry.circuit.state(now),
     draining: entry.drained || said?.draining === true,
     reachable: entry.here && peer.reachable,
+    ...(isJoining(entry, now) && { joining: true }),
     ttl_s: verified ? ttlOf(entry) : null,
     pools: said?.pools ?? [],
   };
+}
+
+/** It has come, and will say what it is. */
+function isJoining({ here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
+  return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 
 /** A worker for operators. */
@@ -64,10 +70,12 @@ export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number): Worker
   };
 }
 
-function statusOf({ here, away }: PeerEntry, profile: Profile, ttlS: number): string {
+function statusOf({ here, away, announced }: PeerEntry, profile: Profile, ttlS: number): string {
   if (!here) return away?.asleep === true ? 'asleep' : 'gone';
   if (profile.draining) return 'draining';
+  if (profile.verified && announced?.not_ready != null) return announced.not_ready;
   if (profile.circuit === 'open') return 'circuit_open';
-  if (!profile.verified) return 'unverified';
+  if (profile.joining === true) return 'joining';
+  if (!profile.verified) return profile.reachable ? 'unverified' : 'unreachable';
   return profile.age_s >= (profile.ttl_s ?? ttlS) ? 'stale' : 'ready';
 }

@@ -10,8 +10,10 @@ import type { SessionHeartbeat } from '../../protocol/fleet.ts';
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import { negotiate } from '../phases/negotiate.ts';
+import type { Away } from '../route/explain.ts';
 import type { Profile } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
+import type { Prospect } from '../route/standing.ts';
 import { Alarms, type Clock } from './alarms.ts';
 import { Circuit } from './circuit.ts';
 import { profileOf, ttlOf } from './peer-profile.ts';
@@ -20,6 +22,10 @@ import { profileOf, ttlOf } from './peer-profile.ts';
 const RECENT = 20;
 /** Workers that left and are still shown. */
 const MAX_GONE = 1000;
+/** How long a worker that has come may take to describe itself; it gets no task before. Its own probes take nine at most. */
+const DESCRIBE_MS = 10_000;
+/** How long a worker that went, or does not answer, counts on: some looks at a peer, or a start of a program. */
+const AWAY_MS = 60_000;
 /** Clock difference worth telling somebody, milliseconds. */
 const SKEW_WARN_MS = 60_000;
 
@@ -29,6 +35,10 @@ export interface PeerEntry {
   here: boolean;
   /** Why it is not here. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
+  /** Since when it is not here, or does not answer; null: it does. Monotonic. */
+  awayAt: number | null;
+  /** Until then it may be describing itself for the first time. Monotonic. */
+  describeBy: number;
   announced: Announced | null;
   /** Announces it was heard with since this process started. */
   announces: number;
@@ -70,12 +80,16 @@ export class Peers {
   readonly #entries = new Map<string, PeerEntry>();
   readonly #expiries: Alarms<string>;
   readonly #circuits: Alarms<string>;
+  readonly #descriptions: Alarms<string>;
+  readonly #absences: Alarms<string>;
   #present = 0;
 
   constructor(options: PeersOptions) {
     this.#options = options;
     this.#expiries = new Alarms(options.clock, (peerId) => this.#expire(peerId));
     this.#circuits = new Alarms(options.clock, (peerId) => this.#refresh(this.get(peerId)));
+    this.#descriptions = new Alarms(options.clock, (peerId) => this.#refresh(this.get(peerId)));
+    this.#absences = new Alarms(options.clock, (peerId) => options.changed(peerId));
   }
 
   get(peerId: string): PeerEntry | undefined {
@@ -98,6 +112,7 @@ export class Peers {
     entry.here = true;
     entry.away = null;
     entry.lastSeenAt = this.#options.now();
+    this.#come(entry);
     this.#negotiate(entry);
     this.#refresh(entry);
     return entry;
@@ -111,7 +126,10 @@ export class Peers {
     entry.here = false;
     entry.away = { reason, asleep };
     this.#expiries.clear(peer.peerId);
+    this.#descriptions.clear(peer.peerId);
+    this.#went(entry);
     this.#options.router.remove(peer.peerId);
+    this.#options.changed(peer.peerId);
     return true;
   }
 
@@ -135,6 +153,7 @@ export class Peers {
       });
     }
     this.#warnOfSkew(entry, announced);
+    this.#descriptions.clear(entry.peer.peerId);
     entry.announced = announced;
     entry.announces += 1;
     entry.foreign = Math.max(0, (announced.active_tasks ?? 0) - entry.tasks.size);
@@ -200,9 +219,52 @@ export class Peers {
     return profileOf(entry, this.#options.clock.monotonic(), this.#verified(entry));
   }
 
+  /** Whoever may take a task at some time; `only`: of the worker of this name. */
+  *prospects(only: string | null): IterableIterator<Prospect> {
+    const named = only === null ? undefined : this.#entries.get(only);
+    const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
+    for (const entry of entries) {
+      const away = this.#awayOf(entry);
+      const absence = away === null ? 'none' : away.untilMs === null ? 'long' : 'short';
+      if (absence !== 'long' || only !== null) yield { profile: this.profile(entry), absence };
+    }
+  }
+
+  /** Since when a worker is not here, or does not answer; null: it does, or is not known. */
+  away(peerId: string): Away | null {
+    const entry = this.#entries.get(peerId);
+    return entry === undefined ? null : this.#awayOf(entry);
+  }
+
   stop(): void {
-    this.#expiries.stop();
-    this.#circuits.stop();
+    for (const alarms of [this.#expiries, this.#circuits, this.#descriptions, this.#absences]) alarms.stop();
+  }
+
+  #awayOf(entry: PeerEntry): Away | null {
+    const { awayAt, peer } = entry;
+    if (awayAt === null || (entry.here && this.#verified(entry))) return null;
+    const untilMs = awayAt + AWAY_MS;
+    const counts = this.#options.clock.monotonic() < untilMs;
+    return { agent_id: peer.peerId, sinceMs: awayAt, untilMs: counts ? untilMs : null };
+  }
+
+  /** It has come: it answers and describes itself, or is one that is called and has not answered yet. */
+  #come(entry: PeerEntry): void {
+    const { peer, announced } = entry;
+    if (!peer.reachable) {
+      if (entry.awayAt === null) this.#went(entry);
+      return;
+    }
+    entry.awayAt = null;
+    this.#absences.clear(peer.peerId);
+    if (announced !== null || !peer.structured) return;
+    entry.describeBy = this.#options.clock.monotonic() + DESCRIBE_MS;
+    this.#descriptions.set(peer.peerId, entry.describeBy);
+  }
+
+  #went(entry: PeerEntry): void {
+    entry.awayAt = this.#options.clock.monotonic();
+    this.#absences.set(entry.peer.peerId, entry.awayAt + AWAY_MS);
   }
 
   #created(peer: FleetPeer): PeerEntry {
@@ -210,6 +272,8 @@ export class Peers {
       peer,
       here: false,
       away: null,
+      awayAt: null,
+      describeBy: Number.NEGATIVE_INFINITY,
       announced: null,
       announces: 0,
       describedAt: Number.NEGATIVE_INFINITY,
@@ -230,7 +294,10 @@ export class Peers {
     const gone = [...this.#entries.values()].filter(({ here, tasks }) => !here && tasks.size === 0);
     if (gone.length < MAX_GONE) return;
     gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
-    for (const { peer } of gone.slice(0, gone.length - MAX_GONE + 1)) this.#entries.delete(peer.peerId);
+    for (const { peer } of gone.slice(0, gone.length - MAX_GONE + 1)) {
+      this.#entries.delete(peer.peerId);
+      this.#absences.clear(peer.peerId);
+    }
   }
 
   #negotiate(entry: PeerEntry): void {

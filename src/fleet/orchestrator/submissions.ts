@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { asError, fail } from '../../wire/errors.ts';
+import { rankedTiers } from '../route/tiers.ts';
 import { inOrder } from './dependencies.ts';
 import type { Engine } from './engine.ts';
 import type { Held } from './ledger.ts';
@@ -44,6 +45,7 @@ export class Submissions {
     const known = spec.task_id === undefined ? undefined : await this.#known(request);
     if (known !== undefined) return known;
     this.#room(1);
+    this.checkTier(request.spec);
     const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
     const others = request.after.length === 0 ? [] : await this.#records(request.after);
@@ -95,6 +97,7 @@ export class Submissions {
     const fresh = ordered.filter(({ id }) => !known.has(id));
     this.#room(fresh.length);
     for (const { id, spec } of fresh) {
+      this.checkTier(spec);
       const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
       if (refusal !== null) throw fail('denied', refusal, { task_id: id });
     }
@@ -116,6 +119,20 @@ export class Submissions {
     dispatcher.pump();
     const taken = new Map(added.map((held) => [held.id, held.record]));
     return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
+  }
+
+  /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: nobody could ever be compared with it. */
+  checkTier({ min_tier }: FullSpec): void {
+    if (min_tier === null) return;
+    const { peers, router } = this.#engine;
+    const known = new Set(rankedTiers(router.policy));
+    if (known.has(min_tier)) return;
+    for (const { announced } of peers.all()) if (announced !== null) known.add(announced.model_tier);
+    known.delete('unknown');
+    if (known.has(min_tier)) return;
+    throw fail('schema_violation', `no tier is named ${min_tier}; known: ${[...known].join(', ')}`, {
+      path: '/requirements/min_tier',
+    });
   }
 
   /** What tasks wait for. Fails with `schema_violation` for one that does not exist. */

@@ -131,6 +131,20 @@ function lateness(deadline: string | null, facts: PreflightFacts, nowMs: number)
   return undefined;
 }
 
+const EXECUTOR_DETAIL = {
+  executor_missing: 'its program was not found',
+  auth_required: 'its agent is not signed in',
+} as const;
+
+/** Why no task can be begun, whatever it is; undefined: nothing is known that speaks against the executor. */
+export function executorReason(
+  present: boolean,
+  authenticated: boolean | undefined,
+): keyof typeof EXECUTOR_DETAIL | undefined {
+  if (!present) return 'executor_missing';
+  return authenticated === false ? 'auth_required' : undefined;
+}
+
 const without = (wanted: readonly string[], there: readonly string[]): readonly string[] => {
   if (wanted.length === 0) return NOTHING;
   const names = new Set(there.map(canonicalName));
@@ -171,8 +185,8 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
   if (facts.draining) return refuse('draining', 'the worker is shutting down', true);
   const late = lateness(dispatch.deadline, facts, nowMs);
   if (late !== undefined) return late;
-  if (!facts.executorPresent) return refuse('executor_missing', 'its program was not found');
-  if (facts.executorAuthenticated === false) return refuse('auth_required', 'its agent is not signed in');
+  const unfit = executorReason(facts.executorPresent, facts.executorAuthenticated);
+  if (unfit !== undefined) return refuse(unfit, EXECUTOR_DETAIL[unfit]);
   const requirement = unmet(dispatch, facts);
   if (requirement !== undefined) return requirement;
   if (isDirty(dispatch, facts)) {

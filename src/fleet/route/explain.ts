@@ -13,6 +13,22 @@ export interface ExplainedFleet {
   illSinceMs(agentId: string, server: string): number | null;
 }
 
+/** A worker that is not here, or does not answer. Times of the monotonic clock, milliseconds. */
+export interface Away {
+  readonly agent_id: string;
+  readonly sinceMs: number;
+  /** Until when it is waited for; null: it is not, or not any more. */
+  readonly untilMs: number | null;
+}
+
+/** What is known beyond the workers that are here, where nobody can take a task. */
+export interface Elsewhere {
+  /** The worker it waits for, or was named. */
+  readonly away?: Away;
+  /** Names of all workers there are, where the one that was named is none of them. */
+  readonly known?: readonly string[];
+}
+
 export interface ExplainContext {
   readonly policy: RoutePolicy;
   /** Monotonic clock, milliseconds. */
@@ -22,6 +38,7 @@ export interface ExplainContext {
   readonly nextAttemptMs: number | null;
   /** Workers left out that the route does not name. */
   readonly rejectedMore: number;
+  readonly elsewhere?: Elsewhere;
   readonly fleet: ExplainedFleet;
   /** Most workers to name. Default: 20 in order, 50 left out. */
   readonly most?: { readonly ranking: number; readonly rejected: number };
@@ -30,11 +47,14 @@ export interface ExplainContext {
 const MOST = { ranking: 20, rejected: 50 };
 /** Workers a sentence names beside the chosen one. */
 const IN_SENTENCE = 3;
+/** Known workers it names. */
+const KNOWN_IN_SENTENCE = 10;
 const MINUTE = { start: 11, end: 16 };
 
 /** The record of a decision. */
 export function explanationOf(task: RouteTask, route: Route, context: ExplainContext): Explanation {
-  const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, fleet, most = MOST } = context;
+  const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, elsewhere, fleet, most = MOST } = context;
+  const away = isNobody(route) ? elsewhere?.away : undefined;
   const ranking = route.chosen === null ? [] : route.ranking.slice(0, most.ranking);
   const all = Object.entries(route.rejected ?? {});
   const rejected = all.slice(0, most.rejected);
@@ -55,20 +75,27 @@ export function explanationOf(task: RouteTask, route: Route, context: ExplainCon
     rejected_more,
     profile_age_s: Object.fromEntries(ages),
     next_attempt_at: nextAttemptMs === null ? null : new Date(nextAttemptMs).toISOString(),
+    ...(away !== undefined && away.untilMs !== null && { waits_for: away.agent_id }),
     sentence: sentenceOf(task, route, rejected, rejected_more, context),
   };
 }
 
 function sentenceOf(
-  { task_id }: RouteTask,
+  { task_id, only }: RouteTask,
   route: Route,
   rejected: readonly (readonly [string, readonly string[]])[],
   more: number,
   context: ExplainContext,
 ): string {
+  const nobody = isNobody(route);
+  const { away, known } = (nobody && context.elsewhere) || {};
+  if (known !== undefined) return `${task_id} → nobody: ${unknownWorker(only ?? '', known)}`;
   const parts = [headOf(task_id, route)];
+  if (away !== undefined) parts.push(awayInWords(away, context));
   // The one with the fewest reasons is the one an operator can most easily bring in.
-  const nearest = rejected.toSorted((left, right) => left[1].length - right[1].length || byCodeUnit(left[0], right[0]));
+  const nearest = rejected
+    .filter(([agentId]) => agentId !== away?.agent_id)
+    .sort((left, right) => left[1].length - right[1].length || byCodeUnit(left[0], right[0]));
   for (const [agentId, reasons] of nearest.slice(0, IN_SENTENCE)) {
     const said = reasons.map((reason) => inWords(agentId, reason, context));
     // What a worker has too much of needs no introduction; what it lacks does.
@@ -77,7 +104,13 @@ function sentenceOf(
   }
   const unnamed = more + Math.max(0, nearest.length - IN_SENTENCE);
   if (unnamed > 0) parts.push(`${unnamed} more left out`);
+  if (nobody && parts.length === 1) parts.push('no worker is here');
   return parts.join('; ');
+}
+
+/** It went nowhere for want of a worker, not because of what it is. */
+function isNobody(route: Route): boolean {
+  return route.chosen === null && route.rejected !== undefined;
 }
 
 function headOf(taskId: string, route: Route): string {
@@ -87,9 +120,27 @@ function headOf(taskId: string, route: Route): string {
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
 }
 
+function awayInWords({ agent_id, sinceMs, untilMs }: Away, context: ExplainContext): string {
+  const since = `away since ${minuteOf(sinceMs, context)}`;
+  if (untilMs === null) return `${agent_id} left out: ${since}`;
+  return `waits until ${minuteOf(untilMs, context)} for ${agent_id}, ${since}`;
+}
+
+function unknownWorker(name: string, known: readonly string[]): string {
+  if (known.length === 0) return `no worker is named ${name}; none is known`;
+  const named = known.toSorted(byCodeUnit).slice(0, KNOWN_IN_SENTENCE).join(', ');
+  const more = known.length > KNOWN_IN_SENTENCE ? ` and ${known.length - KNOWN_IN_SENTENCE} more` : '';
+  return `no worker is named ${name}; known: ${named}${more}`;
+}
+
+/** A moment of the monotonic clock as hour and minute. */
+function minuteOf(atMs: number, { nowMs, wallMs }: ExplainContext): string {
+  return new Date(wallMs - (nowMs - atMs)).toISOString().slice(MINUTE.start, MINUTE.end);
+}
+
 /** A reason code as a person would say it. */
 function inWords(agentId: string, reason: string, context: ExplainContext): string {
-  const { policy, fleet, nowMs, wallMs } = context;
+  const { policy, fleet, nowMs } = context;
   const colon = reason.indexOf(':');
   const code = colon === -1 ? reason : reason.slice(0, colon);
   const detail = colon === -1 ? '' : reason.slice(colon + 1);
@@ -102,7 +153,7 @@ function inWords(agentId: string, reason: string, context: ExplainContext): stri
       const since = fleet.illSinceMs(agentId, name);
       const has = state === 'timeout' ? 'has timed out' : `has been ${state}`;
       if (since === null) return `${name} is ${state}`;
-      return `${name} ${has} since ${new Date(wallMs - (nowMs - since)).toISOString().slice(MINUTE.start, MINUTE.end)}`;
+      return `${name} ${has} since ${minuteOf(since, context)}`;
     }
     case 'missing_mcp':
       return `has no ${detail}`;
@@ -117,6 +168,7 @@ function inWords(agentId: string, reason: string, context: ExplainContext): stri
 
 const SAID: Readonly<Record<string, string>> = {
   excluded: 'it refused this task',
+  joining: 'has not described itself yet',
   other_worker_named: 'another worker was named',
   other_pool: 'not in the pool',
   circuit_open: 'failed too often lately',
@@ -126,6 +178,7 @@ const SAID: Readonly<Record<string, string>> = {
   context_window: 'its context window is too small',
   dirty_repo: 'its working tree has changes',
   budget_too_small: 'an empty turn there costs more than the budget',
+  unreachable: 'does not answer',
   unverified: 'never described itself',
   unverifiable_requirement: 'never described itself, so a requirement cannot be checked',
 };

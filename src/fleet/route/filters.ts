@@ -73,7 +73,8 @@ export function reasonsAgainst(
     if (ageMs >= ttlMsOf(profile, policy)) reasons.push('profile_expired');
     addTier(task, profile, policy, reasons);
     addUnhealthy(task, profile, reasons);
-  } else {
+  } else if (profile.joining === true) reasons.push('joining');
+  else {
     if (!profile.reachable) reasons.push('unreachable');
     if (task.min_tier !== null || task.min_context_window !== null) reasons.push('unverifiable_requirement');
     if (policy.unverified === 'never') reasons.push('unverified');

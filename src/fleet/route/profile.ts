@@ -34,6 +34,8 @@ export interface Profile {
   readonly circuit: 'open' | 'closed';
   readonly draining: boolean;
   readonly reachable: boolean;
+  /** It has come and is about to describe itself: until then nothing is known of it, and it gets nothing. Absent: no. */
+  readonly joining?: boolean;
   /** Lifetime of its description, seconds; null: the policy's. */
   readonly ttl_s: number | null;
   readonly pools: readonly string[];
@@ -125,6 +127,8 @@ export interface Explanation {
   readonly rejected_more: number;
   readonly profile_age_s: Readonly<Record<string, number>>;
   readonly next_attempt_at: string | null;
+  /** A worker that is not here and is waited for, for a while. Absent: none. */
+  readonly waits_for?: string;
   /** One plain sentence. */
   readonly sentence: string;
 }

@@ -32,6 +32,8 @@ export function route(
   const left: [string, readonly string[]][] = [];
   const found: { ranked: Ranked; standing: Standing }[] = [];
   for (const profile of profiles) {
+    // Where one is named, nobody asks about the others.
+    if (task.only !== null && profile.agent_id !== task.only) continue;
     const reasons = withHooked(reasonsAgainst(task, profile, policy, excluded), hooks, task, profile);
     if (reasons.length > 0) left.push([profile.agent_id, reasons]);
     else {

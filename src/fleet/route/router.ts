@@ -12,7 +12,7 @@ import { Heap } from '../heap.ts';
 import { countBits, eachBit, setBit } from './bits.ts';
 import { Cells, freshnessAt } from './cells.ts';
 import { Eligibility, type Selected } from './eligibility.ts';
-import { explanationOf } from './explain.ts';
+import { type Elsewhere, explanationOf } from './explain.ts';
 import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { NO_ELIGIBLE_WORKER, route } from './route.ts';
@@ -44,6 +44,7 @@ export type Decision = Route & {
 export interface ExplainAt extends DecideAt {
   /** Epoch milliseconds; null: as soon as something changes. */
   readonly nextAttemptMs?: number | null;
+  readonly elsewhere?: Elsewhere;
 }
 
 const BEST = 20;
@@ -176,6 +177,7 @@ export class Router {
       wallMs: at.wallMs,
       nextAttemptMs: at.nextAttemptMs ?? null,
       rejectedMore: decision.rejected_more,
+      elsewhere: at.elsewhere,
       fleet: this,
     });
   }
@@ -193,6 +195,7 @@ export class Router {
       wallMs: at.wallMs,
       nextAttemptMs: at.nextAttemptMs ?? null,
       rejectedMore: 0,
+      elsewhere: at.elsewhere,
       fleet: this,
       most: { ranking: Number.POSITIVE_INFINITY, rejected: Number.POSITIVE_INFINITY },
     });
@@ -223,7 +226,8 @@ export class Router {
   /** Enters it among those that can take something, if it can. */
   #reopen(worker: WorkerSlot): void {
     const { profile, verified } = worker;
-    const there = verified ? worker.expiresAtMs > this.#nowMs : profile.reachable && this.policy.unverified !== 'never';
+    const unverified = profile.reachable && profile.joining !== true && this.policy.unverified !== 'never';
+    const there = verified ? worker.expiresAtMs > this.#nowMs : unverified;
     if (!there || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
     for (const cells of this.#cells) cells.add(worker);
     this.#scan.set(worker);
@@ -317,7 +321,7 @@ export class Router {
     });
   }
 
-  /** Who is here but not among these bits: some with all their reasons, the others counted. */
+  /** Who is here, or was named, but not among these bits: some with all their reasons, the others counted. */
   #leftOut(
     task: RouteTask,
     bits: Int32Array,
@@ -325,15 +329,27 @@ export class Router {
     nowMs: number,
     chosen: boolean,
   ): { readonly rejected: Record<string, string[]>; readonly more: number } {
+    const against = (worker: WorkerSlot): string[] => {
+      const reasons = reasonsAgainst(task, worker.profile, this.policy, excluded, ageMsAt(worker, nowMs));
+      return withHooked(
+        reasons,
+        this.#hooks,
+        task,
+        this.#hooks === undefined ? worker.profile : profileAt(worker, nowMs),
+      );
+    };
+    if (task.only !== null) {
+      // Nobody asks about the others.
+      const named = chosen ? undefined : this.#workers.get(task.only);
+      return { rejected: named === undefined ? {} : { [named.agent_id]: against(named) }, more: 0 };
+    }
     const left = this.#eligibility.complement(bits);
     const count = countBits(left);
     const most = chosen && count > LEFT_OUT ? LEFT_OUT_BESIDE : LEFT_OUT;
     const named: [string, string[]][] = [];
     eachBit(left, (slot) => {
       const worker = this.#bySlot[slot]!;
-      const reasons = reasonsAgainst(task, worker.profile, this.policy, excluded, ageMsAt(worker, nowMs));
-      const hooked = this.#hooks && withHooked(reasons, this.#hooks, task, profileAt(worker, nowMs));
-      named.push([worker.agent_id, hooked ?? reasons]);
+      named.push([worker.agent_id, against(worker)]);
       return named.length < most;
     });
     return { rejected: Object.fromEntries(named), more: count - named.length };

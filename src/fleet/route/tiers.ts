@@ -25,6 +25,12 @@ export function rankOf(tier: string, { tiers }: RoutePolicy): number | undefined
   return tiers.get(tier) ?? KNOWN.get(tier);
 }
 
+/** Tiers that have a rank, lowest first. */
+export function rankedTiers({ tiers }: RoutePolicy): string[] {
+  const ranks = [...new Map([...KNOWN, ...tiers])];
+  return ranks.sort(([, one], [, other]) => one - other).map(([tier]) => tier);
+}
+
 /** The rank this task would best run at. */
 export function wantedRank({ priority, min_tier }: RouteTask, policy: RoutePolicy): number {
   const least = min_tier === null ? undefined : rankOf(min_tier, policy);

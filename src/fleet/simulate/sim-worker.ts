@@ -418,6 +418,7 @@ export class SimWorker {
       seq: this.#seq,
       ttl_s: TTL_S,
       draining: false,
+      not_ready: null,
       envelope: {},
     };
   }

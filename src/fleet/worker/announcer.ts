@@ -72,5 +72,5 @@ export class Announcer {
 function essence({ worker, capabilities, mcp_health, session }: SessionAnnounce): string {
   const clean = session?.repo_state?.clean ?? null;
   const branch = session?.repo_state?.branch ?? null;
-  return JSON.stringify([worker, capabilities, mcp_health, clean, branch, session?.draining]);
+  return JSON.stringify([worker, capabilities, mcp_health, clean, branch, session?.draining, session?.not_ready]);
 }

@@ -10,6 +10,8 @@ export class Cached<T> {
   #value: T;
   #foundAt = Number.NEGATIVE_INFINITY;
   #finding: Promise<T> | undefined;
+  /** The one after it. */
+  #next: Promise<T> | undefined;
   #again = false;
 
   /** `find` must not reject. `initial` stands until the first finding. `monotonic` counts milliseconds. */
@@ -39,6 +41,16 @@ export class Cached<T> {
   renew(): Promise<T> {
     this.#finding ??= this.#run();
     return this.#finding;
+  }
+
+  /** A finding that is begun after this call. All who ask while one is being made share the next. */
+  anew(): Promise<T> {
+    if (this.#finding === undefined) return this.renew();
+    this.#next ??= this.#finding.then(() => {
+      this.#next = undefined;
+      return this.renew();
+    });
+    return this.#next;
   }
 
   async #run(): Promise<T> {

@@ -5,6 +5,7 @@
  */
 import { type Feature, FLEET_VERSION, type SessionAnnounce } from '../../protocol/fleet.ts';
 import { announceMessage } from '../messages/encode.ts';
+import { executorReason } from '../phases/preflight.ts';
 import type { FactsNow } from './facts.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
@@ -31,6 +32,7 @@ export function descriptionOf(input: DescriptionInput): SessionAnnounce {
   const { options, facts, overheadTokens, pools, contextId } = input;
   const { agentId, model, modelTier, contextWindow, executor } = options;
   const { tools, mcp_servers, mcp_health, repo_state, head } = facts;
+  const notReady = executorReason(facts.executor_present, facts.executor_authenticated);
   return announceMessage({
     worker: {
       agent_id: agentId,
@@ -53,6 +55,7 @@ export function descriptionOf(input: DescriptionInput): SessionAnnounce {
       incarnation: input.incarnation,
       ttl_s: ANNOUNCE_TTL_S,
       draining: input.draining,
+      ...(notReady !== undefined && { not_ready: notReady }),
     },
   });
 }

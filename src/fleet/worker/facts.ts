@@ -8,15 +8,16 @@ import type { Log } from '../../host/context.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Executor, Readiness } from '../executors/executor.ts';
 import type { Dispatched, RepoState } from '../messages/decoded.ts';
-import { canonicalName, isName } from '../messages/names.ts';
+import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
 import { type TreeState, treeState } from './git.ts';
 import { type ProbeFinding, type ProbeOptions, probeMcpServer } from './mcp-probe.ts';
 import type { McpServerOptions } from './worker-options.ts';
 
-/** How old a finding may be for a decision. */
+/** How old a finding may be for a decision. The tree is read for each that rests on it: somebody may have just written. */
 const MCP_AGE_MS = 30_000;
 const EXECUTOR_AGE_MS = 120_000;
+/** How old it may be in a description. */
 const TREE_AGE_MS = 1000;
 /** A folder that is no repository seldom becomes one. */
 const NO_TREE_AGE_MS = 60_000;
@@ -24,8 +25,6 @@ const NO_TREE_AGE_MS = 60_000;
 const MCP_RENEW_MS = 15_000;
 const EXECUTOR_RENEW_MS = 60_000;
 const PROBE_MS = 3000;
-/** Most names in a list of an announce. */
-const MAX_NAMES = 256;
 
 export interface FactsOptions {
   readonly executor: Executor;
@@ -109,7 +108,7 @@ export class Facts {
 
   /**
    * What a decision on this dispatch has to wait for: undefined when all it rests on is fresh. Resolves within `boundMs`; what
-   * was not found by then counts as what it is, unknown.
+   * was not found by then counts as it was last found.
    */
   awaited(dispatch: Dispatched, boundMs: number): Promise<void> | undefined {
     const waits: Promise<unknown>[] = [];
@@ -124,7 +123,10 @@ export class Facts {
         if (foreign || wanted.has(canonical)) need(probed, MCP_AGE_MS);
       }
     }
-    if (dispatch.access === 'write') need(this.#tree, this.#treeAgeMs());
+    if (dispatch.access === 'write') {
+      if (dispatch.worktree) need(this.#tree, this.#treeAgeMs());
+      else if (!this.noRepository) waits.push(this.#tree.anew());
+    }
     if (waits.length === 0) return undefined;
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, boundMs);
@@ -149,9 +151,9 @@ export class Facts {
     };
   }
 
-  /** The tree as it was at most a second ago, or as it is; null: no repository. */
-  async tree(): Promise<TreeState | null> {
-    return this.#tree.ageMs < this.#treeAgeMs() ? this.#tree.value : this.#tree.renew();
+  /** The tree as it is, by a look that begins after this call; null: no repository. */
+  tree(): Promise<TreeState | null> {
+    return this.#tree.anew();
   }
 
   /** True when the folder was found to be no repository a while ago at most. */

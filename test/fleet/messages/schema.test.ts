@@ -102,6 +102,7 @@ const examples: readonly FleetMessage[] = [
         seq: 3,
         ttl_s: 900,
         draining: false,
+        not_ready: 'auth_required',
       },
     },
     envelope,

@@ -348,6 +348,17 @@ test('a peer that never described itself gets hints in the text, as a last resor
   assert.equal(orchestrator.workers()[0]?.status, 'unverified');
 });
 
+test('a worker whose executor cannot work is shown with the reason, not as ready', async (t) => {
+  const { bus, orchestrator } = await fleet(t);
+  const worker = await bus.worker('w', {}, { session: { not_ready: 'auth_required' } });
+  const status = () => orchestrator.workers()[0]?.status;
+  assert.equal(status(), 'auth_required');
+  await worker.announce({ session: { not_ready: 'executor_missing' } });
+  assert.equal(status(), 'executor_missing');
+  await worker.announce();
+  assert.equal(status(), 'ready');
+});
+
 test('a description that has grown too old is asked for again, and not used meanwhile', async (t) => {
   const { bus, clock, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w', { features: ['ack', 'announce'] });

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { changesSince, markTree, treeState } from '../../../src/fleet/worker/git.ts';
 import { git, repository } from '../support/git-repository.ts';
 import { aborted, block, scriptedExecutor, type Turn } from '../support/scripted-executor.ts';
-import { type Bench, bench, dispatch, folder } from '../support/worker-bench.ts';
+import { type Bench, bench, dispatch, folder, LEASE } from '../support/worker-bench.ts';
 
 async function inRepository(test: TestContext, turn: Turn): Promise<Bench & { base: string }> {
   const cwd = await folder(test);
@@ -61,6 +61,33 @@ test('changes are found whether they are committed or not, and only those since 
   assert.notEqual(head_commit, mark.head);
   assert.equal(clean, false);
 });
+
+test('a file somebody writes right after the start is seen by every decision on a task that writes', async (t) => {
+  const { cwd, give, ...rest } = await inRepository(t, ({ taskId }) => block(taskId));
+  await writeFile(join(cwd, 'theirs.txt'), 'new');
+  const answers = await Promise.all(['t-1', 't-2'].map((id) => give(dispatch(id, { access: 'write' }))));
+  for (const answer of answers) {
+    assert.equal(answer.kind === 'refused' && answer.result.blocked?.code, 'dirty_repo');
+  }
+  const own = await rest.do(dispatch('t-3', { access: 'write', worktree: true }));
+  assert.equal(own.status, 'done', 'it has a tree of its own');
+  assert.equal((await rest.do(dispatch('t-4'))).status, 'done', 'it writes nothing');
+});
+
+for (const access of ['write', 'read'] as const) {
+  test(`what was there before an attempt began is none of its changes (${access})`, async (t) => {
+    const { cwd, worker, desk } = await inRepository(t, async ({ taskId }, context) => {
+      await writeFile(join(context.cwd, 'own.txt'), 'new');
+      return block(taskId);
+    });
+    const reception = await worker.receive(dispatch('t-1', { access }), desk);
+    assert.ok(reception.kind === 'accepted');
+    await writeFile(join(cwd, 'theirs.txt'), 'new');
+    reception.begin(LEASE);
+    const { artifacts } = await desk.result('t-1');
+    assert.deepEqual(artifacts?.files_changed, ['own.txt']);
+  });
+}
 
 test('a task reports what git measured, together with its claim, and the commit it began from', async (t) => {
   const { base, cwd, ...rest } = await inRepository(t, async ({ taskId }, context) => {

@@ -1,6 +1,9 @@
 /** The life of a task in a worker: taken, begun, done, reported, and what is told on the way. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Readiness } from '../../../src/fleet/executors/executor.ts';
+import { decodeValue } from '../../../src/fleet/messages/decode.ts';
+import { MAX_NAMES } from '../../../src/fleet/messages/names.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, LEASE, silent } from '../support/worker-bench.ts';
@@ -308,6 +311,31 @@ test('a worker announces itself at its start, for the first task of a context an
   const asked = await worker.announce('c-1');
   assert.equal(asked.session?.session_fresh, false, 'the executor knows it by now');
   assert.ok((asked.session?.seq ?? 0) > (first.session?.seq ?? 0));
+});
+
+test('a worker whose executor cannot work says why, and says so when it can again', async (t) => {
+  let readiness: Readiness = { present: false, detail: 'no such program' };
+  let monotonicMs = 0;
+  const executor = scriptedExecutor(undefined, { readiness: () => readiness });
+  const { desk } = await bench(t, { executor, monotonic: () => monotonicMs }, { lookMs: 5, debounceMs: 5 });
+  const said = (code: string | undefined) =>
+    desk.message('SESSION_ANNOUNCE', ({ session }) => session?.not_ready === code);
+  const first = await said('executor_missing');
+  assert.equal(first.session?.seq, 1);
+  readiness = { present: true, authenticated: false, detail: 'no key' };
+  monotonicMs += 120_000;
+  await said('auth_required');
+  readiness = { present: true, authenticated: true, detail: '' };
+  monotonicMs += 120_000;
+  await said(undefined);
+});
+
+test('a worker with more tools than a message may list announces as many as it may', async (t) => {
+  const tools = Array.from({ length: MAX_NAMES + 44 }, (_, index) => `tool-${index}`);
+  const { worker } = await bench(t, { tools });
+  const announce = await worker.announce();
+  assert.deepEqual(announce.capabilities.tools, tools.slice(0, MAX_NAMES));
+  assert.ok(decodeValue(announce).valid);
 });
 
 test('a worker that has not started takes nothing', async (t) => {
