@@ -4,6 +4,7 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
+
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';
 import {
@@ -14,6 +15,7 @@ import {
   type Message,
   shown,
 } from '../connection/connection.ts';
+import { pause } from '../connection/pause.ts';
 import type { Route, RunningRequest } from '../connection/running.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
@@ -402,19 +404,6 @@ export class AgentSession implements ConnectionOwner {
     this.#closed?.resolve(reason);
     this.#options.onState?.('closed', reason);
   }
-}
-
-/** Waits; ends early and quietly when aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done);
-  });
 }
 
 export type { Call, CallEvent, CallOptions };

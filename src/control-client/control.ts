@@ -4,6 +4,7 @@
  * Made by `connectControl` of the front door `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
+import { pause } from '../connection/pause.ts';
 import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
 import {
   type HandshakeResult,
@@ -343,20 +344,6 @@ export class ControlClient {
 /** 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-/** Waits; ends early and quietly when aborted. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done);
-    if (signal.aborted) done();
-  });
 }
 
 /** Waits for a promise that does not reject, until a time of `performance.now` and as long as the signal allows. */

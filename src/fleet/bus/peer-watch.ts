@@ -4,10 +4,11 @@
  *
  * Used by the buses whose peers are called over HTTP: `http/http-peer-bus.ts` and `a2a/peer-bus.ts`.
  */
+
+import { pause } from '../../connection/pause.ts';
 import type { Log } from '../../host/context.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { FleetPeer, PeerEvents } from './peer.ts';
-import { pause } from './retry-delay.ts';
 
 /** A peer that is looked after. */
 export interface WatchedPeer extends FleetPeer {

@@ -49,20 +49,6 @@ export class RetryDelay {
   }
 }
 
-/** Resolves after `ms`, or at once when `signal` aborts. Does not keep the process alive. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-  });
-}
-
 /**
  * What `promise` gives, unless `ms` pass before it settles: then it fails with what `late` makes. The promise itself goes on.
  */

@@ -5,6 +5,8 @@
  * Made by `a2a-peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
+
+import { pause } from '../../../connection/pause.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
@@ -12,7 +14,7 @@ import type { Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { ack } from '../intake.ts';
 import { received } from '../orchestrator-side.ts';
-import { pause, RetryDelay, within } from '../retry-delay.ts';
+import { RetryDelay, within } from '../retry-delay.ts';
 import type { A2aPeer, A2aPeerOwner } from './a2a-peer.ts';
 import { type Attempt, Attempts, type GivenAttempt } from './attempts.ts';
 import { follow } from './follow.ts';

@@ -5,6 +5,8 @@
  * Made by `http-peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
  * @see docs/protocol/fleet.md#http
  */
+
+import { pause } from '../../../connection/pause.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
@@ -14,7 +16,7 @@ import { announceInReply } from '../../phases/announce-reply.ts';
 import { extractReply } from '../../phases/reply.ts';
 import { ack } from '../intake.ts';
 import { received } from '../orchestrator-side.ts';
-import { pause, RetryDelay } from '../retry-delay.ts';
+import { RetryDelay } from '../retry-delay.ts';
 import { type HttpMessage, type HttpReplyBody, RPC, sendMessage } from './dialect.ts';
 import type { HttpPeer, HttpPeerOwner } from './http-peer.ts';
 import type { OpenTask } from './open-tasks.ts';

@@ -4,9 +4,11 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
+
+import { pause } from '../../../connection/pause.ts';
 import type { Log } from '../../../host/context.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import { pause, RetryDelay, within } from '../retry-delay.ts';
+import { RetryDelay, within } from '../retry-delay.ts';
 import { Asking, Unanswered } from './asking.ts';
 import {
   type ConnectionOptions,

@@ -5,9 +5,10 @@
  * Used by `orchestrator-seat.ts`.
  * @see docs/nats.md#two-orchestrators
  */
+
+import { pause } from '../../../connection/pause.ts';
 import type { Log } from '../../../host/context.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
-import { pause } from '../retry-delay.ts';
 import type { Bucket, Entry } from './bucket.ts';
 import { tokenOf } from './subjects.ts';
 

@@ -4,7 +4,8 @@
  *
  * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
  */
-import { pause, within } from '../retry-delay.ts';
+import { pause } from '../../../connection/pause.ts';
+import { within } from '../retry-delay.ts';
 import { Unanswered } from './asking.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';

@@ -7,6 +7,7 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
+import { pause } from '../../../connection/pause.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../host/auth.ts';
 import { FailureBackoff } from '../../../host/backoff.ts';
 import type { Log } from '../../../host/context.ts';
@@ -17,7 +18,7 @@ import type { Announced } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { ORCHESTRATOR_FEATURES, received } from '../orchestrator-side.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { pause, RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';
+import { RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';
 import { type Admission, FleetDoor, OwnDoor } from './door.ts';
 import { MAX_MESSAGE_BYTES } from './messages.ts';
 import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
