@@ -4,7 +4,6 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
-
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import type { CallLimits, Calls } from '../connection/calls.ts';
 import {
