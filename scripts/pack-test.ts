@@ -18,6 +18,7 @@ interface Manifest {
   readonly exports: Readonly<
     Record<string, { readonly 'handfast-source': string; readonly types: string; readonly default: string }>
   >;
+  readonly peerDependencies: Readonly<Record<string, string>>;
   readonly scripts?: Readonly<Record<string, string>>;
 }
 
@@ -25,6 +26,9 @@ const root = dirname(import.meta.dirname);
 const manifestOf = (folder: string) => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
 const manifest = manifestOf(root);
 const subpaths = Object.keys(manifest.exports).map((subpath) => manifest.name + subpath.slice(1));
+
+/** Subpaths whose types are also those of optional packages, and the scope of these. Their code is loaded when it is used. */
+const optional: Readonly<Record<string, string>> = { 'handfast/fleet-nats': '@nats-io/' };
 
 const folder = mkdtempSync(join(tmpdir(), 'handfast-pack-'));
 const consumer = join(folder, 'consumer');
@@ -74,15 +78,32 @@ function buildAndPack(): Packed {
   return (Array.isArray(output) ? output[0] : Object.values(output as object)[0]) as Packed;
 }
 
+/** What the repository itself was installed from is in npm's cache; a registry that hangs must not hang this. */
+function install(...packages: readonly string[]): void {
+  const npm = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--fetch-timeout=60000'];
+  run('npm', [...npm, ...packages], consumer);
+}
+
+/** Compiles a program that uses the types of these subpaths, and those of everything they bring. */
+function checkTypes(paths: readonly string[]): void {
+  const lines = paths.map((path, index) => `export type Subpath${index} = keyof typeof import('${path}');`);
+  const uses = paths.map(
+    (_, index) => `export const name${index}: Subpath${index} extends never ? never : string = 'x';`,
+  );
+  writeFileSync(join(consumer, 'consumer.ts'), [...lines, ...uses, ''].join('\n'));
+  const flags = ['--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext', '--skipLibCheck', 'false'];
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  run(process.execPath, [compiler, ...flags, ...types, 'consumer.ts'], consumer);
+}
+
 let packed: Packed;
 
 before(() => {
   packed = buildAndPack();
   mkdirSync(consumer);
   writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
-  // What the repository itself was installed from is in npm's cache; a registry that hangs must not hang this.
-  const npm = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--fetch-timeout=60000'];
-  run('npm', [...npm, join(folder, packed.filename)], consumer);
+  install(join(folder, packed.filename));
 });
 
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -143,15 +164,15 @@ test('every subpath of exports can be imported and exports something', () => {
 });
 
 test('every subpath has types that resolve and check, those of its dependencies included', () => {
-  const lines = subpaths.map((subpath, index) => `export type Subpath${index} = keyof typeof import('${subpath}');`);
-  const uses = subpaths.map(
-    (_, index) => `export const name${index}: Subpath${index} extends never ? never : string = 'x';`,
-  );
-  writeFileSync(join(consumer, 'consumer.ts'), [...lines, ...uses, ''].join('\n'));
-  const flags = ['--noEmit', '--strict', '--target', 'es2024', '--module', 'nodenext', '--skipLibCheck', 'false'];
-  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
-  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  run(process.execPath, [compiler, ...flags, ...types, 'consumer.ts'], consumer);
+  checkTypes(subpaths.filter((subpath) => optional[subpath] === undefined));
+});
+
+test('the types of a subpath for optional packages check where these are installed', () => {
+  for (const [subpath, scope] of Object.entries(optional)) {
+    const packages = Object.entries(manifest.peerDependencies).filter(([name]) => name.startsWith(scope));
+    install(...packages.map(([name, range]) => `${name}@${range}`));
+    checkTypes([subpath]);
+  }
 });
 
 test('the installed command runs and tells its version', () => {
