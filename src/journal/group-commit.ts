@@ -18,20 +18,27 @@ export interface GroupCommitOptions {
   readonly db: DatabaseSync;
   /** What the database is called in errors: "the task store". */
   readonly what: string;
-  /** Called after each transaction, before anything is acknowledged. Must not throw. */
-  readonly committed?: () => void;
   /** Called when a transaction was rolled back: nothing of it is there. */
   readonly undone?: () => void;
 }
+
+/** Does a write, and says about how many bytes it wrote. */
+export type Write = () => number;
 
 /** A batch of so many writes is committed within the call that filled it, so that what waits is bounded. */
 const MAX_BATCH = 4096;
 /** So long a write that nobody waits for may stay in memory; it goes with the next one somebody waits for. */
 const BEHIND_MS = 100;
+/** Bytes of a page and its header that even a small change puts into the log. */
+const PAGE_LOG_BYTES = 4120;
+/** How much goes into the log before it is copied into the file, in a turn of its own. */
+const CHECKPOINT_BYTES = 16 * 1024 * 1024;
+/** Where no turn ends, the log grows up to this. */
+const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 
 interface Batch {
   readonly done: PromiseWithResolvers<void>;
-  readonly writes: (() => void)[];
+  readonly writes: Write[];
   /** Somebody waits for it to be on disk. */
   awaited: boolean;
 }
@@ -43,24 +50,29 @@ export class GroupCommit {
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
   readonly #rollback: StatementSync;
+  readonly #checkpoint: StatementSync;
   /** The log, to be synced; undefined where this file system has none: then each commit syncs by itself. */
   readonly #log: number | undefined;
   #batch: Batch | undefined;
   #soon: NodeJS.Immediate | undefined;
   #behind: NodeJS.Timeout | undefined;
+  #checkpointer: NodeJS.Immediate | undefined;
+  /** About how many bytes went into the log since it was copied into the file. */
+  #logged = 0;
   /** In the log, and not known to be on disk. */
   #unsynced: Batch[] = [];
   #syncing = false;
   #fatal: HandfastError | undefined;
   #closed = false;
 
-  /** The database is migrated. Fails as `sqliteFailure` says when its log cannot be opened. */
+  /** The database is migrated, and its checkpoints are left to this. Fails as `sqliteFailure` says when its log cannot be opened. */
   constructor(options: GroupCommitOptions) {
     const { db, what } = options;
     this.#options = options;
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
     this.#rollback = db.prepare('ROLLBACK');
+    this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
     try {
       this.#log = openLog(db);
     } catch (thrown) {
@@ -77,7 +89,7 @@ export class GroupCommit {
    * Does a write in the next transaction; resolves when that is on disk. The transaction is undone whole when one of its
    * writes throws, and all of them reject with that. Rejects with `interrupted` after `close`.
    */
-  write(write: () => void): Promise<void> {
+  write(write: Write): Promise<void> {
     if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
     if (this.#closed) return Promise.reject(fail('interrupted', `${this.#options.what} is closed`));
     const batch = this.#add(write);
@@ -87,7 +99,7 @@ export class GroupCommit {
   }
 
   /** Does a write that nobody waits for: with the next one somebody waits for, or some 100 ms from now. */
-  writeBehind(write: () => void): void {
+  writeBehind(write: Write): void {
     if (this.#closed || this.#fatal !== undefined) return;
     this.#add(write);
     if (this.#behind !== undefined) return;
@@ -105,7 +117,9 @@ export class GroupCommit {
     if (batch === undefined) return;
     this.#batch = undefined;
     const failure = this.transact(() => {
-      for (const write of batch.writes) write();
+      let bytes = batch.writes.length * PAGE_LOG_BYTES;
+      for (const write of batch.writes) bytes += write();
+      return bytes;
     });
     if (failure !== undefined) batch.done.reject(failure);
     else if (this.#log === undefined || !batch.awaited) batch.done.resolve();
@@ -116,22 +130,23 @@ export class GroupCommit {
   };
 
   /** One transaction, now, that nobody needs on disk. Returns why it could not be; then nothing of it happened. */
-  transact(work: () => void): HandfastError | undefined {
+  transact(work: Write): HandfastError | undefined {
     if (this.#fatal !== undefined) return this.#fatal;
     try {
       this.#begin.run();
-      work();
+      this.#logged += work();
       this.#commit.run();
     } catch (thrown) {
       this.#undo();
-      return this.note(thrown);
+      return this.#note(thrown);
     }
-    this.#options.committed?.();
+    if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
+    else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
     return undefined;
   }
 
   /** Says why the database failed, and takes no more writes where that forbids it. */
-  note(thrown: unknown): HandfastError {
+  #note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what);
     if (isFatal(thrown)) this.#fatal ??= failure;
     return failure;
@@ -142,6 +157,7 @@ export class GroupCommit {
     if (this.#closed) return;
     this.flush();
     this.#closed = true;
+    clearImmediate(this.#checkpointer);
     if (this.#log === undefined) return;
     if (this.#unsynced.length > 0 || this.#syncing) {
       let failure: unknown;
@@ -156,7 +172,7 @@ export class GroupCommit {
     if (!this.#syncing) closeSync(this.#log);
   }
 
-  #add(write: () => void): Batch {
+  #add(write: Write): Batch {
     if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.flush();
     if (this.#batch === undefined) {
       this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false };
@@ -166,6 +182,19 @@ export class GroupCommit {
     this.#batch.writes.push(write);
     return this.#batch;
   }
+
+  /** Copies the log into the file, apart from the commits: who waits for one does not wait for this. */
+  readonly #emptyLog = (): void => {
+    clearImmediate(this.#checkpointer);
+    this.#checkpointer = undefined;
+    this.#logged = 0;
+    try {
+      this.#checkpoint.get();
+    } catch (thrown) {
+      // What is in the log stays there; only when it was a sync that failed may nothing follow.
+      this.#note(thrown);
+    }
+  };
 
   #undo(): void {
     this.#options.undone?.();

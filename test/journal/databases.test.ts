@@ -90,7 +90,7 @@ const kinds: Record<string, Kind> = {
     name: 'worker.db',
     mark: 'HFWJ',
     synchronous: 'FULL',
-    checkpointAfter: 1000,
+    checkpointAfter: 0,
     column: undefined,
     locked: () => 'another worker has this home folder open',
     always: true,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -24,10 +24,21 @@ function table(t: TestContext, pragma = 'PRAGMA journal_mode=WAL') {
   const insert = db.prepare('INSERT INTO rows VALUES (?)');
   let transactions = 0;
   let undone = 0;
+  const prepare = db.prepare.bind(db);
+  db.prepare = (sql, options) => {
+    const statement = prepare(sql, options);
+    if (sql === 'COMMIT') {
+      const run = statement.run.bind(statement);
+      statement.run = () => {
+        transactions += 1;
+        return run();
+      };
+    }
+    return statement;
+  };
   const commits = new GroupCommit({
     db,
     what: 'the table',
-    committed: () => (transactions += 1),
     undone: () => (undone += 1),
   });
   t.after(() => {
@@ -45,8 +56,8 @@ function table(t: TestContext, pragma = 'PRAGMA journal_mode=WAL') {
     db,
     commits,
     rows,
-    put: (number: number) => commits.write(() => void insert.run(number)),
-    behind: (number: number) => commits.writeBehind(() => void insert.run(number)),
+    put: (number: number) => commits.write(() => Number(insert.run(number).changes)),
+    behind: (number: number) => commits.writeBehind(() => Number(insert.run(number).changes)),
     counts: () => ({ transactions, undone }),
   };
 }
@@ -105,6 +116,30 @@ test('more than a batch holds is committed within the call that filled it', asyn
   assert.equal(counts().transactions, 1);
   await Promise.all(all);
   assert.equal(counts().transactions, 2);
+});
+
+test('the log is copied into the file now and then, and not in the turn of a commit', async (t) => {
+  const { db, commits } = table(t);
+  db.exec('PRAGMA wal_autocheckpoint=0; CREATE TABLE texts (text TEXT)');
+  const insert = db.prepare('INSERT INTO texts VALUES (?)');
+  const text = 'x'.repeat(1024 * 1024);
+  const size = () => statSync(db.location() as string).size;
+  const before = size();
+  for (let n = 0; n < 15; n += 1) {
+    await commits.write(() => {
+      insert.run(text);
+      return text.length;
+    });
+  }
+  assert.equal(size(), before);
+  for (let n = 0; n < 3; n += 1) {
+    await commits.write(() => {
+      insert.run(text);
+      return text.length;
+    });
+  }
+  await turn();
+  assert.ok(size() > before + 16 * 1024 * 1024, `${size()} bytes`);
 });
 
 test('closing commits and acknowledges what waits, and takes no more', async (t) => {

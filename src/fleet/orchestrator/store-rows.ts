@@ -16,12 +16,9 @@ interface Row {
   readonly explanation: string;
 }
 
-/** Bytes of a page and its header that even a small change puts into the log. */
-const ROW_LOG_BYTES = 4120;
 const JOINED = 'SELECT number, revision, record, spec, explanation FROM tasks JOIN reasons USING (number)';
 
 export class TaskRows {
-  readonly checkpoint: StatementSync;
   readonly #db: Database;
   readonly #insert: StatementSync;
   readonly #update: StatementSync;
@@ -39,11 +36,9 @@ export class TaskRows {
   readonly #forgetReasons: StatementSync;
   /** Requests and explanations that are in the file as they are, and of which task. */
   #written = new WeakMap<object, number>();
-  #bytes = 0;
 
   constructor(db: Database) {
     this.#db = db;
-    this.checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
     this.#insert = db.prepare(
       `INSERT INTO tasks (number, task_id, revision, state, parked, worker, batch, ended_at, record)
        VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -69,8 +64,8 @@ export class TaskRows {
     this.#forgetReasons = db.prepare('DELETE FROM reasons WHERE number = ?');
   }
 
-  /** Writes a record over the revision it was made from; false when that is not the one kept. */
-  put(record: TaskRecord, revision: number): boolean {
+  /** Writes a record over the revision it was made from, and tells how many bytes; undefined when that is not the one kept. */
+  put(record: TaskRecord, revision: number): number | undefined {
     const { number, task_id, state, worker, spec, ended_at } = record;
     const parked = record.parked ? 1 : 0;
     const text = textOf(record);
@@ -78,38 +73,29 @@ export class TaskRows {
       revision === 0
         ? this.#insert.run(number, task_id, state, parked, worker, spec.batch, ended_at, text)
         : this.#update.run(state, parked, worker, ended_at, text, number, task_id, revision);
-    if (changes === 0) return false;
-    this.#bytes += text.length + ROW_LOG_BYTES;
-    this.#putReasons(record);
-    return true;
+    return changes === 0 ? undefined : text.length + this.#putReasons(record);
   }
 
-  #putReasons({ number, spec, explanation }: TaskRecord): void {
+  #putReasons({ number, spec, explanation }: TaskRecord): number {
+    let bytes = 0;
     const decided = explanation === null || this.#written.get(explanation) === number;
     if (this.#written.get(spec) !== number) {
       const asked = JSON.stringify(spec);
       const why = JSON.stringify(explanation);
       this.#keepSpec.run(number, asked, why);
-      this.#bytes += asked.length + why.length;
+      bytes = asked.length + why.length;
       this.#written.set(spec, number);
     } else if (!decided) {
       const why = JSON.stringify(explanation);
       this.#keepExplanation.run(why, number);
-      this.#bytes += why.length;
+      bytes = why.length;
     }
     if (!decided) this.#written.set(explanation, number);
-  }
-
-  /** About how many bytes the statements since the last call have put into the log. */
-  takeWritten(): number {
-    const bytes = this.#bytes;
-    this.#bytes = 0;
     return bytes;
   }
 
   /** The transaction was rolled back: what it wrote is not there. */
   forgetWritten(): void {
-    this.#bytes = 0;
     this.#written = new WeakMap();
   }
 
@@ -163,7 +149,6 @@ export class TaskRows {
       this.#forget.run(number);
       this.#forgetReasons.run(number);
     }
-    this.#bytes += numbers.size * ROW_LOG_BYTES;
     return numbers.size;
   }
 

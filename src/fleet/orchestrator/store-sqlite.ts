@@ -15,10 +15,8 @@ import type { Stored, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 const APPLICATION_ID = 0x4846544b;
 /** What errors call it. */
 const WHAT = 'the task store';
-/** How much goes into SQLite's log before it is copied into the file, in a turn of its own. */
-const CHECKPOINT_BYTES = 16 * 1024 * 1024;
-/** Where no turn ends, the log grows up to this. */
-const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
+/** What a task that is forgotten puts into the log: a page at most. */
+const FORGET_BYTES = 4096;
 /** Ended tasks forgotten in one transaction. */
 const PRUNE_STEP = 500;
 /** Open tasks read at a time. */
@@ -76,29 +74,23 @@ class SqliteTaskStore implements TaskStore {
   readonly #rows: TaskRows;
   readonly #commits: GroupCommit;
   readonly #release: () => void;
-  #checkpointer: NodeJS.Immediate | undefined;
-  #logged = 0;
   #closed = false;
 
   constructor(db: Database, release: () => void) {
     this.#db = db;
     this.#rows = new TaskRows(db);
     this.#release = release;
-    this.#commits = new GroupCommit({
-      db,
-      what: WHAT,
-      committed: () => this.#committed(),
-      undone: () => this.#rows.forgetWritten(),
-    });
+    this.#commits = new GroupCommit({ db, what: WHAT, undone: () => this.#rows.forgetWritten() });
   }
 
   async put(record: TaskRecord, revision: number): Promise<number> {
     this.#usable();
-    let current = false;
+    let written: number | undefined;
     await this.#commits.write(() => {
-      current = this.#rows.put(record, revision);
+      written = this.#rows.put(record, revision);
+      return written ?? 0;
     });
-    if (current) return revision + 1;
+    if (written !== undefined) return revision + 1;
     const { task_id, number } = record;
     throw superseded(task_id, this.#rows.revisionOf(task_id) === undefined ? number : undefined);
   }
@@ -131,6 +123,7 @@ class SqliteTaskStore implements TaskStore {
       let step = 0;
       const failure = this.#commits.transact(() => {
         step = this.#rows.prune(before, maxTasks, PRUNE_STEP);
+        return step * FORGET_BYTES;
       });
       if (failure !== undefined) throw failure;
       pruned += step;
@@ -143,7 +136,6 @@ class SqliteTaskStore implements TaskStore {
     if (this.#closed) return;
     this.#closed = true;
     this.#commits.close();
-    clearImmediate(this.#checkpointer);
     try {
       this.#db.close();
     } catch {
@@ -169,23 +161,4 @@ class SqliteTaskStore implements TaskStore {
       throw storeFailure(thrown);
     }
   }
-
-  #committed(): void {
-    this.#logged += this.#rows.takeWritten();
-    if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
-    else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
-  }
-
-  /** Copies the log into the file, apart from the commits: who waits for one does not wait for this. */
-  readonly #emptyLog = (): void => {
-    clearImmediate(this.#checkpointer);
-    this.#checkpointer = undefined;
-    this.#logged = 0;
-    try {
-      this.#rows.checkpoint.get();
-    } catch (thrown) {
-      // What is in the log stays there; only when it was a sync that failed may nothing follow.
-      this.#commits.note(thrown);
-    }
-  };
 }

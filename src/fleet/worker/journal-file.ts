@@ -54,6 +54,7 @@ export function openJournalFile(home: string, now: number): OpenedJournal {
       applicationId: APPLICATION_ID,
       migrations: MIGRATIONS,
       synchronous: 'FULL',
+      ownCheckpoints: true,
       lock: soleOwner('another worker has this home folder open'),
       onCorrupt: (found) => {
         damage = found;

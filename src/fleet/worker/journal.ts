@@ -177,19 +177,28 @@ export class WorkerJournal {
     const { taskId, digest, attempt, outlet, about, crashes } = task;
     const at = this.#now();
     const text = JSON.stringify(about);
-    return this.#commits.write(() => this.#statements.accept.run(taskId, digest, attempt, outlet, text, crashes, at));
+    return this.#commits.write(() => {
+      this.#statements.accept.run(taskId, digest, attempt, outlet, text, crashes, at);
+      return text.length;
+    });
   }
 
   /** Something is about to run; resolves when that is on disk. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void> {
     const text = JSON.stringify(about);
-    return this.#commits.write(() => this.#statements.start.run(text, taskId, attempt));
+    return this.#commits.write(() => {
+      this.#statements.start.run(text, taskId, attempt);
+      return text.length;
+    });
   }
 
   /** Which programs run for it. Nobody waits for this write. */
   processes(taskId: string, attempt: number, processes: readonly ProcessIdentity[]): void {
     const text = JSON.stringify(processes);
-    this.#commits.writeBehind(() => this.#statements.processes.run(text, taskId, attempt));
+    this.#commits.writeBehind(() => {
+      this.#statements.processes.run(text, taskId, attempt);
+      return text.length;
+    });
   }
 
   /** How it ended; resolves when that is on disk. The result waits for delivery from then on. */
@@ -200,17 +209,24 @@ export class WorkerJournal {
       this.#statements.end.run(text, crashes, at, taskId, attempt);
       this.#ended += 1;
       if (this.#ended % SWEEP_EVERY === 0) this.#sweep(at);
+      return text.length;
     });
   }
 
   /** As if it had never been taken. */
   forget(taskId: string, attempt: number): Promise<void> {
-    return this.#commits.write(() => this.#statements.forget.run(taskId, attempt));
+    return this.#commits.write(() => {
+      this.#statements.forget.run(taskId, attempt);
+      return 0;
+    });
   }
 
   /** The other end has the result of this attempt. Nobody waits: at worst it is sent once more. */
   delivered(taskId: string, attempt: number): void {
-    this.#commits.writeBehind(() => this.#statements.deliver.run(taskId, attempt));
+    this.#commits.writeBehind(() => {
+      this.#statements.deliver.run(taskId, attempt);
+      return 0;
+    });
   }
 
   /** An attempt that is not begun here, whatever comes; resolves when that is on disk. */
@@ -221,6 +237,7 @@ export class WorkerJournal {
       this.#statements.deny.run(taskId, attempt, digest, text, at);
       this.#denied += 1;
       if (this.#denied % SWEEP_EVERY === 0) this.#statements.sweepDenials.run(at - REMEMBER_MS);
+      return text?.length ?? 0;
     });
   }
 
@@ -246,7 +263,10 @@ export class WorkerJournal {
   }
 
   keepValue(key: string, value: string): void {
-    this.#commits.writeBehind(() => this.#statements.set.run(key, value));
+    this.#commits.writeBehind(() => {
+      this.#statements.set.run(key, value);
+      return value.length;
+    });
   }
 
   /** Commits what waits and gives the file back. Closing twice is fine. */
