@@ -163,10 +163,12 @@ export class Aftermath {
     const excluded = new Set(peers.excludedOf(record.excluded));
     if (record.worker !== null) excluded.add(record.worker);
     const at = { nowMs: monotonic(), wallMs: now(), excluded };
-    const { deadline } = record.spec;
+    const { deadline, worker } = record.spec;
     return blockedStep(policy, {
       code,
-      eligible_untried_workers: router.eligible(routeTaskOf(record), at),
+      // Who is about to say what it is may be able to: right after a start that is everybody.
+      eligible_untried_workers:
+        router.eligible(routeTaskOf(record), at) || (worker === null ? peers.joining(excluded) : 0),
       reroutes_done: record.reroutes,
       retries_done: record.retries,
       seconds_to_deadline: deadline === null ? null : (Date.parse(deadline) - now()) / 1000,

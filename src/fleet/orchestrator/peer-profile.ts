@@ -46,8 +46,8 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
   };
 }
 
-/** It has come, and will say what it is. */
-function isJoining({ here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
+/** It has come, and will say what it is. `now` is monotonic. */
+export function isJoining({ here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 

@@ -16,7 +16,7 @@ import type { Router } from '../route/router.ts';
 import type { Prospect } from '../route/standing.ts';
 import { Alarms, type Clock } from './alarms.ts';
 import { Circuit } from './circuit.ts';
-import { profileOf, ttlOf } from './peer-profile.ts';
+import { isJoining, profileOf, ttlOf } from './peer-profile.ts';
 
 /** Results that count for reliability. */
 const RECENT = 20;
@@ -98,6 +98,16 @@ export class Peers {
 
   all(): IterableIterator<PeerEntry> {
     return this.#entries.values();
+  }
+
+  /** Number of workers that have come and are about to say what they are, without these. */
+  joining(excluded: ReadonlySet<string>): number {
+    const now = this.#options.clock.monotonic();
+    let count = 0;
+    for (const entry of this.#entries.values()) {
+      if (isJoining(entry, now) && !excluded.has(entry.peer.peerId)) count += 1;
+    }
+    return count;
   }
 
   joined(peer: FleetPeer): PeerEntry {

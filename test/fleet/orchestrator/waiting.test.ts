@@ -240,3 +240,19 @@ test('a tier that neither the policy nor a worker knows is refused at once, with
     assert.equal(await state((await orchestrator.submit({ brief: 'x', min_tier })).task_id), 'queued');
   }
 });
+
+test('what one gives back goes to who is about to describe itself, and not into a long wait', async (t) => {
+  const { bus, clock, orchestrator, state } = await fleet(t);
+  const restarted = await bus.worker('w-1');
+  const { task_id } = await orchestrator.submit({ brief: 'x' });
+  await settle();
+  const coming = bus.bare('w-2');
+  await restarted.refuse(task_id, 'draining', true);
+  assert.equal(await state(task_id), 'queued');
+  const { reroutes, retries, not_before } = await orchestrator.get(task_id);
+  assert.deepEqual([reroutes, retries, not_before], [1, 0, null]);
+  await coming.announce();
+  await clock.advance(200);
+  assert.equal(await state(task_id), 'accepted');
+  assert.equal((await orchestrator.get(task_id)).worker, 'w-2');
+});
