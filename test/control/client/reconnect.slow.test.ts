@@ -117,7 +117,9 @@ describe('a link that is lost', () => {
       },
       rpcLimits: { settleMs: 50 },
     });
-    const { relay: between, address } = await relay();
+    // Bytes of a new connection: while it is 0, nobody gets through.
+    let budget = Number.POSITIVE_INFINITY;
+    const { relay: between, address } = await relay(() => budget);
     const states: ControlState[] = [];
     const lost = Promise.withResolvers<void>();
     const control = await connect(address, {
@@ -133,11 +135,13 @@ describe('a link that is lost', () => {
       retryable: true,
     });
     await control.rpc.ping();
+    budget = 0;
     between.cut();
     await lost.promise;
     assert.equal(control.state, 'lost');
     await assert.rejects(control.rpc.ping({}, { timeoutMs: 1 }), { code: 'timeout' });
     await assert.rejects(control.rpc.ping({}, { signal: AbortSignal.abort() }), { code: 'cancelled' });
+    budget = Number.POSITIVE_INFINITY;
     const turn = await session.prompt('only once');
     assert.equal((await turn.result()).text, 'a');
     await underWay;
