@@ -3,7 +3,10 @@
  * commit, the in-process bus and real workers with their journals on disk; beside it the same disk doing nothing but
  * commits, since that bounds everything durable.
  *
- *   npm run bench:fleet -- [--tasks N] [--rounds N] [--workers N]   (each worker has a journal of its own on the same disk)
+ *   npm run bench:fleet -- [--tasks N] [--rounds N] [--workers N] [--queue]
+ *
+ * Each worker has a journal of its own on the same disk; with `--queue` workers answer from memory, and what is measured is the
+ * orchestrator with its durable queue.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,14 +17,16 @@ import { inProcessBus } from '../src/fleet/bus/in-process.ts';
 import { functionExecutor } from '../src/fleet/executors/function.ts';
 import { createOrchestrator } from '../src/fleet/orchestrator/orchestrator.ts';
 import { sqliteTaskStore } from '../src/fleet/orchestrator/store-sqlite.ts';
-import { createWorker } from '../src/fleet/worker/worker.ts';
+import { createWorker, type Worker } from '../src/fleet/worker/worker.ts';
 import { memoryJournal } from '../src/journal/memory.ts';
+import { ScriptedWorker } from '../test/fleet/support/scripted-worker.ts';
 
 const { values } = parseArgs({
   options: {
     tasks: { type: 'string', default: '10000' },
     rounds: { type: 'string', default: '5' },
     workers: { type: 'string', default: '1' },
+    queue: { type: 'boolean', default: false },
   },
 });
 const TASKS = Number(values.tasks);
@@ -51,30 +56,46 @@ interface Round {
   readonly commits: number;
 }
 
+/** A worker that is done as soon as it begins, and keeps nothing. */
+function inMemory(n: number, began: (taskId: string) => void): ScriptedWorker {
+  return new ScriptedWorker({
+    agentId: `w${n}`,
+    maxConcurrent: 256,
+    resultOf({ task_id }) {
+      began(task_id);
+      return {};
+    },
+  });
+}
+
+/** A real worker with its journal. */
+async function onDisk(n: number, folder: string, began: (taskId: string) => void): Promise<Worker> {
+  const worker = await createWorker({
+    agentId: `w${n}`,
+    cwd: folder,
+    home: join(folder, `w${n}`),
+    tools: [],
+    maxConcurrent: 256,
+    executor: functionExecutor({
+      run: ({ taskId }) => {
+        began(taskId);
+        return `\`\`\`json\n{"type":"TASK_RESULT","protocol_version":"2.0","task_id":"${taskId}","status":"done"}\n\`\`\``;
+      },
+    }),
+    log: quiet,
+  });
+  await worker.start();
+  return worker;
+}
+
 async function round(): Promise<Round> {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-fleet-'));
   try {
     const commits = commitsPerSecond(folder);
     const startedAt = new Map<string, number>();
+    const began = (taskId: string) => startedAt.set(taskId, performance.now());
     const workers = await Promise.all(
-      Array.from({ length: WORKERS }, async (_, n) => {
-        const worker = await createWorker({
-          agentId: `w${n}`,
-          cwd: folder,
-          home: join(folder, `w${n}`),
-          tools: [],
-          maxConcurrent: 256,
-          executor: functionExecutor({
-            run: ({ taskId }) => {
-              startedAt.set(taskId, performance.now());
-              return `\`\`\`json\n{"type":"TASK_RESULT","protocol_version":"2.0","task_id":"${taskId}","status":"done"}\n\`\`\``;
-            },
-          }),
-          log: quiet,
-        });
-        await worker.start();
-        return worker;
-      }),
+      Array.from({ length: WORKERS }, (_, n) => (values.queue ? inMemory(n, began) : onDisk(n, folder, began))),
     );
     const orchestrator = createOrchestrator({
       name: 'bench',
@@ -84,7 +105,7 @@ async function round(): Promise<Round> {
       log: quiet,
     });
     await orchestrator.start();
-    const began = performance.now();
+    const submitted = performance.now();
     const tasks = await orchestrator.submitBatch(
       Array.from({ length: TASKS }, () => ({
         brief: 'nothing',
@@ -93,7 +114,7 @@ async function round(): Promise<Round> {
       })),
     );
     await Promise.all(tasks.map(({ task_id }) => orchestrator.result(task_id)));
-    const tasksPerSecond = (TASKS / (performance.now() - began)) * 1000;
+    const tasksPerSecond = (TASKS / (performance.now() - submitted)) * 1000;
     startedAt.clear();
     const starts = async (count: number, inFlight: number): Promise<number> => {
       const waits: number[] = [];
