@@ -16,7 +16,7 @@ import type { Journal, NewEntry } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { sqliteJournal } from '../../../src/journal/sqlite.ts';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
-import { fail } from '../../../src/wire/errors.ts';
+import { diskThatFills } from '../support/full-disk.ts';
 import { Harness, inShort, QUIET } from './harness.ts';
 
 const roomy = { maxEntries: 1e6, maxBytes: 1e9 };
@@ -323,30 +323,19 @@ describe('what is acknowledged', () => {
   });
 
   test('when the disk is full a prompt is refused and its turn ends; afterwards all is written that was not', async () => {
-    const inner = memoryJournal({ retention: roomy });
-    let isFull = false;
-    const journal: Journal = Object.assign(Object.create(inner), {
-      volatileFailures: 0,
-      append: (session: string, entries: readonly NewEntry[], durability?: 'durable' | 'volatile') =>
-        isFull && durability !== 'volatile'
-          ? Promise.reject(fail('disk_full', 'the journal could not be written: the disk is full'))
-          : inner.append(session, entries, durability),
-      read: inner.read.bind(inner),
-      sessions: inner.sessions.bind(inner),
-      close: inner.close.bind(inner),
-    });
-    await using harness = await Harness.start({ journal });
+    const disk = diskThatFills();
+    await using harness = await Harness.start({ journal: disk.journal });
     const id = await harness.create();
-    isFull = true;
+    disk.isFull = true;
     await assert.rejects(harness.send(id, 'hello'), { code: 'disk_full' });
     const end = harness.events(id).find(({ type }) => type === 'session.error');
     assert.deepEqual([end?.payload.kind, end?.payload.retryable], ['disk_full', true]);
     await assert.rejects(harness.create(), { code: 'disk_full' });
-    isFull = false;
+    disk.isFull = false;
     harness.backend.script({ text: 'now' });
     await harness.turn(id, 'again');
     const was = harness.sessions.open(id).record;
-    const parts = partsOf(journal);
+    const parts = partsOf(disk.journal);
     const back = await OpenSession.recover(id, parts);
     assert.deepEqual(back?.record.messages, was.messages);
     assert.deepEqual(back?.record.history, was.history);

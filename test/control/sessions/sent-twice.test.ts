@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openSessionStore } from '../../../src/control/sessions/store.ts';
-import type { Journal, NewEntry } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { sessionFork, sessionGet, sessionSend, sessionTurns } from '../../../src/protocol/session-rpc.ts';
-import { fail } from '../../../src/wire/errors.ts';
+import { diskThatFills } from '../support/full-disk.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { Harness } from './harness.ts';
 
@@ -79,23 +78,13 @@ test('a key stands for one prompt: another one under it is refused and not dropp
 });
 
 test('who was told that it was not taken may send it again', async () => {
-  const inner = memoryJournal({ retention: roomy });
-  let isFull = false;
-  const journal: Journal = Object.assign(Object.create(inner), {
-    append: (session: string, entries: readonly NewEntry[], durability?: 'durable' | 'volatile') =>
-      isFull && durability !== 'volatile'
-        ? Promise.reject(fail('disk_full', 'the journal could not be written: the disk is full'))
-        : inner.append(session, entries, durability),
-    read: inner.read.bind(inner),
-    sessions: inner.sessions.bind(inner),
-    close: inner.close.bind(inner),
-  });
-  await using harness = await Harness.start({ journal });
+  const disk = diskThatFills();
+  await using harness = await Harness.start({ journal: disk.journal });
   const session_id = await harness.create();
   const sent = { session_id, text: 'go', idempotency_key: 'key' };
-  isFull = true;
+  disk.isFull = true;
   await assert.rejects(harness.call(sessionSend, sent), { code: 'disk_full' });
-  isFull = false;
+  disk.isFull = false;
   harness.backend.script({ text: 'there' });
   const { turn_id } = await harness.call(sessionSend, sent);
   assert.equal((await harness.ended(turn_id)).payload.stop_reason, 'end_turn');
