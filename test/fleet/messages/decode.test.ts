@@ -548,7 +548,8 @@ describe('any message', () => {
   test('that is valid stays valid with members nobody knows, and means the same', () => {
     const unknown = fc.dictionary(
       fc.string({ minLength: 1 }).map((name) => `x_${name}`),
-      fc.jsonValue(),
+      // A reserved key is refused wherever it stands.
+      fc.jsonValue().filter((value) => !JSON.stringify(value).includes('"__proto__":')),
       { maxKeys: 4 },
     );
     fc.assert(
