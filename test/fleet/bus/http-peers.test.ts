@@ -33,7 +33,8 @@ async function staged(
   const events = new PeerRecorder();
   const { token, ...more } = options;
   const peers = [{ name: 'claude-1', url: receiver.url, ...(token && { token }) }];
-  const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, takenAfterMs: 50, ...more });
+  // A refusal must come before silence counts as a yes, on a busy machine too.
+  const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, takenAfterMs: 1000, ...more });
   await bus.start(events);
   context.after(async () => {
     await bus.stop();
@@ -209,7 +210,7 @@ test('replies are taken from the peer whose token they bring, and from nobody el
 });
 
 test('a second turn in a context that is busy is refused as such, for both numbers', async (context) => {
-  const { receiver, peer } = await staged(context, { agent: () => new Promise(() => {}) }, { takenAfterMs: 10 });
+  const { receiver, peer } = await staged(context, { agent: () => new Promise(() => {}) });
   const envelope = { context_id: 'c-1', attempt: 1 };
   await peer.send(aDispatch('t-1', { envelope }), plain);
   await assert.rejects(peer.send(aDispatch('t-2', { envelope }), plain), { code: 'over_capacity' });
