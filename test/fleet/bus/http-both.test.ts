@@ -149,7 +149,8 @@ test('a receiver that gives up waiting is asked until the task has ended', async
 });
 
 test('a task that runs already is told as such', async (context) => {
-  const { peer, worker } = await staged(context, { byHand: true });
+  // The refusal must come before silence counts as a yes, on a busy machine too.
+  const { peer, worker } = await staged(context, { byHand: true }, { bus: { takenAfterMs: 1000 } });
   await peer.send(aDispatch('t-1'), structured);
   await assert.rejects(peer.send(aDispatch('t-1', {}, 2), structured), (error: HandfastError) => {
     assert.deepEqual([error.code, error.detail.reason], ['over_capacity', 'in_flight']);
