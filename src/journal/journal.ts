@@ -45,8 +45,9 @@ export interface Page {
    */
   readonly gap?: Gap;
   /**
-   * The session's last cursor at the time of reading; 0 when nothing was ever written. Never below a cursor that was
-   * appended before, not even after a crash that cost its entry: whoever goes on above it uses no cursor twice.
+   * The session's last cursor at the time of reading; 0 when nothing was ever written. Never below that of a volatile
+   * entry that was appended before, nor of a durable one that was acknowledged, not even after a crash that cost the
+   * entry: whoever goes on above it uses no cursor twice that anybody could know.
    */
   readonly last: number;
 }
@@ -76,7 +77,8 @@ export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 10
 
 export interface Journal {
   /**
-   * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side.
+   * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side;
+   * durable ones may still be taken back until they are acknowledged.
    * An object given as body belongs to the journal from then on: a later change to it may show.
    *
    * `durable` (the default): the returned promise is the durability promise of the implementation. The in-memory journal

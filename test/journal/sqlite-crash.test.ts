@@ -77,15 +77,17 @@ describe('sqlite journal: a process that ends without closing it', TIMEOUT, () =
       await writer.kill();
       const where = `seed ${seed}, round ${round}, killed at ${until}`;
       for (let cursor = opened + 1; cursor <= acknowledged(writer.lines); cursor += 1) promised.add(cursor);
-      const used = writer.lines.findLast((line) => line.startsWith('use'))?.split(' ');
+      const [, appended = 0, other = 0] = (writer.lines.findLast((line) => line.startsWith('use')) ?? '').split(' ');
+      // Every seventh is durable: nobody may rely on its cursor before it is acknowledged, and it reserves none.
+      const unacknowledged = Number(appended) % 7 === 0 && !promised.has(Number(appended));
       const journal = await sqliteJournal({ file });
       for (const [session, highest] of [
-        ['s', used?.[1]],
-        ['s-volatile', used?.[2]],
+        ['s', Number(appended) - (unacknowledged ? 1 : 0)],
+        ['s-volatile', Number(other)],
       ] as const) {
         const { there, gone, last } = await contents(journal, session, where);
         // A session of which nothing reached the disk is not there at all, and cannot be taken for itself.
-        assert.ok(last >= Number(highest ?? 0) || (last === 0 && (session !== 's' || promised.size === 0)), where);
+        assert.ok(last >= highest || (last === 0 && (session !== 's' || promised.size === 0)), where);
         if (session === 's') for (const cursor of promised) assert.ok(there.has(cursor), `${where}: ${cursor}`);
         lost += gone.length;
       }
