@@ -11,6 +11,7 @@ import type { Explanation } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
 import type { Held, Ledger } from './ledger.ts';
 import type { BlockedPolicy } from './orchestrator-options.ts';
+import { isSameProcess } from './peer-profile.ts';
 import type { Peers } from './peers.ts';
 import type { TaskRecord } from './task.ts';
 import { routeTaskOf } from './task-record.ts';
@@ -49,7 +50,8 @@ export class Aftermath {
   blocked(held: Held): void {
     const { ledger, peers } = this.#options;
     const { record } = held;
-    const { worker, result } = record;
+    const { result } = record;
+    const worker = this.#refuser(record);
     if (record.cancel_requested) return void ledger.apply(held, { type: 'canceled', reason: 'canceled' });
     const code = codeOf(result);
     const reason = result?.blocked_reason ?? code;
@@ -78,7 +80,7 @@ export class Aftermath {
   released(held: Held, { outcome, code, reason, retryAfterS }: Refusal): void {
     const { ledger, peers } = this.#options;
     const { record } = held;
-    const { worker } = record;
+    const worker = this.#refuser(record);
     const event = { type: 'released', outcome, reason } as const;
     const { action, ...rest } = this.#step(record, code, retryAfterS);
     if (record.cancel_requested) {
@@ -161,7 +163,8 @@ export class Aftermath {
   #step(record: TaskRecord, code: string, retryAfterS?: number): BlockedAction {
     const { peers, router, policy, now, monotonic, random } = this.#options;
     const excluded = new Set(peers.excludedOf(record.excluded));
-    if (record.worker !== null) excluded.add(record.worker);
+    const refuser = this.#refuser(record);
+    if (refuser !== null) excluded.add(refuser);
     const at = { nowMs: monotonic(), wallMs: now(), excluded };
     const { deadline, worker } = record.spec;
     return blockedStep(policy, {
@@ -175,6 +178,12 @@ export class Aftermath {
       retry_after_s: retryAfterS ?? null,
       jitter: random(),
     });
+  }
+
+  /** The worker that had the attempt. Not when it was started anew since: what the ended process said is not of this one. */
+  #refuser({ worker, attempts }: TaskRecord): string | null {
+    const entry = worker === null ? undefined : this.#options.peers.get(worker);
+    return entry === undefined || isSameProcess(attempts.at(-1), entry) ? worker : null;
   }
 
   #after({ delay_s = WAIT_S }: BlockedAction): number {

@@ -19,7 +19,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { Leases } from './leases.ts';
 import { type Held, Ledger } from './ledger.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
-import { type PeerEntry, Peers, type Verdict } from './peers.ts';
+import { Peers, type Verdict } from './peers.ts';
 import { Questions } from './questions.ts';
 import type { Attempt, TaskRecord } from './task.ts';
 import { TaskJournal } from './task-journal.ts';
@@ -388,10 +388,4 @@ function verdictOf(event: TaskEvent): Verdict {
     default:
       return 'neutral';
   }
-}
-
-/** Whether an announce is of the process that has the attempt. */
-export function isSameProcess(attempt: Attempt | undefined, entry: PeerEntry): boolean {
-  const incarnation = entry.announced?.incarnation ?? null;
-  return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
 }

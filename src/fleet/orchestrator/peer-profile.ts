@@ -2,6 +2,7 @@
 import type { Profile } from '../route/profile.ts';
 import type { WorkerView } from './orchestrator-options.ts';
 import type { PeerEntry } from './peers.ts';
+import type { Attempt } from './task.ts';
 
 /** Lifetime of the description of a worker that sends heartbeats, when it names none: three of them. */
 const BEATING_TTL_S = 45;
@@ -49,6 +50,12 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
 /** It has come, and will say what it is. `now` is monotonic. */
 export function isJoining({ here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
+}
+
+/** Whether what a worker says of itself is said by the process that has, or had, the attempt. */
+export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<PeerEntry, 'announced'>): boolean {
+  const incarnation = announced?.incarnation ?? null;
+  return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
 }
 
 /** A worker for operators. */

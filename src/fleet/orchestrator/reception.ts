@@ -9,8 +9,9 @@ import { fail } from '../../wire/errors.ts';
 import type { FleetPeer, PeerEvents } from '../bus/peer.ts';
 import type { Announced, Incoming, Reported } from '../messages/decoded.ts';
 import { fleetMessage, resultFrom } from '../messages/encode.ts';
-import { attemptOf, type Engine, isSameProcess } from './engine.ts';
+import { attemptOf, type Engine } from './engine.ts';
 import type { Held } from './ledger.ts';
+import { isSameProcess } from './peer-profile.ts';
 import type { PeerEntry } from './peers.ts';
 import { isActive, isOffer } from './task-machine.ts';
 

@@ -256,3 +256,17 @@ test('what one gives back goes to who is about to describe itself, and not into 
   assert.equal(await state(task_id), 'accepted');
   assert.equal((await orchestrator.get(task_id)).worker, 'w-2');
 });
+
+test('what a worker gives back because it was started anew goes to it at once, where nobody else is', async (t) => {
+  const { bus, clock, orchestrator, state } = await fleet(t);
+  const worker = await bus.worker('w');
+  const { task_id } = await orchestrator.submit({ brief: 'x' });
+  await settle();
+  worker.incarnation = 'second';
+  await worker.announce();
+  await worker.refuse(task_id, 'draining', true, 1);
+  await clock.advance(200);
+  assert.equal(await state(task_id), 'accepted');
+  const { attempt, reroutes, retries } = await orchestrator.get(task_id);
+  assert.deepEqual([attempt, reroutes, retries], [2, 1, 0]);
+});
