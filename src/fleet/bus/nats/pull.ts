@@ -96,7 +96,7 @@ export interface PullOptions {
 }
 
 const EXPIRES_MS = 30_000;
-const IDLE_HEARTBEAT_MS = 5_000;
+const IDLE_HEARTBEAT_MS = 2_000;
 /** Without a word for so long, what was asked for is forgotten by the server, or lost on the way. */
 const SILENCE_MS = 2 * IDLE_HEARTBEAT_MS + 1_000;
 const RESTORE_AGAIN_MS = 1_000;
