@@ -57,7 +57,7 @@ const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',
-  shared: ['link.ts'],
+  shared: ['link.ts', 'http-answer.ts'],
   mayName: composers,
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
   mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],

@@ -8,10 +8,11 @@
  * @see docs/protocol/a2e.md#http-and-sse
  */
 import { type ErrorName, fail } from '../wire/errors.ts';
+import type { HttpAnswer } from './http-answer.ts';
 import { wireText } from './http-body.ts';
 import { EventStream } from './http-event-stream.ts';
 import { PostQueue } from './http-post-queue.ts';
-import { exchange, type HttpAnswer, type HttpHeaders, type HttpTarget, httpTarget } from './http-request.ts';
+import { exchange, type HttpHeaders, type HttpTarget, httpTarget } from './http-request.ts';
 import {
   type Closed,
   DEFAULT_MAX_MESSAGE_BYTES,
@@ -96,7 +97,7 @@ function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClient
   if (refusal !== undefined) throw fail(refusal, `${target.origin} answered ${status}`, detail);
   let value: unknown;
   try {
-    value = JSON.parse(body);
+    value = JSON.parse(body.toString());
   } catch {
     value = undefined;
   }

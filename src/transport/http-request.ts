@@ -4,7 +4,6 @@
  *
  * Used by the client half of the HTTP binding (`http-client.ts` and its parts).
  */
-import { Buffer } from 'node:buffer';
 import {
   Agent,
   type ClientRequest,
@@ -12,13 +11,12 @@ import {
   type IncomingMessage,
   type RequestOptions,
 } from 'node:http';
-import { fail } from '../wire/errors.ts';
+import { asError, fail } from '../wire/errors.ts';
+import { answerOf, type HttpAnswer, IDLE_CONNECTION_MS } from './http-answer.ts';
 
 /** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>;
 
-/** Idle connections are given up before common servers (5 s) do it: a request on a dying connection has no known outcome. */
-const IDLE_CONNECTION_MS = 4_000;
 /** Answers that are read whole are this long at most. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -81,62 +79,26 @@ export async function httpTarget(url: string, headers: HttpHeaders = {}): Promis
   };
 }
 
-/** A whole short answer. */
-export interface HttpAnswer {
-  readonly status: number;
-  readonly body: string;
-}
-
 /**
  * Sends a request without a body and reads the whole answer. Fails with `cancelled` when `signal` aborts, `unreachable`
  * otherwise, also after `timeoutMs`.
  */
-export function exchange(
+export async function exchange(
   target: HttpTarget,
   method: string,
   path: string,
   options: { headers?: HttpHeaders; timeoutMs: number; signal?: AbortSignal },
 ): Promise<HttpAnswer> {
-  const { timeoutMs, signal } = options;
-  return new Promise((resolve, reject) => {
-    const givenUp = (): Error => fail('cancelled', `connecting to ${target.origin} was given up`);
-    if (signal?.aborted) return reject(givenUp());
-    const request = target.begin(method, path, { ...options.headers, 'Content-Length': '0' });
-    const settle = (act: () => void): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
-      act();
-    };
-    const stop = (error: Error): void => {
-      settle(() => reject(error));
-      request.destroy();
-    };
-    const timer = setTimeout(
-      () => stop(fail('unreachable', `no answer from ${target.origin} in ${timeoutMs} ms`, { address: target.origin })),
-      timeoutMs,
-    );
-    const abort = (): void => stop(givenUp());
-    signal?.addEventListener('abort', abort, { once: true });
-    const unreachable = (error: Error): void => {
-      const why = (error as NodeJS.ErrnoException).code ?? error.message;
-      stop(fail('unreachable', `nobody answers at ${target.origin} (${why})`, { address: target.origin }, error));
-    };
-    request.on('error', unreachable);
-    request.on('response', (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > MAX_ANSWER_BYTES) unreachable(new Error('the answer is too long'));
-        else chunks.push(chunk);
-      });
-      response.on('error', unreachable);
-      response.on('end', () => {
-        settle(() => resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('latin1') }));
-      });
-    });
-    request.end();
-  });
+  const { headers, timeoutMs, signal } = options;
+  const { origin } = target;
+  try {
+    signal?.throwIfAborted();
+    const request = target.begin(method, path, { ...headers, 'Content-Length': '0' });
+    return await answerOf(request, { origin, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...(signal && { signal }) });
+  } catch (thrown) {
+    if (signal?.aborted) throw fail('cancelled', `connecting to ${origin} was given up`);
+    throw fail('unreachable', asError(thrown).message, { address: origin }, thrown);
+  }
 }
 
 /** Milliseconds of a `Retry-After` header in seconds; undefined when there is none or it is a date. */

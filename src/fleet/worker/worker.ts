@@ -63,6 +63,8 @@ export interface WorkerTiming {
   readonly resendMs?: number;
   /** How long one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
+  /** How long a decision may wait for facts, milliseconds. Default 1,500. */
+  readonly decideMs?: number;
 }
 
 /** How long a decision may wait for facts; it is to be answered within 2 s. */
@@ -302,7 +304,7 @@ class FleetWorker implements Worker {
     const receivedAt = this.#now();
     const { skewMs, delayMs } = this.#clocks.heard(dispatch.envelope, outlet.name, receivedAt);
     const redelivers = outlet.durable === true;
-    const facts = this.#facts.awaited(dispatch, DECIDE_MS);
+    const facts = this.#facts.awaited(dispatch, this.#timing.decideMs ?? DECIDE_MS);
     if (facts !== undefined) await facts;
     const { answer_schema } = dispatch;
     const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema, this.#host.schemas);

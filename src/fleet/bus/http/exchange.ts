@@ -5,14 +5,9 @@
  * Used by the peers of `http-peer-bus.ts` and by receivers that call back.
  */
 import { Buffer } from 'node:buffer';
-import {
-  Agent,
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingMessage,
-  type RequestOptions,
-} from 'node:http';
-import { fail, type HandfastError } from '../../../wire/errors.ts';
+import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
+import { type AnswerOptions, answerOf, type HttpAnswer, IDLE_CONNECTION_MS } from '../../../transport/http-answer.ts';
+import { fail } from '../../../wire/errors.ts';
 
 /** An address requests go to, taken apart once. */
 export interface Endpoint {
@@ -26,35 +21,18 @@ export interface Endpoint {
   readonly headers: readonly string[];
 }
 
-export interface HttpCall {
+/** `body` is JSON text. */
+export interface HttpCall extends Omit<AnswerOptions, 'origin' | 'running'> {
   readonly method: 'GET' | 'POST';
   readonly to: Endpoint;
   /** Names and values by turns. */
   readonly headers?: readonly string[];
-  /** JSON text. */
-  readonly body?: string;
-  /** From the beginning to the end of the answer, milliseconds. */
-  readonly timeoutMs: number;
-  /** Longest answer, bytes. */
-  readonly maxBytes: number;
-  readonly signal?: AbortSignal;
-  /** The whole request was given to the system. */
-  readonly onSent?: () => void;
-}
-
-export interface HttpAnswer {
-  readonly status: number;
-  readonly body: Buffer;
 }
 
 type Begin = (options: RequestOptions) => ClientRequest;
 
-/** Idle connections are given up before common servers (5 s) do it: a request on a dying connection has no known outcome. */
-const IDLE_CONNECTION_MS = 4_000;
 /** A peer that vanished while its answer is waited for is found by the system's probes, which begin after this. */
 const PROBE_AFTER_MS = 30_000;
-/** Longest wait for a connection, however long the answer may take. */
-const CONNECT_TIMEOUT_MS = 10_000;
 
 const POOL = { keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS };
 
@@ -68,8 +46,8 @@ export class HttpClient {
   #closed = false;
 
   /**
-   * Makes a request. Resolves with the answer, whatever its status. Rejects with `unreachable` (nothing was sent),
-   * `connection_lost` or `timeout` (it may have been), `too_large`, or the reason of `signal` or `close`.
+   * Makes a request. Resolves with the answer, whatever its status. Rejects as {@link answerOf} does, with the reason of
+   * `close` when that ended it.
    */
   async exchange(call: HttpCall): Promise<HttpAnswer> {
     call.signal?.throwIfAborted();
@@ -103,82 +81,11 @@ export class HttpClient {
       // Without a value of its own a busy connection would inherit the idle one of the pool.
       timeout: 0,
     });
-    return answerOf(request, call, this.#running);
+    return answerOf(request, { ...call, origin: to.origin, running: this.#running });
   }
 }
 
 const { byteLength } = Buffer;
-
-function answerOf(
-  request: ClientRequest,
-  { to: { origin }, body, timeoutMs, maxBytes, signal, onSent }: HttpCall,
-  running: Set<(reason: unknown) => void>,
-): Promise<HttpAnswer> {
-  return new Promise((resolve, reject) => {
-    let connected = false;
-    let connecting: NodeJS.Timeout | undefined;
-    const settled = (): void => {
-      clearTimeout(timer);
-      clearTimeout(connecting);
-      signal?.removeEventListener('abort', abort);
-      running.delete(stop);
-    };
-    const stop = (error: unknown): void => {
-      settled();
-      reject(error);
-      request.destroy();
-    };
-    const abort = (): void => stop(signal?.reason);
-    const failed = (error: Error): void => {
-      const why = (error as NodeJS.ErrnoException).code ?? error.message;
-      stop(connected ? lost(origin, why, error) : unreachable(origin, why, error));
-    };
-    const timer = setTimeout(
-      () => stop(connected ? late(origin, timeoutMs) : unreachable(origin, `no answer in ${timeoutMs} ms`)),
-      timeoutMs,
-    );
-    running.add(stop);
-    signal?.addEventListener('abort', abort, { once: true });
-    request.on('socket', (socket) => {
-      connected = !socket.connecting;
-      if (connected) return;
-      const mostMs = Math.min(timeoutMs, CONNECT_TIMEOUT_MS);
-      connecting = setTimeout(() => stop(unreachable(origin, `no connection in ${mostMs} ms`)), mostMs);
-      socket.once('connect', () => {
-        connected = true;
-        clearTimeout(connecting);
-      });
-    });
-    if (onSent !== undefined) request.on('finish', onSent);
-    request.on('error', failed);
-    request.on('response', (response: IncomingMessage) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > maxBytes) stop(fail('too_large', `the answer of ${origin} is too long`, { limit: maxBytes }));
-        else chunks.push(chunk);
-      });
-      response.on('error', failed);
-      response.on('close', () => {
-        if (!response.complete) failed(new Error('the answer was cut off'));
-      });
-      response.on('end', () => {
-        if (!response.complete) return;
-        settled();
-        resolve({ status: response.statusCode ?? 0, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) });
-      });
-    });
-    request.end(body);
-  });
-}
-
-const unreachable = (origin: string, why: string, cause?: unknown): HandfastError =>
-  fail('unreachable', `nobody answers at ${origin} (${why})`, { address: origin }, cause);
-const lost = (origin: string, why: string, cause?: unknown): HandfastError =>
-  fail('connection_lost', `the connection to ${origin} ended before the answer (${why})`, { address: origin }, cause);
-const late = (origin: string, timeoutMs: number): HandfastError =>
-  fail('timeout', `no answer from ${origin} in ${timeoutMs} ms`, { address: origin });
 
 /** Parses the address of a peer. Fails with `config_invalid` for anything but http(s), and for one that holds a secret. */
 export function peerUrl(address: string): URL {

@@ -6,9 +6,10 @@
  */
 import type { Log } from '../../../host/context.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
+import type { HttpAnswer } from '../../../transport/http-answer.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './dialect.ts';
-import { type Endpoint, endpointBelow, type HttpAnswer, type HttpClient } from './exchange.ts';
+import { type Endpoint, endpointBelow, type HttpClient } from './exchange.ts';
 import { type TokenSource, withToken } from './token.ts';
 
 export interface ReceiverCallsOptions {

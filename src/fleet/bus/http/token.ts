@@ -5,8 +5,8 @@
  * Used by whoever calls a peer over HTTP.
  */
 import type { Log } from '../../../host/context.ts';
+import type { HttpAnswer } from '../../../transport/http-answer.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { HttpAnswer } from './exchange.ts';
 
 /** Where a token is read. Default: none is sent. */
 export type TokenSource = () => string | undefined | Promise<string | undefined>;
