@@ -154,21 +154,32 @@ export class FleetClient {
     { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
   ): AsyncGenerator<TaskEvent | { readonly kind: 'gap'; readonly from: number; readonly to: number }, TaskRecord> {
     let cursor = after;
+    let ended: TaskRecord | undefined;
     for (;;) {
-      const page = await this.#read(methods.taskFollow, { task_id: taskId, after: cursor, wait_ms: WAIT_MS }, signal);
+      const params = { task_id: taskId, after: cursor, wait_ms: WAIT_MS };
+      const page = await this.#read(methods.taskFollow, params, signal, ended === undefined).catch(
+        (thrown: unknown) => {
+          // All that could still be told is whether what it did was found to be so.
+          if (ended === undefined || !isAway(asError(thrown))) throw thrown;
+          return undefined;
+        },
+      );
+      if (page === undefined) return ended as TaskRecord;
       if (page.gap !== null) yield { kind: 'gap', ...page.gap };
       yield* page.entries as readonly TaskEvent[];
       cursor = page.last;
       const task = page.task as unknown as TaskRecord;
-      if (page.entries.length === 0 && (task.parked || task.ended_at !== null)) return task;
+      if (page.complete) return task;
+      if (task.ended_at !== null) ended = task;
     }
   }
 
-  /** A call that changes nothing, so that it is made again when the fleet went away before it answered. */
+  /** A call that changes nothing, so that it is made again when the fleet went away before it answered; unless not `patient`. */
   async #read<Result>(
     method: RpcMethod<never, Result> | RpcMethod<Record<never, never>, Result>,
     params: object,
     signal?: AbortSignal,
+    patient = true,
   ): Promise<Result> {
     let awaySince: number | undefined;
     for (;;) {
@@ -176,8 +187,7 @@ export class FleetClient {
         return await this.#call(method, params, signal);
       } catch (thrown) {
         const error = asError(thrown);
-        const away = error.code === 'interrupted' || error.code === 'connection_lost';
-        if (!away || this.#control.state === 'closed' || signal?.aborted) throw error;
+        if (!patient || !isAway(error) || this.#control.state === 'closed' || signal?.aborted) throw error;
         if (awaySince === undefined) this.#onAway(error);
         awaySince ??= performance.now();
         if (performance.now() - awaySince > PATIENCE_MS) throw error;
@@ -207,5 +217,7 @@ export class FleetClient {
     }
   }
 }
+
+const isAway = ({ code }: HandfastError): boolean => code === 'interrupted' || code === 'connection_lost';
 
 const taskOf = ({ task }: { readonly task: unknown }): TaskRecord => task as TaskRecord;

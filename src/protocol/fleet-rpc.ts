@@ -87,6 +87,8 @@ export const taskFollow = rpcMethod<{
   readonly gap: { readonly from: number; readonly to: number } | null;
   /** Cursor to go on after. */
   readonly last: number;
+  /** It has ended or was parked, and nothing is or will be behind `last`. */
+  readonly complete: boolean;
   readonly task: Json;
 }>()(
   'fleet.task.follow',

@@ -59,19 +59,25 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
     operates(methods.taskGet, async ({ task_id }) => ({ task: plain(await orchestrator.get(task_id)) })),
     operates(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, { signal }) => {
       const stream = `task:${task_id}`;
-      // The record first: what is read behind it cannot be older than what it says.
-      const before = await orchestrator.get(task_id);
-      const over = before.parked || before.ended_at !== null;
-      let page = await journal.read(stream, after, PAGE);
-      if (page.entries.length === 0 && page.gap === undefined && !over) {
-        await somethingAfter(journal, stream, Math.max(after, page.last), waitOf(wait_ms), signal);
-        page = await journal.read(stream, after, PAGE);
+      const look = async () => {
+        // The record first: what is read behind it cannot be older than what it says.
+        const task = await orchestrator.get(task_id);
+        const page = await journal.read(stream, after, PAGE);
+        const last = page.entries.at(-1)?.cursor ?? page.gap?.to ?? after;
+        return { task, page, last, complete: isOver(task) && last >= page.last && !orchestrator.verifying(task_id) };
+      };
+      let seen = await look();
+      if (seen.last === after && !seen.complete) {
+        await somethingAfter(journal, stream, Math.max(after, seen.page.last), waitOf(wait_ms), signal);
+        seen = await look();
       }
+      const { task, page, last, complete } = seen;
       return {
         entries: page.entries.map(({ cursor, ts, kind, body }) => ({ cursor, ts, kind, body: parsed(body) })),
         gap: page.gap === undefined ? null : { from: page.gap.from, to: page.gap.to },
-        last: page.entries.at(-1)?.cursor ?? page.gap?.to ?? after,
-        task: plain(await orchestrator.get(task_id)),
+        last,
+        complete,
+        task: plain(task),
       };
     }),
     operates(methods.taskResult, async ({ task_id, wait_ms }, { signal }) => {
@@ -142,6 +148,9 @@ const parsed = (body: string | object): unknown => (typeof body === 'string' ? J
 
 const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, waitMs ?? 0));
 
+/** Nothing more happens to it by itself. */
+const isOver = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
+
 /** Resolves when something is behind `after`, and at the latest after `waitMs`. */
 async function somethingAfter(
   journal: Journal,
@@ -169,6 +178,6 @@ async function endOf(
   } catch (error) {
     if (!bound.aborted) throw error;
     const record = await orchestrator.get(taskId);
-    return { record, ended: record.parked || record.ended_at !== null };
+    return { record, ended: isOver(record) };
   }
 }

@@ -124,6 +124,8 @@ export interface Orchestrator {
     taskId: string,
     signal?: AbortSignal,
   ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
+  /** It is done, and whether that is so is still looked at: `verified` of its record follows. */
+  verifying(taskId: string): boolean;
   /** Where a task would go now, and why. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];

@@ -163,6 +163,10 @@ class TaskOrchestrator implements Orchestrator {
     throw fail('superseded', `another orchestrator goes on with task ${taskId}`, { task_id: taskId });
   }
 
+  verifying(taskId: string): boolean {
+    return this.#engine.verifier.has(taskId);
+  }
+
   async explain(task: string | TaskSpec): Promise<Explanation> {
     if (typeof task === 'string') return this.#engine.dispatcher.explain(await this.get(task));
     const taskId = task.task_id ?? 'this-task';

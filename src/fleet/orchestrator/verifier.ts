@@ -11,7 +11,7 @@ export class Verifier {
   readonly #ledger: Ledger;
   readonly #repositories: ReadonlyMap<string, string>;
   readonly #waiting: TaskRecord[] = [];
-  #running = 0;
+  readonly #running = new Set<TaskRecord>();
   #stopped = false;
 
   constructor(ledger: Ledger, repositories: ReadonlyMap<string, string> = new Map()) {
@@ -39,18 +39,24 @@ export class Verifier {
     }
   }
 
+  /** Its result is looked at, or will be. */
+  has(taskId: string): boolean {
+    const same = ({ task_id }: TaskRecord): boolean => task_id === taskId;
+    return this.#waiting.some(same) || [...this.#running].some(same);
+  }
+
   stop(): void {
     this.#stopped = true;
     this.#waiting.length = 0;
   }
 
   #next(): void {
-    if (this.#running >= AT_ONCE) return;
+    if (this.#running.size >= AT_ONCE) return;
     const record = this.#waiting.shift();
     if (record === undefined) return;
-    this.#running += 1;
+    this.#running.add(record);
     void this.#verify(record).finally(() => {
-      this.#running -= 1;
+      this.#running.delete(record);
       this.#next();
     });
   }
