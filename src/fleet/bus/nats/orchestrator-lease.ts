@@ -127,13 +127,15 @@ export class OrchestratorLease {
   async #renew(): Promise<void> {
     const { bucket, ttlS, signal } = this.#options;
     this.#renewed++;
+    const value = this.#value();
     const askedAt = this.#monotonic();
     const withinMs = (ttlS * 1000) / 4;
     try {
       const kept =
-        (await bucket.update(this.#key, this.#value(), this.#revision, withinMs)) ??
+        (await bucket.update(this.#key, value, this.#revision, withinMs)) ??
         // It may have expired while the server was away.
-        (await bucket.create(this.#key, this.#value(), withinMs));
+        (await bucket.create(this.#key, value, withinMs)) ??
+        (await this.#after(value, withinMs));
       if (kept !== undefined) {
         this.#revision = kept;
         this.#confirmedAt = askedAt;
@@ -147,6 +149,14 @@ export class OrchestratorLease {
     this.#over = true;
     clearInterval(this.#timer);
     this.#options.lost(this.#superseded());
+  }
+
+  /** Renews it over a renewal of ours that was done without our hearing of it; undefined: somebody else has it. */
+  async #after(value: Uint8Array, withinMs: number): Promise<number | undefined> {
+    const { bucket, life } = this.#options;
+    const entry = await bucket.get(this.#key);
+    if (entry === undefined || readHolder(entry.value)?.life !== life) return undefined;
+    return bucket.update(this.#key, value, entry.revision, withinMs);
   }
 
   #value(): Uint8Array {
