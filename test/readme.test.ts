@@ -15,7 +15,7 @@ import { loadConfig } from 'handfast/host';
 import { filesBelow, root } from './rules/scan.ts';
 import { regionOf } from './support/regions.ts';
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 120_000;
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const readme = read('README.md');
@@ -28,9 +28,13 @@ const condition = Object.keys(manifest.exports['.'] as object)[0] as string;
 const home = mkdtempSync(join(tmpdir(), 'handfast-readme-'));
 after(() => rmSync(home, { recursive: true }));
 
-/** The command line of the sources, for a user of its own. */
+/** The command line of the sources, for a user of its own: keys and settings of whoever runs this are not seen. */
 const words = ['-C', condition, 'src/cli/main.ts'];
-const surroundings = { cwd: root, env: { ...process.env, HANDFAST_HOME: home } };
+const { PATH, NODE_COMPILE_CACHE } = process.env;
+const surroundings = {
+  cwd: root,
+  env: { PATH, NODE_COMPILE_CACHE, HOME: home, HANDFAST_HOME: home, HANDFAST_KEYRING: 'off' },
+};
 const handfast = (...args: string[]) =>
   promisify(execFile)(process.execPath, [...words, ...args], {
     ...surroundings,

@@ -7,7 +7,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { type Command, type Json, User } from './command.ts';
+import { ownPort } from '../support/own-port.ts';
+import { type Command, type Json, User, untimed } from './command.ts';
 
 const users: User[] = [];
 const ENV = { HANDFAST_KEYRING: 'off' };
@@ -29,7 +30,7 @@ describe('prompts from a pipe', () => {
     const first = await chat(user, 'read notes.txt and count its lines\n\nlist .\n');
     assert.equal(first.code, 0);
     assert.match(first.stdout, /^Rehearsal backend: .*\nnotes\.txt has 2 lines\.\n\. has 1 entry: notes\.txt\n$/);
-    assert.equal(first.stderr, '✓ read_file notes.txt: 2 lines, 8 bytes\n✓ list_dir .: 1 entry\n');
+    assert.equal(untimed(first.stderr), '✓ read_file notes.txt: 2 lines, 8 bytes\n✓ list_dir .: 1 entry\n');
 
     const again = await chat(user, 'say "again"');
     assert.equal(again.stdout, 'again\n', 'the conversation goes on, so the banner does not come again');
@@ -56,7 +57,7 @@ describe('prompts from a pipe', () => {
     assert.match(denied.stderr, /^✗ shell touch made: not run: it was not allowed/);
     assert.equal(existsSync(join(user.cwd, 'made')), false);
     const allowed = await chat(user, 'run "touch made"', '--approvals', 'allow');
-    assert.equal(allowed.stderr, '✓ shell touch made: exit code 0\n');
+    assert.equal(untimed(allowed.stderr), '✓ shell touch made: exit code 0\n');
     assert.equal(existsSync(join(user.cwd, 'made')), true);
   });
 
@@ -108,14 +109,15 @@ describe('leaving', () => {
 
   test('is not needed for a server that is gone: it is dialled again, and the conversation goes on', async () => {
     const user = newUser();
-    const { command: up, ready } = await user.up([], { env: ENV });
+    const place = ['--port', String(await ownPort())];
+    const { command: up, ready } = await user.up(place, { env: ENV });
     const command = user.start(['chat', '--connect', ready.url], { env: ENV });
     command.child.stdin.write('say "begun"\n');
     await command.says('begun');
     up.child.kill('SIGTERM');
     await up.ended();
     await command.says('trying again', 'stderr');
-    await user.up(['--port', new URL(ready.url).port], { env: ENV });
+    await user.up(place, { env: ENV });
     await command.says('connected again', 'stderr');
     command.child.stdin.end('say "still here"\n');
     const { code, stdout } = await command.ended();
@@ -159,6 +161,8 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('allow?', 'stdout', command.stdout.lastIndexOf('allow?') + 1);
     command.child.stdin.write('y\r');
     await command.says('exit code 0.');
+    // The prompt stands when the turn has ended: before, what is typed is said to that turn.
+    await command.says('› ', 'stdout', command.stdout.lastIndexOf('exit code 0.'));
     const then = command.stdout.length;
     command.child.stdin.write('run "echo two >> made"\r');
     await command.says('allow?', 'stdout', then);
@@ -173,6 +177,8 @@ describe('at a terminal', { skip: noTerminal }, () => {
     const command = atTerminal(newUser());
     await command.says('› ');
     command.child.stdin.write('say "begun" then wait 60000 ms\r');
+    // The terminal shows what was typed before the turn begins; this is in the answer.
+    await command.says('Rehearsal backend:');
     await command.says('begun', 'stdout', command.stdout.indexOf('Rehearsal backend:'));
     command.child.stdin.write('say "and this"\r');
     await command.says('it will hear that');
@@ -181,6 +187,7 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('and this', 'stdout', command.stdout.lastIndexOf('interrupted'));
     command.child.stdin.write('/help\r');
     await command.says('/retitle');
+    await command.says('› ', 'stdout', command.stdout.lastIndexOf('/retitle'));
     command.child.stdin.write('\u0003');
     assert.equal((await command.ended()).code, 0);
   });

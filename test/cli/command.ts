@@ -18,8 +18,8 @@ const atTerminal = fileURLToPath(new URL('./at-terminal.py', import.meta.url));
 // biome-ignore lint/suspicious/noExplicitAny: each test asserts the shape of what it reads
 export type Json = any;
 
-/** Longest wait for anything a child does. */
-const PATIENCE_MS = 15_000;
+/** Longest wait for anything a child does: far above what it takes, also where two cores run much else. */
+const PATIENCE_MS = 60_000;
 
 export interface Ended {
   readonly code: number | null;
@@ -96,6 +96,21 @@ export interface RunOptions {
   readonly terminal?: boolean;
 }
 
+/** What a command has of this process's environment: nothing that is about this user, whose keys and settings are no part of a test. */
+const INHERITED = ['PATH', 'TMPDIR', 'TZ', 'LANG', 'LC_ALL', 'TERM', 'SHELL', 'USER', 'NODE_COMPILE_CACHE'];
+
+/** The environment of a command: the little that is {@link INHERITED}, and what is given. */
+export function plainEnvironment(given: Readonly<Record<string, string>>): Record<string, string> {
+  const inherited = INHERITED.flatMap((name): [string, string][] => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  return { ...Object.fromEntries(inherited), ...given };
+}
+
+/** What is told of tools without how long they took, which is told of slow ones: on a busy machine of any. */
+export const untimed = (text: string): string => text.replaceAll(/ \(\d+\.\d s\)$/gm, '');
+
 /** A user: a Handfast folder, a working directory, and commands run there. */
 export class User {
   readonly folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-cli-')));
@@ -116,12 +131,11 @@ export class User {
 
   /** Starts a command. */
   start(words: readonly string[], { env = {}, node = [], terminal }: Omit<RunOptions, 'input'> = {}): Command {
-    const { HANDFAST_TOKEN: _token, NODE_OPTIONS: _options, ...inherited } = process.env;
     const line = [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
     const [program = '', ...rest] = terminal ? ['python3', atTerminal, ...line] : line;
     const child = spawn(program, rest, {
       cwd: this.cwd,
-      env: { ...inherited, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env },
+      env: plainEnvironment({ HOME: this.folder, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env }),
     });
     const command = new Command(child);
     this.#commands.push(command);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gitEnvironment } from '../fleet/support/git-repository.ts';
 import { type Command, type Json, User } from './command.ts';
 
 /** What ends things: a test, or the hooks of a file. */
@@ -37,7 +38,10 @@ export async function fleet(t: Ends, { settings = '', workers = '' } = {}): Prom
   mkdirSync(repo);
   writeFileSync(join(repo, 'README.md'), 'one\ntwo\n');
   const git = (...words: string[]) =>
-    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.invalid', ...words], { cwd: repo });
+    execFileSync('git', ['-c', 'user.name=T', '-c', 'user.email=t@example.invalid', ...words], {
+      cwd: repo,
+      env: gitEnvironment(),
+    });
   git('init', '--quiet', '--initial-branch=main');
   git('add', '.');
   git('commit', '--quiet', '-m', 'first');

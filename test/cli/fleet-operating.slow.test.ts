@@ -42,7 +42,8 @@ test('a fleet that is stopped lets its workers end what they do', async (t) => {
 
 test('whoever watches a task goes on when the fleet comes back', async (t) => {
   const { user, up, again } = await fleet(t);
-  const words = ['task', 'submit', 'wait 1500 ms; say "again"', '--access', 'read', '--retry-safe', '--wait'];
+  // Long enough that the fleet is killed before it is done.
+  const words = ['task', 'submit', 'wait 6000 ms; say "again"', '--access', 'read', '--retry-safe', '--wait'];
   const waiting = user.start(words);
   await waiting.says('running    at', 'stderr');
   up.child.kill('SIGKILL');

@@ -113,7 +113,8 @@ test('doctor finds nothing wrong with a fresh user, and the running host of anot
 
 test('doctor says what is wrong and what to do, and ends with the code of the first failure', async () => {
   const user = newUser();
-  mkdirSync(user.home, { mode: 0o755 });
+  mkdirSync(user.home);
+  chmodSync(user.home, 0o755);
   writeFileSync(join(user.home, 'token'), 'readable-by-everybody-here\n', { mode: 0o644 });
   chmodSync(join(user.home, 'token'), 0o644);
   user.write('handfast.yaml', 'listen: nowhere\n');

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type Json, User } from './command.ts';
+import { type Json, User, untimed } from './command.ts';
 
 const user = new User();
 const stranger = new User();
@@ -37,7 +37,7 @@ describe('session send', () => {
     const { code, stdout, stderr } = await session('send', 'new', 'read notes.txt and count its lines');
     assert.equal(code, 0);
     assert.match(stdout, /^Rehearsal backend: .*\nnotes\.txt has 2 lines\.\n$/);
-    assert.match(stderr, /^session [0-9a-f-]{36}\n✓ read_file notes\.txt: 2 lines, 8 bytes\n$/);
+    assert.match(untimed(stderr), /^session [0-9a-f-]{36}\n✓ read_file notes\.txt: 2 lines, 8 bytes\n$/);
   });
 
   test('with --json prints every event of the turn, and takes the prompt from a file or a pipe', async () => {

@@ -171,14 +171,18 @@ for (const name of textTransports) {
 
     test('F-31: past max_parallel and the queue a request is told at once to come again later', async () => {
       const agent = await site.dial('narrow');
-      await agent.shake();
-      for (const id of ['a', 'b', 'c'])
-        agent.send(call(id, 'wait', { ms: 60_000 }, { timeout: id === 'a' ? 0.1 : 60 }));
+      await agent.shake({ extensions: { 'handfast/cancel': {} } });
+      for (const id of ['a', 'b', 'c']) agent.send(call(id, 'wait', { ms: 60_000 }, { timeout: 60 }));
       const refused = await agent.next();
       assertError(refused, { code: 'runtime_error', reason: 'over_capacity', req_id: 'c', retryable: true });
       assert.ok(refused.detail.retry_after_ms > 0);
       await agent.ping();
-      assertError(await agent.answer('a'), { code: 'timeout', req_id: 'a', retryable: true });
+      for (const id of ['b', 'a']) {
+        agent.send({ type: 'cancel', id: 'x', req_id: id });
+        assertError(await agent.next(), { code: 'runtime_error', reason: 'cancelled', req_id: id });
+      }
+      agent.send(call('late', 'wait', { ms: 60_000 }, { timeout: 0.05 }));
+      assertError(await agent.next(), { code: 'timeout', req_id: 'late', retryable: true });
       await agent.ping();
     });
 

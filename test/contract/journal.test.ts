@@ -14,7 +14,7 @@ import { memoryJournal } from '../../src/journal/memory.ts';
 import { sqliteJournal } from '../../src/journal/sqlite.ts';
 
 /** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
-const TIMEOUT = { timeout: 30_000 };
+const TIMEOUT = { timeout: 300_000 };
 
 interface Implementation {
   readonly name: string;

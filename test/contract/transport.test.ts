@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Link, Message } from '../../src/transport/link.ts';
-import { Recorder, turns, within } from './recorder.ts';
+import { PATIENCE_MS, Recorder, turns, within } from './recorder.ts';
 import { type LinkPair, type PairOptions, type RawPeer, rawTransports, transports } from './transports.ts';
 
 const MIB = 1024 * 1024;
@@ -213,7 +213,7 @@ for (const transport of transports) {
         const large = messageOf(MIB);
         for (let n = 0; n < 5; n++) send(client, large);
         send(client, { last: true });
-        const closing = client.close('done');
+        const closing = client.close('done', PATIENCE_MS);
         await within(closing, 'the close');
         const causes = await Promise.all([atClient.end(), atServer.end()]);
         assert.equal(atServer.messages.length, 6);
@@ -230,7 +230,7 @@ for (const transport of transports) {
         const atServer = Recorder.closing(server);
         const atClient = Recorder.on(client);
         send(client, { n: 1 });
-        const first = client.close();
+        const first = client.close('done', PATIENCE_MS);
         send(client, { n: 2 });
         assert.equal(client.close('again'), first);
         await within(first, 'the close');
@@ -259,7 +259,7 @@ for (const transport of transports) {
           if (sent % 16 === 15) await turns(1);
         }
         assert.ok(client.buffered > 0);
-        await within(client.close('enough', 50), 'the close', 8000);
+        await within(client.close('enough', 50), 'the close');
         const cause = await atClient.end();
         assert.equal(cause.clean, false);
         assert.match(cause.reason, /within 50 ms/);
@@ -344,10 +344,10 @@ for (const transport of transports) {
           const atClient = Recorder.on(client);
           const atServer = Recorder.on(server);
           send(client, { n: 1 });
-          const closing = client.close();
+          const closing = client.close('done', PATIENCE_MS);
           await atServer.until(() => atServer.endings === 1, 'the end of the peer');
           send(server, { n: 2 });
-          void server.close();
+          void server.close('done', PATIENCE_MS);
           await within(closing, 'the close');
           const [ours, theirs] = await Promise.all([atClient.end(), atServer.end()]);
           assert.deepEqual([ours.clean, theirs.clean], [true, true]);
@@ -442,7 +442,7 @@ for (const { name, raw } of rawTransports) {
         assert.deepEqual(recorder.causes, []);
         peer.link.send('{"answer":1}');
         peer.link.send('{"answer":2}');
-        const closing = peer.link.close();
+        const closing = peer.link.close('done', PATIENCE_MS);
         const text = await readUntil(peer, (so_far) => so_far.endsWith('2}\n'));
         assert.equal(text, '{"answer":1}\n{"answer":2}\n');
         await within(closing, 'the close');

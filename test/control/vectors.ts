@@ -57,7 +57,7 @@ export interface PlayOptions {
   readonly fixtures?: Partial<Record<FixtureName, (model: readonly ModelRound[]) => unknown>>;
   /** A reason to leave a vector out; undefined = play it. */
   readonly skip?: (vector: Vector) => string | undefined;
-  /** Longest wait for an answer, and for the last event of a vector. Default 10,000. */
+  /** Longest wait for an answer, and for the last event of a vector. Default 60,000. */
   readonly patienceMs?: number;
 }
 
@@ -90,7 +90,7 @@ export function vectorsOf(conversation: string): Vector[] {
 
 /** Time without a message after which nothing is taken to come any more, where nothing can prove it. */
 const QUIET_MS = 150;
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 60_000;
 
 /** Plays a conversation in order and closes the connection. A failure does not end it: later vectors tell more. */
 export async function play(

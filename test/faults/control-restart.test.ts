@@ -11,6 +11,7 @@ import type { ControlEvent } from '../../src/control-client/control-event.ts';
 import { User } from '../cli/command.ts';
 import { within } from '../contract/recorder.ts';
 import { type Item, isEnd, readUntil } from '../control/client/stand.ts';
+import { ownPort } from '../support/own-port.ts';
 
 const ENV = { HANDFAST_KEYRING: 'off' };
 const TERMINAL = ['session.completed', 'session.interrupted', 'session.error'];
@@ -33,7 +34,8 @@ test('a killed server comes back: its turns end once, its queue runs, its questi
     'handfast.yaml',
     'control:\n  approvals:\n    rules:\n      - when: tool.input.command.startsWith("sleep")\n        then: allow\n',
   );
-  const { command, ready } = await user.up(['--config', config], { env: ENV });
+  const place = ['--config', config, '--port', String(await ownPort())];
+  const { command, ready } = await user.up(place, { env: ENV });
   const token = readFileSync(ready.token_file as string, 'utf8').trim();
   const states: string[] = [];
   await using one = await connectControl(ready.url, { token, onState: (state) => states.push(state) });
@@ -61,9 +63,9 @@ test('a killed server comes back: its turns end once, its queue runs, its questi
 
   command.child.kill('SIGKILL');
   await command.ended();
-  await user.up(['--config', config, '--port', new URL(ready.url).port], { env: ENV });
+  await user.up(place, { env: ENV });
 
-  const [first, ...later] = await within(results, 'the ends of the turns', 15_000);
+  const [first, ...later] = await within(results, 'the ends of the turns', 60_000);
   assert.equal(first?.stopReason, 'restart');
   assert.deepEqual(
     later.map(({ stopReason }) => stopReason),
@@ -95,6 +97,6 @@ test('a killed server comes back: its turns end once, its queue runs, its questi
   assert.equal(existsSync(join(user.cwd, 'answered')), false);
   const { code, stderr } = await user.run(['approve', 'yes', approval.slice(0, 8)]);
   assert.deepEqual([code, stderr], [0, 'allowed: shell: echo yes > answered\n']);
-  assert.equal((await within(asked.result(), 'the turn that asked')).stopReason, 'end_turn');
+  assert.equal((await within(asked.result(), 'the turn that asked', 60_000)).stopReason, 'end_turn');
   assert.equal(readFileSync(join(user.cwd, 'answered'), 'utf8'), 'yes\n');
 });

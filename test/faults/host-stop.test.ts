@@ -5,14 +5,19 @@ import { after, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { connect } from '../../src/connect.ts';
 import { listenTcp, parseTcpAddress } from '../../src/transport/socket.ts';
+import { within } from '../contract/recorder.ts';
 import { dialAddress } from '../support/carriers.ts';
 import { contractHost } from '../support/contract-host.ts';
+import { ownPort } from '../support/own-port.ts';
 import { doorOf } from '../support/sites.ts';
 
 const closing: (() => unknown)[] = [];
 after(async () => {
   for (const close of closing.reverse()) await close();
 });
+
+/** Time for everything a peer sends when it hears of the stop; the host takes all of it, because one call never ends. */
+const GRACE_MS = 1_500;
 
 const call = (id: string, ms: number): Record<string, unknown> => ({
   type: 'tool/call/req',
@@ -34,7 +39,7 @@ describe('F-38: a host that stops', () => {
       peer.send(call('soon', 100));
       peer.send(call('never', 60_000));
       await peer.ping();
-      const stopped = host.stop(300);
+      const stopped = host.stop(GRACE_MS);
       peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'mark', arguments: { name: 'late' } });
       stranger.send({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'] });
       const late = await peer.answer('late');
@@ -65,9 +70,7 @@ describe('F-38: a host that stops', () => {
     peer.send({ type: 'shutdown', id: 's', timeout: 3_600 });
     peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'echo', arguments: {} });
     await peer.answer('late');
-    const from = performance.now();
-    await host.stop(50);
-    assert.ok(performance.now() - from < 5_000, 'an agent kept the host from stopping');
+    await within(host.stop(50), 'the host to stop, whatever an agent granted itself');
     assert.equal((await peer.answer('never')).detail.reason, 'interrupted');
     await peer.closed();
   });
@@ -93,7 +96,7 @@ describe('F-38: a host that stops', () => {
   test('and starts again: a call of ours fails as retryable and is not run a second time behind the caller’s back', async () => {
     const ran: string[] = [];
     const first = await contractHost('open', (name) => ran.push(name));
-    const before = await listenTcp({ port: 0 }, (link) => first.accept(link));
+    const before = await listenTcp({ port: await ownPort() }, (link) => first.accept(link));
     await using agent = await connect(before.address, { capabilities: ['tools'] });
     const pending = agent.tools.call('wait', { ms: 60_000 });
     await agent.tools.call('mark', { name: 'before' });

@@ -44,11 +44,13 @@ describe('readers of a journal do not read of each other’s reading', () => {
     peer.send(follow('right'));
     peer.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { text: 'once' } });
     await peer.answer('c');
+    const ofTheCall = (reader: string): Message[] => told(peer, reader).filter(({ data }) => data.request === 'c');
+    for (const reader of ['left', 'right'])
+      await peer.until(() => ofTheCall(reader).length >= 2, `what ${reader} reads`);
     await quiet(peer, 500);
     for (const reader of ['left', 'right']) {
-      const calls = told(peer, reader).filter(({ data }) => data.request === 'c');
       assert.deepEqual(
-        calls.map(({ data }) => data.kind),
+        ofTheCall(reader).map(({ data }) => data.kind),
         ['request', 'reply'],
       );
     }
@@ -73,8 +75,10 @@ describe('readers of a journal do not read of each other’s reading', () => {
     right.send(follow('f', { session_id: leftId }));
     left.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: {} });
     await left.answer('c');
+    const ofTheCall = (): Message[] => told(right, 'f').filter(({ data }) => data.request === 'c');
+    await right.until(() => ofTheCall().length >= 2, 'what the other one reads');
     await quiet(right, 500);
-    assert.equal(told(right, 'f').filter(({ data }) => data.request === 'c').length, 2);
+    assert.equal(ofTheCall().length, 2);
     assert.ok(left.messages.length + right.messages.length < 100, 'they tell each other what they told each other');
   });
 });

@@ -6,8 +6,11 @@ import { dialSocket } from '../support/carriers.ts';
 import { type HostChild, startHostProcess } from '../support/host-child.ts';
 import type { Peer } from '../support/peer.ts';
 
-/** The gate of the load table; what is aimed at is a quarter of it, on a machine of one's own. */
-const MOST_STALL_MS = 1_000;
+/**
+ * The longest others may have to wait for the host's one thread. Counted is how long it is busy, because the time that
+ * passes meanwhile tells more of the machine; what is aimed at is a quarter of it.
+ */
+const MOST_BUSY_MS = 1_000;
 const MIB = 1024 * 1024;
 const MOST_GROWTH_BYTES = 32 * MIB;
 
@@ -16,6 +19,13 @@ before(async () => {
   host = await startHostProcess();
 });
 after(() => host.stop());
+
+/** How long the host is busy with something. */
+async function busyMs(work: () => Promise<void>): Promise<number> {
+  const before = (await host.report()).busyMs;
+  await work();
+  return (await host.report()).busyMs - before;
+}
 
 async function peer(): Promise<Peer> {
   const dialled = await dialSocket(parseTcpAddress(host.tcp));
@@ -74,23 +84,15 @@ describe('F-13: one line cannot hold the neighbours up', () => {
       assert.ok(Buffer.byteLength(line) <= MIB);
       const [bad, neighbour] = [await peer(), await peer()];
       let worst = 0;
-      let over = false;
-      const watch = (async () => {
-        for (let at = 0; !over; at++) {
-          const from = performance.now();
-          await neighbour.ping(`n${at}`);
-          worst = Math.max(worst, performance.now() - from);
-          await turn();
-        }
-      })();
       for (let round = 0; round < 3; round++) {
-        bad.write(`${line}\n`);
-        await bad.ping(`after ${round}`);
+        const took = await busyMs(async () => {
+          bad.write(`${line}\n`);
+          await Promise.all([neighbour.ping(`n${round}`), bad.ping(`after ${round}`)]);
+        });
+        worst = Math.max(worst, took);
       }
-      over = true;
-      await watch;
-      t.diagnostic(`a neighbour waited ${worst.toFixed(0)} ms at most`);
-      assert.ok(worst < MOST_STALL_MS, `a neighbour waited ${worst.toFixed(0)} ms`);
+      t.diagnostic(`the host was busy for ${worst.toFixed(0)} ms at most`);
+      assert.ok(worst < MOST_BUSY_MS, `the host was busy for ${worst.toFixed(0)} ms`);
       bad.cut();
       neighbour.cut();
     });
@@ -124,17 +126,16 @@ test('F-02: a line of 64 MiB is skipped, not kept', async (t) => {
   assert.deepEqual(bad.rest, []);
 });
 
-test('F-10: two hundred thousand tiny writes cost time in proportion, and nobody else much', async () => {
+test('F-10: two hundred thousand tiny writes cost time in proportion, and nobody else much', async (t) => {
   const [drip, neighbour] = [await peer(), await peer()];
   const line = Buffer.from(`{"type":"ping","id":"${'x'.repeat(200_000)}"}\n`);
-  let worst = 0;
-  for (let at = 0; at < line.length; at += 2) {
-    drip.write(line.subarray(at, at + 2));
-    if (at % 20_000 !== 0) continue;
-    const from = performance.now();
-    await neighbour.ping();
-    worst = Math.max(worst, performance.now() - from);
-  }
-  assert.equal((await drip.next()).req_id.length, 200_000);
-  assert.ok(worst < MOST_STALL_MS, `a neighbour waited ${worst.toFixed(0)} ms`);
+  const took = await busyMs(async () => {
+    for (let at = 0; at < line.length; at += 2) {
+      drip.write(line.subarray(at, at + 2));
+      if (at % 20_000 === 0) await neighbour.ping();
+    }
+    assert.equal((await drip.next()).req_id.length, 200_000);
+  });
+  t.diagnostic(`the host was busy for ${took.toFixed(0)} ms`);
+  assert.ok(took < MOST_BUSY_MS, `the host was busy for ${took.toFixed(0)} ms`);
 });

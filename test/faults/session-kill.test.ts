@@ -19,6 +19,9 @@ import { random } from '../journal/fixtures/random.ts';
 
 const SERVER = fileURLToPath(new URL('fixtures/session-server.ts', import.meta.url));
 const LIVES = 8;
+/** With fewer acknowledgements nothing is proved: where the kills came early, more lives follow. */
+const ENOUGH = 60;
+const MOST_LIVES = 60;
 
 /** Runs the server, kills it some moments after it was ready, and returns all it said. */
 async function live(directory: string, afterLines: number): Promise<string[]> {
@@ -54,7 +57,10 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   const seed = Date.now() % 1_000_000;
   const below = random(seed);
   const lines: string[] = [];
-  for (let life = 0; life < LIVES; life += 1) lines.push(...(await live(directory, below(900))));
+  const acks = (): string[] => lines.flatMap((line) => /^ack \S+ (\S+)$/.exec(line)?.[1] ?? []);
+  for (let life = 0; life < LIVES || (acks().length < ENOUGH && life < MOST_LIVES); life += 1) {
+    lines.push(...(await live(directory, below(900))));
+  }
 
   const journal = await sqliteJournal({
     file: join(directory, 'journal.db'),
@@ -110,7 +116,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
     const { record } = harness.sessions.open(id);
     assert.deepEqual([record.phase, record.turn, record.queue], ['idle', null, []], where);
   }
-  const acknowledged = lines.flatMap((line) => /^ack \S+ (\S+)$/.exec(line)?.[1] ?? []);
+  const acknowledged = acks();
   for (const turnId of acknowledged) assert.equal(ends.get(turnId), 1, `${where}: acknowledged turn ${turnId}`);
   for (const turnId of issued) assert.equal(ends.get(turnId), 1, `${where}: turn ${turnId}`);
   for (const [turnId, count] of ends) assert.equal(count, 1, `${where}: turn ${turnId} ended ${count} times`);
@@ -123,7 +129,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
     if (now === undefined) lost += 1;
     else assert.equal(now, hash, `${where}: event ${seq} of ${id} is another one now`);
   }
-  assert.ok(acknowledged.length > 50 && events > 500, `${where}: ${acknowledged.length} acks, ${events} events`);
+  assert.ok(acknowledged.length >= ENOUGH && events > 500, `${where}: ${acknowledged.length} acks, ${events} events`);
   assert.ok(lost === 0 || missing.size > 0, `${where}: ${lost} events are gone without a gap`);
   await harness.stop();
   rmSync(directory, { recursive: true });

@@ -64,7 +64,7 @@ test('without a file the defaults come out frozen, and yaml is never loaded', as
     registerHooks({ resolve(name, context, next) { yaml ||= name === 'yaml'; return next(name, context); } });
     const { loadConfig } = await import(${JSON.stringify(import.meta.resolve('../../src/host/config.ts'))});
     await loadConfig(undefined);
-    console.log(yaml);
+    console.log(String(yaml));
   `;
   const printed = execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd, encoding: 'utf8' });
   assert.equal(printed.trim(), 'false');
@@ -350,13 +350,11 @@ test('aliases that multiply are stopped', async (t) => {
         .fill(i === 0 ? 'x' : `*l${i}`)
         .join(', ')}]`,
   );
-  const started = performance.now();
   const problems = await problemsOf(t, `listen:\n${levels.join('\n')}\n`);
   assert.ok(
     problems.some((problem) => problem.includes('expected at most 10000 values, got more')),
     problems.join('\n'),
   );
-  assert.ok(performance.now() - started < 5_000);
 });
 
 test('a file that cannot be read, is too long or is not text is a problem, not a crash', async (t) => {

@@ -35,7 +35,10 @@ test('processes that race for the first token all get the same one, and one of t
     const home = join(temporaryFolder(t), 'home');
     const racers = await Promise.all(
       [1, 2].map(async () => {
-        const child = spawn(process.execPath, [fixture, home], { stdio: ['pipe', 'pipe', 'inherit'], timeout: 30_000 });
+        const child = spawn(process.execPath, [fixture, home], {
+          stdio: ['pipe', 'pipe', 'inherit'],
+          timeout: 120_000,
+        });
         const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
         assert.equal((await lines.next()).value, 'ready');
         return { child, lines };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { timeLimit } from '../../src/host/time-limit.ts';
 
 test('work within the limit gives its value, and what it throws comes through', () => {
-  const within = timeLimit(1000);
+  const within = timeLimit(60_000);
   assert.equal(
     within(() => 5),
     5,
@@ -23,7 +23,8 @@ test('work within the limit gives its value, and what it throws comes through', 
 });
 
 test('work that goes on for ever is stopped, inside a regular expression too, and the limit can be used again', () => {
-  const within = timeLimit(5);
+  // A busy machine may stop us for a while in the middle of nothing.
+  const within = timeLimit(250);
   const slow = /^(a+)+$/;
   assert.throws(() => within(() => slow.test(`${'a'.repeat(40)}!`)), { code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' });
   assert.equal(

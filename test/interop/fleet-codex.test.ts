@@ -12,6 +12,7 @@ import { type ModelRequest, startModelServer } from '../control/support/model-se
 import { fakeContext, fakeLog, isAlive, taskOf } from '../fleet/executors/fake-context.ts';
 import { codexProgram, skip } from './codex.ts';
 import { changesIn, makeRepository } from './git-repository.ts';
+import { readinessOf } from './readiness.ts';
 
 test('codex changes files of a repository, is counted turn by turn, finds its thread again, and is stopped', {
   skip,
@@ -42,7 +43,7 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     const make = () => makeExecutor(config, { home: join(home, 'worker'), log: fakeLog() });
     const executor = make();
 
-    const readiness = await executor.probe(new AbortController().signal);
+    const readiness = await readinessOf(executor);
     assert.equal(readiness.present, true);
     assert.match(readiness.version ?? '', /^\d+\.\d+/);
     // Nobody is signed in, and with a provider of its own nobody has to be.

@@ -14,6 +14,7 @@ import { type ModelRequest, startModelServer } from '../control/support/model-se
 import { fakeContext, fakeLog, isAlive, taskOf } from '../fleet/executors/fake-context.ts';
 import { changesIn, makeRepository } from './git-repository.ts';
 import { opencodeProject, skip } from './opencode.ts';
+import { readinessOf } from './readiness.ts';
 
 const RESULT = '```json\n{"type":"TASK_RESULT","protocol_version":"2.0","task_id":"t-1","status":"done"}\n```';
 
@@ -42,7 +43,7 @@ test('opencode changes files of a repository, is counted, goes on with a convers
   const make = () => makeExecutor({ kind: 'opencode', command, env }, { home, log: fakeLog() });
   const executor = make();
 
-  const readiness = await executor.probe(new AbortController().signal);
+  const readiness = await readinessOf(executor);
   assert.equal(readiness.present, true);
   assert.match(readiness.version ?? '', /^\d+\.\d+/);
 

@@ -2,12 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gitEnvironment } from '../fleet/support/git-repository.ts';
 
 const git = (folder: string, ...args: string[]): string =>
   execFileSync('git', ['-c', 'user.name=test', '-c', 'user.email=test@localhost', ...args], {
     cwd: folder,
     encoding: 'utf8',
-    env: { ...process.env, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null' },
+    env: gitEnvironment(),
   });
 
 /** Commits what is in the folder, and a README. */

@@ -155,7 +155,7 @@ function lockedForOthers(lock: string): boolean {
   const script = `
     const { DatabaseSync } = require('node:sqlite');
     try { new DatabaseSync(process.argv[1], { timeout: 0 }).exec('BEGIN EXCLUSIVE'); } catch { process.exit(5); }`;
-  const { status } = spawnSync(process.execPath, ['-e', script, lock], { timeout: 10_000 });
+  const { status } = spawnSync(process.execPath, ['-e', script, lock], { timeout: 120_000 });
   assert.ok(status === 0 || status === 5, `the other process ended with ${status}`);
   return status === 5;
 }
@@ -182,7 +182,7 @@ async function changed(kind: Kind, change: (db: DatabaseSync) => void): Promise<
 }
 
 for (const [title, kind] of Object.entries(kinds)) {
-  describe(title, { timeout: 20_000 }, () => {
+  describe(title, { timeout: 300_000 }, () => {
     it('is its owner’s alone, and marked as what it is', async () => {
       const file = freshFile(kind.name);
       const close = await kind.open(file, plain);

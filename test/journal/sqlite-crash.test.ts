@@ -12,10 +12,11 @@ import type { Journal, JournalEntry } from '../../src/journal/journal.ts';
 import { sqliteJournal } from '../../src/journal/sqlite.ts';
 import { RESERVED_CURSORS } from '../../src/journal/sqlite-session.ts';
 import { random } from './fixtures/random.ts';
-import { recognisable, recognisableRange } from './fixtures/recognisable.ts';
+import { ROOMY, recognisable, recognisableRange } from './fixtures/recognisable.ts';
 import { acknowledged, startWriter } from './fixtures/writer.ts';
 
-const TIMEOUT = { timeout: 60_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
 
 let directory = '';
 let files = 0;
@@ -80,7 +81,7 @@ describe('sqlite journal: a process that ends without closing it', TIMEOUT, () =
       const [, appended = 0, other = 0] = (writer.lines.findLast((line) => line.startsWith('use')) ?? '').split(' ');
       // Every seventh is durable: nobody may rely on its cursor before it is acknowledged, and it reserves none.
       const unacknowledged = Number(appended) % 7 === 0 && !promised.has(Number(appended));
-      const journal = await sqliteJournal({ file });
+      const journal = await sqliteJournal({ file, retention: ROOMY });
       for (const [session, highest] of [
         ['s', Number(appended) - (unacknowledged ? 1 : 0)],
         ['s-volatile', Number(other)],

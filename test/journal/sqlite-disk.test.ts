@@ -26,7 +26,8 @@ import {
 import { recognisable, recognisableRange } from './fixtures/recognisable.ts';
 import { acknowledged, startWriter } from './fixtures/writer.ts';
 
-const TIMEOUT = { timeout: 60_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
 const failsWith = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
 let directory = '';

@@ -22,10 +22,11 @@ import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { type Damage, sqliteJournal } from '../../src/journal/sqlite.ts';
 import { random } from './fixtures/random.ts';
-import { recognisable, recognisableRange } from './fixtures/recognisable.ts';
+import { ROOMY, recognisable, recognisableRange } from './fixtures/recognisable.ts';
 import { acknowledged, startWriter } from './fixtures/writer.ts';
 
-const TIMEOUT = { timeout: 60_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
 const failsWith =
   (code: string, message = /./) =>
   (error: unknown) =>
@@ -217,7 +218,7 @@ describe('sqlite journal: one writer', TIMEOUT, () => {
       const until = below(201);
       if (until > 0) await writer.line(new RegExp(`^ack ${opened + until}$`));
       await writer.kill();
-      const journal = await sqliteJournal({ file });
+      const journal = await sqliteJournal({ file, retention: ROOMY });
       const page = await journal.read('s', 0, 10_000);
       const where = `seed ${seed}, round ${round}, killed at ${opened + until}`;
       assert.ok(page.last >= Math.max(opened, acknowledged(writer.lines)), where);

@@ -27,7 +27,7 @@ async function fleet(t: TestContext, yaml: string): Promise<{ orchestrator: Orch
 }
 
 const impossible = { brief: 'look it up', required_mcp: ['nobody_has_it'] };
-const soon = () => AbortSignal.timeout(3_000);
+const soon = () => AbortSignal.timeout(60_000);
 
 test('a fleet that waits for no workers parks at once what none of them can do', async (t) => {
   const { orchestrator, data } = await fleet(t, 'settle_s: 0\n');

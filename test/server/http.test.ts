@@ -14,7 +14,8 @@ import type { WebSocketAcceptor } from '../../src/transport/websocket.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { ask, newSession, openStream, raw, serve, until, within } from '../transport/http-fixtures.ts';
 
-const TIMEOUT = { timeout: 30_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
 
 /** A port whose `GET /seen` and `POST /body` note that a handler was reached. */
 async function start(t: TestContext, options: HttpServerOptions = {}) {
@@ -334,7 +335,7 @@ describe('routing', TIMEOUT, () => {
 
 describe('slow, huge and broken requests', TIMEOUT, () => {
   test('a head or a body that does not come is 408, and the connection closes', async (t) => {
-    const { port, reached } = await start(t, { headersTimeoutMs: 100, requestTimeoutMs: 200 });
+    const { port, reached } = await start(t, { headersTimeoutMs: 400, requestTimeoutMs: 500 });
     const host = `Host: localhost:${port}\r\n`;
     assert.equal(statusOf(await raw(port, `GET /seen HTTP/1.1\r\n${host}X-Slow: `, { keepOpen: true })), 408);
     const slow = `POST /body HTTP/1.1\r\n${host}Content-Length: 10\r\n\r\n12345`;
@@ -473,7 +474,7 @@ describe('closing', TIMEOUT, () => {
     const cut = ask(second.listener.address, 'GET', '/slow');
     cut.catch(() => {});
     await until(() => release.length === 2, 'the handler runs');
-    await within(second.listener.close(), 'the port to close', 2_000);
+    await within(second.listener.close(), 'the port to close');
     await assert.rejects(cut);
   });
 
@@ -517,7 +518,7 @@ describe('closing', TIMEOUT, () => {
     t.after(() => socket.destroy());
     socket.write(`GET /ws HTTP/1.1\r\nHost: localhost:${port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
     await within(upgraded.promise, 'the upgrade');
-    await within(listener.close(), 'the port to close', 1_000);
+    await within(listener.close(), 'the port to close');
     socket.write('still here');
     const [echo] = (await within(once(socket, 'data'), 'the echo')) as [Buffer];
     assert.equal(echo.toString(), 'still here');

@@ -12,7 +12,7 @@ import { createHost, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import type { Link } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
-import type { Peer } from '../support/peer.ts';
+import { PATIENCE_MS, type Peer } from '../support/peer.ts';
 import { type Message, RawAgent } from '../support/raw-agent.ts';
 import { doorOf } from '../support/sites.ts';
 
@@ -62,7 +62,7 @@ async function streaming(options: Partial<HostOptions>) {
 }
 
 async function until(done: () => boolean, what: string): Promise<void> {
-  const late = performance.now() + 10_000;
+  const late = performance.now() + PATIENCE_MS;
   while (!done()) {
     assert.ok(performance.now() < late, `waited too long until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
@@ -77,7 +77,7 @@ test('work that goes on during the replay waits for it, so that retention cannot
   const { host, door, state, emit } = await streaming({ journal: memoryJournal({ retention }) });
   const first = await door.dial();
   const { session_id } = await first.shake({ extensions: { [RESUME]: {} } });
-  first.send({ type: 'tool/call/req', id: 's', tool_name: 'stream', arguments: {}, streaming: true, timeout: 60 });
+  first.send({ type: 'tool/call/req', id: 's', tool_name: 'stream', arguments: {}, streaming: true, timeout: 300 });
   emit(100);
   await first.until(() => seqsOf(first.messages).length === 100, 'the first events');
   const cursor = first.messages.at(-1)?.cursor as number;
@@ -131,7 +131,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
     'stream',
     {},
     {
-      timeoutMs: 30_000,
+      timeoutMs: 300_000,
       onEvent({ seq }) {
         seqs.push(seq);
         if (seqs.length === 1_000) links[0]?.destroy('cut');

@@ -120,11 +120,14 @@ function contractTools(ran: (name: string) => void) {
 
 const auth = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest(TOKEN)] }]);
 
+/** Children that are started ahead wait for their peer, however slow the tests before it are. */
+const limits = { handshakeTimeoutMs: 600_000 };
+
 const optionsOf: Record<HostKind, Partial<HostOptions>> = {
   open: {},
   guarded: { auth },
   guessed: { auth },
-  narrow: { limits: { maxParallel: 1, queueLimit: 1 } },
+  narrow: { limits: { ...limits, maxParallel: 1, queueLimit: 1 } },
   broken: { plugins: [broken] },
 };
 
@@ -138,6 +141,7 @@ export async function contractHost(
     plugins: [toolsPlugin({ tools: contractTools(ran) }), buggy],
     journal: memoryJournal(),
     forgetClosed: true,
+    limits,
     ...optionsOf[kind],
     ...extra,
   });

@@ -68,11 +68,13 @@ process.on('message', async (question) => {
     return;
   }
   globalThis.gc?.();
+  const { user, system } = process.threadCpuUsage();
   const report: HostReport = {
     health: host.health(),
     resources: process.getActiveResourcesInfo(),
     rssBytes: process.memoryUsage.rss(),
     heapBytes: process.memoryUsage().heapUsed,
+    busyMs: (user + system) / 1000,
     repeated,
   };
   process.send?.(report);

@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import type { Message } from './raw-agent.ts';
 
 /** Longest wait for anything in a test. Far above what it takes; only there so that a lost wake-up fails. */
-export const PATIENCE_MS = 10_000;
+export const PATIENCE_MS = 60_000;
 
 /** Puts bytes on one transport. */
 export interface Carrier {

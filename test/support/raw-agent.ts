@@ -10,8 +10,8 @@ import { memoryPair } from '../../src/transport/memory.ts';
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
 export type Message = Record<string, any>;
 
-/** Longest wait for anything in a test. */
-const PATIENCE_MS = 5_000;
+/** Longest wait for anything in a test. Far above what it takes; only there so that a lost wake-up fails. */
+const PATIENCE_MS = 60_000;
 
 export class RawAgent {
   readonly link: Link;

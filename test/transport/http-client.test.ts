@@ -11,7 +11,10 @@ import { type ConnectHttpOptions, connectHttp } from '../../src/transport/http-c
 import type { Link } from '../../src/transport/link.ts';
 import { Recorder, Relay, serve, until, within } from './http-fixtures.ts';
 
-const TIMEOUT = { timeout: 40_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
+/** A close that is to end in good order has all the time it needs. */
+const GRACE_MS = 60_000;
 const failsWith = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
 /** Through a relay the server is called by another port than its own. */
@@ -208,7 +211,7 @@ describe('with our own server', TIMEOUT, () => {
     const { listener, peers } = await serve(t);
     const client = await open(t, listener.address);
     for (let n = 0; n < 500; n++) client.link.send(`${n}`);
-    const closed = client.link.close('done');
+    const closed = client.link.close('done', GRACE_MS);
     assert.equal(client.link.close(), closed);
     client.link.send('"too late"');
     await within(closed, 'the link to close');
@@ -222,7 +225,7 @@ describe('with our own server', TIMEOUT, () => {
     const first = await open(t, listener.address);
     await until(() => peers.length === 1, 'the session was accepted');
     for (let n = 0; n < 500; n++) peers[0]!.link.send(`${n}`);
-    await within(peers[0]!.link.close('done'), 'the link to close');
+    await within(peers[0]!.link.close('done', GRACE_MS), 'the link to close');
     assert.deepEqual(await first.over, { clean: true, reason: 'done' });
     assert.equal(first.messages.length, 500);
 
@@ -382,7 +385,7 @@ describe('with a plain host of the binding', TIMEOUT, () => {
     });
     const client = await open(t, address);
     client.link.send('"a"');
-    await within(client.link.close('done'), 'the link to close');
+    await within(client.link.close('done', GRACE_MS), 'the link to close');
     assert.deepEqual(await client.over, { clean: true, reason: 'done' });
   });
 
@@ -390,8 +393,8 @@ describe('with a plain host of the binding', TIMEOUT, () => {
     const { address } = await plainHost(t, () => {});
     const client = await open(t, address);
     client.link.send('"a"');
-    await within(client.link.close('done', 100), 'the grace to pass', 2_000);
-    assert.equal((await client.over).clean, false);
+    await within(client.link.close('done', 100), 'the grace to pass');
+    assert.deepEqual(await client.over, { clean: false, reason: 'the peer did not finish within 100 ms' });
   });
 });
 
@@ -422,6 +425,7 @@ describe('connecting', TIMEOUT, () => {
       (code: number, body = '') =>
       (response: ServerResponse) =>
         response.writeHead(code).end(body);
+    const never = (): void => {};
     const cases: [code: string, behaviour: (response: ServerResponse) => void][] = [
       ['auth_failed', status(401)],
       ['unauthorized', status(403)],
@@ -433,11 +437,15 @@ describe('connecting', TIMEOUT, () => {
       ['unreachable', status(200, '{"session_id":"a\\r\\nb"}')],
       ['unreachable', status(200, 'x'.repeat(100_000))],
       ['unreachable', (response) => response.destroy()],
-      ['unreachable', () => {}],
+      ['unreachable', never],
     ];
     for (const [code, behaviour] of cases) {
       answer = behaviour;
-      await assert.rejects(connectHttp(address, { timeoutMs: 150 }), failsWith(code), code);
+      await assert.rejects(
+        connectHttp(address, { timeoutMs: behaviour === never ? 50 : 60_000 }),
+        failsWith(code),
+        code,
+      );
     }
     answer = () => {};
     const late = new AbortController();

@@ -11,12 +11,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type HttpListener, type HttpServerOptions, httpServer } from '../../src/server/http.ts';
 import { type HttpSseEndpoint, type HttpSseOptions, httpSseEndpoint } from '../../src/transport/http-sse.ts';
 import type { Closed, Link, Malformed, Receiver } from '../../src/transport/link.ts';
-import { within } from '../contract/recorder.ts';
+import { PATIENCE_MS, within } from '../contract/recorder.ts';
 
 export { within };
 
 /** Far above what any wait here takes; only there so that a lost wake-up fails instead of hanging. */
-const WAIT_MS = 8_000;
+const WAIT_MS = PATIENCE_MS;
 
 /** Waits until `condition` holds, looking once a turn or so. */
 export async function until(condition: () => boolean, what: string): Promise<void> {

@@ -8,7 +8,10 @@ import { describe, test } from 'node:test';
 import type { Link } from '../../src/transport/link.ts';
 import { ask, newSession, openStream, serve, until, within } from './http-fixtures.ts';
 
-const TIMEOUT = { timeout: 30_000 };
+/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+const TIMEOUT = { timeout: 300_000 };
+/** A close that is to end in good order has all the time it needs. */
+const GRACE_MS = 60_000;
 const plain = (session: string) => ({ 'X-Session-Id': session, 'Content-Type': 'text/plain' });
 const detailOf = (body: string) => (JSON.parse(body) as { detail: string }).detail;
 
@@ -468,22 +471,32 @@ describe('a reader that says where it stands', TIMEOUT, () => {
 
 describe('the life of a session', TIMEOUT, () => {
   test('losing the stream does not close it, staying away does', async (t) => {
-    const { listener, peers } = await serve(t, { reattachMs: 300 });
+    t.mock.timers.enable({ apis: ['setInterval'] });
+    const { listener, peers } = await serve(t, { reattachMs: 1_000 });
     const session = await newSession(listener.address);
     for (let round = 0; round < 3; round++) {
       const stream = await openStream(listener.address, session);
       stream.drop();
+      // A later request on another connection shows that the loss has been noticed.
+      await ask(listener.address, 'GET', '/health');
+      t.mock.timers.tick(600);
     }
     assert.equal(peers[0]!.closures, 0);
+    await until(() => {
+      t.mock.timers.tick(1_000);
+      return peers[0]!.closures > 0;
+    }, 'the session is over');
     const { clean, reason } = await peers[0]!.over;
     assert.deepEqual([clean, reason], [false, 'the event stream was lost and nobody came back']);
   });
 
   test('one that is never read nor used closes after its idle time, one with an open stream does not', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
     const { listener, peers } = await serve(t, { idleMs: 100, reattachMs: 100 });
     await newSession(listener.address);
     const used = await newSession(listener.address);
     await openStream(listener.address, used);
+    t.mock.timers.tick(1_000);
     assert.match((await peers[0]!.over).reason, /nobody ever read/);
     assert.equal(peers[1]!.closures, 0);
   });
@@ -502,7 +515,7 @@ describe('the life of a session', TIMEOUT, () => {
     const streams = [await openStream(address, plainSession), await openStream(address, ours, '0')];
     for (const { link } of peers) {
       link.send('"last words"');
-      const closed = link.close('done');
+      const closed = link.close('done', GRACE_MS);
       assert.equal(link.close(), closed);
       link.send('"too late"');
       await within(closed, 'the link to close');
@@ -520,7 +533,7 @@ describe('the life of a session', TIMEOUT, () => {
     const { listener, peers } = await serve(t);
     const session = await newSession(listener.address);
     peers[0]!.link.send('"hello"');
-    const closed = peers[0]!.link.close('done', 5_000);
+    const closed = peers[0]!.link.close('done', GRACE_MS);
     const stream = await openStream(listener.address, session);
     await within(closed, 'the link to close');
     await stream.end();
@@ -528,8 +541,8 @@ describe('the life of a session', TIMEOUT, () => {
 
     await newSession(listener.address);
     peers[1]!.link.send('"nobody hears this"');
-    await within(peers[1]!.link.close('done', 50), 'the grace to pass', 2_000);
-    assert.equal((await peers[1]!.over).clean, false);
+    await within(peers[1]!.link.close('done', 50), 'the grace to pass');
+    assert.deepEqual(await peers[1]!.over, { clean: false, reason: 'the peer did not finish within 50 ms' });
   });
 
   test('a link destroyed before it was opened still says once that it is closed', async (t) => {

@@ -7,7 +7,7 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import { type SpawnLinkOptions, spawnLink, splitCommand } from '../../src/transport/subprocess.ts';
-import { Recorder, within } from '../contract/recorder.ts';
+import { PATIENCE_MS, Recorder, within } from '../contract/recorder.ts';
 
 /** Starts a Node child that runs `script`. */
 function node(script: string, options: Partial<SpawnLinkOptions> = {}) {
@@ -68,7 +68,7 @@ describe('a link to a child process', () => {
   test('closing closes the input, and the exit code is told', async () => {
     const link = await node('process.stdin.resume().on("end", () => process.exit(0))');
     const recorder = Recorder.on(link);
-    await within(link.close('done'), 'the close');
+    await within(link.close('done', PATIENCE_MS), 'the close');
     assert.deepEqual(recorder.causes, [{ clean: true, reason: 'done', exitCode: 0 }]);
   });
 
@@ -178,7 +178,7 @@ describe('a link to a child process', () => {
       }
       process.exit(0);`;
     const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
-    const { stdout, stderr } = await within(run, 'the process with children', 30_000);
+    const { stdout, stderr } = await within(run, 'the process with children');
     const pids = stdout.trim().split('\n').map(Number);
     assert.equal(pids.length, 12);
     // A dozen listeners for the exit are no leak, and not warned about as one.

@@ -1,12 +1,14 @@
 /** What is special about WebSocket links: frames, close codes, hostile peers, signs of life, and failures to connect. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, createServer as createNetServer } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { type RawData, WebSocket } from 'ws';
 import type { Link } from '../../src/transport/link.ts';
 import { connectWebSocket, type WebSocketAcceptorOptions, webSocketAcceptor } from '../../src/transport/websocket.ts';
-import { Recorder, turns, within } from '../contract/recorder.ts';
+import { PATIENCE_MS, Recorder, turns, within } from '../contract/recorder.ts';
 
 const MIB = 1024 * 1024;
 
@@ -15,10 +17,13 @@ describe('WebSocket links', () => {
   let address = '';
   let options: WebSocketAcceptorOptions = {};
   let accepted: (link: Link) => void = () => {};
+  /** The server's end of the newest connection. */
+  let wire: Duplex;
 
   before(async () => {
     http = createServer((_request, response) => response.writeHead(404).end());
     http.on('upgrade', (request, socket, head) => {
+      wire = socket;
       const status = /^\/status\/(\d+)/.exec(request.url ?? '')?.[1];
       if (status !== undefined) socket.end(`HTTP/1.1 ${status} No\r\nContent-Length: 0\r\n\r\n`);
       else webSocketAcceptor(options).handle(request, socket, head, (link) => accepted(link));
@@ -127,7 +132,7 @@ describe('WebSocket links', () => {
   test('closing says why, and a peer that closes is heard', async () => {
     await withStranger(async (link, stranger) => {
       const closed = closeOf(stranger);
-      await within(link.close('session_expired'), 'the close');
+      await within(link.close('session_expired', PATIENCE_MS), 'the close');
       assert.deepEqual(await closed, { code: 1000, reason: 'session_expired' });
     });
     await withStranger(async (link, stranger) => {
@@ -145,7 +150,7 @@ describe('WebSocket links', () => {
   test('a long reason beyond ASCII does not break the close', () =>
     withStranger(async (link, stranger) => {
       const closed = closeOf(stranger);
-      await within(link.close('漢'.repeat(500)), 'the close');
+      await within(link.close('漢'.repeat(500), PATIENCE_MS), 'the close');
       assert.equal((await closed).reason, '漢'.repeat(40));
     }));
 
@@ -170,13 +175,18 @@ describe('WebSocket links', () => {
       await recorder.count(1);
     }));
 
-  test('a quiet peer is asked for a sign of life, one that gives none is dropped, a paused link is left alone', async () => {
+  test('a quiet peer is asked for a sign of life, one that gives none is dropped, a paused link is left alone', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] });
     await withStranger(
       async (link, stranger) => {
         const recorder = Recorder.on(link);
-        // `ws` answers pings by itself.
         for (let pings = 0; pings < 4; pings++) {
-          await within(new Promise((resolve) => stranger.once('ping', resolve)), 'a ping');
+          const asked = once(stranger, 'ping');
+          const answered = once(wire, 'data');
+          t.mock.timers.tick(20);
+          await within(asked, 'a ping');
+          // `ws` answers it by itself.
+          await within(answered, 'a pong');
         }
         assert.deepEqual(recorder.causes, []);
       },
@@ -193,9 +203,11 @@ describe('WebSocket links', () => {
     const link = await within(promise, 'the link');
     link.pause(true);
     const recorder = Recorder.on(link);
-    await new Promise((waited) => setTimeout(waited, 100));
+    t.mock.timers.tick(100);
+    await turns();
     assert.deepEqual(recorder.causes, []);
     link.pause(false);
+    t.mock.timers.tick(60);
     assert.match((await recorder.end()).reason, /no sign of life/);
     silent.destroy();
   });

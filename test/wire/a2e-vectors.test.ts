@@ -129,7 +129,7 @@ async function hostWithTools(t: TestContext, waits = patient()): Promise<Host> {
 
 /** An agent over a link, with a client for tools. */
 async function agentOn(link: Link, options: AgentOptions = {}): Promise<{ agent: AgentSession; tools: ToolsClient }> {
-  const agent = await AgentSession.open(async () => link, ['tools', 'memory'], { timeoutMs: 5_000, ...options });
+  const agent = await AgentSession.open(async () => link, ['tools', 'memory'], { timeoutMs: 60_000, ...options });
   return { agent, tools: new ToolsClient(agent) };
 }
 

@@ -32,11 +32,12 @@ import { silentLog } from '../../../src/host/log.ts';
 import { assembleControl } from '../../../src/server/control-assembly.ts';
 import { defaultConfig } from '../../../src/server/default-config.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
+import { plainEnvironment } from '../../cli/command.ts';
 
 const main = join(import.meta.dirname, '..', '..', '..', 'src', 'cli', 'main.ts');
 
 /** Longest any wait of these tests takes. */
-const WAIT_MS = 20_000;
+const WAIT_MS = 60_000;
 
 /** A home folder, and a project folder with `notes.txt` of two lines. */
 export interface Desktop {
@@ -225,10 +226,9 @@ export async function startEditor(
   { home, project }: Desktop,
   { args = ['--backend', 'rehearsal'], ...answers }: EditorAnswers & { readonly args?: readonly string[] } = {},
 ): Promise<ProcessEditor> {
-  const { HANDFAST_TOKEN: _token, ...inherited } = process.env;
   const child = spawn(process.execPath, ['-C', 'handfast-source', main, 'acp', ...args], {
     cwd: project,
-    env: { ...inherited, HANDFAST_HOME: home, HOME: home, HANDFAST_KEYRING: 'off' },
+    env: plainEnvironment({ HANDFAST_HOME: home, HOME: home, HANDFAST_KEYRING: 'off' }),
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let stderr = '';

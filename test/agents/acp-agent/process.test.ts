@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { User } from '../../cli/command.ts';
+import { plainEnvironment, User } from '../../cli/command.ts';
 import { choose, desktop, startEditor } from './editor.ts';
 
 test('an editor works with it, and the next process has what the first one did', async (t) => {
@@ -91,10 +91,10 @@ test('only the protocol is on stdout, and what cannot start says why', (t) => {
   const run = (words: readonly string[], input: string) =>
     spawnSync(process.execPath, ['-C', 'handfast-source', main, 'acp', ...words], {
       cwd: place.project,
-      env: { ...process.env, HANDFAST_HOME: place.home, HOME: place.home, HANDFAST_KEYRING: 'off' },
+      env: plainEnvironment({ HANDFAST_HOME: place.home, HOME: place.home, HANDFAST_KEYRING: 'off' }),
       input,
       encoding: 'utf8',
-      timeout: 20_000,
+      timeout: 60_000,
     });
   const hello = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: 1 } });
   writeFileSync(join(place.project, 'broken.yaml'), 'plugins: 7\n');

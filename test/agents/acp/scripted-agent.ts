@@ -97,7 +97,9 @@ export function scriptedAgent(script: AgentScript, options: Partial<AcpAgent> = 
   const backends: Backend[] = [];
   const make = (given: AgentScript): Backend => {
     const { folder: cwd } = files;
-    const agent = { name: 'scripted', command: process.execPath, args: files.args(given), cwd, ...options };
+    const program = { name: 'scripted', command: process.execPath, args: files.args(given), cwd };
+    // Who stops when told to has the time a busy machine takes for it.
+    const agent = { ...program, cancelTimeoutMs: 60_000, ...options };
     const backend = acpBackend({ agent, start: spawnLink, version: '0.0.0' });
     backends.push(backend);
     return backend;

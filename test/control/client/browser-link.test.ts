@@ -5,7 +5,7 @@ import { connectBrowser } from '../../../src/control-client/browser-link.ts';
 import { httpServer } from '../../../src/server/http.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
-import { Recorder, within } from '../../contract/recorder.ts';
+import { PATIENCE_MS, Recorder, within } from '../../contract/recorder.ts';
 
 /** A browser's link and the server's end of it. */
 async function pair(t: TestContext, maxMessageBytes?: number): Promise<{ near: Link; far: Link; url: string }> {
@@ -45,7 +45,7 @@ test('a pause holds what comes, and its end is told behind it', async (t) => {
   near.pause(true);
   Recorder.on(far);
   far.send('{"n":1}');
-  await far.close();
+  await far.close('done', PATIENCE_MS);
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual([recorder.messages.length, recorder.causes.length], [0, 0]);
   near.pause(false);
@@ -69,7 +69,7 @@ test('closing sends what is queued, destroying does not wait, and both tell the 
   const first = await pair(t);
   const [near, far] = [Recorder.on(first.near), Recorder.on(first.far)];
   first.near.send('{"last":true}');
-  const closing = first.near.close('done');
+  const closing = first.near.close('done', PATIENCE_MS);
   assert.equal(first.near.close(), closing);
   first.near.send('{"late":true}');
   await within(closing, 'the end');

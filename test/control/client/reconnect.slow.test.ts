@@ -63,10 +63,9 @@ describe('a link that is lost', () => {
       assert.deepEqual(seen, whole);
       assert.deepEqual(seenLate, whole?.slice(3));
       assert.ok(between.cuts > 0, 'the link was cut');
-      assert.equal(
-        states.filter((state) => state === 'lost').length,
-        states.filter((state) => state === 'open').length - 1,
-      );
+      const times = (wanted: ControlState) => states.filter((state) => state === wanted).length;
+      // It may be lost once more by now: behind the end of a turn there is what follows it.
+      assert.equal(times('lost'), times('open') - (control.state === 'lost' ? 0 : 1));
     });
   }
 

@@ -126,7 +126,7 @@ export class Harness {
       if (event !== undefined) resolve(event);
     };
     this.#waiting.add(look);
-    return within(promise, what, 8000).finally(() => this.#waiting.delete(look));
+    return within(promise, what).finally(() => this.#waiting.delete(look));
   }
 
   /** The terminal event of a turn. */

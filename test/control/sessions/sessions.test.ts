@@ -210,7 +210,7 @@ describe('a session', () => {
     harness.backend.script({ text: 'hi' }, { text: 'again' });
     await harness.turn(id, 'hello');
     const held = harness.sessions.open(id);
-    const deadline = performance.now() + 5000;
+    const deadline = performance.now() + 60_000;
     while (harness.sessions.opened().length > 0) {
       assert.ok(performance.now() < deadline, 'it was not let go of');
       await new Promise((resolve) => setTimeout(resolve, 5));

@@ -161,7 +161,7 @@ test('the keyring is asked in a child process, and no secret is among its argume
      }`,
   );
   const env = { KEYRING_FOLDER: folder, NODE_OPTIONS: '--no-warnings' };
-  const keyring = systemKeyring({ module, env })!;
+  const keyring = systemKeyring({ module, env, timeoutMs: 60_000 })!;
   assert.equal(await keyring.read('one'), undefined);
   await keyring.write('one', 'the-secret');
   assert.equal(await keyring.read('one'), 'the-secret');
@@ -178,10 +178,10 @@ test('a keyring that never answers is given up after its deadline', async (t) =>
 
 test('a keyring that fails is out of reach, whatever it says, and its words are not repeated', async (t) => {
   const { module } = libraryFile(t, "export class Entry { constructor() { throw new Error('secret words'); } }");
-  await assert.rejects(systemKeyring({ module, env: {} })!.read('one'), {
+  await assert.rejects(systemKeyring({ module, env: {}, timeoutMs: 60_000 })!.read('one'), {
     code: 'runtime_error',
     message: 'the keyring cannot be reached',
   });
-  const gone = systemKeyring({ module: 'file:///nowhere/library.mjs', env: {} })!;
+  const gone = systemKeyring({ module: 'file:///nowhere/library.mjs', env: {}, timeoutMs: 60_000 })!;
   await assert.rejects(gone.write('one', 'x'.repeat(100_000)), { code: 'runtime_error' });
 });

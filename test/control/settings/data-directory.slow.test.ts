@@ -25,7 +25,7 @@ test('weakness 30: a second process on a data directory is refused and told who 
   const home = temporaryFolder(t);
   const holder = spawn(process.execPath, [join(import.meta.dirname, 'fixtures', 'hold-data.ts'), home], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 10_000,
+    timeout: 120_000,
   });
   await once(holder.stdout, 'data');
   await assert.rejects(openSettings(t, { home }), (error: HandfastError) => {

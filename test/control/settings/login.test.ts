@@ -38,6 +38,17 @@ const isError = (code: string, message: RegExp) => (error: unknown) => {
   return true;
 };
 
+/** The page of a sign-in is closed. Another server may have its port by now: to that one, our state is wrong. */
+async function assertClosed(address: string): Promise<void> {
+  const { searchParams } = new URL(address);
+  const visit = `${searchParams.get('redirect_uri')}?error=late&state=${searchParams.get('state')}`;
+  const status = await fetch(visit).then(
+    (response) => response.status,
+    () => 'nobody is there',
+  );
+  assert.ok(['nobody is there', 400, 404].includes(status), `the page answers ${status}`);
+}
+
 test('a sign-in by device code tells url, code and completion before it answers', async (t) => {
   const login = await service(t);
   login.behaviour.pollsBefore = 2;
@@ -86,7 +97,7 @@ test('a sign-in in a browser comes back through the loopback page and is told on
   assert.deepEqual(await answer, { provider: 'openai', login_method: 'browser', account_id: 'acct-1' });
   assert.deepEqual(types(), ['auth.flow.started', 'auth.flow.url', 'auth.flow.completed', 'state.changed']);
   // Used once: the page is gone.
-  await assert.rejects(fetch(url.searchParams.get('redirect_uri')!));
+  await assertClosed(payload.url);
 });
 
 test('auto uses the browser on a desktop, and where a headless host has an issuer without device codes', async (t) => {
@@ -222,7 +233,7 @@ test('weakness 22: a sign-in ends at once when its request is cancelled', async 
     type: 'auth.flow.failed',
     payload: { provider: 'openai', message: 'the request was given up' },
   });
-  await assert.rejects(fetch(new URL(payload.url).searchParams.get('redirect_uri')!));
+  await assertClosed(payload.url);
 });
 
 test('weakness 22: auth.cancel ends the sign-ins of its caller, and of nobody else', async (t) => {
@@ -269,7 +280,7 @@ test('weakness 23: stopping the server ends a pending sign-in and closes its pag
   const { payload } = await event('auth.flow.url');
   await settings.stop();
   await answer;
-  await assert.rejects(fetch(new URL(payload.url).searchParams.get('redirect_uri')!));
+  await assertClosed(payload.url);
 });
 
 test('weakness 23: a pending sign-in does not keep the process alive', async (t) => {
@@ -279,7 +290,7 @@ test('weakness 23: a pending sign-in does not keep the process alive', async (t)
   const child = spawn(process.execPath, [script, temporaryFolder(t)], {
     env: { PATH: process.env.PATH, ...login.env },
     stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: 10_000,
+    timeout: 120_000,
     killSignal: 'SIGKILL',
   });
   let output = '';

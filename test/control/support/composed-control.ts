@@ -25,9 +25,6 @@ import { within } from '../../contract/recorder.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import type { ModelServer } from './model-server.ts';
 
-/** Longest wait for anything; far above what it takes. */
-const PATIENCE_MS = 10_000;
-
 export interface ComposedOptions extends Partial<Omit<ControlServerOptions, 'env'>> {
   /** Added to an environment without any credential. */
   readonly env?: Readonly<Record<string, string>>;
@@ -161,7 +158,7 @@ export class Client {
     const { promise, resolve } = Promise.withResolvers<Message>();
     this.#answers.set(id, resolve);
     this.link.send({ jsonrpc: '2.0', id, method, params });
-    return within(promise, `the answer of ${method}`, PATIENCE_MS);
+    return within(promise, `the answer of ${method}`);
   }
 
   /** Sends a prompt and waits for the one event that ends its turn. */
@@ -181,13 +178,13 @@ export class Client {
       if (found !== undefined) return found;
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);
-      await within(promise, what, PATIENCE_MS);
+      await within(promise, what);
     }
   }
 
   /** Resolves when the server has ended the link. */
   get closed(): Promise<void> {
-    return within(this.#closed.promise, 'the end of the link', PATIENCE_MS);
+    return within(this.#closed.promise, 'the end of the link');
   }
 
   async close(): Promise<void> {

@@ -17,10 +17,6 @@ export interface ModelRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of five different APIs.
   readonly body: any;
-  /** Monotonic milliseconds when it had arrived whole. */
-  readonly arrivedAt: number;
-  /** Monotonic milliseconds when the first event of its answer was written. */
-  readonly answeredAt: number | undefined;
   /** Resolves when the client went away before the answer was complete. */
   readonly abandoned: Promise<void>;
 }
@@ -83,13 +79,11 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
           response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":{"message":"no such API"}}');
           return;
         }
-        const request: Writable<ModelRequest> = {
+        const request: ModelRequest = {
           api,
           path,
           headers: incoming.headers,
           body,
-          arrivedAt: performance.now(),
-          answeredAt: undefined,
           abandoned: new Promise((resolve) => {
             response.once('close', () => {
               if (!response.writableFinished) resolve();
@@ -127,22 +121,19 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   };
 }
 
-type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
-
 async function readJson(incoming: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];
   for await (const chunk of incoming) chunks.push(chunk as Buffer);
   return JSON.parse(Buffer.concat(chunks).toString('utf8'));
 }
 
-function answer(response: ServerResponse, request: Writable<ModelRequest>, round: ScriptedRound, number: number): void {
+function answer(response: ServerResponse, request: ModelRequest, round: ScriptedRound, number: number): void {
   if (round.breaks === 'silence') return;
   if (round.delay_ms) {
     const timer = setTimeout(() => answer(response, request, { ...round, delay_ms: 0 }, number), round.delay_ms);
     response.once('close', () => clearTimeout(timer));
     return;
   }
-  request.answeredAt = performance.now();
   if (round.error !== undefined && round.breaks !== 'error') {
     const status = round.status ?? 400;
     response.writeHead(status, { 'content-type': 'application/json', ...round.headers });

@@ -205,7 +205,7 @@ async function select(child: ChildProcess, lines: Lines, ended: Promise<string>)
   });
   const request = { jsonrpc: '2.0', id: 'select', method: 'model.select', params: SCRIPTED_MODEL };
   child.stdin?.write(`${JSON.stringify(request)}\n`);
-  const answer = await within(Promise.race([answered.promise, ended]), 'the model to be selected', 20_000);
+  const answer = await within(Promise.race([answered.promise, ended]), 'the model to be selected');
   assert.match(answer, /"result":/);
 }
 

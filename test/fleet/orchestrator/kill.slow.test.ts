@@ -169,7 +169,7 @@ class World {
   }
 }
 
-test('killed at random moments, it loses nothing and accepts nothing twice', { timeout: 240_000 }, async (t) => {
+test('killed at random moments, it loses nothing and accepts nothing twice', { timeout: 480_000 }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-kill-'));
   t.after(() => rm(folder, { recursive: true }));
   const world = new World(join(folder, 'tasks.db'));
@@ -178,7 +178,7 @@ test('killed at random moments, it loses nothing and accepts nothing twice', { t
   t.after(() => world.kill());
   let next = 0;
   const unfinished = () => [...world.jobs.values()].filter(({ state }) => state !== 'acknowledged').length;
-  const deadline = performance.now() + 200_000;
+  const deadline = performance.now() + 400_000;
   for (let round = 0; performance.now() < deadline; round += 1) {
     for (let n = 0; n < 12 && next < TASKS; n += 1) world.submit(ids[next++] as string);
     // What was not confirmed is submitted again: the same task, not another one.

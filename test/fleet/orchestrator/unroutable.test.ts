@@ -13,7 +13,7 @@ test('a requirement no worker has is refused at once, with the reason, and goes 
   await clock.advance(SETTLED_MS);
   const { task_id } = await orchestrator.submit({ brief: 'x', required_mcp: ['context-mode'] });
   await settle();
-  const { record, result } = await orchestrator.result(task_id, AbortSignal.timeout(1_000));
+  const { record, result } = await orchestrator.result(task_id, AbortSignal.timeout(20_000));
   assert.deepEqual(
     [record.state, record.parked, record.attempt, record.tokens_spent, result],
     ['blocked', true, 0, 0, null],

@@ -8,6 +8,7 @@ import { resultMessage } from '../../../src/fleet/messages/encode.ts';
 import { verify, whyNotChecked } from '../../../src/fleet/orchestrator/verify.ts';
 import { programEnvironment, runProgram } from '../../../src/fleet/program.ts';
 import type { TaskResult } from '../../../src/protocol/fleet.ts';
+import { gitEnvironment } from '../support/git-repository.ts';
 import { fleet } from './support/fleet.ts';
 import { settle } from './support/virtual-clock.ts';
 
@@ -22,7 +23,7 @@ interface Repository {
 async function repository(t: TestContext): Promise<Repository> {
   const path = await mkdtemp(join(tmpdir(), 'handfast-verify-'));
   t.after(() => rm(path, { recursive: true }));
-  const env = programEnvironment({ ...identity, GIT_CONFIG_GLOBAL: '/dev/null' });
+  const env = programEnvironment(identity, gitEnvironment());
   const git = async (...args: string[]) => {
     const { code, stdout, stderr } = await runProgram({ argv: ['git', ...args], cwd: path, env });
     assert.equal(code, 0, stderr);
@@ -132,12 +133,16 @@ test('a task that is done is looked at in the background, against the commit it 
   const worker = await bus.worker('w');
   const { task_id } = await orchestrator.submit({ brief: 'x' });
   await settle();
+  const give = AbortSignal.timeout(20_000);
   const seen = async (what: string) => {
-    for await (const entry of journal.follow(`task:${task_id}`, 0, AbortSignal.timeout(5000))) {
+    for await (const entry of journal.follow(`task:${task_id}`, 0, give)) {
       if (entry.kind === what) return;
     }
   };
-  while ((await orchestrator.get(task_id)).attempts[0]?.base_commit === undefined) await settle();
+  while ((await orchestrator.get(task_id)).attempts[0]?.base_commit === undefined) {
+    give.throwIfAborted();
+    await settle();
+  }
   assert.equal((await orchestrator.get(task_id)).attempts[0]?.base_commit, head);
   await write('made.txt', '1');
   await worker.report(task_id, 'done', { artifacts: { files_changed: ['made.txt'] } }, 1);

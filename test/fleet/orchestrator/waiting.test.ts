@@ -92,7 +92,7 @@ test('a task of an earlier process waits until the worker of this one has descri
   assert.equal((await orchestrator.get(task_id)).state, 'queued');
   gate.resolve();
   await started;
-  const { record } = await orchestrator.result(task_id, AbortSignal.timeout(2_000));
+  const { record } = await orchestrator.result(task_id, AbortSignal.timeout(20_000));
   assert.deepEqual([record.parked, record.attempt, worker.begun], [true, 0, []]);
 });
 

@@ -10,7 +10,7 @@ const schema = {
   properties: { count: { type: 'integer' }, unit: { type: 'string', default: 'files' } },
 };
 const check = (answer: unknown, against: Record<string, unknown> = schema): ReturnType<typeof checkAnswer> =>
-  checkAnswer(against, { status: 'done', answer }, { schemas });
+  checkAnswer(against, { status: 'done', answer }, { schemas, timeoutMs: 20_000 });
 
 test('an answer that fits comes back with the defaults of its schema, and is not changed itself', async () => {
   const answer = { count: 3 };

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { type Inline, parseInline } from '../../../src/fleet/phases/inline.ts';
 import { emitInline } from '../../../src/fleet/phases/inline-emit.ts';
 import { PRIORITIES, REPLY_SCHEMAS } from '../../../src/protocol/fleet.ts';
+import { cpuMsOf } from '../support/cpu-time.ts';
 
 const block = (...lines: readonly string[]): Inline =>
   parseInline(['TASK DISPATCH (inline)', ...lines, '', 'Brief: x'].join('\n'));
@@ -194,10 +195,7 @@ test('a megabyte of anything is read in linear time', () => {
       `\`\`\`\nTASK DISPATCH\n\n${text}`,
       `TASK DISPATCH\nk: "${text}`,
     ]) {
-      const started = performance.now();
-      parseInline(whole);
-      // Linear takes milliseconds, quadratic minutes: the bound has room for a busy machine.
-      assert.ok(performance.now() - started < 1000, JSON.stringify(piece));
+      assert.ok(cpuMsOf(() => parseInline(whole)) < 1000, JSON.stringify(piece));
     }
   }
 });

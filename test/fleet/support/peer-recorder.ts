@@ -63,7 +63,7 @@ export class PeerRecorder implements PeerEvents {
       this.#watchers.add(look);
       look();
     });
-    return within(met, what, 5_000);
+    return within(met, what);
   }
 
   /** The peer of a name, once it has joined and announced itself. */

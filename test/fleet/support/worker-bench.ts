@@ -69,9 +69,9 @@ export class Desk implements WorkerOutlet {
     return this.until(found, type);
   }
 
-  /** What `find` finds, once it does. Rejects after 5 s. */
+  /** What `find` finds, once it does. Rejects when that takes far too long. */
   async until<T>(find: () => T | undefined, what: string): Promise<T> {
-    const give = AbortSignal.timeout(5000);
+    const give = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
       const found = find();
       if (found !== undefined) return found;
@@ -123,6 +123,11 @@ export interface Bench {
   do(dispatch: Dispatched, lease?: Lease): Promise<TaskResult>;
 }
 
+/** Longest wait for anything: far above what it takes on a busy machine. */
+const PATIENCE_MS = 20_000;
+/** Soon where a test waits for it, far away where nothing is to run out. */
+const TIMING: WorkerTiming = { debounceMs: 10, resendMs: 10, probeMs: PATIENCE_MS, decideMs: PATIENCE_MS };
+
 export const LEASE: Lease = { fence: 1, ttlS: 45 };
 
 export async function folder(test: TestContext): Promise<string> {
@@ -131,18 +136,18 @@ export async function folder(test: TestContext): Promise<string> {
   return path;
 }
 
-/** A worker that is started and attached; stopped after the test. */
+/** A worker that is started and attached; stopped after the test. `timing` says what of its intervals matters. */
 export async function bench(
   test: TestContext,
   options: Partial<WorkerOptions> = {},
-  timing: WorkerTiming = { debounceMs: 10, resendMs: 10 },
+  timing: WorkerTiming = {},
 ): Promise<Bench> {
   const top = options.home === undefined || options.cwd === undefined ? await folder(test) : '';
   const home = options.home ?? join(top, 'home');
   const cwd = options.cwd ?? top;
   const worker = await createWorker(
     { agentId: 'w-1', executor: scriptedExecutor(), tools: ['terminal', 'file'], log: silent, ...options, cwd, home },
-    timing,
+    { ...TIMING, ...timing },
   );
   test.after(() => worker.stop());
   const desk = new Desk();
@@ -160,7 +165,7 @@ export async function bench(
     cwd,
     give,
     async idle() {
-      for (const give = AbortSignal.timeout(5000); worker.activeTasks > 0; await turn()) give.throwIfAborted();
+      for (const give = AbortSignal.timeout(PATIENCE_MS); worker.activeTasks > 0; await turn()) give.throwIfAborted();
     },
     async do(message, lease) {
       const reception = await give(message, lease);

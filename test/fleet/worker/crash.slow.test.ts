@@ -155,7 +155,7 @@ test(`a worker that is killed ${KILLS} times during ${TASKS} tasks loses none an
   }
   await Promise.race([
     hand.finished.promise,
-    sleep(60_000, undefined, { ref: false }).then(() => Promise.reject(new Error('not done'))),
+    sleep(240_000, undefined, { ref: false }).then(() => Promise.reject(new Error('not done'))),
   ]);
   await hand.end();
 

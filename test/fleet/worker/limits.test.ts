@@ -7,9 +7,13 @@ import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
 import { LeaseKeeper } from '../../../src/fleet/worker/lease-keeper.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
-import { bench, dispatch } from '../support/worker-bench.ts';
+import { bench, type Desk, dispatch } from '../support/worker-bench.ts';
 
 const used = (input: number): Usage => ({ source: 'measured', input });
+
+/** The phases a desk was told of, in order. */
+const phasesOf = ({ told }: Desk): unknown[] =>
+  told.flatMap((one) => (one.type === 'TASK_PROGRESS' ? [one.phase] : []));
 
 test('cache reads count only where they are told to', () => {
   const usage: Usage = { source: 'measured', input: 1, output: 2, reasoning: 4, cache_write: 8, cache_read: 1000 };
@@ -119,11 +123,17 @@ test('a task is stopped in time to report before its deadline', async (t) => {
     await aborted(signal);
     return { text: '', ending: 'stopped', usage: used(5) };
   });
-  const { desk, give } = await bench(t, { executor, minLeadS: 0 });
-  const deadline = Date.now() + 400;
-  await give(dispatch('t-1', { deadline: new Date(deadline).toISOString() }));
+  const now = Date.now();
+  const { desk, give } = await bench(t, { executor, now: () => now });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  await give(dispatch('t-1', { deadline: new Date(now + 60_000).toISOString() }));
+  await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
+  t.mock.timers.tick(49_999);
+  assert.deepEqual(phasesOf(desk), ['running']);
+  t.mock.timers.tick(1);
+  assert.deepEqual(phasesOf(desk), ['running', 'stopping'], 'ten seconds before the deadline');
+  t.mock.timers.reset();
   const result = await desk.result('t-1');
-  assert.ok(Date.now() < deadline, 'before the deadline');
   assert.equal(result.status, 'partial');
   assert.match(result.next_steps?.[0] ?? '', /The deadline .* came/);
 });
@@ -133,8 +143,16 @@ test('the longest turn ends a task that has no deadline', async (t) => {
     await aborted(signal);
     return { text: '', ending: 'stopped' };
   });
-  const result = await (await bench(t, { executor, turnTimeoutMs: 50 })).do(dispatch('t-1'));
-  assert.equal(result.status, 'partial');
+  const { desk, give } = await bench(t, { executor, turnTimeoutMs: 30_000 });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  await give(dispatch('t-1'));
+  await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
+  t.mock.timers.tick(29_999);
+  assert.deepEqual(phasesOf(desk), ['running']);
+  t.mock.timers.tick(1);
+  assert.deepEqual(phasesOf(desk), ['running', 'stopping']);
+  t.mock.timers.reset();
+  assert.equal((await desk.result('t-1')).status, 'partial');
 });
 
 test('a deadline by a clock that is an hour ahead means the same moment here', async (t) => {
@@ -217,7 +235,8 @@ test('a lost lease stops the executor at once and the report is marked late', as
   const lease = {
     fence: 3,
     ttlS: 0.06,
-    renew: async () => false,
+    // Lost while a turn runs, however long it took to begin one.
+    renew: async () => executor.turns.length === 0,
     release: async () => released.resolve(),
   };
   await give(dispatch('t-1'), lease);

@@ -94,9 +94,9 @@ test('a search for nearest lines in a large file does not hold up the host', asy
     { length: 60_000 },
     (_, index) => `const value${index} = compute(${index * 7}, "text");`,
   ).join('\n');
-  const started = performance.now();
+  const before = process.threadCpuUsage();
   await conflictOf(large, { old_text: 'const valve17 = compare(119, "test");', new_text: '' });
-  assert.ok(performance.now() - started < 2000);
+  assert.ok(process.threadCpuUsage(before).user < 2_000_000);
 });
 
 test('CRLF line ends and a byte order mark survive an edit written with plain newlines', async (t) => {
@@ -146,9 +146,9 @@ test('places are found as indexOf finds them, also of long texts', () => {
 
 test('a search made to be slow is not', () => {
   const text = 'a'.repeat(4 * 1024 * 1024);
-  const started = performance.now();
+  const before = process.threadCpuUsage();
   assert.deepEqual(placesOf(text, `${'a'.repeat(25_000)}b${'a'.repeat(25_000)}`), []);
-  assert.ok(performance.now() - started < 2000);
+  assert.ok(process.threadCpuUsage(before).user < 2_000_000);
 });
 
 test('binary and foreign text is not edited', async (t) => {

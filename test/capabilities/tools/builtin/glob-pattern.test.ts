@@ -65,9 +65,9 @@ for (const [pattern, [matching, others]] of Object.entries(table)) {
 }
 
 test('unfinished braces take no longer than finished ones', () => {
-  const started = performance.now();
+  const before = process.threadCpuUsage();
   for (const pattern of ['{'.repeat(500), '{[}]'.repeat(200), '{a,'.repeat(300)]) globExpression(pattern);
-  assert.ok(performance.now() - started < 500);
+  assert.ok(process.threadCpuUsage(before).user < 2_000_000);
 });
 
 test('directories that cannot hold a match are not entered', () => {
