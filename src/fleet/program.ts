@@ -101,6 +101,8 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
         }, timeoutMs);
   const aborted = (): void => group.stop();
   signal?.addEventListener('abort', aborted, { once: true });
+  // Nobody listened while it was being started.
+  if (signal?.aborted === true) aborted();
   const ended = group.exited.then(async ({ code, killedBy }): Promise<ProgramEnd> => {
     clearTimeout(timer);
     signal?.removeEventListener('abort', aborted);
