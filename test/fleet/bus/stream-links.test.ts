@@ -148,7 +148,7 @@ for (const kind of linkKinds) {
     const { bus, events } = await site(context);
     const greeted = Promise.withResolvers<unknown>();
     const a2e: Dialect = { greet: greeted.resolve, unreadable: () => {} };
-    const limits = { handshakeTimeoutMs: 5_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
+    const limits = { handshakeTimeoutMs: 60_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
     const acceptor = new Acceptor({ a2e, fleet: bus.dialect }, limits);
     const listener = await kind.listen((link) => acceptor.accept(link));
     const membership = joinOverLink(new ScriptedWorker(), () => listener.dial(), { log: quiet });
@@ -310,23 +310,30 @@ test('a worker that promised no heartbeats may be silent', async (context) => {
 
 test('a worker whose orchestrator falls silent dials again', async () => {
   const worker = new ScriptedWorker();
-  const recorders: Recorder[] = [];
-  const again = Promise.withResolvers<void>();
+  let now = 0;
+  const links = [Promise.withResolvers<Recorder>(), Promise.withResolvers<Recorder>()] as const;
+  let dialled = 0;
   const membership = joinOverLink(
     worker,
     async () => {
       const [client, server] = memoryPair();
-      recorders.push(Recorder.on(server));
+      links[dialled++]?.resolve(Recorder.on(server));
       server.send({
         ...fleetMessage('SESSION_ACCEPT', { ...terms, features: ['heartbeat'], heartbeat_s: 0.01 }),
       });
-      if (recorders.length === 2) again.resolve();
       return client;
     },
-    { log: quiet, retry: { firstDelayMs: 1 } },
+    { log: quiet, retry: { firstDelayMs: 1 }, monotonic: () => now },
   );
-  await within(again.promise, 'another link');
-  assert.ok(recorders[0]!.messages.some(({ type }) => type === 'SESSION_HEARTBEAT'));
+  const first = await within(links[0].promise, 'a link');
+  const beats = (): number => first.messages.filter(({ type }) => type === 'SESSION_HEARTBEAT').length;
+  await first.until(() => beats() > 0, 'the session to have begun');
+  now = 34;
+  const before = beats();
+  await first.until(() => beats() > before + 1, 'more heartbeats');
+  assert.equal(dialled, 1);
+  now = 35;
+  await within(links[1].promise, 'another link');
   await membership.leave();
 });
 
@@ -370,6 +377,25 @@ test('leaving ends also a dialling that never ends', async () => {
   const membership = joinOverLink(new ScriptedWorker(), () => new Promise(() => {}), { log: quiet });
   await within(membership.leave(), 'the worker to leave');
   await assert.rejects(membership.accepted, { code: 'cancelled' });
+});
+
+test('leaving in the moment a link is there ends that link, too', async () => {
+  const left = Promise.withResolvers<void>();
+  let far: Recorder | undefined;
+  const membership = joinOverLink(
+    new ScriptedWorker(),
+    async () => {
+      const [client, server] = memoryPair();
+      far = Recorder.on(server);
+      // Behind the return, before whoever dialled goes on.
+      queueMicrotask(() => void membership.leave().then(left.resolve));
+      return client;
+    },
+    { log: quiet },
+  );
+  await within(left.promise, 'the worker to leave');
+  await far?.end();
+  assert.deepEqual(far?.messages, []);
 });
 
 test('a dispatch whose link ends before the answer may have been taken', async (context) => {

@@ -153,7 +153,11 @@ class Membership implements Joined {
     // What takes long is done before the orchestrator's clock for the handshake runs.
     const announce = await this.#announce();
     const link = await this.#opened(signal);
-    if (link === undefined) return undefined;
+    // It may have been told to leave in the moment the link was there: nobody would end that one later.
+    if (link === undefined || signal.aborted) {
+      link?.destroy('leaving');
+      return undefined;
+    }
     const since = monotonic();
     const session = new WorkerSession(this.#worker, link, announce, this.#session);
     this.#current = session;
