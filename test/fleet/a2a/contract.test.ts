@@ -25,6 +25,8 @@ busContract({
     const bus = a2aBus({
       peers: workers.map(({ agentId: id }, index) => ({ id, url: agents[index]!.address, token: () => TOKEN })),
       log: quiet,
+      // Hundreds of calls at once take their time on a busy machine.
+      callTimeoutMs: 600_000,
       healthIntervalMs: 50,
       pollDelay: { firstDelayMs: 5, maxDelayMs: 100 },
     });

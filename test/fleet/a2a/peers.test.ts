@@ -10,6 +10,7 @@ import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import type { Log } from '../../../src/host/context.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
+import { ownPort } from '../../support/own-port.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
@@ -184,7 +185,7 @@ test('an agent that has forgotten a task says so, and its lease need not run out
     working();
     await canceled;
   };
-  const agent = await plainAgent(context, at, { streaming: false });
+  const agent = await plainAgent(context, at, { streaming: false, port: await ownPort() });
   const { events } = await busTo(context, { url: agent.address });
   const peer = await reachable(events);
   await peer.send(aDispatch('t-1'), inline);
@@ -242,7 +243,7 @@ test('a plain agent that refuses the token fails the dispatch as unauthorized', 
 test('an agent killed in the middle of a task is missed, and its end is told when it is back', async (context) => {
   const file = join(await folder(context), 'a2a.db');
   const worker = new ScriptedWorker({ byHand: true });
-  const agent = await served(context, worker, { file });
+  const agent = await served(context, worker, { file, port: await ownPort() });
   const { events } = await busTo(context, { url: agent.address, token: () => TOKEN });
   const peer = await events.peer('agent');
   await peer.send(aDispatch('t-1'), structured);

@@ -127,13 +127,14 @@ test('a task that runs is busy: with the number of upstream for text, with ours 
   assert.equal(resultIn((await say(url, hints('task_id: t-1'))).text, 't-1')?.status, 'done');
   assert.deepEqual(worker.begun, ['t-1']);
 
-  void say(url, '', { data: [aDispatch('t-2')] });
+  const other = say(url, '', { data: [aDispatch('t-2')] });
   await worker.until(() => worker.begun.length === 2, 'the other task to begin');
   const third = await say(url, '', { data: [aDispatch('t-2')] });
   assert.equal(third.error?.code, -31001);
   const [info] = (third.error?.data ?? []) as { reason: string; metadata: Record<string, string> }[];
   assert.deepEqual([info?.reason, info?.metadata.retry_after_s], ['FLEET_BUSY', '30']);
   worker.finish('t-2');
+  assert.equal(resultIn((await other).text, 't-2')?.status, 'done');
 });
 
 test('a client that goes away loses nothing: the task goes on, and its result is there when it asks again', async (context) => {
@@ -305,14 +306,15 @@ test('what is no request is answered with the number for it, and the receiver go
 test('a listener takes the first free port of its band, and never one of another', async (context) => {
   const first = PORT_BANDS.agy;
   const taken = createServer();
-  await new Promise<void>((resolve) => {
-    taken.once('error', () => resolve());
-    taken.listen(first, '127.0.0.1', () => resolve());
+  const ours = await new Promise<boolean>((resolve) => {
+    taken.once('error', () => resolve(false));
+    taken.listen(first, '127.0.0.1', () => resolve(true));
   });
   context.after(() => taken.close());
   const listener = await listenHttp({ port: 'agy', hasTokens: false, handle: (_request, response) => response.end() });
   context.after(() => listener.close());
-  assert.ok(listener.port > first && listener.port < first + 10, `port ${listener.port}`);
+  // Whoever else had it may have given it back meanwhile.
+  assert.ok(listener.port >= (ours ? first + 1 : first) && listener.port < first + 10, `port ${listener.port}`);
   await assert.rejects(listenHttp({ port: listener.port, hasTokens: false, handle: () => {} }), {
     code: 'runtime_error',
   });

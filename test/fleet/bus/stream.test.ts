@@ -10,11 +10,12 @@ for (const kind of linkKinds) {
     name: kind.name,
     async open(workers) {
       const events = new PeerRecorder();
-      const bus = streamBus({ name: 'orchestrator', log: quiet });
+      // Hundreds of tasks at once take their time on a busy machine.
+      const bus = streamBus({ name: 'orchestrator', log: quiet, ackTimeoutMs: 600_000 });
       await bus.start(events);
       const site = await kind.listen((link) => bus.accept(link));
       const joined = workers.map((worker) =>
-        joinOverLink(worker, () => site.dial(), { log: quiet, retry: { firstDelayMs: 5 } }),
+        joinOverLink(worker, () => site.dial(), { log: quiet, retry: { firstDelayMs: 5 }, deliverTimeoutMs: 600_000 }),
       );
       await Promise.all(joined.map(({ accepted }) => accepted));
       return {

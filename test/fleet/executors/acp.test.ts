@@ -106,12 +106,14 @@ test('what is steered in is the next prompt of the same turn', async () => {
 });
 
 test('a cancelled turn ends with what was said, also while it waits for an answer, and the agent is kept', async () => {
-  await using agent = scripted({
+  const script = {
     prompts: [
       [says('half'), { untilCancelled: true }, { stop: 'cancelled' }],
       [permission('execute'), { stop: 'cancelled' }],
     ],
-  });
+  } as const;
+  // However busy the machine is: an agent that takes longer is ended.
+  await using agent = scripted(script, { cancelTimeoutMs: 60_000 });
   const first = fakeContext(agent.cwd);
   const running = agent.executor.start(taskOf('do it'), first).outcome;
   await first.until(({ progressed }) => progressed.some(({ phase }) => phase === 'running'));

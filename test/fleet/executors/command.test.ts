@@ -9,7 +9,7 @@ import { filterFlags } from '../../../src/fleet/executors/flags.ts';
 import { makeExecutor } from '../../../src/fleet/executors/make.ts';
 import { killAfter, wholeSeconds } from '../../../src/fleet/executors/timers.ts';
 import { type FakeCli, fakeCli } from './fake-cli.ts';
-import { fakeContext, fakeLog, isAlive, taskOf } from './fake-context.ts';
+import { type FakeContext, fakeContext, fakeLog, isAlive, taskOf } from './fake-context.ts';
 
 const make = ({ command, home }: FakeCli, config: Partial<CommandConfig> = {}): Executor =>
   makeExecutor({ kind: 'command', command, ...config }, { home, log: fakeLog() });
@@ -82,14 +82,20 @@ test('a program that is not there fails the turn, and is told by the probe', asy
   assert.deepEqual(readiness, { present: false, detail: 'handfast-no-such-program is not in PATH' });
 });
 
-test('its own timer ends a program, and what it said until then is handed back', async () => {
+test('its own timer ends a program, and what it said until then is handed back', async (test) => {
+  test.mock.timers.enable({ apis: ['setTimeout'] });
   using cli = fakeCli();
-  const turn = (script: string) =>
-    make(cli, { command: '/bin/sh', args: ['-c', script, '{prompt}'], timeoutMs: 10 }).start(
-      taskOf('do it'),
-      fakeContext(cli.cwd),
-    ).outcome;
-  const [half, nothing] = await Promise.all([turn('echo half of it; exec sleep 60'), turn('exec sleep 60')]);
+  const turn = async (script: string, begun: (context: FakeContext) => boolean) => {
+    const context = fakeContext(cli.cwd);
+    const config = { command: '/bin/sh', args: ['-c', script, '{prompt}'], timeoutMs: 10 };
+    const { outcome } = make(cli, config).start(taskOf('do it'), context);
+    await context.until(begun);
+    test.mock.timers.tick(1000);
+    return outcome;
+  };
+  // The second event is a line it has printed.
+  const half = await turn('echo half of it; exec sleep 60', ({ progressed }) => progressed.length > 1);
+  const nothing = await turn('exec sleep 60', ({ pids }) => pids.length > 0);
   assert.deepEqual([half.ending, half.text, half.failure], ['limit', 'half of it', undefined]);
   assert.equal(nothing.ending, 'limit');
   assert.match(nothing.failure ?? '', /was ended after 1 s/);

@@ -1,7 +1,16 @@
 /**
  * A program that stands for a command-line agent: it plays recorded outputs, one a run, and writes down how it was started.
  */
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -48,13 +57,13 @@ try { stdin = readFileSync(0, 'utf8'); } catch (error) { stdin = 'error ' + erro
 const started = { argv: process.argv.slice(2), env: process.env, cwd: process.cwd(), stdin };
 let count = 0;
 try { count = readFileSync(join(folder, 'started.jsonl'), 'utf8').split('\\n').length - 1; } catch {}
-appendFileSync(join(folder, 'started.jsonl'), JSON.stringify(started) + '\\n');
 const run = JSON.parse(readFileSync(join(folder, 'script.json'), 'utf8'))[count] ?? { code: 99, stderr: 'nothing to play' };
+if (run.hangs === 'stubborn') process.on('SIGTERM', () => {});
+appendFileSync(join(folder, 'started.jsonl'), JSON.stringify(started) + '\\n');
 for (const [path, text] of Object.entries(run.writes ?? {})) {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
   writeFileSync(join(folder, path), text);
 }
-if (run.hangs === 'stubborn') process.on('SIGTERM', () => {});
 if (run.hangs) setInterval(() => {}, 60_000);
 const out = run.stdout ?? '';
 process.exitCode = run.code ?? 0;
@@ -65,7 +74,7 @@ process.stdout.write(text, () => run.killedBy && process.kill(process.pid, run.k
 
 /** Makes the program with its first runs. */
 export function fakeCli(...runs: PlayedRun[]): FakeCli {
-  const folder = mkdtempSync(join(tmpdir(), 'handfast-cli-'));
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), 'handfast-cli-'));
   const [command, cwd, home] = [join(folder, 'fake.mjs'), join(folder, 'repo'), join(folder, 'home')];
   mkdirSync(cwd);
   mkdirSync(home);
@@ -85,9 +94,10 @@ export function fakeCli(...runs: PlayedRun[]): FakeCli {
     get runs() {
       const file = join(folder, 'started.jsonl');
       if (!existsSync(file)) return [];
+      // A line without its end is still being written.
       return readFileSync(file, 'utf8')
-        .trim()
         .split('\n')
+        .slice(0, -1)
         .map((line) => JSON.parse(line) as Started);
     },
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),

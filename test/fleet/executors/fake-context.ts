@@ -9,6 +9,7 @@ import type {
 } from '../../../src/fleet/executors/executor.ts';
 import type { Log } from '../../../src/host/context.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
+import { within } from '../../contract/recorder.ts';
 
 export interface FakeContext extends ExecutorContext {
   readonly progressed: { phase: string; note?: string; percent?: number }[];
@@ -43,8 +44,8 @@ export function fakeContext(cwd: string, options: FakeContextOptions = {}): Fake
     health: new Map(),
     asked: [],
     stop: (reason) => controller.abort(reason),
-    until: (holds) =>
-      new Promise((resolve) => {
+    until: (holds) => {
+      const met = new Promise<void>((resolve) => {
         const look = (): void => {
           if (!holds(context)) return;
           waiting.delete(look);
@@ -52,7 +53,9 @@ export function fakeContext(cwd: string, options: FakeContextOptions = {}): Fake
         };
         waiting.add(look);
         look();
-      }),
+      });
+      return within(met, `${holds}`);
+    },
     events: {
       progress(phase, note, percent) {
         context.progressed.push({

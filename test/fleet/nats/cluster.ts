@@ -2,24 +2,14 @@
  * A cluster of three real NATS servers on loopback, for tests: one can be killed at a time, and be started again on its store.
  */
 
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { ownPort } from '../../support/own-port.ts';
 import { type Installed, NatsServer } from './server.ts';
 
 const SERVERS = 3;
-const READY_MS = 20_000;
-
-/** Ports nobody has now. All are open at once, so that none is given twice. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))));
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
+const READY_MS = 180_000;
 
 export class NatsCluster {
   /** By name: `n1` to `n3`. */
@@ -31,7 +21,8 @@ export class NatsCluster {
 
   /** Three servers that have agreed on who decides. */
   static async start(context: TestContext, installed: Installed): Promise<NatsCluster> {
-    const ports = await freePorts(SERVERS);
+    const ports: number[] = [];
+    while (ports.length < SERVERS) ports.push(await ownPort());
     const routes = ports.map((port) => `"nats-route://127.0.0.1:${port}"`).join(', ');
     const named = ports.map((port, index): [string, NatsServer] => {
       const cluster = `cluster { name: "test", listen: "127.0.0.1:${port}", routes: [ ${routes} ] }`;

@@ -126,18 +126,21 @@ export class NatsFleet {
     });
   }
 
-  /** Takes what a consumer of dispatches delivers, and says nothing to it, until nothing comes; how much came. */
-  async swallow(consumer: string): Promise<number> {
+  /**
+   * Takes what a consumer of dispatches delivers, and says nothing to it, until this much has come and nothing more does;
+   * how much came.
+   */
+  async swallow(consumer: string, expected: number): Promise<number> {
     return this.manage(async (manager) => {
       const pull = await manager.jetstream().consumers.get('A2A_DISPATCH', consumer);
       let deliveries = 0;
-      while ((await pull.next({ expires: 1000 })) !== null) deliveries++;
+      while ((await pull.next({ expires: deliveries < expected ? 20_000 : 1000 })) !== null) deliveries++;
       return deliveries;
     });
   }
 
   /** Waits for something only the server can tell. */
-  async until(condition: () => Promise<boolean>, what: string, withinMs = 10_000): Promise<void> {
+  async until(condition: () => Promise<boolean>, what: string, withinMs = 120_000): Promise<void> {
     const end = performance.now() + withinMs;
     while (!(await condition())) {
       if (performance.now() > end) throw new Error(`not in time: ${what}`);

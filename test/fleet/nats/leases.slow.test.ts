@@ -67,15 +67,20 @@ describe('leases on NATS', { concurrency: 4 }, () => {
   });
 
   natsTest('a lease that is not renewed runs out by the clock of the server', async (context, installed) => {
-    const { as } = await staged(context, installed, 2);
-    const [silent, kept] = [held(await as('one').take('silent', 1)), held(await as('one').take('kept', 1))];
-    const renewing = setInterval(() => void kept.renew(), 500);
-    context.after(() => clearInterval(renewing));
-    await new Promise((resolve) => setTimeout(resolve, 3_300));
-    assert.equal(await silent.renew(), false);
+    const { as } = await staged(context, installed, 8);
+    const take = async (name: string): Promise<HeldLease> => held(await as('one').take(name, 1));
+    const [untouched, silent, kept] = [await take('untouched'), await take('silent'), await take('kept')];
+    let next = await as('two').take('silent', 1);
+    while (next.kind !== 'taken') {
+      assert.deepEqual(next, { kind: 'held', agent: 'one' });
+      assert.equal(await kept.renew(), true);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      next = await as('two').take('silent', 1);
+    }
+    assert.ok(next.lease.fence > silent.fence);
+    // Nobody has asked for this one, which is older.
+    assert.equal(await untouched.renew(), false);
     assert.equal(await kept.renew(), true);
-    const next = held(await as('two').take('silent', 1));
-    assert.ok(next.fence > silent.fence);
   });
 
   natsTest(

@@ -28,7 +28,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
     'an orchestrator that is started again under its instance goes on at once, and ends the one before',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
-      fleet.storage = { leaseTtlS: 2 };
+      fleet.storage = { leaseTtlS: 15 };
       await fleet.worker(new ScriptedWorker());
       const first = await fleet.orchestrator({ instance: 'host-1' });
       const peer = await first.events.peer('worker-1');
@@ -46,7 +46,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
     'an orchestrator that is cut off loses its name, sends nothing, and is told when it comes back',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
-      fleet.storage = { leaseTtlS: 2 };
+      fleet.storage = { leaseTtlS: 5 };
       const worker = new ScriptedWorker();
       await fleet.worker(worker);
       const wire = await Wire.to(context, fleet.server.port);

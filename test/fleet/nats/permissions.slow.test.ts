@@ -30,7 +30,7 @@ natsTest(
     const { bus, events } = await fleet.orchestrator(asOperator);
     const worker = new PoolWorker(['reviewers'], { agentId: 'claude-1' });
     // Without consumers made for it, it cannot join, and is told so.
-    const denied = { ...asWorker, publishTimeoutMs: 1_000 };
+    const denied = { ...asWorker, publishTimeoutMs: 10_000 };
     await assert.rejects(fleet.worker(worker, denied), { code: 'unauthorized' });
     await provisionWorker({ servers: fleet.server.url, ...asOperator }, worker);
     await fleet.worker(worker, asWorker);

@@ -12,7 +12,7 @@ describe('presence on NATS', { concurrency: 4 }, () => {
     'a worker that stops without a word is missed within its ttl, and is back when it writes again',
     async (context, installed) => {
       const fleet = await NatsFleet.start(context, installed);
-      fleet.storage = { profileTtlS: 2 };
+      fleet.storage = { profileTtlS: 4 };
       const wire = await Wire.to(context, fleet.server.port);
       const { events } = await fleet.orchestrator();
       await fleet.worker(new ScriptedWorker({ agentId: 'steady' }));

@@ -25,7 +25,7 @@ describe('redelivery on NATS', { concurrency: 4 }, () => {
       context.after(() => connection.close());
       await jetstream(connection).publish('a2a.agent.w.dispatch', JSON.stringify(aDispatch('poison', {}, 3)));
       await bus.offer?.('p', aDispatch('pool-poison'));
-      const deliveries = await Promise.all(['agent-w', 'pool-p'].map((consumer) => fleet.swallow(consumer)));
+      const deliveries = await Promise.all(['agent-w', 'pool-p'].map((consumer) => fleet.swallow(consumer, 5)));
       assert.deepEqual(deliveries, [5, 5]);
       await events.until(() => events.results().length === 2, 'both to be parked');
       const [parked] = events.results('poison');

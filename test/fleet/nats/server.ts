@@ -1,5 +1,5 @@
 /**
- * Real NATS servers for tests: every test starts its own, on a free port, with a store folder of its own, and can kill and
+ * Real NATS servers for tests: every test starts its own, on a port of its own, with a store folder of its own, and can kill and
  * start it again. Two versions where both are installed: the one in PATH (Debian's) and the one of `scripts/install-nats.ts`.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -9,6 +9,7 @@ import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { ownPort } from '../../support/own-port.ts';
 
 /** An installed server. */
 export interface Installed {
@@ -38,7 +39,7 @@ export function natsTest(
   body: (context: TestContext, server: Installed) => Promise<void>,
   options: { readonly timeout?: number; readonly only?: 'newest' } = {},
 ): void {
-  const { timeout = 30_000, only } = options;
+  const { timeout = 300_000, only } = options;
   if (servers.length === 0) {
     const how = 'no nats-server: apt-get install nats-server, or node scripts/install-nats.ts';
     test(name, { skip: process.env.CI === undefined ? how : false }, () => {
@@ -68,7 +69,7 @@ export class NatsServer {
   readonly #config: string;
   readonly #jetstream: string;
   #process: ChildProcess | undefined;
-  #port = -1;
+  #port: number | undefined;
 
   constructor(installed: Installed, { config = '', jetstream = '' }: ServerSettings = {}) {
     this.#installed = installed;
@@ -85,10 +86,11 @@ export class NatsServer {
   }
 
   get url(): string {
-    return `nats://127.0.0.1:${this.#port}`;
+    return `nats://127.0.0.1:${this.port}`;
   }
 
   get port(): number {
+    if (this.#port === undefined) throw new Error('the server was never started');
     return this.#port;
   }
 
@@ -99,6 +101,7 @@ export class NatsServer {
 
   /** Starts it, again on the same port and store after {@link kill}. Resolves when it is ready. */
   async up(): Promise<void> {
+    this.#port ??= await ownPort();
     const path = join(this.#folder, 'server.conf');
     writeFileSync(
       path,
@@ -108,15 +111,13 @@ export class NatsServer {
     this.#process = child;
     let log = '';
     await new Promise<void>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error(`nats-server was not ready in time: ${log}`)), 15_000);
+      const late = setTimeout(() => reject(new Error(`nats-server was not ready in time: ${log}`)), 60_000);
       child.once('error', reject);
       child.once('exit', (code) => reject(new Error(`nats-server ended with ${code}: ${log}`)));
       child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
         if (log.length < 65_536) log += chunk;
-        const port = /Listening for client connections on \S+:(\d+)/.exec(log)?.[1];
-        if (port === undefined || !log.includes('Server is ready')) return;
+        if (!log.includes('Server is ready')) return;
         clearTimeout(late);
-        this.#port = Number(port);
         resolve();
       });
     });

@@ -21,7 +21,7 @@ import { log, NatsFleet } from './fleet.ts';
 import { natsTest } from './server.ts';
 import { Wire } from './wire.ts';
 
-const TTL_S = 2;
+const TTL_S = 4;
 
 interface AtWork {
   readonly seat: OrchestratorSeat;
@@ -116,7 +116,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
       await first.stop();
       const second = await waiting;
       finish.get('long')?.();
-      const { record: ended } = await second.orchestrator.result('long', AbortSignal.timeout(10_000));
+      const { record: ended } = await second.orchestrator.result('long', AbortSignal.timeout(60_000));
       assert.deepEqual([ended.state, ended.attempt, begun], ['done', 1, ['long']]);
     },
   );
@@ -124,7 +124,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
   natsTest('takes over when the first was cut off, which then decides nothing more', async (context, installed) => {
     const { fleet, begun, finish } = await staged(context, installed);
     const wire = await Wire.to(context, fleet.server.port);
-    const first = await atWork(fleet, { servers: wire.url, publishTimeoutMs: 500 });
+    const first = await atWork(fleet, { servers: wire.url, publishTimeoutMs: 5_000 });
     await first.orchestrator.submit(task('long'));
     await fleet.until(async () => begun.includes('long'), 'the task to begin');
     const waiting = atWork(fleet);
@@ -134,7 +134,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     wire.speak();
     assert.equal((await first.seat.lost).code, 'superseded');
     finish.get('long')?.();
-    const { record: ended } = await second.orchestrator.result('long', AbortSignal.timeout(10_000));
+    const { record: ended } = await second.orchestrator.result('long', AbortSignal.timeout(60_000));
     assert.deepEqual([ended.state, ended.attempt, begun], ['done', 1, ['long']]);
     await assert.rejects(first.store.put({ ...ended, parked: true }, 1), { code: 'unreachable' });
   });
@@ -142,7 +142,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
   natsTest('is not disturbed by what the first sent in time and what arrives late', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     const wire = await Wire.to(context, fleet.server.port);
-    const shared = { name: 'main', log, leaseTtlS: TTL_S, standby: true, publishTimeoutMs: 500 };
+    const shared = { name: 'main', log, leaseTtlS: TTL_S, standby: true, publishTimeoutMs: 5_000 };
     const seat = await takeSeat({ ...shared, servers: wire.url });
     fleet.onEnd(() => seat.leave());
     const store = await natsTaskStore(seat);
@@ -170,7 +170,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
 
   natsTest('gives up waiting when it is told to, and waits through an outage', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
-    const shared = { servers: fleet.server.url, name: 'main', log, publishTimeoutMs: 300 };
+    const shared = { servers: fleet.server.url, name: 'main', log, publishTimeoutMs: 5_000 };
     const seat = await takeSeat(shared);
     fleet.onEnd(() => seat.leave());
     const leaving = new AbortController();

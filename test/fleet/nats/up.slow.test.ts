@@ -46,10 +46,10 @@ natsTest(
     const submit = (text: string, id: string) => one.json(['task', 'submit', text, '--access', 'read', '--id', id]);
     await submit('say "hi"', 'short');
     assert.equal((await one.run(['task', 'result', 'short'])).code, 0);
-    await submit('wait 3000 ms', 'long');
+    await submit('wait 12 s', 'long');
     const started = async (): Promise<boolean> =>
       (await one.json(['task', 'show', 'long'])).state === 'running' || Promise.reject(new Error('it does not run'));
-    for (let look = 0; !(await started().catch(() => false)); look += 1) assert.ok(look < 20, 'the long task runs');
+    for (let look = 0; !(await started().catch(() => false)); look += 1) assert.ok(look < 60, 'the long task runs');
     assert.equal(standby.stdout, '');
     first.child.kill('SIGKILL');
     await first.ended();
