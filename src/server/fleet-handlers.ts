@@ -64,20 +64,20 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         const task = await orchestrator.get(task_id);
         const page = await journal.read(stream, after, PAGE);
         const last = page.entries.at(-1)?.cursor ?? page.gap?.to ?? after;
-        return { task, page, last, complete: isOver(task) && last >= page.last && !orchestrator.verifying(task_id) };
+        return { page, last, complete: isOver(task) && last >= page.last && !orchestrator.verifying(task_id) };
       };
       let seen = await look();
       if (seen.last === after && !seen.complete) {
         await somethingAfter(journal, stream, Math.max(after, seen.page.last), waitOf(wait_ms), signal);
         seen = await look();
       }
-      const { task, page, last, complete } = seen;
+      const { page, last, complete } = seen;
       return {
         entries: page.entries.map(({ cursor, ts, kind, body }) => ({ cursor, ts, kind, body: parsed(body) })),
         gap: page.gap === undefined ? null : { from: page.gap.from, to: page.gap.to },
         last,
         complete,
-        task: plain(task),
+        task: plain(await orchestrator.get(task_id)),
       };
     }),
     operates(methods.taskResult, async ({ task_id, wait_ms }, { signal }) => {

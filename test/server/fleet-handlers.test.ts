@@ -6,7 +6,7 @@ import type { RpcCall } from '../../src/control/handlers.ts';
 import type { ControlClient } from '../../src/control-client/control.ts';
 import { fleetHandlers } from '../../src/server/fleet-handlers.ts';
 import { fail } from '../../src/wire/errors.ts';
-import { fleet } from '../fleet/orchestrator/support/fleet.ts';
+import { fleet, guardedStore } from '../fleet/orchestrator/support/fleet.ts';
 import { repository } from '../fleet/support/git-repository.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
@@ -15,6 +15,8 @@ const OPERATOR = { caller: { principal: { name: 'operator', admin: true } } };
 /** A fleet of one worker, and its operator, for whom everything ends with `stop`. */
 async function operated(t: TestContext, repository?: string) {
   const { bus, journal, orchestrator } = await fleet(t, {
+    // As on a disk: what is told is told before it is kept.
+    store: guardedStore(() => new Promise((resolve) => setTimeout(resolve, 20))),
     ...(repository !== undefined && { repositories: new Map([['w', repository]]) }),
   });
   const worker = await bus.worker('w');
@@ -62,7 +64,8 @@ test('whoever follows a task needs nothing more of the fleet once all is told', 
   assert.equal(record.verified, 'not_checked');
 });
 
-test('whoever follows a task is told whether what it did was found', async (t) => {
+// A follower that waits for more, waits 25 s.
+test('whoever follows a task is told whether what it did was found', { timeout: 20_000 }, async (t) => {
   const folder = temporaryFolder(t);
   await repository(folder);
   const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt', 'invented.txt'] });

@@ -77,6 +77,8 @@ export class Verifier {
       // Tried again since: that was another result.
       if (held.record.result === record.result || held.record.attempt === record.attempt) {
         this.#ledger.apply(held, { type: 'verified', verified, reasons });
+        // Who follows the task is told in this moment, and waits for nothing more.
+        this.#running.delete(record);
         await this.#ledger.save(held);
       }
       this.#ledger.release(held);

@@ -110,8 +110,9 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       );
       assert.equal(runs.size, before);
       assert.equal(orchestrator.counts().total_ended_done, before, 'each result was accepted once');
-      for (const { task_id, tokens_spent, attempt } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
-        assert.deepEqual([task_id, tokens_spent, attempt], [task_id, 7, 1]);
+      // A dispatch that got lost with its server is given up and sent anew, as another attempt: no more than one of them runs.
+      for (const { task_id, tokens_spent } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
+        assert.deepEqual([task_id, tokens_spent], [task_id, 7]);
       }
     },
     { timeout: 600_000 },
