@@ -51,7 +51,8 @@ async function followed(
     const { value, done } = await events.next();
     if (done) return { told, record: value };
     told.push(value.kind);
-    if (value.kind === 'accepted') await worker.report(task_id, 'done', { artifacts }, 1);
+    // Not waited for: when it is kept, all may be told.
+    if (value.kind === 'accepted') void worker.report(task_id, 'done', { artifacts }, 1);
     if (value.kind === stopAfter) stop();
   }
 }
