@@ -4,7 +4,6 @@
  *
  * @see docs/protocol/a2e.md#handshake
  */
-
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
 import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';

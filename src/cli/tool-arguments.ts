@@ -4,7 +4,6 @@
  *
  * Called by `tools call` and `call`.
  */
-
 import { fail } from '../wire/errors.ts';
 import { type JsonSchema, schemaTypes } from './schema-types.ts';
 

@@ -7,7 +7,6 @@
  *
  * @see docs/architecture.md#connection-rules
  */
-
 import { versionFits } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
 import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';

@@ -3,7 +3,6 @@
  *
  * The front door `control.ts` exports it; the command line uses it.
  */
-
 import { HIGHEST_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { ControlClient, type ControlOptions, type Dial } from './control.ts';
 

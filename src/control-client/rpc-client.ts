@@ -3,7 +3,6 @@
  *
  * One per link; `control.ts` makes a new one for each reconnect. It runs in browsers too, so it uses nothing of Node.
  */
-
 import type { Closed, Link, Message, Receiver } from '../transport/link.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { errorFromRpc } from '../wire/jsonrpc.ts';

@@ -3,7 +3,6 @@
  *
  * Made by `ControlClient.create` and `.open`.
  */
-
 import type { SteerResult } from '../protocol/session-rpc.ts';
 import type { ImageReference, QueueItem, SessionState, UiMessage } from '../protocol/session-types.ts';
 import type { ControlClient } from './control.ts';

@@ -2,7 +2,6 @@
  * The commented `handfast.yaml` that `handfast init` writes, made from `config-schema.ts` so that no setting and no
  * default can be forgotten or grow stale. Read by the command line only.
  */
-
 import type { Field, Fields } from './config-fields.ts';
 import { configFields } from './config-schema.ts';
 

@@ -3,7 +3,6 @@
  *
  * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
-
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
 export type { Principal, SessionView, ToolRules };

@@ -3,7 +3,6 @@
  *
  * @see docs/protocol/a2e.md#base-fields and docs/protocol/a2e.md#negotiation
  */
-
 import * as checks from './a2e.generated.ts';
 import type {
   CapabilityGrant,

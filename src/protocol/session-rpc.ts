@@ -5,7 +5,6 @@
  * Imported by the server (`control/`) and by the client (`control-client/`).
  * @see docs/protocol/session-rpc.md#methods
  */
-
 import { fail } from '../wire/errors.ts';
 import {
   anything,

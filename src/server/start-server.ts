@@ -4,7 +4,6 @@
  * Order matters. Start: plugins before anybody can call them, addresses before anybody is told of them. Stop: the other
  * way round, so that nobody is sent here any more, running work gets its time, and what was written is on disk.
  */
-
 import type { ControlServer } from '../control/control-server.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../host/auth.ts';
 import { FailureBackoff } from '../host/backoff.ts';

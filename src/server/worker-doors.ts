@@ -4,7 +4,6 @@
  *
  * Opened by `fleet-assembly.ts` and by the `worker` command, as its configuration says.
  */
-
 import { join } from 'node:path';
 import type { Callback } from '../fleet/bus/http/callbacks.ts';
 import { listenHttp, PORT_BANDS, type PortBand } from '../fleet/bus/http/http-listener.ts';

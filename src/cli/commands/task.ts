@@ -1,7 +1,6 @@
 /**
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
-
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { loadTaskBatch } from '../../host/task-batch.ts';
 import { timeOf } from '../../host/time-of.ts';

@@ -5,7 +5,6 @@
  * Called by `sessions/`, which owns the turn: it has emitted `preparing...`, read the images and appended the user's
  * message before `run`, and writes the assistant's message and the one terminal event after it.
  */
-
 import type {
   Approval,
   Image,

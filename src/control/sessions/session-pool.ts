@@ -4,7 +4,6 @@
  *
  * Made by `sessions.ts`; handlers and `recovery.ts` get their sessions here.
  */
-
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';

@@ -3,7 +3,6 @@
  *
  * Joined into the server's handlers by whoever composes the control edge.
  */
-
 import { toolsList } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
 import { type Handled, handles } from '../handlers.ts';

@@ -4,7 +4,6 @@
  *
  * Used by the buses whose peers are called over HTTP: `http/http-peer-bus.ts` and `a2a/peer-bus.ts`.
  */
-
 import { pause } from '../../connection/pause.ts';
 import type { Log } from '../../host/context.ts';
 import { asError, fail } from '../../wire/errors.ts';

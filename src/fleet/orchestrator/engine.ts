@@ -4,7 +4,6 @@
  *
  * `orchestrator.ts` offers this to operators, `reception.ts` feeds it with what workers say.
  */
-
 import { FEATURE_OF, type FleetMessage } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
 import { blockedPolicyOf } from '../blocked-policy.ts';

@@ -2,7 +2,6 @@
  * The parts of a control server that `rpc/` is tested against: a journal in memory whose past can be forgotten, and handlers
  * that do what a test needs.
  */
-
 import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/events.ts';
 import { type Handled, handles, type RpcCall } from '../../../src/control/handlers.ts';
 import type { ControlParts } from '../../../src/control/rpc/control-parts.ts';

@@ -1,7 +1,6 @@
 /**
  * A cluster of three real NATS servers on loopback, for tests: one can be killed at a time, and be started again on its store.
  */
-
 import type { TestContext } from 'node:test';
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';

@@ -8,7 +8,6 @@
  *
  * @see docs/protocol/session-rpc.md#backends
  */
-
 import { loadAcp } from '../../../acp/sdk.ts';
 import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../host/context.ts';

@@ -5,7 +5,6 @@
  * What the agent knows of the conversation lives in its own session, whose id is a setting of ours, so that it is found
  * again after a restart. Where it cannot be found again the conversation is told to the agent as text.
  */
-
 import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
 import type { AgentClient } from '../../../acp/agent-process.ts';
 import { CANCELLED, promptTokens } from '../../../acp/answers.ts';

@@ -5,7 +5,6 @@
  * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
  * the history of such a turn reads like that of any other.
  */
-
 import type { ContentBlock } from '../../../acp/sdk.ts';
 import {
   inputOf,

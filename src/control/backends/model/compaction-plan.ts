@@ -4,7 +4,6 @@
  * Used by `compaction.ts`. Between turns everything is summed up, and the newest messages are quoted behind the summary.
  * In the middle of a turn the turn must be able to go on: its prompt and its newest rounds stay, calls with their results.
  */
-
 import { boundedValue } from '../../../wire/bounded-value.ts';
 import type { HistoryItem } from '../../session-log.ts';
 

@@ -5,7 +5,6 @@
  * Made by `a2a-peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
-
 import { pause } from '../../../connection/pause.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';

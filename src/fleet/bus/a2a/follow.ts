@@ -4,7 +4,6 @@
  *
  * Used by `a2a-peer.ts` and by the executor for remote agents.
  */
-
 import { pause } from '../../../connection/pause.ts';
 import { asError } from '../../../wire/errors.ts';
 import { RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';

@@ -5,7 +5,6 @@
  * Made by `http-peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
  * @see docs/protocol/fleet.md#http
  */
-
 import { pause } from '../../../connection/pause.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';

@@ -4,7 +4,6 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
-
 import { pause } from '../../../connection/pause.ts';
 import type { Log } from '../../../host/context.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';

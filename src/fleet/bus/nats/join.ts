@@ -5,7 +5,6 @@
  * Called by the command line and by the fleet's own process for its workers.
  * @see docs/nats.md
  */
-
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { WorkerPort } from '../outlet.ts';

@@ -5,7 +5,6 @@
  * Used by `orchestrator-seat.ts`.
  * @see docs/nats.md#two-orchestrators
  */
-
 import { pause } from '../../../connection/pause.ts';
 import type { Log } from '../../../host/context.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';

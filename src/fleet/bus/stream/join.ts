@@ -6,7 +6,6 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
-
 import { pause } from '../../../connection/pause.ts';
 import type { Log } from '../../../host/context.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
