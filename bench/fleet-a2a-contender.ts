@@ -25,15 +25,15 @@ import { serveA2a } from '../src/fleet/bus/a2a/agent-server.ts';
 import { a2aBus } from '../src/fleet/bus/a2a/peer-bus.ts';
 import { httpPeerBus } from '../src/fleet/bus/http/http-peer-bus.ts';
 import { httpReceiver } from '../src/fleet/bus/http/receiver.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from '../src/fleet/bus/outlet.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from '../src/fleet/bus/peer.ts';
+import type { Reception, WorkerOutlet, WorkerPort } from '../src/fleet/bus/reply-channel.ts';
 import { joinOverLink } from '../src/fleet/bus/stream/join.ts';
 import { streamBus } from '../src/fleet/bus/stream/stream-bus.ts';
 import type { Dispatched } from '../src/fleet/messages/decoded.ts';
 import { announceMessage, dispatchMessage, resultMessage } from '../src/fleet/messages/encode.ts';
 import { FEATURES } from '../src/protocol/fleet.ts';
-import { connectHttp } from '../src/transport/http-client.ts';
-import { httpSseEndpoint } from '../src/transport/http-sse.ts';
+import { connectHttp } from '../src/transport/http/http-client.ts';
+import { httpSseEndpoint } from '../src/transport/http/http-sse.ts';
 import type { Link } from '../src/transport/link.ts';
 import { connectWebSocket, webSocketAcceptor } from '../src/transport/websocket.ts';
 

@@ -6,8 +6,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Fields } from '../src/host/config-fields.ts';
-import { configFields } from '../src/host/config-schema.ts';
+import type { Fields } from '../src/config/config-fields.ts';
+import { configFields } from '../src/config/config-schema.ts';
 
 const page = 'SECURITY.md';
 const start = /<!-- limits: .* -->\n/;

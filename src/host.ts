@@ -1,15 +1,16 @@
 /** `handfast/host`: for programs that are a host: plugins, configuration, principals, log and audit. */
 
-export { type Audit, type AuditOptions, openAudit } from './host/audit.ts';
+export type { Log } from './base/log.ts';
+export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
+export { type ConfigProblem, configSchema, type HostConfig, loadConfig, type PluginConfig } from './config/config.ts';
+export { type Audit, type AuditOptions, openAudit } from './host/audit/audit.ts';
 export {
   type AuditBreak,
   type AuditBreakReason,
   type AuditReport,
   verifyAudit,
-} from './host/audit-verify.ts';
-export { type Authenticator, createAuthenticator, type TokenGrant, tokenDigest } from './host/auth.ts';
-export { type ConfigProblem, configSchema, type HostConfig, loadConfig, type PluginConfig } from './host/config.ts';
-export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
+} from './host/audit/verify.ts';
+export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
 export {
   createHost,
   defaultHostLimits,
@@ -18,8 +19,8 @@ export {
   type HostLimits,
   type HostOptions,
 } from './host/host.ts';
-export { createLog, type LogLevel, type LogOptions, silentLog } from './host/log.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export { listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';
+export { type Authenticator, createAuthenticator, type TokenGrant, tokenDigest } from './session/auth.ts';
 export type { Listener } from './transport/link.ts';

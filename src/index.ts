@@ -1,15 +1,16 @@
 /** The front door: everything most programs need. Parts for special needs have subpaths of their own. */
 
 export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
+export type { Log } from './base/log.ts';
+export { createLog, type LogLevel, type LogOptions } from './base/log.ts';
 export type { ToolDescription, ToolResult } from './capabilities/tools/messages.ts';
 export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
 export { type JsonSchema, type Risk, result, type ToolDefinition, tool } from './capabilities/tools/tool.ts';
 export type { Agent, CapabilityClients, ConnectOptions, InProcessHost } from './connect.ts';
 export { connect } from './connect.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
-export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
+export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
 export { createHost, type Host, type HostHealth, type HostLimits, type HostOptions } from './host/host.ts';
-export { createLog, type LogLevel, type LogOptions } from './host/log.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';

@@ -18,4 +18,4 @@ export {
   type SqliteJournal,
   type SqliteJournalOptions,
   sqliteJournal,
-} from './journal/sqlite.ts';
+} from './journal/sqlite/sqlite.ts';

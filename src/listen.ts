@@ -4,8 +4,9 @@
  * `handfast up` does not come this way: it serves a whole configuration (`server/start-server.ts`), with the token of the
  * user and the operator's routes. What an address needs is loaded when it is opened.
  */
+
+import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './config/listen-address.ts';
 import type { Host } from './host/host.ts';
-import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './host/listen-address.ts';
 import type { Link, Listener } from './transport/link.ts';
 import { fail } from './wire/errors.ts';
 
@@ -35,8 +36,8 @@ export async function listen(host: Pick<Host, 'accept' | 'limits'>, address: str
   const at = { host: parsed.host, port: parsed.port };
   if (parsed.kind === 'tcp') return (await import('./transport/socket.ts')).listenTcp(at, accept);
   const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }] = await Promise.all([
-    import('./server/http.ts'),
-    import('./transport/http-sse.ts'),
+    import('./server/http/http.ts'),
+    import('./transport/http/http-sse.ts'),
     import('./transport/websocket.ts'),
   ]);
   const { maxMessageBytes, maxSessions, outboxBytes } = host.limits;

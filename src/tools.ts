@@ -1,5 +1,6 @@
 /** `handfast/tools`: what authors of tools write with. Loads no host; `toolsPlugin` is what puts tools into one. */
 
+export type { Log } from './base/log.ts';
 export { type BuiltinToolsOptions, builtinTools } from './capabilities/tools/builtin/index.ts';
 export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
 export {
@@ -13,5 +14,5 @@ export {
   type ToolDefinition,
   tool,
 } from './capabilities/tools/tool.ts';
-export type { CallContext, EventKind, Log, Principal, SessionView, ToolRules } from './host/context.ts';
+export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
 export { fail, HandfastError } from './wire/errors.ts';

@@ -34,22 +34,24 @@ import {
  */
 const levels: Levels = {
   wire: 0,
-  protocol: 1,
-  transport: 1,
-  journal: 1,
-  connection: 2,
-  session: 3,
-  host: 4,
-  agent: 4,
-  acp: 4,
-  capabilities: 5,
-  control: 5,
-  fleet: 5,
-  'control-client': 5,
-  bridge: 6,
-  server: 6,
-  cli: 7,
-  '(front door)': 7,
+  base: 1,
+  protocol: 2,
+  transport: 2,
+  journal: 2,
+  connection: 3,
+  session: 4,
+  config: 5,
+  host: 6,
+  agent: 6,
+  acp: 6,
+  capabilities: 7,
+  control: 7,
+  fleet: 7,
+  'control-client': 7,
+  bridge: 8,
+  server: 8,
+  cli: 9,
+  '(front door)': 9,
 };
 
 /** Files that put parts together and so may name concrete ones: the server, the commands and the front doors. */
@@ -57,7 +59,7 @@ const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',
-  shared: ['link.ts', 'http-answer.ts'],
+  shared: ['link.ts', 'http/http-response.ts'],
   mayName: composers,
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
   mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],
@@ -65,7 +67,7 @@ const transports: ConcreteRule = {
 
 const journals: ConcreteRule = {
   folder: 'src/journal/',
-  shared: ['journal.ts', 'sqlite-database.ts', 'sqlite-failure.ts', 'file-lock.ts', 'group-commit.ts'],
+  shared: ['journal.ts'],
   mayName: composers,
   mayNameLazily: [],
 };
@@ -73,13 +75,13 @@ const journals: ConcreteRule = {
 /** Where each external package, and each built-in module that reaches out of the process, is imported. */
 const doorways: readonly Doorway[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
-  { module: 'ajv', files: [/^src\/host\/json-schema\.ts$/] },
+  { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
-  { module: 'yaml', files: [/^src\/host\/config[\w-]*\.ts$/] },
+  { module: 'yaml', files: [/^src\/config\/config[\w-]*\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
-  { module: 'node:sqlite', files: [/^src\/journal\/sqlite-file\.ts$/] },
-  { module: '@marcbachmann/cel-js', files: [/^src\/host\/expressions\.ts$/] },
+  { module: 'node:sqlite', files: [/^src\/base\/sqlite\/file\.ts$/] },
+  { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },
   ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
     module,
     files: [/^src\/fleet\/bus\/nats\/client\.ts$/],
@@ -92,26 +94,26 @@ const doorways: readonly Doorway[] = [
     files: [/^src\/control\/backends\/model\/sdk\.ts$/],
   })),
   { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
-  { module: '@napi-rs/keyring', files: [/^src\/control\/settings\/keyring\.ts$/] },
-  { module: 'openid-client', files: [/^src\/control\/settings\/oauth\.ts$/] },
+  { module: '@napi-rs/keyring', files: [/^src\/control\/providers\/sign-in\/keyring\.ts$/] },
+  { module: 'openid-client', files: [/^src\/control\/providers\/sign-in\/oauth\.ts$/] },
   {
     module: 'node:child_process',
     files: [
       /^src\/transport\/subprocess\.ts$/,
       /^src\/capabilities\/tools\/builtin\/shell\.ts$/,
-      /^src\/fleet\/program\.ts$/,
+      /^src\/base\/program\.ts$/,
       // A keyring that hangs must not hang the server: it is asked in a child that can be killed.
-      /^src\/control\/settings\/keyring\.ts$/,
+      /^src\/control\/providers\/sign-in\/keyring\.ts$/,
     ],
   },
   ...['node:http', 'node:https'].map((module) => ({
     module,
     files: [
       /^src\/server\//,
-      /^src\/transport\/http[\w-]*\.ts$/,
+      /^src\/transport\/http\//,
       // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
       /^src\/fleet\/bus\/(http|a2a)\//,
-      /^src\/control\/settings\/callback\.ts$/,
+      /^src\/control\/providers\/sign-in\/callback\.ts$/,
       /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
     ],
   })),
@@ -254,8 +256,8 @@ test('a source opens with a header comment and is not too long', () => {
 const exists = (path: string, ...folders: string[]): boolean =>
   ['', 'src', ...folders].some((folder) => existsSync(join(root, folder, path)));
 
-test('every file that docs/journeys.md names exists', () => {
-  const named = filesNamedIn(readFileSync(join(root, 'docs', 'journeys.md'), 'utf8'));
+test('every file that docs/walkthroughs.md names exists', () => {
+  const named = filesNamedIn(readFileSync(join(root, 'docs', 'walkthroughs.md'), 'utf8'));
   assert.ok(named.length >= 10, 'the journeys name the files they pass through');
   assert.deepEqual(
     named.filter((path) => !exists(path)),

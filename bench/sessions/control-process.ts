@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type * as ControlServers from '../../src/control/control-server.ts';
 import type * as Memory from '../../src/journal/memory.ts';
-import type * as Sqlite from '../../src/journal/sqlite.ts';
+import type * as Sqlite from '../../src/journal/sqlite/sqlite.ts';
 import type * as Sockets from '../../src/transport/socket.ts';
 import { built } from '../contenders/built.ts';
 import { chunkText } from './chunk-text.ts';

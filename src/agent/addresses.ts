@@ -34,7 +34,7 @@ function lazily<T>(load: () => Promise<T>): () => Promise<T> {
   };
 }
 
-const http = lazily(() => import('../transport/http-client.ts'));
+const http = lazily(() => import('../transport/http/http-client.ts'));
 const webSocket = lazily(() => import('../transport/websocket.ts'));
 const socket = lazily(() => import('../transport/socket.ts'));
 const subprocess = lazily(() => import('../transport/subprocess.ts'));

@@ -4,8 +4,9 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
+
+import { pause } from '../base/abortable-delay.ts';
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
-import type { CallLimits, Calls } from '../connection/calls.ts';
 import {
   Connection,
   type ConnectionLimits,
@@ -14,8 +15,8 @@ import {
   type Message,
   shown,
 } from '../connection/connection.ts';
-import { pause } from '../connection/pause.ts';
-import type { Route, RunningRequest } from '../connection/running.ts';
+import type { CallLimits, Calls } from '../connection/outgoing-calls.ts';
+import type { Route, RunningRequest } from '../connection/running-request.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
   EXTENSION_CANCEL,

@@ -4,7 +4,7 @@
  * @see docs/fleet.md#worker
  */
 import { addressOf } from '../agent/addresses.ts';
-import type { WorkerPort } from '../fleet/bus/outlet.ts';
+import type { WorkerPort } from '../fleet/bus/reply-channel.ts';
 import { type Joined, type JoinOptions, joinOverLink } from '../fleet/bus/stream/join.ts';
 import type { Link } from '../transport/link.ts';
 

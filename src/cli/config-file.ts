@@ -1,6 +1,6 @@
 /** Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults. */
 import { existsSync } from 'node:fs';
-import { type ConfigSurroundings, type HostConfig, loadConfig } from '../host/config.ts';
+import { type ConfigSurroundings, type HostConfig, loadConfig } from '../config/config.ts';
 
 /** Read when no file is named. */
 export const CONFIG_FILE = 'handfast.yaml';

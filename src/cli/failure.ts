@@ -5,7 +5,7 @@
  * 6 refused in the handshake, 7 out of time, 130 interrupted.
  */
 import { exitCodeOf } from '../wire/errors.ts';
-import { visible } from './visible.ts';
+import { visible } from './output/escape-controls.ts';
 
 /** An error as `--json` prints it, on one line of stderr. */
 export interface FailureLine {

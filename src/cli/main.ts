@@ -19,7 +19,7 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   // The one option that may stand before this command; it may stand behind it as well.
   const at = words[0] === '--json' ? 1 : 0;
   const served = words[at] === 'stdio' && !words.includes('--help') && !words.includes('-h');
-  const { run } = served ? await import('./stdio.ts') : await import('./program.ts');
+  const { run } = served ? await import('./stdio/stdio.ts') : await import('./program.ts');
   process.exitCode = await run(served ? words.toSpliced(at, 1) : words);
 }
 

@@ -4,7 +4,7 @@
  */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 /** What a command does; a number is its exit code, anything else means 0. */
 export type Act = (terminal: Terminal) => Promise<unknown>;

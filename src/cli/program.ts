@@ -23,9 +23,9 @@ import {
   tokenFileOption,
   whole,
 } from './options.ts';
+import { Terminal } from './output/terminal.ts';
 import { packageVersion } from './package-info.ts';
 import { addSessions } from './session-commands.ts';
-import { Terminal } from './terminal.ts';
 
 const EXIT_CODES = `
 Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 nobody there,

@@ -3,10 +3,10 @@
  * line, and advice where an address is taken. Called by `up`, `fleet up` and `worker`.
  */
 import { resolve } from 'node:path';
-import type { HostConfig } from '../host/config.ts';
-import { parseListenAddress } from '../host/listen-address.ts';
+import type { HostConfig } from '../config/config.ts';
+import { parseListenAddress } from '../config/listen-address.ts';
 import { fail } from '../wire/errors.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 /** Resolves at the first signal to stop. */
 export function signalled(terminal: Terminal): Promise<void> {

@@ -6,12 +6,13 @@
  * Called by listeners through `host/host.ts`.
  * @see docs/architecture.md#the-gate
  */
+
+import { Deadlines } from '../base/deadlines.ts';
 import { type Closed, GATE_MAX_MESSAGE_BYTES, type Link, type Malformed, type Receiver } from '../transport/link.ts';
 import { isObject } from '../wire/a2e.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { unreadable } from './connection.ts';
-import { Deadlines } from './deadlines.ts';
 
 type Message = Record<string, unknown>;
 
@@ -44,7 +45,7 @@ export interface GateLimits {
   readonly maxMessageBytes: number;
 }
 
-/** Counts the links of an address that have not shaken hands; `host/backoff.ts` is one. */
+/** Counts the links of an address that have not shaken hands; `session/auth-throttle.ts` is one. */
 export interface Origins {
   /** False: drop this link unread. */
   enter(origin: string): boolean;

@@ -1,7 +1,7 @@
 /**
  * One outgoing call: a promise of its result that is also an async iterable of its events.
  *
- * `connection/calls.ts` makes and settles them; users get them from every client method.
+ * `connection/outgoing-calls.ts` makes and settles them; users get them from every client method.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 

@@ -1,6 +1,6 @@
 /**
  * One conversation with one peer over whatever link it has at the moment: reads messages, sends them, keeps the two
- * halves (`calls.ts` out, `requests.ts` in), feels backpressure, and settles everything when it ends.
+ * halves (`outgoing-calls.ts` out, `incoming-requests.ts` in), feels backpressure, and settles everything when it ends.
  *
  * The link can be replaced while calls and requests go on: that is what resuming is. Who may talk, what is granted and
  * where entries are journaled is the owner's business: `session/session.ts` on the host, `agent/agent.ts` at the agent.
@@ -15,10 +15,10 @@ import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
-import { type CallLimits, Calls, type CallWire } from './calls.ts';
-import { type RequestLimits, type RequestOwner, Requests } from './requests.ts';
-import type { Route, RunningRequest } from './running.ts';
-import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowReader, type SlowReaderLimits } from './slow-reader.ts';
+import { type RequestLimits, type RequestOwner, Requests } from './incoming-requests.ts';
+import { type CallLimits, Calls, type CallWire } from './outgoing-calls.ts';
+import type { Route, RunningRequest } from './running-request.ts';
+import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowReader, type SlowReaderLimits } from './slow-consumer.ts';
 
 export type Message = Record<string, unknown>;
 

@@ -4,7 +4,7 @@
  * Made by `connectControl` of the front door `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
-import { pause } from '../connection/pause.ts';
+import { pause } from '../base/abortable-delay.ts';
 import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
 import {
   type HandshakeResult,

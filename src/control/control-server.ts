@@ -1,20 +1,20 @@
 /**
  * The control edge put together: settings, sessions, backends, approvals and the wire side become one server.
  *
- * Made by `server/control-assembly.ts` out of a configuration; programs and tests may make their own.
+ * Made by `server/control/control-assembly.ts` out of a configuration; programs and tests may make their own.
  * @see docs/architecture.md#the-control-edge
  */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import type { Authenticator } from '../host/auth.ts';
-import type { FailureBackoff } from '../host/backoff.ts';
-import type { Log } from '../host/context.ts';
+import type { Log } from '../base/log.ts';
 import type { Journal } from '../journal/journal.ts';
 import { stateGet } from '../protocol/session-rpc.ts';
 import type { SessionSettings, Snapshot } from '../protocol/session-types.ts';
+import type { Authenticator } from '../session/auth.ts';
+import type { FailureBackoff } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
 import type { ApprovalDesk } from './approvals/approval.ts';
-import { Desk } from './approvals/desk.ts';
+import { Desk } from './approvals/broker.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerParts, approvalHandlers } from './approvals/handlers.ts';
 import { compilePolicy, type PolicyRule } from './approvals/policy.ts';
@@ -24,13 +24,13 @@ import { rehearsalBackend } from './backends/rehearsal/rehearsal-backend.ts';
 import { commandHandler } from './commands.ts';
 import type { ServerEvents } from './events.ts';
 import { type Handled, handles, type RpcCall } from './handlers.ts';
+import type { ProvidersConfig } from './providers/endpoints.ts';
+import { createSettings, type SettingsOptions } from './providers/settings.ts';
 import type { RpcLimits } from './rpc/rpc-limits.ts';
 import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
-import { openSessionStore } from './sessions/store.ts';
-import type { ProvidersConfig } from './settings/endpoints.ts';
-import { createSettings, type SettingsOptions } from './settings/settings.ts';
-import { Skills, skillInstructions } from './skills.ts';
+import { openSessionStore } from './sessions/store/store.ts';
+import { Skills, skillInstructions } from './skills/skills.ts';
 import { Environments, type EnvironmentsOptions } from './turns/environments.ts';
 import { readPrompt } from './turns/prompt.ts';
 import { toolsListHandler } from './turns/tools-list.ts';

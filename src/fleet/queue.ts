@@ -11,9 +11,10 @@
  * elsewhere: what depends on something is put in when that is done.
  * @see docs/fleet.md#routing
  */
+
+import { Heap } from '../base/heap.ts';
 import type { Priority } from '../protocol/fleet.ts';
 import { fail } from '../wire/errors.ts';
-import { Heap } from './heap.ts';
 
 /** Seconds by which a priority goes before a low task of the same moment. */
 export const HEAD_START_S: Readonly<Record<Priority, number>> = { low: 0, normal: 900, high: 1140, urgent: 1200 };

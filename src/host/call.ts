@@ -1,8 +1,10 @@
 /** A running request as plugins see it: the connection's request plus session, log and workspace. */
+
+import type { Log } from '../base/log.ts';
 import type { Connection, Message } from '../connection/connection.ts';
-import { type Route, RunningRequest } from '../connection/running.ts';
+import { type Route, RunningRequest } from '../connection/running-request.ts';
 import type { Session } from '../session/session.ts';
-import type { CallContext, Log } from './context.ts';
+import type { CallContext } from './context.ts';
 
 /** What every call of a host shares. */
 export interface CallSurroundings {

@@ -3,17 +3,10 @@
  *
  * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
+import type { Log } from '../base/log.ts';
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
 export type { Principal, SessionView, ToolRules };
-
-/** Line-oriented log of the host; goes to stderr or a file, never to the peer, never to stdout. */
-export interface Log {
-  debug(message: string, fields?: Record<string, unknown>): void;
-  info(message: string, fields?: Record<string, unknown>): void;
-  warn(message: string, fields?: Record<string, unknown>): void;
-  error(message: string, fields?: Record<string, unknown>): void;
-}
 
 /** The four kinds of event; other strings pass on the wire, but ours are these. */
 export type EventKind = 'progress' | 'artifact' | 'log' | 'status';

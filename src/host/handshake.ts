@@ -4,6 +4,8 @@
  *
  * @see docs/protocol/a2e.md#handshake
  */
+
+import type { Log } from '../base/log.ts';
 import type { Dialect, Gate } from '../connection/accept.ts';
 import { shown } from '../connection/connection.ts';
 import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
@@ -16,14 +18,13 @@ import {
   type HandshakeReq,
   versionFits,
 } from '../protocol/a2e.ts';
+import type { Authenticator } from '../session/auth.ts';
+import type { FailureBackoff } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import type { Session } from '../session/session.ts';
 import { A2EWriter, errorBody, isObject } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import type { Authenticator } from './auth.ts';
-import type { FailureBackoff } from './backoff.ts';
-import type { Log } from './context.ts';
 
 type Message = Record<string, unknown>;
 

@@ -5,10 +5,13 @@
  * `server/` and `cli/` build one from a configuration; programs build one with `createHost`.
  * @see docs/architecture.md#the-host-and-its-plugins
  */
+
+import type { Log } from '../base/log.ts';
+import { silentLog } from '../base/log.ts';
 import { Acceptor, type Dialect, type DialectName } from '../connection/accept.ts';
 import { type ConnectionLimits, type Message, shown } from '../connection/connection.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
-import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal } from '../journal/journal.ts';
 import {
   EXTENSION_CANCEL,
@@ -17,20 +20,18 @@ import {
   type HandshakeReq,
   journalFollow,
 } from '../protocol/a2e.ts';
+import { type Authenticator, createAuthenticator } from '../session/auth.ts';
+import { FailureBackoff } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
-import type { AuditRecord } from './audit.ts';
-import { type Authenticator, createAuthenticator } from './auth.ts';
-import { FailureBackoff } from './backoff.ts';
+import type { AuditRecord } from './audit/audit.ts';
 import { HostCall } from './call.ts';
-import type { Log } from './context.ts';
 import { A2EDoor, type Doorway, hostExtensions } from './handshake.ts';
 import { journalReader } from './journal-reader.ts';
-import { silentLog } from './log.ts';
 import type { Plugin } from './plugin.ts';
 import { offers, routes, serving } from './routes.ts';
 
@@ -66,7 +67,7 @@ export const defaultHostLimits: HostLimits = {
   shutdownMs: 10_000,
 };
 
-/** Gets one record per handled request; `openAudit` of `host/audit.ts` is one. */
+/** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
 export interface AuditSink {
   record(record: AuditRecord): void;
 }

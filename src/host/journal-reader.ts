@@ -2,7 +2,7 @@
  * Serves `journal/follow/req` (extension handfast/journal): a session's journal as events, for `handfast tail` and for
  * consoles. A principal reads its own sessions; an administrator reads all.
  */
-import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
 import { type JournalFollowReq, journalFollow } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';

@@ -5,10 +5,12 @@
  * Plugins run in the host's process and are trusted code. One that throws or hangs harms only its own calls.
  * @see docs/protocol/a2e.md#negotiation
  */
+
+import type { Log } from '../base/log.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { HandfastError } from '../wire/errors.ts';
-import type { CallContext, Log, SessionView } from './context.ts';
+import type { CallContext, SessionView } from './context.ts';
 
 /** Serves one request type. Made by {@link handle}. */
 export interface Handler {

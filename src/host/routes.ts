@@ -2,11 +2,13 @@
  * Which plugin a request goes to: by priority, exclusive ones alone, list requests merged, calls to the plugin that owns
  * the name. Built once when the host starts.
  */
+
+import type { Log } from '../base/log.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
-import type { Route } from '../connection/running.ts';
+import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
 import type { HandfastError } from '../wire/errors.ts';
-import type { CallContext, Log } from './context.ts';
+import type { CallContext } from './context.ts';
 import type { Handler, Plugin } from './plugin.ts';
 
 type Run = (request: object, context: CallContext) => object | Promise<object>;

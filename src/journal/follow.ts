@@ -1,7 +1,7 @@
 /**
  * One reader of a growing session log: what is stored, then what arrives.
  *
- * Both journals (`memory.ts`, `sqlite.ts`) hand it out from `follow`. It queues nothing: it remembers a cursor and asks
+ * Both journals (`memory.ts`, `journal/sqlite/sqlite.ts`) hand it out from `follow`. It queues nothing: it remembers a cursor and asks
  * the store for the next few entries when its reader wants one. So a reader that stands still costs a few entries at
  * most, and holes and doubles cannot arise: there is one position and it only grows.
  */

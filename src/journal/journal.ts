@@ -2,7 +2,7 @@
  * The journal contract: an append-only event log per session, read by cursor. Resume, replay, history, audit and the
  * console's timeline are readers of it.
  *
- * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `sqlite.ts`) to what is said here.
+ * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `journal/sqlite/sqlite.ts`) to what is said here.
  */
 
 /**

@@ -2,7 +2,7 @@
  * The methods by which people operate a fleet: additive to session RPC, announced in `methods` by servers that run an
  * orchestrator. Tasks, results and explanations travel as `fleet/` has them.
  *
- * Imported by `server/fleet-handlers.ts` and by the client, `bridge/fleet-client.ts`.
+ * Imported by `server/fleet/fleet-handlers.ts` and by the client, `bridge/fleet-client.ts`.
  * @see docs/fleet.md#operating-a-fleet
  */
 import {

@@ -1,6 +1,6 @@
 /**
  * A method is a value: the message types of a request, its answer and its events, their validators, and the capability it
- * belongs to. Callers (`connection/calls.ts`) and handlers (`host/plugin.ts`) share it.
+ * belongs to. Callers (`connection/outgoing-calls.ts`) and handlers (`host/plugin.ts`) share it.
  */
 import type { Check } from '../wire/check.ts';
 

@@ -4,15 +4,16 @@
  *
  * Whatever a configuration does not ask for is not loaded: a host on pipes must answer before its parent loses patience.
  */
-import type { Authenticator } from '../host/auth.ts';
-import type { HostConfig } from '../host/config.ts';
-import type { Log } from '../host/context.ts';
+
+import type { Log } from '../base/log.ts';
+import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
 import type { Journal } from '../journal/journal.ts';
 import { memoryJournal } from '../journal/memory.ts';
+import type { Authenticator } from '../session/auth.ts';
 import { builtinPlugin } from './builtin-plugins.ts';
-import { LateAudit } from './late-audit.ts';
+import { LateAudit } from './deferred-audit.ts';
 
 export interface AssembleOptions {
   readonly auth: Authenticator;
@@ -126,7 +127,7 @@ async function openJournal(
 ): Promise<Journal> {
   const retention = { maxEntries, maxBytes };
   if (kind === 'memory') return memoryJournal({ retention });
-  const { sqliteJournal } = await import('../journal/sqlite.ts');
+  const { sqliteJournal } = await import('../journal/sqlite/sqlite.ts');
   return sqliteJournal({
     file,
     retention,

@@ -1,11 +1,11 @@
 /**
  * Makes the plugins that come with Handfast from what the configuration says of them.
  *
- * Called by `assemble.ts`. Their options were checked when the configuration was read (`host/config-schema.ts`).
+ * Called by `assemble.ts`. Their options were checked when the configuration was read (`config/config-schema.ts`).
  */
 import { builtinTools } from '../capabilities/tools/builtin/index.ts';
 import { toolsPlugin } from '../capabilities/tools/plugin.ts';
-import type { PluginConfig } from '../host/config.ts';
+import type { PluginConfig } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
 
 /** What `options` of the `tools` plugin may hold. */

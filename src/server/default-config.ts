@@ -1,12 +1,12 @@
 /**
- * The configuration of a host that has no file, written out: what `loadConfig(undefined)` of `host/config.ts` gives,
+ * The configuration of a host that has no file, written out: what `loadConfig(undefined)` of `config/config.ts` gives,
  * without loading the language the file is described in.
  *
  * Used by `handfast stdio`, whose parent waits for its handshake. A test holds the two together.
  */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { HostConfig } from '../host/config.ts';
+import type { HostConfig } from '../config/config.ts';
 import { defaultHostLimits } from '../host/host.ts';
 import { DEFAULT_RETENTION } from '../journal/journal.ts';
 

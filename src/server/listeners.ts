@@ -3,14 +3,15 @@
  *
  * Called by `start-server.ts`. Only what an address needs is loaded.
  */
+
+import type { Log } from '../base/log.ts';
+import type { HostConfig } from '../config/config.ts';
+import { checkBind, type ListenAddress } from '../config/listen-address.ts';
 import type { RpcServer } from '../control/rpc/rpc-server.ts';
-import type { HostConfig } from '../host/config.ts';
-import type { Log } from '../host/context.ts';
-import { checkBind, type ListenAddress } from '../host/listen-address.ts';
-import type { HttpRoute } from '../transport/http-exchange.ts';
+import type { HttpRoute } from '../transport/http/http-exchange.ts';
 import type { Link, Listener } from '../transport/link.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
-import type { Operated } from './operator-routes.ts';
+import type { Operated } from './http/operator-routes.ts';
 
 export interface ListenersOptions {
   readonly config: HostConfig;
@@ -82,10 +83,10 @@ async function openHttp(
   log: Log,
 ): Promise<Listener> {
   const [{ httpServer }, { httpSseEndpoint }, { webSocketAcceptor }, { operatorRoutes }] = await Promise.all([
-    import('./http.ts'),
-    import('../transport/http-sse.ts'),
+    import('./http/http.ts'),
+    import('../transport/http/http-sse.ts'),
     import('../transport/websocket.ts'),
-    import('./operator-routes.ts'),
+    import('./http/operator-routes.ts'),
   ]);
   const accept = (link: Link): void => operated.host.accept(link);
   return httpServer({

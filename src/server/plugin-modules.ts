@@ -6,7 +6,7 @@
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import type { PluginConfig } from '../host/config.ts';
+import type { PluginConfig } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
 import { capabilityNames } from '../protocol/a2e.ts';
 import { isObject } from '../wire/a2e.ts';

@@ -6,7 +6,7 @@
  */
 import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { replaceFile } from '../host/replace-file.ts';
+import { replaceFile } from '../base/replace-file.ts';
 import { isObject } from '../wire/a2e.ts';
 
 /** What a running host tells of itself. Holds no secret. */

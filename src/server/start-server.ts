@@ -4,23 +4,24 @@
  * Order matters. Start: plugins before anybody can call them, addresses before anybody is told of them. Stop: the other
  * way round, so that nobody is sent here any more, running work gets its time, and what was written is on disk.
  */
+
+import type { Log } from '../base/log.ts';
+import { silentLog } from '../base/log.ts';
+import type { HostConfig } from '../config/config.ts';
+import type { FleetConfig } from '../config/fleet-config.ts';
+import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
-import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../host/auth.ts';
-import { FailureBackoff } from '../host/backoff.ts';
-import type { HostConfig } from '../host/config.ts';
-import type { Log } from '../host/context.ts';
-import type { FleetConfig } from '../host/fleet-config.ts';
 import type { Host } from '../host/host.ts';
-import { ensureLocalToken } from '../host/local-token.ts';
-import { silentLog } from '../host/log.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../session/auth.ts';
+import { FailureBackoff } from '../session/auth-throttle.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
-import type { ControlAssemblyOptions } from './control-assembly.ts';
-import type { AssembledFleet } from './fleet-assembly.ts';
-import { InsideTokens } from './inside-tokens.ts';
+import type { ControlAssemblyOptions } from './control/control-assembly.ts';
+import type { WorkspaceHost } from './control/session-environments.ts';
+import type { AssembledFleet } from './fleet/fleet-assembly.ts';
+import { InsideTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
 import { announce, dialable, type RunningHost } from './running-hosts.ts';
-import type { WorkspaceHost } from './session-environments.ts';
 
 export interface StartServerOptions {
   /** Default: nothing is written. */
@@ -76,7 +77,7 @@ export async function startServer(config: HostConfig, options: StartServerOption
   const fleet =
     options.fleet &&
     (await (
-      await import('./fleet-assembly.ts')
+      await import('./fleet/fleet-assembly.ts')
     ).assembleFleet(options.fleet, {
       auth,
       backoff,
@@ -132,7 +133,7 @@ async function controlOf(
   options: ControlAssemblyOptions,
 ): Promise<ControlServer | HandfastError | undefined> {
   if (!config.control.enabled) return undefined;
-  const { assembleControl } = await import('./control-assembly.ts');
+  const { assembleControl } = await import('./control/control-assembly.ts');
   try {
     return await assembleControl(config, options);
   } catch (thrown) {

@@ -6,9 +6,9 @@
  */
 import { mkdir, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Log } from '../host/context.ts';
+import type { Log } from '../base/log.ts';
+import { replaceFile } from '../base/replace-file.ts';
 import type { SnapshotStore } from '../host/host.ts';
-import { replaceFile } from '../host/replace-file.ts';
 import { isObject } from '../wire/a2e.ts';
 
 export interface StateFileOptions {

@@ -5,9 +5,10 @@
  * `host/handshake.ts` opens and resumes sessions, `session/registry.ts` finds and expires them.
  * @see docs/architecture.md#sessions and docs/architecture.md#resume
  */
+
+import { MAX_DELAY_MS } from '../base/deadlines.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
-import { MAX_DELAY_MS } from '../connection/deadlines.ts';
-import type { Route, RunningRequest } from '../connection/running.ts';
+import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
 import { checkCancel, checkShutdown, EXTENSION_CANCEL } from '../protocol/a2e.ts';
 import type { Closed, Link } from '../transport/link.ts';

@@ -8,10 +8,10 @@ import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { toAscii } from '../wire/ascii.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
-import { FirstBytes } from './first-bytes.ts';
 import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Receiver, type TransportKind } from './link.ts';
-import { Outbox, type OutboxTarget } from './outbox.ts';
-import { unwritten } from './unwritten.ts';
+import { FirstBytes } from './protocol-sniffer.ts';
+import { Outbox, type OutboxTarget } from './send-buffer.ts';
+import { unwritten } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 

@@ -19,8 +19,8 @@ import {
   type Message,
   type Receiver,
 } from './link.ts';
-import { Outbox, type OutboxTarget } from './outbox.ts';
-import { unwritten } from './unwritten.ts';
+import { Outbox, type OutboxTarget } from './send-buffer.ts';
+import { unwritten } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 const DEFAULT_TIMEOUT_MS = 10_000;

@@ -1,6 +1,6 @@
 /**
  * What a validator is, and how its findings are told. Every validator of the project has this shape: the generated ones
- * for our own messages, and those compiled at run time for users' schemas (`host/json-schema.ts`).
+ * for our own messages, and those compiled at run time for users' schemas (`base/json-schema.ts`).
  */
 import { fail, type HandfastError } from './errors.ts';
 

@@ -1,9 +1,9 @@
 /**
  * The HTTP + SSE transport for the contract suite: the endpoint behind the real HTTP port, dialled by the real client.
  */
-import { httpServer } from '../../src/server/http.ts';
-import { connectHttp } from '../../src/transport/http-client.ts';
-import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
+import { httpServer } from '../../src/server/http/http.ts';
+import { connectHttp } from '../../src/transport/http/http-client.ts';
+import { httpSseEndpoint } from '../../src/transport/http/http-sse.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../../src/transport/link.ts';
 import { within } from './recorder.ts';
 import type { TransportFactory } from './transports.ts';

@@ -11,7 +11,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Durability, Gap, Journal, JournalEntry, Retention } from '../../src/journal/journal.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
-import { sqliteJournal } from '../../src/journal/sqlite.ts';
+import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 
 /** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };

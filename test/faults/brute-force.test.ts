@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { after, test } from 'node:test';
-import type { AuditRecord } from '../../src/host/audit.ts';
-import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
-import type { Log } from '../../src/host/context.ts';
+import type { Log } from '../../src/base/log.ts';
+import type { AuditRecord } from '../../src/host/audit/audit.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { parseTcpAddress } from '../../src/transport/socket.ts';
 import { dialSocket } from '../support/carriers.ts';
 import { contractHost, TOKEN } from '../support/contract-host.ts';

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { WorkerPort } from '../../src/fleet/bus/outlet.ts';
 import type { FleetPeer, OrchestratorBus } from '../../src/fleet/bus/peer.ts';
+import type { WorkerPort } from '../../src/fleet/bus/reply-channel.ts';
 import { dispatchMessage, fleetMessage } from '../../src/fleet/messages/encode.ts';
 import type { TaskDispatch } from '../../src/protocol/fleet.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { claudeCli } from '../../src/fleet/executors/claude.ts';
-import type { Cli } from '../../src/fleet/executors/cli.ts';
-import { codexCli } from '../../src/fleet/executors/codex.ts';
-import { opencodeCli } from '../../src/fleet/executors/opencode.ts';
+import { claudeCli } from '../../src/fleet/executors/programs/claude.ts';
+import type { Cli } from '../../src/fleet/executors/programs/cli.ts';
+import { codexCli } from '../../src/fleet/executors/programs/codex.ts';
+import { opencodeCli } from '../../src/fleet/executors/programs/opencode.ts';
 import { tokensSpent } from '../../src/fleet/executors/usage.ts';
 import { fakeContext, taskOf } from './executors/fake-context.ts';
 

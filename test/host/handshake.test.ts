@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
-import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin } from '../../src/host/plugin.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { rawAgent } from '../support/raw-agent.ts';
 import { echo } from '../support/tools.ts';
 

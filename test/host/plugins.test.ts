@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { createLog } from '../../src/base/log.ts';
 import { toolCall, toolList } from '../../src/capabilities/tools/messages.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
-import { createLog } from '../../src/host/log.ts';
 import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
 
 const hosts: Host[] = [];

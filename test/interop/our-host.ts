@@ -7,9 +7,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { result, tool } from '../../src/capabilities/tools/tool.ts';
-import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
 import { createHost, type Host } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { stdioLink } from '../../src/transport/stdio.ts';
 
 const object = (properties: Record<string, unknown>, required: string[] = []) => ({

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Host } from '../../src/host/host.ts';
-import { type HttpListener, httpServer } from '../../src/server/http.ts';
-import { httpSseEndpoint } from '../../src/transport/http-sse.ts';
-import { Relay } from '../transport/http-fixtures.ts';
+import { type HttpListener, httpServer } from '../../src/server/http/http.ts';
+import { httpSseEndpoint } from '../../src/transport/http/http-sse.ts';
+import { Relay } from '../transport/http/http-fixtures.ts';
 import { interopHost } from './our-host.ts';
 import { commandOf, skip, start } from './python-sdk.ts';
 

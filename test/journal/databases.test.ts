@@ -19,11 +19,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it, mock } from 'node:test';
-import { openSessionStore } from '../../src/control/sessions/store.ts';
+import { openSessionStore } from '../../src/control/sessions/store/store.ts';
 import { openA2aTaskStore } from '../../src/fleet/bus/a2a/task-store.ts';
 import { sqliteTaskStore } from '../../src/fleet/orchestrator/store-sqlite.ts';
 import { WorkerJournal } from '../../src/fleet/worker/journal.ts';
-import { sqliteJournal } from '../../src/journal/sqlite.ts';
+import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 
 interface Damage {
   readonly reason: string;

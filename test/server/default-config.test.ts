@@ -1,7 +1,7 @@
 /** The defaults that are written out must be those that are declared. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadConfig } from '../../src/host/config.ts';
+import { loadConfig } from '../../src/config/config.ts';
 import { defaultConfig } from '../../src/server/default-config.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import type { Log } from '../../src/host/context.ts';
-import { silentLog } from '../../src/host/log.ts';
-import { replaceFile } from '../../src/host/replace-file.ts';
+import type { Log } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { replaceFile } from '../../src/base/replace-file.ts';
 import { stateFile, stateFileOf } from '../../src/server/state-file.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 

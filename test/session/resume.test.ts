@@ -4,9 +4,9 @@ import { setTimeout } from 'node:timers/promises';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
-import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { type Message, type RawAgent, rawAgent } from '../support/raw-agent.ts';
 import { echo, flood, gated } from '../support/tools.ts';
 

@@ -4,11 +4,11 @@
  */
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { result, tool } from '../../src/capabilities/tools/tool.ts';
-import { createAuthenticator, tokenDigest } from '../../src/host/auth.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle } from '../../src/host/plugin.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { method } from '../../src/protocol/method.ts';
+import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { echo, flood } from './tools.ts';
 
 /** A token that no output of a host may ever hold. */

@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path';
 import type { ToolCallContent, ToolKind } from '../../acp/sdk.ts';
-import { titleOf } from '../../control/turns/gated.ts';
+import { titleOf } from '../../control/turns/with-approvals.ts';
 import type { ToolDone } from '../../protocol/session-types.ts';
 
 type Input = Readonly<Record<string, unknown>>;

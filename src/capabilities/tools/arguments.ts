@@ -2,7 +2,7 @@
  * Checks what goes into a tool and what comes out of it: JSON Schema, or any Standard Schema by its own validator. Called by
  * `plugin.ts` once per tool, and by whoever checks an answer against a schema.
  */
-import { JsonSchemas } from '../../host/json-schema.ts';
+import { JsonSchemas } from '../../base/json-schema.ts';
 import { shortPath } from '../../wire/check.ts';
 import { fail } from '../../wire/errors.ts';
 import type { JsonSchema, StandardResult, StandardSchema } from './tool.ts';

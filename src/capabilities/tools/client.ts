@@ -2,7 +2,7 @@
  * The tools capability of an agent: `agent.tools`. Present only when the agent asked for `tools`.
  */
 import type { Call, CallOptions } from '../../connection/call.ts';
-import type { Calls } from '../../connection/calls.ts';
+import type { Calls } from '../../connection/outgoing-calls.ts';
 import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { type ToolCallResp, type ToolDescription, type ToolResult, toolCall, toolList } from './messages.ts';

@@ -4,16 +4,17 @@
  *
  * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
  */
+
+import { createLog } from '../../base/log.ts';
 import { serveAcp } from '../../bridge/acp-agent.ts';
-import { createLog } from '../../host/log.ts';
 import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import type { HandfastError } from '../../wire/errors.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
+import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
 import { leaveSoon } from '../leave.ts';
-import type { ControlFlags } from '../open-control.ts';
 import { packageVersion } from '../package-info.ts';
-import { type ReachedServer, reachServer } from '../reach-server.ts';
-import { logStrayRejections } from '../stray-rejections.ts';
+import { logStrayRejections } from '../unhandled-rejections.ts';
 
 export interface AcpFlags extends ControlFlags {
   /** Of a server of our own. */

@@ -3,10 +3,10 @@
  */
 import type { ControlClient } from '../../control-client/control.ts';
 import { fail } from '../../wire/errors.ts';
-import { questionOf } from '../approval-text.ts';
-import { type ControlFlags, withControl } from '../open-control.ts';
+import { type ControlFlags, withControl } from '../connect/open-control.ts';
+import { questionOf } from '../output/approval-text.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { textOf } from '../read-text.ts';
-import type { Terminal } from '../terminal.ts';
 
 export async function approveList(
   { all, ...flags }: ControlFlags & { readonly all?: boolean },

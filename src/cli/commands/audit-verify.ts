@@ -1,8 +1,8 @@
 /** `handfast audit verify`: is the audit whole and unchanged? */
-import { type AuditReport, verifyAudit } from '../../host/audit-verify.ts';
+import { type AuditReport, verifyAudit } from '../../host/audit/verify.ts';
 import { errorTable } from '../../wire/errors.ts';
 import { configOf } from '../config-file.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 export interface AuditVerifyFlags {
   readonly config?: string;

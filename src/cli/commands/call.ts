@@ -1,10 +1,10 @@
 /** `handfast call`: sends a message of any type and prints its answer: for trying out what no command is made for. */
 import { capabilityNames } from '../../protocol/a2e.ts';
-import { eventOutput } from '../event-output.ts';
-import type { ConnectFlags } from '../find-host.ts';
-import { withAgent } from '../open-agent.ts';
+import type { ConnectFlags } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import { eventOutput } from '../output/event-output.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { readText } from '../read-text.ts';
-import type { Terminal } from '../terminal.ts';
 import { jsonObject } from '../tool-arguments.ts';
 
 export interface CallFlags extends ConnectFlags {

@@ -1,8 +1,8 @@
 /** `handfast caps`: what the host grants to whoever holds this token, and why it refuses the rest. */
 import { capabilityNames } from '../../protocol/a2e.ts';
-import type { ConnectFlags } from '../find-host.ts';
-import { withAgent } from '../open-agent.ts';
-import type { Terminal } from '../terminal.ts';
+import type { ConnectFlags } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 /** Asks for every capability of the protocol, or for those of `--cap`. */
 export async function caps(flags: ConnectFlags, terminal: Terminal): Promise<void> {

@@ -2,15 +2,15 @@
  * `handfast chat`: a conversation in the terminal, with the server that runs or with one of its own, going on with the last
  * session of this folder.
  *
- * This file chooses the session; `conversation.ts` is what happens then.
+ * This file chooses the session; `cli/chat/conversation.ts` is what happens then.
  */
 import type { ControlClient, ControlState } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
 import type { HandfastError } from '../../wire/errors.ts';
-import { Conversation } from '../conversation.ts';
-import type { ControlFlags } from '../open-control.ts';
-import { reachServer } from '../reach-server.ts';
-import type { Terminal } from '../terminal.ts';
+import { Conversation } from '../chat/conversation.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
+import { reachServer } from '../connect/reach-server.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { fullId } from './session.ts';
 
 export interface ChatFlags extends ControlFlags {

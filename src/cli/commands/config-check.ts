@@ -1,7 +1,7 @@
 /** `handfast config check`: is the configuration right, and what does it amount to? */
-import { formatProblem } from '../../host/config.ts';
+import { formatProblem } from '../../config/config.ts';
 import { configOf } from '../config-file.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 /** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
 export async function configCheck(file: string | undefined, terminal: Terminal): Promise<void> {

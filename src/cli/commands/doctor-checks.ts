@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
-import { formatProblem, type HostConfig } from '../../host/config.ts';
-import { parseListenAddress } from '../../host/listen-address.ts';
-import { handfastHome, tokenFromSources } from '../../host/local-token.ts';
+import { formatProblem, type HostConfig } from '../../config/config.ts';
+import { parseListenAddress } from '../../config/listen-address.ts';
+import { handfastHome, tokenFromSources } from '../../config/local-token.ts';
 import { cannotListen } from '../../server/listeners.ts';
 import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
@@ -139,7 +139,7 @@ function sqliteCheck(): Promise<Check> {
   return guarded('sqlite', 'keep the journal in memory: journal: { kind: memory }', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'handfast-doctor-'));
     try {
-      const { sqliteJournal } = await import('../../journal/sqlite.ts');
+      const { sqliteJournal } = await import('../../journal/sqlite/sqlite.ts');
       const journal = await sqliteJournal({ file: join(folder, 'journal.db') });
       await journal.append('doctor', [{ cursor: 1, ts: Date.now(), kind: 'request', request: '', body: '{}' }]);
       const { entries } = await journal.read('doctor', 0);

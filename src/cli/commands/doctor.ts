@@ -1,6 +1,6 @@
 /** `handfast doctor`: looks at everything a host and its commands stand on, and says what to do about what is wrong. */
 import { errorTable, exitCodeOf } from '../../wire/errors.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { type Check, checks } from './doctor-checks.ts';
 
 export interface DoctorFlags {

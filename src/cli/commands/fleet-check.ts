@@ -1,9 +1,10 @@
 /** `handfast fleet check`: is the file of a fleet right, and what does it amount to? Nothing is started. */
+
+import { formatProblem } from '../../config/config.ts';
+import { loadFleetConfig } from '../../config/fleet-config.ts';
 import { compileHooks } from '../../fleet/route/hooks.ts';
-import { formatProblem } from '../../host/config.ts';
-import { loadFleetConfig } from '../../host/fleet-config.ts';
 import { fleetFile } from '../config-file.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 /** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
 export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {

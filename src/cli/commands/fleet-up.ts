@@ -1,16 +1,16 @@
 /** `handfast fleet up`: runs an orchestrator and the workers of a file until it is told to stop. */
 import { join } from 'node:path';
-import { formatProblem, type HostConfig } from '../../host/config.ts';
-import { type FleetConfig, loadFleetConfig } from '../../host/fleet-config.ts';
-import { createLog } from '../../host/log.ts';
+import { createLog } from '../../base/log.ts';
+import { formatProblem, type HostConfig } from '../../config/config.ts';
+import { type FleetConfig, loadFleetConfig } from '../../config/fleet-config.ts';
 import { findRunning } from '../../server/running-hosts.ts';
 import { type RunningServer, startServer } from '../../server/start-server.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { configOf, fleetFile } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../stray-rejections.ts';
-import type { Terminal } from '../terminal.ts';
+import { logStrayRejections } from '../unhandled-rejections.ts';
 import { signalled, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface FleetUpFlags {

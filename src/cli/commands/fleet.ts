@@ -2,12 +2,12 @@
  * `handfast fleet workers|top|drain` and `handfast route explain`: looks at a running fleet. Starting one is `fleet-up.ts`.
  */
 import { fail } from '../../wire/errors.ts';
-import { liveView } from '../live-view.ts';
-import type { ControlFlags } from '../open-control.ts';
-import { openTasks, taskMeant, withFleet } from '../open-fleet.ts';
-import { taskLines, workerLines } from '../task-output.ts';
-import type { Terminal } from '../terminal.ts';
-import { amount } from '../tool-summary.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
+import { openTasks, taskMeant, withFleet } from '../connect/open-fleet.ts';
+import { liveView } from '../output/live-view.ts';
+import { taskLines, workerLines } from '../output/task-output.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { amount } from '../output/tool-summary.ts';
 import { type SubmitFlags, specOf } from './task.ts';
 
 export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Promise<void> {

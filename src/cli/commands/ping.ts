@@ -1,7 +1,7 @@
 /** `handfast ping`: is the host there, how far away, and since when. */
-import type { ConnectFlags } from '../find-host.ts';
-import { withAgent } from '../open-agent.ts';
-import type { Terminal } from '../terminal.ts';
+import type { ConnectFlags } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 export interface PingFlags extends ConnectFlags {
   readonly count: number;

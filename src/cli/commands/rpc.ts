@@ -1,13 +1,14 @@
 /** `handfast rpc`: session RPC for the program that started this one, on its pipes. */
+
+import type { Log } from '../../base/log.ts';
+import { createLog } from '../../base/log.ts';
+import type { HostConfig } from '../../config/config.ts';
 import type { RpcServer } from '../../control/rpc/rpc-server.ts';
-import type { HostConfig } from '../../host/config.ts';
-import type { Log } from '../../host/context.ts';
-import { createLog } from '../../host/log.ts';
 import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { configOf } from '../config-file.ts';
 import { packageVersion } from '../package-info.ts';
-import { openRpcPipes, serveRpc } from '../serve-rpc.ts';
-import { logStrayRejections } from '../stray-rejections.ts';
+import { openRpcPipes, serveRpc } from '../stdio/serve-rpc.ts';
+import { logStrayRejections } from '../unhandled-rejections.ts';
 
 export interface RpcFlags {
   readonly config?: string;
@@ -33,7 +34,7 @@ export interface RpcComposition {
 export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
 
 const assembled: ComposeRpc = async ({ config, ...options }) => {
-  const { assembleControl } = await import('../../server/control-assembly.ts');
+  const { assembleControl } = await import('../../server/control/control-assembly.ts');
   return (await assembleControl(config, { ...options, version: packageVersion() })).rpc;
 };
 

@@ -1,12 +1,12 @@
 /** `handfast schema export`: the JSON Schemas of the messages and of the configuration, to look at or to keep. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { configSchema } from '../../host/config-schema.ts';
-import { fleetSchema, workerSchema } from '../../host/fleet-config-schema.ts';
-import { suggest } from '../../host/suggest.ts';
+import { suggest } from '../../base/suggest.ts';
+import { configSchema } from '../../config/config-schema.ts';
+import { fleetSchema, workerSchema } from '../../config/fleet-config-schema.ts';
 import { fail } from '../../wire/errors.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { packageFolder } from '../package-info.ts';
-import type { Terminal } from '../terminal.ts';
 
 export interface SchemaExportFlags {
   readonly out?: string;

@@ -6,10 +6,10 @@ import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type { SessionSummary } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
-import { type ControlFlags, withControl } from '../open-control.ts';
+import { type ControlFlags, withControl } from '../connect/open-control.ts';
+import { SessionOutput } from '../output/session-output.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { readText, textOf } from '../read-text.ts';
-import { SessionOutput } from '../session-output.ts';
-import type { Terminal } from '../terminal.ts';
 
 /** Exit code of a command whose turn failed. */
 const TURN_FAILED = 5;

@@ -3,13 +3,13 @@
  * lists those there are.
  */
 import type { CallEvent } from '../../connection/call.ts';
-import type { SessionLine } from '../../server/operator-routes.ts';
+import type { SessionLine } from '../../server/http/operator-routes.ts';
 import { fail } from '../../wire/errors.ts';
-import { type ConnectFlags, findHost, httpAddressOf } from '../find-host.ts';
+import { type ConnectFlags, findHost, httpAddressOf } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import { askOperator } from '../connect/operator.ts';
 import { interruptible } from '../interrupt.ts';
-import { withAgent } from '../open-agent.ts';
-import { askOperator } from '../operator.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 export interface TailFlags extends ConnectFlags {
   /** Only what came after this cursor. */

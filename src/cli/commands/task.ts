@@ -1,17 +1,18 @@
 /**
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
+
+import { timeOf } from '../../config/parse-deadline.ts';
+import { loadTaskBatch } from '../../config/task-batch.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
-import { loadTaskBatch } from '../../host/task-batch.ts';
-import { timeOf } from '../../host/time-of.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import { liveView } from '../live-view.ts';
-import type { ControlFlags } from '../open-control.ts';
-import { type FleetForCommand, openTasks, taskMeant, withFleet } from '../open-fleet.ts';
+import type { ControlFlags } from '../connect/open-control.ts';
+import { type FleetForCommand, openTasks, taskMeant, withFleet } from '../connect/open-fleet.ts';
+import { liveView } from '../output/live-view.ts';
+import { adviceAfter, eventLine, showOutcome, showTask, stateOf, taskLines } from '../output/task-output.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { amount } from '../output/tool-summary.ts';
 import { textOf } from '../read-text.ts';
-import { adviceAfter, eventLine, showOutcome, showTask, stateOf, taskLines } from '../task-output.ts';
-import type { Terminal } from '../terminal.ts';
-import { amount } from '../tool-summary.ts';
 
 /** Exit code of a command whose task did not come to be done. */
 const NOT_DONE = 5;

@@ -1,14 +1,15 @@
 /** `handfast tools call`: calls one tool, shows its events while it runs and its result at the end. */
+
+import { suggest } from '../../base/suggest.ts';
 import type { ToolsClient } from '../../capabilities/tools/client.ts';
-import { suggest } from '../../host/suggest.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
-import { eventOutput } from '../event-output.ts';
-import type { ConnectFlags } from '../find-host.ts';
-import { withAgent } from '../open-agent.ts';
+import type { ConnectFlags } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import { eventOutput } from '../output/event-output.ts';
+import { printResult } from '../output/result-output.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { readText } from '../read-text.ts';
-import { printResult } from '../result-output.ts';
 import type { JsonSchema } from '../schema-types.ts';
-import type { Terminal } from '../terminal.ts';
 import { needsSchema, toolArguments } from '../tool-arguments.ts';
 
 export interface ToolCallFlags extends ConnectFlags {

@@ -1,8 +1,8 @@
 /** `handfast tools ls` and `handfast tools search`: the tools this principal may see. */
 import type { ToolDescription } from '../../capabilities/tools/messages.ts';
-import type { ConnectFlags } from '../find-host.ts';
-import { withAgent } from '../open-agent.ts';
-import type { Terminal } from '../terminal.ts';
+import type { ConnectFlags } from '../connect/find-host.ts';
+import { withAgent } from '../connect/open-agent.ts';
+import type { Terminal } from '../output/terminal.ts';
 
 export interface ToolsFlags extends ConnectFlags {
   readonly kind?: string;

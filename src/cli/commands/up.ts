@@ -1,14 +1,15 @@
 /** `handfast up`: runs a host until it is told to stop. */
-import type { HostConfig } from '../../host/config.ts';
-import { formatProblem } from '../../host/config.ts';
-import type { Log } from '../../host/context.ts';
-import { createLog } from '../../host/log.ts';
+
+import type { Log } from '../../base/log.ts';
+import { createLog } from '../../base/log.ts';
+import type { HostConfig } from '../../config/config.ts';
+import { formatProblem } from '../../config/config.ts';
 import { type RunningServer, startServer } from '../../server/start-server.ts';
 import { configOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../stray-rejections.ts';
-import type { Terminal } from '../terminal.ts';
+import { logStrayRejections } from '../unhandled-rejections.ts';
 import { signalled, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface UpFlags {

@@ -1,22 +1,22 @@
 /** `handfast worker`: runs one worker, lets it join a fleet, and ends it in good order. */
 
+import type { Log } from '../../base/log.ts';
+import { createLog } from '../../base/log.ts';
 import { DEFAULT_JOIN_MESSAGE_BYTES, joinFleet } from '../../bridge/join-fleet.ts';
+import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../config/fleet-config.ts';
+import { EXECUTOR_KINDS } from '../../config/fleet-config-executor.ts';
+import { hasSecret, type NatsConnectionSettings, NO_SECRETS } from '../../config/fleet-config-nats.ts';
 import { type Joined, workerOverStdio } from '../../fleet/bus/stream/join.ts';
 import type { Worker } from '../../fleet/worker/worker.ts';
-import type { Log } from '../../host/context.ts';
-import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../host/fleet-config.ts';
-import { EXECUTOR_KINDS } from '../../host/fleet-config-executor.ts';
-import { hasSecret, type NatsConnectionSettings, NO_SECRETS } from '../../host/fleet-config-nats.ts';
-import { createLog } from '../../host/log.ts';
-import { natsAccess } from '../../server/fleet-nats.ts';
-import { assembleWorker } from '../../server/worker-assembly.ts';
+import { natsAccess } from '../../server/fleet/fleet-nats.ts';
+import { assembleWorker } from '../../server/fleet/worker-assembly.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import { findHost } from '../find-host.ts';
+import { findHost } from '../connect/find-host.ts';
 import { leaveSoon } from '../leave.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../stray-rejections.ts';
-import type { Terminal } from '../terminal.ts';
+import { logStrayRejections } from '../unhandled-rejections.ts';
 import { signalled } from '../until-signal.ts';
 
 export interface WorkerFlags {

@@ -1,10 +1,10 @@
 /**
- * Asking before acting: what an approval request is, and the desk where requests wait. Implemented by `desk.ts`.
+ * Asking before acting: what an approval request is, and the desk where requests wait. Implemented by `broker.ts`.
  *
  * A request is an event of its session (`approval.requested`, `approval.resolved`), so it is as durable as the session.
  */
 import type { Approval, ApprovalAnswer, ApprovalKind } from '../../protocol/session-types.ts';
-import type { SessionLog } from '../session-log.ts';
+import type { SessionLog } from '../sessions/log/session-log.ts';
 
 /** A question to the user. */
 export interface ApprovalRequest {

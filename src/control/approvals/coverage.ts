@@ -1,6 +1,6 @@
 /**
  * What an answer covers that is kept for longer than its call: a key that two calls share exactly when one answer is
- * good for both. Pure; called by `desk.ts`.
+ * good for both. Pure; called by `broker.ts`.
  *
  * Kept narrow on purpose. A program is covered with its subcommand and any operands (`npm test …`) only where the
  * subcommand says what happens, and never with options, which make many programs run others. Everything a shell would

@@ -6,8 +6,8 @@
  */
 import { mkdir, readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Log } from '../../host/context.ts';
-import { replaceFile } from '../../host/replace-file.ts';
+import type { Log } from '../../base/log.ts';
+import { replaceFile } from '../../base/replace-file.ts';
 import type { DirectoryRule, DirectoryRules } from './remembered.ts';
 
 export interface DirectoryRulesOptions {

@@ -7,8 +7,8 @@ import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Caller, type Handled, handles } from '../handlers.ts';
-import type { SessionLog } from '../session-log.ts';
-import type { Desk } from './desk.ts';
+import type { SessionLog } from '../sessions/log/session-log.ts';
+import type { Desk } from './broker.ts';
 
 export interface ApprovalHandlerParts {
   readonly desk: Desk;

@@ -1,12 +1,12 @@
 /**
  * What the configuration says about tool calls: rules in the Common Expression Language, first match wins, and the
- * default where none matches. Called by `desk.ts` for every call.
+ * default where none matches. Called by `broker.ts` for every call.
  *
  * Rules are compiled and type-checked once, when the configuration is read. Whatever goes wrong later fails closed: it
  * asks.
  */
-import { type Condition, conditionCompiler } from '../../host/expressions.ts';
-import { timeLimit } from '../../host/time-limit.ts';
+import { type Condition, conditionCompiler } from '../../base/expressions.ts';
+import { timeLimit } from '../../base/time-limit.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** What a rule decides. */

@@ -1,9 +1,9 @@
 /**
  * Answers that are kept: those of a session, found in its record, and those of a working directory, found in a store
- * outside the sessions. Called by `desk.ts`.
+ * outside the sessions. Called by `broker.ts`.
  */
 import type { Approval } from '../../protocol/session-types.ts';
-import type { SessionLog } from '../session-log.ts';
+import type { SessionLog } from '../sessions/log/session-log.ts';
 import { coverageOf } from './coverage.ts';
 
 /** An answer that holds for a working directory for good. */

@@ -16,7 +16,7 @@ import type {
 } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { ApprovalRequest } from '../approvals/approval.ts';
-import type { HistoryItem, SessionLog } from '../session-log.ts';
+import type { HistoryItem, SessionLog } from '../sessions/log/session-log.ts';
 
 /** The running turn, as a backend sees it. Nothing here throws once the turn has ended; it does nothing then. */
 export interface Turn {

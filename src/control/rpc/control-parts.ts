@@ -2,7 +2,7 @@
  * What the wire side of the control edge is made from: the handlers of all other parts, where events come from, and how
  * the server ends. `control-server.ts` puts it together; tests bring fakes.
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { Snapshot } from '../../protocol/session-types.ts';
 import type { EventSource, ServerEvents } from '../events.ts';
 import type { Handled } from '../handlers.ts';

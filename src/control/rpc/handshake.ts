@@ -5,12 +5,13 @@
  * `RpcDoor` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
  * makes the connection. @see docs/protocol/session-rpc.md#handshake
  */
+
+import type { Log } from '../../base/log.ts';
 import type { Dialect, Gate } from '../../connection/accept.ts';
-import type { Authenticator } from '../../host/auth.ts';
-import type { FailureBackoff } from '../../host/backoff.ts';
-import type { Log } from '../../host/context.ts';
 import { type ParamsOf, readParams } from '../../protocol/rpc-params.ts';
 import { type HandshakeResult, handshake, ping, SESSION_RPC_VERSION } from '../../protocol/session-rpc.ts';
+import type { Authenticator } from '../../session/auth.ts';
+import type { FailureBackoff } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';

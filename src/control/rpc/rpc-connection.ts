@@ -4,9 +4,10 @@
  *
  * Made by `rpc-server.ts` for a link that may call. @see docs/protocol/session-rpc.md#requests
  */
+
+import type { Log } from '../../base/log.ts';
 import { unreadable } from '../../connection/connection.ts';
-import { HIGH_WATER_BYTES, SlowReader } from '../../connection/slow-reader.ts';
-import type { Log } from '../../host/context.ts';
+import { HIGH_WATER_BYTES, SlowReader } from '../../connection/slow-consumer.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';

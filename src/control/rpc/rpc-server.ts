@@ -6,8 +6,6 @@
  * @see docs/architecture.md
  */
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
-import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../host/auth.ts';
-import { FailureBackoff } from '../../host/backoff.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import {
   approvalAnswer,
@@ -16,15 +14,17 @@ import {
   sessionConfigure,
   sessionSend,
 } from '../../protocol/session-rpc.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import { FailureBackoff } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Closed, Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
 import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
 import type { RpcCall } from '../handlers.ts';
+import { type MethodsOwner, ownMethods } from './connection-methods.ts';
 import type { ControlParts } from './control-parts.ts';
 import { EventFanOut } from './event-fan-out.ts';
 import { type Greeting, type Reception, RpcDoor } from './handshake.ts';
-import { type MethodsOwner, ownMethods } from './own-methods.ts';
 import { Router } from './router.ts';
 import { RpcConnection, type RpcOwner } from './rpc-connection.ts';
 import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';

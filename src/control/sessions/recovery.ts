@@ -5,7 +5,7 @@
  * Called once by `sessions.ts`.
  */
 import type { ApprovalDesk } from '../approvals/approval.ts';
-import { OpenSession, sessionOfStream, streamOf } from './open-session.ts';
+import { OpenSession, sessionOfStream, streamOf } from './log/open-session.ts';
 import type { SessionPool } from './session-pool.ts';
 
 /** Streams looked at: all there are. */

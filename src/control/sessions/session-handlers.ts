@@ -20,14 +20,14 @@ import {
 import type { SessionSettings } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import { type Handled, handles } from '../handlers.ts';
-import { importLines } from './exports.ts';
-import { type Conversation, conversationOf, takeOver } from './forks.ts';
-import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
+import { importLines } from './history/exports.ts';
+import { type Conversation, conversationOf, takeOver } from './history/forks.ts';
+import { pageSize, readCursor, writeCursor } from './history/page-cursor.ts';
+import { stateOf, summaryOf } from './history/views.ts';
 import type { SessionPool } from './session-pool.ts';
-import type { SessionTurns } from './session-turns.ts';
 import { settingsFrom } from './settings-params.ts';
-import type { HandlerParts } from './turn-handlers.ts';
-import { stateOf, summaryOf } from './views.ts';
+import type { SessionTurns } from './turns/session-turns.ts';
+import type { HandlerParts } from './turns/turn-handlers.ts';
 
 export interface SessionHandlerParts extends HandlerParts {
   readonly pool: SessionPool;

@@ -7,10 +7,10 @@
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
-import { OpenSession, type SessionParts, streamOf } from './open-session.ts';
-import { SessionTurns, type TurnParts } from './session-turns.ts';
-import { storeFailure } from './store.ts';
-import type { SessionRow } from './store-catalogue.ts';
+import { OpenSession, type SessionParts, streamOf } from './log/open-session.ts';
+import { storeFailure } from './store/store.ts';
+import type { SessionRow } from './store/store-catalogue.ts';
+import { SessionTurns, type TurnParts } from './turns/session-turns.ts';
 
 export interface PoolLimits {
   /** Most sessions that are not closed. */

@@ -1,4 +1,4 @@
-/** Sums of what turns have used. Called by `live-turn.ts`. */
+/** Sums of what turns have used. Called by `control/sessions/turns/live-turn.ts`. */
 import type { Usage } from '../../protocol/session-types.ts';
 
 /** Both together; a cost is there when one of them had one. */

@@ -1,7 +1,7 @@
 /**
  * The result of a call that was not made, or that came to nothing, in the one shape the model and clients know.
  *
- * Called by `rounds.ts`, `gated.ts` and `environment.ts`.
+ * Called by `rounds.ts`, `with-approvals.ts` and `environment.ts`.
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 

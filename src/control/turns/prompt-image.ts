@@ -7,8 +7,8 @@
 import { type FileHandle, realpath } from 'node:fs/promises';
 import { extname, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { shown } from '../../host/workspace/file-error.ts';
-import { locate, openFile } from '../../host/workspace/workspace-path.ts';
+import { shown } from '../../base/workspace/file-error.ts';
+import { locate, openFile } from '../../base/workspace/workspace-path.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 

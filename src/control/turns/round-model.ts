@@ -5,7 +5,7 @@
  * owns tools, history, limits and the events.
  */
 import type { Usage } from '../../protocol/session-types.ts';
-import type { HistoryItem } from '../session-log.ts';
+import type { HistoryItem } from '../sessions/log/session-log.ts';
 import type { ToolOffer } from './toolbox.ts';
 
 /** What one round is made of. */

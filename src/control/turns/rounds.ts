@@ -9,12 +9,12 @@ import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../backends/backend.ts';
-import type { HistoryItem } from '../session-log.ts';
+import type { HistoryItem } from '../sessions/log/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import { interruptible, unlessAborted } from './interruptible.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
-import { type RoundCall, standingOf } from './standing.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
+import { type RoundCall, standingOf } from './turn-progress.ts';
 
 /** Model rounds of a turn when the settings say nothing. */
 export const DEFAULT_MAX_ROUNDS = 50;

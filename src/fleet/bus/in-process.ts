@@ -4,17 +4,18 @@
  * The default of a fleet on one machine. Whoever sends an object must not change it afterwards. Messages that have a
  * normalised form are brought into it with the same checks as on a wire; the others are what they are.
  */
-import type { Log } from '../../host/context.ts';
+
+import { within } from '../../base/backoff.ts';
+import type { Log } from '../../base/log.ts';
 import type { Feature, FleetMessage, TaskDispatch, TaskResult } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Dispatched, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
-import { type Answer, Intake } from './intake.ts';
-import { ORCHESTRATOR_FEATURES, received } from './orchestrator-side.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from './outlet.ts';
+import { ORCHESTRATOR_FEATURES, received } from './forward.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from './peer.ts';
-import { within } from './retry-delay.ts';
+import type { Reception, WorkerOutlet, WorkerPort } from './reply-channel.ts';
+import { type Answer, Intake } from './worker-messages.ts';
 
 export interface InProcessOptions {
   readonly log?: Log;

@@ -5,7 +5,7 @@
  * Made by `make.ts`.
  * @see docs/a2a.md#executor
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { TaskResult, Usage } from '../../protocol/fleet.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { A2aConnection, callFailure, type Reached } from '../bus/a2a/connection.ts';

@@ -19,7 +19,7 @@ export interface ProgramConfig {
   readonly timeoutMs?: number;
 }
 
-/** Any program; see `command.ts` for what it is given and what it may print. */
+/** Any program; see `fleet/executors/programs/command.ts` for what it is given and what it may print. */
 export interface CommandConfig extends ProgramConfig {
   readonly kind: 'command';
   readonly command: string;
@@ -28,7 +28,7 @@ export interface CommandConfig extends ProgramConfig {
    * prompt is the last argument.
    */
   readonly args?: readonly string[];
-  /** `text`: what it prints is the reply. `json_lines`: see `command.ts`. Default `text`. */
+  /** `text`: what it prints is the reply. `json_lines`: see `fleet/executors/programs/command.ts`. Default `text`. */
   readonly output?: 'text' | 'json_lines';
 }
 

@@ -7,7 +7,7 @@
  */
 import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { replaceFile } from '../../host/replace-file.ts';
+import { replaceFile } from '../../base/replace-file.ts';
 
 export interface ContextMapOptions<Entry> {
   /** Absolute path of the file; undefined: kept in memory only. */

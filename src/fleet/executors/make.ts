@@ -5,21 +5,21 @@
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { StartProgram } from '../../acp/start-program.ts';
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import { fail } from '../../wire/errors.ts';
 import { a2aExecutor } from './a2a.ts';
-import { acpExecutor } from './acp.ts';
-import { agyCli } from './agy.ts';
-import { claudeCli } from './claude.ts';
-import type { Cli } from './cli.ts';
-import { codexCli } from './codex.ts';
-import { commandCli } from './command.ts';
+import { acpExecutor } from './acp/acp.ts';
 import type { ExecutorConfig, ProgramConfig } from './config.ts';
 import type { Executor } from './executor.ts';
 import { functionExecutor } from './function.ts';
-import { opencodeCli } from './opencode.ts';
-import { programExecutor } from './program-executor.ts';
-import { rehearsalExecutor } from './rehearsal.ts';
+import { agyCli } from './programs/agy.ts';
+import { claudeCli } from './programs/claude.ts';
+import type { Cli } from './programs/cli.ts';
+import { codexCli } from './programs/codex.ts';
+import { commandCli } from './programs/command.ts';
+import { opencodeCli } from './programs/opencode.ts';
+import { programExecutor } from './programs/program-executor.ts';
+import { rehearsalExecutor } from './rehearsal/rehearsal.ts';
 
 export interface ExecutorDeps {
   /**

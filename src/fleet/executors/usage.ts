@@ -7,7 +7,7 @@
  * @see docs/fleet.md#tokens
  */
 import type { Usage } from '../../protocol/fleet.ts';
-import { type Frame, objectOf, wordOf } from './frame.ts';
+import { type Frame, objectOf, wordOf } from './programs/frame.ts';
 
 /** Nothing was recorded; never zero. */
 export const UNKNOWN_USAGE: Usage = Object.freeze({ source: 'unknown' });

@@ -5,7 +5,9 @@
  * requirements wait in one line, which stands still until a worker changes that meets them; what is special about a single
  * task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
  */
-import type { Log } from '../../host/context.ts';
+
+import type { Log } from '../../base/log.ts';
+import { Alarms, type Clock } from '../../base/timer-queue.ts';
 import { asError } from '../../wire/errors.ts';
 import type { OrchestratorBus } from '../bus/peer.ts';
 import { TaskQueue } from '../queue.ts';
@@ -13,13 +15,12 @@ import type { Elsewhere } from '../route/explain.ts';
 import { reasonsAgainst } from '../route/filters.ts';
 import type { Explanation, RouteTask } from '../route/profile.ts';
 import type { Decision, ExplainAt, Router } from '../route/router.ts';
-import { type Outlook, outlookOf, standingReasons } from '../route/standing.ts';
-import type { Aftermath, Refusal } from './aftermath.ts';
-import { Alarms, type Clock } from './alarms.ts';
-import type { Held, Ledger } from './ledger.ts';
+import { type Outlook, outlookOf, standingReasons } from '../route/wait-decision.ts';
+import type { Aftermath, Refusal } from './attempt-failures.ts';
 import type { Peers } from './peers.ts';
 import { offerTo } from './task-machine.ts';
 import { dispatchOf, routeTaskOf } from './task-record.ts';
+import type { Held, Ledger } from './task-registry.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;

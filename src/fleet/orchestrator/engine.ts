@@ -2,8 +2,10 @@
  * The parts of an orchestrator put together, and what follows from each change of a task: whoever had it is free again, its
  * lease begins or ends, it is queued, refused, verified, and whoever waited for it hears of it.
  *
- * `orchestrator.ts` offers this to operators, `reception.ts` feeds it with what workers say.
+ * `orchestrator.ts` offers this to operators, `peer-event-handler.ts` feeds it with what workers say.
  */
+
+import { Alarms, type Clock, processTimer } from '../../base/timer-queue.ts';
 import { FEATURE_OF, type FleetMessage } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
 import { blockedPolicyOf } from '../blocked-policy.ts';
@@ -11,18 +13,17 @@ import { fleetMessage } from '../messages/encode.ts';
 import { compileHooks, type Hooks } from '../route/hooks.ts';
 import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
-import { Aftermath } from './aftermath.ts';
-import { Alarms, type Clock, processTimer } from './alarms.ts';
+import { Aftermath } from './attempt-failures.ts';
 import { Dependencies } from './dependencies.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { Leases } from './leases.ts';
-import { type Held, Ledger } from './ledger.ts';
+import { Leases } from './lease-timers.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import { Peers, type Verdict } from './peers.ts';
 import { Questions } from './questions.ts';
 import type { Attempt, TaskRecord } from './task.ts';
 import { TaskJournal } from './task-journal.ts';
 import { isActive, isEnded, isOffer, type TaskEvent } from './task-machine.ts';
+import { type Held, Ledger } from './task-registry.ts';
 import { endOf, stepOf } from './task-steps.ts';
 import { Verifier } from './verifier.ts';
 import { headOf } from './verify.ts';

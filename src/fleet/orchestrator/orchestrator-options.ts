@@ -2,7 +2,9 @@
  * What an orchestrator is made of, and what it offers to whoever operates it: the command line and the console through
  * session RPC, programs through `handfast/fleet`.
  */
-import type { Log } from '../../host/context.ts';
+
+import type { Log } from '../../base/log.ts';
+import type { Timer } from '../../base/timer-queue.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { TaskAnswer, TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
 import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
@@ -29,9 +31,6 @@ export interface BlockedPolicy {
   /** Code → steps, the first possible one is taken. A code not listed: `alert`. */
   readonly table: ReadonlyMap<string, readonly BlockedStep[]>;
 }
-
-/** A timer of one shot. */
-export type Timer = (run: () => void, ms: number) => () => void;
 
 export interface OrchestratorOptions {
   readonly name: string;

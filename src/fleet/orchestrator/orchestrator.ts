@@ -6,21 +6,21 @@
  * @see docs/fleet.md
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { Alarms } from '../../base/timer-queue.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import type { Explanation } from '../route/profile.ts';
-import { Alarms } from './alarms.ts';
 import { Engine } from './engine.ts';
-import type { Held } from './ledger.ts';
 import type { Orchestrator, OrchestratorOptions, WorkerView } from './orchestrator-options.ts';
+import { Reception } from './peer-event-handler.ts';
 import { viewOf } from './peer-profile.ts';
 import type { Answer } from './questions.ts';
-import { Reception } from './reception.ts';
 import { matches } from './store-query.ts';
 import { Submissions } from './submissions.ts';
 import type { TaskQuery, TaskRecord, TaskSpec } from './task.ts';
 import { isActive, isEnded } from './task-machine.ts';
 import { fullSpec, newRecord } from './task-record.ts';
+import type { Held } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
 const MAX_TASKS = 100_000;

@@ -5,7 +5,9 @@
  * Keyed by what the transport authenticated; what a worker says of itself never creates or replaces another's description.
  * @see docs/fleet.md#when-to-announce
  */
-import type { Log } from '../../host/context.ts';
+
+import type { Log } from '../../base/log.ts';
+import { Alarms, type Clock } from '../../base/timer-queue.ts';
 import type { SessionHeartbeat } from '../../protocol/fleet.ts';
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
@@ -13,9 +15,8 @@ import { negotiate } from '../phases/negotiate.ts';
 import type { Away } from '../route/explain.ts';
 import type { Profile } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
-import type { Prospect } from '../route/standing.ts';
-import { Alarms, type Clock } from './alarms.ts';
-import { Circuit } from './circuit.ts';
+import type { Prospect } from '../route/wait-decision.ts';
+import { Circuit } from './circuit-breaker.ts';
 import { isJoining, profileOf, ttlOf } from './peer-profile.ts';
 
 /** Results that count for reliability. */

@@ -2,14 +2,15 @@
  * What workers ask: kept with the task, put to a person where one can be asked, answered once, given up when its time is
  * over. A worker that gets no answer goes on as if refused.
  */
-import type { Log } from '../../host/context.ts';
+
+import type { Log } from '../../base/log.ts';
+import { Alarms, type Clock } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
-import { Alarms, type Clock } from './alarms.ts';
-import type { Held, Ledger } from './ledger.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import type { Peers } from './peers.ts';
+import type { Held, Ledger } from './task-registry.ts';
 
 type AskUser = NonNullable<OrchestratorOptions['askUser']>;
 export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;

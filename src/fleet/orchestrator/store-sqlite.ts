@@ -3,9 +3,10 @@
  *
  * What `put` has resolved is synced to disk, by group commit. One process per file; the lock ends with the process.
  */
-import { GroupCommit } from '../../journal/group-commit.ts';
-import { type Damage, openDatabase, soleOwner } from '../../journal/sqlite-database.ts';
-import { sqliteFailure } from '../../journal/sqlite-failure.ts';
+
+import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
+import { sqliteFailure } from '../../base/sqlite/failure.ts';
+import { GroupCommit } from '../../base/sqlite/group-commit.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';

@@ -7,10 +7,10 @@ import { asError, fail } from '../../wire/errors.ts';
 import { rankedTiers } from '../route/tiers.ts';
 import { inOrder } from './dependencies.ts';
 import type { Engine } from './engine.ts';
-import type { Held } from './ledger.ts';
 import type { TaskRecord, TaskSpec } from './task.ts';
 import { isEnded } from './task-machine.ts';
 import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
+import type { Held } from './task-registry.ts';
 
 /** Most tasks of one batch. */
 const MAX_BATCH = 10_000;

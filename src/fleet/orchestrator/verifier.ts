@@ -1,6 +1,7 @@
 /** Verifies results one or two at a time, in the background, so that a burst of them does not start a program for each. */
-import type { Held, Ledger } from './ledger.ts';
+
 import type { TaskRecord } from './task.ts';
+import type { Held, Ledger } from './task-registry.ts';
 import { type Verification, verify, whyNotChecked } from './verify.ts';
 
 const AT_ONCE = 2;

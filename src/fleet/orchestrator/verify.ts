@@ -7,7 +7,7 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import { git } from '../worker/git.ts';
+import { git } from '../worker/repository/git.ts';
 
 /** Files looked at for one result. */
 const MAX_FILES = 500;

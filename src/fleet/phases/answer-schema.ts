@@ -3,8 +3,8 @@
  * on what its executor reports, and by the orchestrator when a task with such a schema is submitted.
  * @see docs/fleet-phases.md#an-answer-of-a-given-shape
  */
-import { type JsonSchema, JsonSchemas } from '../../host/json-schema.ts';
-import { timeLimit } from '../../host/time-limit.ts';
+import { type JsonSchema, JsonSchemas } from '../../base/json-schema.ts';
+import { timeLimit } from '../../base/time-limit.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Reported } from '../messages/decoded.ts';
 

@@ -6,8 +6,8 @@
  * keep something apart must not be lost to a missing number.
  * @see docs/fleet-phases.md#policy-hooks
  */
-import { type Condition, conditionCompiler, type Variables } from '../../host/expressions.ts';
-import { type TimeLimit, timeLimit } from '../../host/time-limit.ts';
+import { type Condition, conditionCompiler, type Variables } from '../../base/expressions.ts';
+import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
 import { fail } from '../../wire/errors.ts';
 import type { PolicyHook } from '../orchestrator/orchestrator-options.ts';
 import type { Profile, RouteHooks, RouteTask } from './profile.ts';

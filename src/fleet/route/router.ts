@@ -8,7 +8,7 @@
  * Called by the orchestrator and the simulation. Keeps no clock: times come with each call.
  * @see docs/fleet.md#routing
  */
-import { Heap } from '../heap.ts';
+import { Heap } from '../../base/heap.ts';
 import { countBits, eachBit, setBit } from './bits.ts';
 import { Cells, freshnessAt } from './cells.ts';
 import { Eligibility, type Selected } from './eligibility.ts';

@@ -2,7 +2,7 @@
  * A worker as the router holds it: its profile, and what follows from it and from the policy for every task alike. All of it
  * is worked out once per description, so that a decision only adds what depends on the task.
  */
-import type { Placed } from '../heap.ts';
+import type { Placed } from '../../base/heap.ts';
 import { ageMsOf, capacityOf, loadOf, ttlMsOf } from './filters.ts';
 import type { Profile, RoutePolicy } from './profile.ts';
 import { affinityPart, loadPart, mcpPart, reliabilityPart, repoPart, weightsOf } from './score.ts';

@@ -2,11 +2,12 @@
  * An orchestrator on virtual time: the real router, queue, blocked policy, task machine and picture of the workers, with a
  * store that is a map. It dies now and then; what it has not written down is gone then.
  */
+
+import { Alarms, type Clock } from '../../base/timer-queue.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { blockedStep, DEFAULT_BLOCKED_POLICY } from '../blocked-policy.ts';
 import type { FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
-import { Alarms, type Clock } from '../orchestrator/alarms.ts';
 import { Peers, type Verdict } from '../orchestrator/peers.ts';
 import type { TaskRecord } from '../orchestrator/task.ts';
 import { advance, isActive, isEnded, type TaskEvent } from '../orchestrator/task-machine.ts';

@@ -1,12 +1,12 @@
 /**
  * A worker that speaks the handshake: it refuses before it spends, keeps a journal and an outbox, and says how it is. What
- * it makes of a dispatch is decided by the worker's own code (`worker/decision.ts`, phase 4 and the journal's rules); what
+ * it makes of a dispatch is decided by the worker's own code (`fleet/worker/admission.ts`, phase 4 and the journal's rules); what
  * runs is a {@link Run} instead of an agent.
  */
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Announced, Dispatched } from '../messages/decoded.ts';
+import { type Denial, decide, isAnsweredByAnother, refused } from '../worker/admission.ts';
 import { ClockSkew } from '../worker/clock-skew.ts';
-import { type Denial, decide, isAnsweredByAnother, refused } from '../worker/decision.ts';
 import type { JournaledTask } from '../worker/journal.ts';
 import { MAX_CRASHES } from '../worker/recovery.ts';
 import type { Network } from './network.ts';

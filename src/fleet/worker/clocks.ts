@@ -4,7 +4,7 @@
  * Called by `worker.ts` for every dispatch.
  * @see docs/fleet.md#failure-semantics
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { Envelope } from '../../protocol/fleet.ts';
 import { ClockSkew } from './clock-skew.ts';
 

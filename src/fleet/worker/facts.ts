@@ -4,14 +4,14 @@
  *
  * Called by `worker.ts` for decisions and announces.
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Executor, Readiness } from '../executors/executor.ts';
 import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
-import { type TreeState, treeState } from './git.ts';
 import { type ProbeFinding, type ProbeOptions, probeMcpServer } from './mcp-probe.ts';
+import { type TreeState, treeState } from './repository/git.ts';
 import type { McpServerOptions } from './worker-options.ts';
 
 /** How old a finding may be for a decision. The tree is read for each that rests on it: somebody may have just written. */

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { type Damage, openDatabase, soleOwner } from '../../journal/sqlite-database.ts';
+import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
 
 export type { Damage as JournalDamage, DatabaseSync as JournalDatabase, StatementSync as JournalStatement };
 

@@ -5,9 +5,9 @@
  *
  * All writes of one turn of the event loop are one commit, synced apart from the thread.
  */
-import { GroupCommit } from '../../journal/group-commit.ts';
+import { GroupCommit } from '../../base/sqlite/group-commit.ts';
 import type { Access, TaskResult } from '../../protocol/fleet.ts';
-import type { KeptDenial } from './denials.ts';
+import type { KeptDenial } from './declined-attempts.ts';
 import { type JournalDamage, type JournalDatabase, type JournalStatement, openJournalFile } from './journal-file.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 

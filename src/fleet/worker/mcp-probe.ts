@@ -5,9 +5,9 @@
  * Called by `facts.ts`. A probe is bounded, and what it started has ended when it resolves.
  */
 import type { Client, Transport } from '@modelcontextprotocol/client';
+import { programEnvironment, startProgram } from '../../base/program.ts';
 import type { Health } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
-import { programEnvironment, startProgram } from '../program.ts';
 import type { McpServerOptions } from './worker-options.ts';
 
 /** The package. */

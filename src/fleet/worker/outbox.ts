@@ -4,10 +4,10 @@
  *
  * Called by `worker.ts`. One lane for each name of an outlet, so that one that is away holds up no other.
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import type { WorkerOutlet } from '../bus/outlet.ts';
+import type { WorkerOutlet } from '../bus/reply-channel.ts';
 
 /** Results of one lane that are being sent at a time. */
 const MAX_SENDING = 64;

@@ -6,7 +6,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { programEnvironment, runProgram } from '../program.ts';
+import { programEnvironment, runProgram } from '../../base/program.ts';
 
 /** A program of an executor; it leads a process group of its own. */
 export interface ProcessIdentity {

@@ -5,13 +5,13 @@
  * Called by `createWorker` before anything is taken.
  * @see docs/fleet.md#failure-semantics
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { Envelope, TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
-import { treeState } from './git.ts';
 import type { JournaledTask, WorkerJournal } from './journal.ts';
 import { endGroup } from './process-identity.ts';
+import { treeState } from './repository/git.ts';
 
 /** A brief during which the worker died this often is not tried again. */
 export const MAX_CRASHES = 2;

@@ -3,18 +3,19 @@
  *
  * Called by `worker.ts`, which decides what is taken.
  */
-import type { Log } from '../../host/context.ts';
+
+import type { Log } from '../../base/log.ts';
+import { after } from '../../base/unref-delay.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import type { Lease, Reception, WorkerOutlet } from '../bus/outlet.ts';
-import { refused } from './decision.ts';
+import type { Lease, Reception, WorkerOutlet } from '../bus/reply-channel.ts';
+import { refused } from './admission.ts';
 import type { Facts } from './facts.ts';
 import type { WorkerJournal } from './journal.ts';
 import type { Outbox } from './outbox.ts';
+import type { TreeOwner } from './repository/tree-owner.ts';
 import type { Stop } from './task-report.ts';
 import type { TaskRun } from './task-run.ts';
-import type { TreeOwner } from './tree-owner.ts';
-import { after } from './wait.ts';
 
 /** A task that was accepted and not begun for so long is forgotten: whoever took it is gone. */
 const BEGIN_MS = 60_000;

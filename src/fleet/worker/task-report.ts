@@ -11,7 +11,7 @@ import type { Dispatched } from '../messages/decoded.ts';
 import type { Body } from '../messages/encode.ts';
 import type { AnswerCheck } from '../phases/answer-schema.ts';
 import type { Extracted } from '../phases/reply.ts';
-import type { TreeChanges } from './git.ts';
+import type { TreeChanges } from './repository/git.ts';
 
 /** Why the worker stopped an executor. */
 export interface Stop {

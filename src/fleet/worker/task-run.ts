@@ -4,11 +4,12 @@
  *
  * Made by `worker.ts` for each task it takes. Nothing an executor does makes it throw.
  */
-import type { Log } from '../../host/context.ts';
-import type { JsonSchemas } from '../../host/json-schema.ts';
+
+import type { JsonSchemas } from '../../base/json-schema.ts';
+import type { Log } from '../../base/log.ts';
 import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage } from '../../protocol/fleet.ts';
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
-import type { Lease, WorkerOutlet } from '../bus/outlet.ts';
+import type { Lease, WorkerOutlet } from '../bus/reply-channel.ts';
 import type { Execution, Executor, ExecutorEvents, ExecutorOutcome } from '../executors/executor.ts';
 import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
@@ -16,17 +17,17 @@ import { type Body, resultMessage } from '../messages/encode.ts';
 import { repairPrompt } from '../phases/instruction.ts';
 import { Budget } from './budget.ts';
 import type { Facts } from './facts.ts';
-import type { TreeChanges } from './git.ts';
 import type { WorkerJournal } from './journal.ts';
-import { LeaseKeeper } from './lease-keeper.ts';
-import { changesIn, leavePlace, openPlace, type Place } from './place.ts';
+import { LeaseKeeper } from './lease-renewer.ts';
 import { identityOf, type ProcessIdentity } from './process-identity.ts';
 import { Progress } from './progress.ts';
 import { promptOf, wrapUp } from './prompt.ts';
 import { Questions } from './questions.ts';
+import type { TreeChanges } from './repository/git.ts';
+import { changesIn, leavePlace, openPlace, type Place } from './repository/workdir.ts';
+import type { Worktrees } from './repository/worktrees.ts';
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
 import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
-import type { Worktrees } from './worktrees.ts';
 
 /** What a run needs of its worker. */
 export interface RunHost {

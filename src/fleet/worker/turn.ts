@@ -3,7 +3,7 @@
  *
  * Called by `task-run.ts`.
  */
-import type { JsonSchemas } from '../../host/json-schema.ts';
+import type { JsonSchemas } from '../../base/json-schema.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';

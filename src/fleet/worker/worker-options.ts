@@ -1,7 +1,7 @@
 /**
  * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` takes it.
  */
-import type { Log } from '../../host/context.ts';
+import type { Log } from '../../base/log.ts';
 import type { Executor } from '../executors/executor.ts';
 
 /** An MCP server of a worker's agent, probed by the worker itself. */

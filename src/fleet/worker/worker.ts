@@ -7,7 +7,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { JsonSchemas } from '../../host/json-schema.ts';
+import { JsonSchemas } from '../../base/json-schema.ts';
+import { atMost } from '../../base/unref-delay.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -19,16 +20,16 @@ import {
   type TaskResult,
 } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from '../bus/outlet.ts';
+import type { Reception, WorkerOutlet, WorkerPort } from '../bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import { isAgentId } from '../messages/names.ts';
 import { answerSchemaProblem } from '../phases/answer-schema.ts';
 import { DEFAULT_MAX_CONCURRENT, type PreflightFacts, preflight, refusalResult } from '../phases/preflight.ts';
+import { decide, isAnsweredByAnother, type RunningAttempt, refused } from './admission.ts';
 import { Announcer } from './announcer.ts';
 import { Clocks } from './clocks.ts';
-import { decide, isAnsweredByAnother, type RunningAttempt, refused } from './decision.ts';
-import { Denials } from './denials.ts';
+import { Denials } from './declined-attempts.ts';
 import { descriptionOf } from './description.ts';
 import { Facts } from './facts.ts';
 import { type JournaledTask, WorkerJournal } from './journal.ts';
@@ -36,12 +37,11 @@ import { loadMcpClient } from './mcp-probe.ts';
 import { Outbox } from './outbox.ts';
 import { overheadOf } from './overhead.ts';
 import { recover } from './recovery.ts';
+import { TreeOwner } from './repository/tree-owner.ts';
+import { Worktrees } from './repository/worktrees.ts';
 import { RunningTasks } from './running-tasks.ts';
 import { type RunHost, TaskRun } from './task-run.ts';
-import { TreeOwner } from './tree-owner.ts';
-import { atMost } from './wait.ts';
 import type { WorkerOptions } from './worker-options.ts';
-import { Worktrees } from './worktrees.ts';
 
 /** A worker that was made. */
 export interface Worker extends WorkerPort {

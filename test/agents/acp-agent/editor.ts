@@ -24,12 +24,12 @@ import {
   type Stream,
 } from '@agentclientprotocol/sdk';
 import { linkStream } from '../../../src/acp/link-stream.ts';
+import { silentLog } from '../../../src/base/log.ts';
 import { serveAcp } from '../../../src/bridge/acp-agent.ts';
 import type { ControlServer } from '../../../src/control/control-server.ts';
 import { connectControl } from '../../../src/control-client/connect.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';
-import { silentLog } from '../../../src/host/log.ts';
-import { assembleControl } from '../../../src/server/control-assembly.ts';
+import { assembleControl } from '../../../src/server/control/control-assembly.ts';
 import { defaultConfig } from '../../../src/server/default-config.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { plainEnvironment } from '../../cli/command.ts';

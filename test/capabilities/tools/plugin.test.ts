@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as zod from 'zod';
+import { createLog } from '../../../src/base/log.ts';
 import { type ToolsPluginOptions, toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { type AnyTool, result, tool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
 import type { Principal } from '../../../src/host/context.ts';
 import { createHost, type Host } from '../../../src/host/host.ts';
-import { createLog } from '../../../src/host/log.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
 const hosts: Host[] = [];

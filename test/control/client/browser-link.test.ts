@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { connectBrowser } from '../../../src/control-client/browser-link.ts';
-import { httpServer } from '../../../src/server/http.ts';
+import { httpServer } from '../../../src/server/http/http.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
 import { PATIENCE_MS, Recorder, within } from '../../contract/recorder.ts';

@@ -5,8 +5,8 @@ import { type ProviderRoundOptions, providerRound } from '../../../src/control/b
 import { DEFAULT_LIMITS, type RequestLimits } from '../../../src/control/backends/model/request-limits.ts';
 import { openModel } from '../../../src/control/backends/model/sdk.ts';
 import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
-import type { HistoryItem } from '../../../src/control/session-log.ts';
-import type { ModelChoice, ProviderAccess, Providers } from '../../../src/control/settings/providers.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../../../src/control/providers/providers.ts';
+import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
 import type { ModelPart } from '../../../src/control/turns/round-model.ts';
 import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
 import type { Provider, Thinking, Usage } from '../../../src/protocol/session-types.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { turns } from '../../contract/recorder.ts';

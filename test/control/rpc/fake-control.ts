@@ -2,11 +2,12 @@
  * The parts of a control server that `rpc/` is tested against: a journal in memory whose past can be forgotten, and handlers
  * that do what a test needs.
  */
+
+import type { Log } from '../../../src/base/log.ts';
+import { silentLog } from '../../../src/base/log.ts';
 import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/events.ts';
 import { type Handled, handles, type RpcCall } from '../../../src/control/handlers.ts';
 import type { ControlParts } from '../../../src/control/rpc/control-parts.ts';
-import type { Log } from '../../../src/host/context.ts';
-import { silentLog } from '../../../src/host/log.ts';
 import { optionalNumber, optionalText, rpcMethod, text } from '../../../src/protocol/rpc-params.ts';
 import { sessionCreate, sessionLoad, sessionRpcMethods } from '../../../src/protocol/session-rpc.ts';
 import type { SessionState, Snapshot } from '../../../src/protocol/session-types.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
 import { createHost, type HostOptions } from '../../../src/host/host.ts';
-import { httpServer } from '../../../src/server/http.ts';
+import { httpServer } from '../../../src/server/http/http.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { connectTcp, listenTcp, parseTcpAddress } from '../../../src/transport/socket.ts';

@@ -1,7 +1,7 @@
 /** The events of a sign-in are an invitation to sign in: they reach whoever began it and administrators, over sockets, live and replayed. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { stand } from '../client/stand.ts';
 import { startLoginService } from '../support/login-service.ts';

@@ -1,12 +1,13 @@
 /** The sessions of a server without a wire: methods are called as `rpc/` calls them, events are written down. */
-import { Desk as ApprovalsDesk, type Desk, type DeskOptions } from '../../../src/control/approvals/desk.ts';
+
+import type { Log } from '../../../src/base/log.ts';
+import { Desk as ApprovalsDesk, type Desk, type DeskOptions } from '../../../src/control/approvals/broker.ts';
 import type { Backend } from '../../../src/control/backends/backend.ts';
 import type { PublishedEvent } from '../../../src/control/events.ts';
 import type { Handled, RpcCall } from '../../../src/control/handlers.ts';
 import { createSessions, type Sessions, type SessionsOptions } from '../../../src/control/sessions/sessions.ts';
-import { openSessionStore, type SessionStore } from '../../../src/control/sessions/store.ts';
+import { openSessionStore, type SessionStore } from '../../../src/control/sessions/store/store.ts';
 import { readPrompt } from '../../../src/control/turns/prompt.ts';
-import type { Log } from '../../../src/host/context.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { type ArgumentsOf, type Params, type RpcMethod, readParams } from '../../../src/protocol/rpc-params.ts';

@@ -6,8 +6,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSessionStore } from '../../../src/control/sessions/store.ts';
-import { sqliteJournal } from '../../../src/journal/sqlite.ts';
+import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
+import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
 import { sessionGet, sessionMessages, sessionTurns } from '../../../src/protocol/session-rpc.ts';
 import { Harness } from './harness.ts';
 

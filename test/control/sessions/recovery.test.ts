@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { LiveTurn } from '../../../src/control/sessions/live-turn.ts';
-import { openSessionStore } from '../../../src/control/sessions/store.ts';
+import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
+import type { LiveTurn } from '../../../src/control/sessions/turns/live-turn.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import {
   queueList,

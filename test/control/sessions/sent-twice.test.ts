@@ -1,7 +1,7 @@
 /** A prompt that is sent twice under one key is one turn, whatever came between. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openSessionStore } from '../../../src/control/sessions/store.ts';
+import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { sessionFork, sessionGet, sessionSend, sessionTurns } from '../../../src/protocol/session-rpc.ts';
 import { diskThatFills } from '../support/full-disk.ts';

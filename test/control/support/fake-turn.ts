@@ -4,7 +4,7 @@
  */
 import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
 import type { Turn } from '../../../src/control/backends/backend.ts';
-import type { HistoryItem } from '../../../src/control/session-log.ts';
+import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
 import type { Approval, SessionSettings, ToolCall, ToolDone, Usage } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { fail } from '../../../src/wire/errors.ts';

@@ -4,10 +4,10 @@
  */
 import { spawn } from 'node:child_process';
 import type { Backend, Turn } from '../../../src/control/backends/backend.ts';
-import { gated } from '../../../src/control/turns/gated.ts';
 import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/turns/round-model.ts';
 import { runRounds } from '../../../src/control/turns/rounds.ts';
 import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
+import { gated } from '../../../src/control/turns/with-approvals.ts';
 import type { Provider, SessionSettings, ToolDone } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import type { ModelRound } from '../vectors.ts';

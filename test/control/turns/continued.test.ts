@@ -1,11 +1,11 @@
 /** Turns that go on after the server was killed: what is asked again, what is told as lost, and what is never run twice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Desk } from '../../../src/control/approvals/desk.ts';
-import type { HistoryItem } from '../../../src/control/session-log.ts';
-import { gated } from '../../../src/control/turns/gated.ts';
+import { Desk } from '../../../src/control/approvals/broker.ts';
+import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
 import { withQuestions } from '../../../src/control/turns/questions.ts';
 import { runRounds } from '../../../src/control/turns/rounds.ts';
+import { gated } from '../../../src/control/turns/with-approvals.ts';
 import type { Approval } from '../../../src/protocol/session-types.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 import { FakeTurn, inShort } from '../support/fake-turn.ts';

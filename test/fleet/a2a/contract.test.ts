@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serveA2a } from '../../../src/fleet/bus/a2a/agent-server.ts';
 import { a2aBus } from '../../../src/fleet/bus/a2a/peer-bus.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { busContract } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { quiet } from '../support/stream-links.ts';

@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { TaskState } from '@a2a-js/sdk';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
-import { createAuthenticator } from '../../../src/host/auth.ts';
+import { createAuthenticator } from '../../../src/session/auth.ts';
 import { within } from '../../contract/recorder.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { quiet } from '../support/stream-links.ts';

@@ -6,7 +6,7 @@ import { type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/htt
 import { httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/receiver.ts';
 import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { forgetOldest } from '../../../src/fleet/bus/forget-oldest.ts';
+import { forgetOldest } from '../../../src/fleet/bus/evict-oldest.ts';
 import { endpointBelow, HttpClient } from '../../../src/fleet/bus/http/exchange.ts';
-import { type FirstWordOptions, firstWord } from '../../../src/fleet/bus/http/first-word.ts';
+import { type FirstWordOptions, firstWord } from '../../../src/fleet/bus/http/first-response.ts';
 import { OpenTasks } from '../../../src/fleet/bus/http/open-tasks.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 

@@ -5,7 +5,7 @@ import { listenHttp } from '../../../src/fleet/bus/http/http-listener.ts';
 import { type HttpPeerBus, type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/http/http-peer-bus.ts';
 import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
-import { createAuthenticator, tokenDigest } from '../../../src/host/auth.ts';
+import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
 import { aDispatch } from '../bus-contract.ts';

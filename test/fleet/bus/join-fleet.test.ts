@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { joinFleet } from '../../../src/bridge/join-fleet.ts';
 import { streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
-import { httpSseEndpoint } from '../../../src/transport/http-sse.ts';
+import { httpSseEndpoint } from '../../../src/transport/http/http-sse.ts';
 import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';

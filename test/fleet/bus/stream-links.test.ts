@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Acceptor, type Dialect } from '../../../src/connection/accept.ts';
-import type { WorkerPort } from '../../../src/fleet/bus/outlet.ts';
+import type { WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import { type Joined, type JoinOptions, joinOverLink, workerOverStdio } from '../../../src/fleet/bus/stream/join.ts';
 import { type StreamBus, type StreamBusOptions, streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
-import { createAuthenticator, localGrant, tokenDigest } from '../../../src/host/auth.ts';
 import type { FleetMessage } from '../../../src/protocol/fleet.ts';
+import { createAuthenticator, localGrant, tokenDigest } from '../../../src/session/auth.ts';
 import type { Link, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { connectTcp, listenTcp } from '../../../src/transport/socket.ts';

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { CommandConfig } from '../../../src/fleet/executors/config.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';
-import { filterFlags } from '../../../src/fleet/executors/flags.ts';
 import { makeExecutor } from '../../../src/fleet/executors/make.ts';
-import { killAfter, wholeSeconds } from '../../../src/fleet/executors/timers.ts';
+import { filterFlags } from '../../../src/fleet/executors/programs/flags.ts';
+import { killAfter, wholeSeconds } from '../../../src/fleet/executors/programs/timers.ts';
 import { type FakeCli, fakeCli } from './fake-cli.ts';
 import { type FakeContext, fakeContext, fakeLog, isAlive, taskOf } from './fake-context.ts';
 

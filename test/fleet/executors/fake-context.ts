@@ -1,13 +1,14 @@
 /**
  * What a worker gives an executor, under the control of a test: it records every event and answers questions as told.
  */
+
+import type { Log } from '../../../src/base/log.ts';
 import type {
   ExecutorAnswer,
   ExecutorContext,
   ExecutorQuestion,
   ExecutorTask,
 } from '../../../src/fleet/executors/executor.ts';
-import type { Log } from '../../../src/host/context.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
 import { within } from '../../contract/recorder.ts';
 

@@ -1,6 +1,6 @@
 /** The contract every store of task records is held to, over a real server. */
 import { after } from 'node:test';
-import { takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
+import { takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { taskStoreContract } from '../../contract/task-store.ts';

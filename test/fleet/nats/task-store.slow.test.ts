@@ -1,7 +1,7 @@
 /** Task records in a bucket: what the contract of task stores asks, where a server makes it different. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
-import { type OrchestratorSeat, takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
+import { type OrchestratorSeat, takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskRecord, TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { log } from './fleet.ts';

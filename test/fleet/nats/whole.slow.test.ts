@@ -1,8 +1,8 @@
 /** The real orchestrator and real workers on a real server: what a fleet on NATS is made of. */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
+import { takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
-import { takeSeat } from '../../../src/fleet/bus/nats/orchestrator-seat.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { functionExecutor, type TaskFunction } from '../../../src/fleet/executors/function.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';

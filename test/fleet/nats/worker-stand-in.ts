@@ -3,7 +3,7 @@
  * measure the bus and not the work.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import type { Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/outlet.ts';
+import type { Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
 import { announceMessage, fleetMessage, resultMessage } from '../../../src/fleet/messages/encode.ts';
 import {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Alarms } from '../../../src/fleet/orchestrator/alarms.ts';
-import { Circuit } from '../../../src/fleet/orchestrator/circuit.ts';
+import { Alarms } from '../../../src/base/timer-queue.ts';
+import { Circuit } from '../../../src/fleet/orchestrator/circuit-breaker.ts';
 import { fleet } from './support/fleet.ts';
 import { settle, VirtualClock } from './support/virtual-clock.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { JsonSchemas } from '../../../src/base/json-schema.ts';
 import { answerSchemaProblem, checkAnswer } from '../../../src/fleet/phases/answer-schema.ts';
-import { JsonSchemas } from '../../../src/host/json-schema.ts';
 
 const schemas = new JsonSchemas();
 const schema = {

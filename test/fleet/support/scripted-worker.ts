@@ -4,7 +4,7 @@
  *
  * Used by the tests of the buses.
  */
-import type { Lease, Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/outlet.ts';
+import type { Lease, Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../../../src/fleet/messages/decoded.ts';
 import { announceMessage, fleetMessage, resultMessage } from '../../../src/fleet/messages/encode.ts';
 import {

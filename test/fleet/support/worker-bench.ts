@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Lease, Reception, WorkerOutlet } from '../../../src/fleet/bus/outlet.ts';
+import type { Log } from '../../../src/base/log.ts';
+import type { Lease, Reception, WorkerOutlet } from '../../../src/fleet/bus/reply-channel.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
 import { dispatchMessage } from '../../../src/fleet/messages/encode.ts';
 import { createWorker, type Worker, type WorkerTiming } from '../../../src/fleet/worker/worker.ts';
 import type { WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
-import type { Log } from '../../../src/host/context.ts';
 import {
   type Envelope,
   FEATURES,

@@ -4,11 +4,12 @@
  *
  * Started by `test/fleet/worker/crash.slow.test.ts` with the folder of its home and the file of its deeds.
  */
-import { Intake } from '../../../src/fleet/bus/intake.ts';
-import type { WorkerOutlet } from '../../../src/fleet/bus/outlet.ts';
+
+import { programEnvironment, startProgram } from '../../../src/base/program.ts';
+import type { WorkerOutlet } from '../../../src/fleet/bus/reply-channel.ts';
+import { Intake } from '../../../src/fleet/bus/worker-messages.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
-import { programEnvironment, startProgram } from '../../../src/fleet/program.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import type { FleetMessage, TaskResult } from '../../../src/protocol/fleet.ts';
 

@@ -4,7 +4,7 @@ import { mock, test } from 'node:test';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
 import { Budget } from '../../../src/fleet/worker/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
-import { LeaseKeeper } from '../../../src/fleet/worker/lease-keeper.ts';
+import { LeaseKeeper } from '../../../src/fleet/worker/lease-renewer.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, type Desk, dispatch } from '../support/worker-bench.ts';

@@ -8,8 +8,8 @@
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync, renameSync } from 'node:fs';
 import { access, type FileHandle, link, open, rm } from 'node:fs/promises';
-import { errnoOf, fileError, fileFailure, outsideWorkspace } from '../../../host/workspace/file-error.ts';
-import type { Place } from '../../../host/workspace/workspace-path.ts';
+import { errnoOf, fileError, fileFailure, outsideWorkspace } from '../../../base/workspace/file-error.ts';
+import type { Place } from '../../../base/workspace/workspace-path.ts';
 
 /** What tells one state of a file from another without reading it. */
 export interface FileState {

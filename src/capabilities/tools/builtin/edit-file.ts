@@ -3,9 +3,9 @@
  * the first call by `file-tools.ts`.
  */
 import { isUtf8 } from 'node:buffer';
+import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
+import { locate, openFile, type Place } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { fileError, fileFailure } from '../../../host/workspace/file-error.ts';
-import { locate, openFile, type Place } from '../../../host/workspace/workspace-path.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
 import { unifiedDiff } from './line-diff.ts';
@@ -37,7 +37,7 @@ export interface EditedFile {
  * Edits a text file in the workspace. Edits of the same file at the same time all take effect, one after the other.
  *
  * Fails with `tool_error` and a reason: those of `text-edit.ts`, `not_utf8`, `too_large`, `conflict`, or one of
- * `host/workspace/file-error.ts`. The file is then as it was.
+ * `base/workspace/file-error.ts`. The file is then as it was.
  */
 export async function editFile(args: EditFileArgs, context: CallContext): Promise<ShapedResult<EditedFile>> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {

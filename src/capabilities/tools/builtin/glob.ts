@@ -2,7 +2,7 @@
  * The work of `glob`: files of the workspace by name. Runs in the search thread (`search-worker.ts`).
  */
 import { pathFilter } from './glob-pattern.ts';
-import type { SearchSpot } from './search-spot.ts';
+import type { SearchSpot } from './search-progress.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
 

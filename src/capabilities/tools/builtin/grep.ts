@@ -3,11 +3,11 @@
  * expression that never comes to an end can be stopped.
  */
 import { closeSync, fstatSync, readSync } from 'node:fs';
-import { fileFailure } from '../../../host/workspace/file-error.ts';
-import { locate, openFile } from '../../../host/workspace/workspace-path.ts';
+import { fileFailure } from '../../../base/workspace/file-error.ts';
+import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
 import { pathFilter } from './glob-pattern.ts';
 import { countLines, type LineMatch, type LineTest, lineTest, searchLines } from './line-search.ts';
-import type { SearchSpot } from './search-spot.ts';
+import type { SearchSpot } from './search-progress.ts';
 import { looksBinary } from './text-bytes.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
@@ -69,7 +69,7 @@ interface Progress {
   unreadable: number;
 }
 
-/** Searches a file or all files below a directory. Fails with `bad_pattern` or a reason of `host/workspace/file-error.ts`. */
+/** Searches a file or all files below a directory. Fails with `bad_pattern` or a reason of `base/workspace/file-error.ts`. */
 export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchSpot): Promise<GrepResult> {
   const test = lineTest(args);
   const progress: Progress = {

@@ -1,6 +1,6 @@
 /**
  * The work of `http_get`: one GET or HEAD with redirects, kept away from the host's own network. Loaded on the first call
- * by `outside-tools.ts`.
+ * by `external-tools.ts`.
  *
  * A host name is resolved once; every address it has must be allowed, and the connection goes to the addresses that were
  * checked, so a name that changes its answer (DNS rebinding) gains nothing. Each redirect is checked like a first call.
@@ -11,8 +11,8 @@ import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { isIP, type LookupFunction } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { errnoOf, shown } from '../../../host/workspace/file-error.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { isPublicAddress } from './public-address.ts';

@@ -4,8 +4,8 @@
  * `host/` and `cli/` take the list from {@link builtinTools}; authors of own hosts may pick single tools by name.
  */
 import type { AnyTool } from '../tool.ts';
+import { httpGet, shell } from './external-tools.ts';
 import { editFile, listDir, readFile, writeFile } from './file-tools.ts';
-import { httpGet, shell } from './outside-tools.ts';
 import { glob, grep } from './search-tools.ts';
 
 export { editFile, glob, grep, httpGet, listDir, readFile, shell, writeFile };

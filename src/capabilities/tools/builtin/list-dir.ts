@@ -4,10 +4,10 @@
  */
 import type { Stats } from 'node:fs';
 import { lstat, opendir } from 'node:fs/promises';
+import { errnoOf, fileError, outsideWorkspace } from '../../../base/workspace/file-error.ts';
+import type { HeldDirectory } from '../../../base/workspace/held-directory.ts';
+import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { errnoOf, fileError, outsideWorkspace } from '../../../host/workspace/file-error.ts';
-import type { HeldDirectory } from '../../../host/workspace/held-directory.ts';
-import { holdDirectory } from '../../../host/workspace/workspace-path.ts';
 import { result, type ShapedResult } from '../tool.ts';
 
 /** Names read from one directory; a larger one is reported as truncated. Bounds memory. */

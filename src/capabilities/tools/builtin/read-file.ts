@@ -5,9 +5,9 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
+import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
+import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { fileError, fileFailure } from '../../../host/workspace/file-error.ts';
-import { locate, openFile } from '../../../host/workspace/workspace-path.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { looksBinary, SAMPLE_BYTES, wholeCharacters } from './text-bytes.ts';
 
@@ -55,7 +55,7 @@ export interface FileWindow {
 /**
  * Reads part of a file. Lines unless a byte range or base64 is asked for.
  *
- * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `host/workspace/file-error.ts`.
+ * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `base/workspace/file-error.ts`.
  */
 export async function readFile(args: ReadFileArgs, context: CallContext): Promise<ShapedResult<FileWindow>> {
   await using place = await locate(context.workspace, args.path);

@@ -6,7 +6,7 @@ import { asError, type ErrorName } from '../../../wire/errors.ts';
 import { globFiles } from './glob.ts';
 import { grepFiles } from './grep.ts';
 import type { SearchAnswer, SearchJob } from './search.ts';
-import { SearchSpot } from './search-spot.ts';
+import { SearchSpot } from './search-progress.ts';
 
 const { workspace, search, spot: memory } = workerData as SearchJob;
 const spot = new SearchSpot(memory);

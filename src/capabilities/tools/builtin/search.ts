@@ -8,7 +8,7 @@ import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../.
 import { result, type ShapedResult } from '../tool.ts';
 import type { FoundFiles, GlobArgs } from './glob.ts';
 import type { GrepArgs, GrepResult } from './grep.ts';
-import { SearchSpot } from './search-spot.ts';
+import { SearchSpot } from './search-progress.ts';
 
 /** What the thread is given. */
 export interface SearchJob {

@@ -3,7 +3,7 @@
  *
  * The host's own environment may hold tokens and keys, so nothing is passed on that is not named here.
  */
-import { shown } from '../../../host/workspace/file-error.ts';
+import { shown } from '../../../base/workspace/file-error.ts';
 import { fail } from '../../../wire/errors.ts';
 
 const passedOn = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LANGUAGE', 'TERM', 'TMPDIR', 'TZ'];

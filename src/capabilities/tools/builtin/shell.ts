@@ -1,6 +1,6 @@
 /**
  * The work of `shell`: runs one program to its end in the workspace, with streamed output and a bounded life. Loaded on
- * the first call by `outside-tools.ts`.
+ * the first call by `external-tools.ts`.
  *
  * The program leads a process group of its own; when the call ends, for whatever reason, nobody of the group is left.
  * This is no sandbox: the program can do what the host's user can do.
@@ -11,13 +11,13 @@ import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as delay } from 'node:timers/promises';
+import { endGroup, isGone } from '../../../base/process-group.ts';
+import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
+import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { errnoOf, shown } from '../../../host/workspace/file-error.ts';
-import { holdDirectory } from '../../../host/workspace/workspace-path.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
-import { endGroup, isGone } from './process-group.ts';
 import { shellEnvironment } from './shell-environment.ts';
 
 /** Output silent for so long after the program ended is taken as complete, even if somebody still holds the pipe. */
@@ -83,7 +83,7 @@ interface Reading {
  * is not lost; `exit_code` and `timed_out` tell.
  *
  * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
- * `not_ended`, `bad_env` or one of `host/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
+ * `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
  * `outside_workspace`); with the reason of the signal when the call is given up.
  */
 export async function runShell(

@@ -12,7 +12,7 @@ import {
   entryPath,
   type HeldDirectory,
   readFlags,
-} from '../../../host/workspace/held-directory.ts';
+} from '../../../base/workspace/held-directory.ts';
 import { type IgnoreRules, noRules } from './ignore-rules.ts';
 
 /** Directories inside one another; deeper ones are left out. Each costs one open descriptor. */

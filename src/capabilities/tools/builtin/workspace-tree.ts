@@ -2,8 +2,8 @@
  * The two directories a search needs: the workspace, whose `.gitignore` files hold, and where the search starts. Opened
  * by `glob.ts` and `grep.ts` in the search thread.
  */
-import { bestAddressing, HeldDirectory } from '../../../host/workspace/held-directory.ts';
-import { holdDirectory, type LocateOptions } from '../../../host/workspace/workspace-path.ts';
+import { bestAddressing, HeldDirectory } from '../../../base/workspace/held-directory.ts';
+import { holdDirectory, type LocateOptions } from '../../../base/workspace/workspace-path.ts';
 
 /** Disposing it closes both directories. */
 export interface WorkspaceTree extends AsyncDisposable {

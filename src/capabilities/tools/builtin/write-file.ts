@@ -2,9 +2,9 @@
  * The work of `write_file`: whole-file writes in one step. Loaded on the first call by `file-tools.ts`.
  */
 import { createHash } from 'node:crypto';
+import { fileFailure } from '../../../base/workspace/file-error.ts';
+import { locate, openFile, type Place } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
-import { fileFailure } from '../../../host/workspace/file-error.ts';
-import { locate, openFile, type Place } from '../../../host/workspace/workspace-path.ts';
 import { fail } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
@@ -29,7 +29,7 @@ export interface WrittenFile {
  * Writes `content` to a file in the workspace.
  *
  * Fails with `tool_error` and a reason: `exists` (with `overwrite: false`), `conflict` (the file is not the one
- * `expected_sha256` names), `invalid_base64`, or one of `host/workspace/file-error.ts`.
+ * `expected_sha256` names), `invalid_base64`, or one of `base/workspace/file-error.ts`.
  */
 export async function writeFile(args: WriteFileArgs, context: CallContext): Promise<ShapedResult<WrittenFile>> {
   const content = decodeContent(args);

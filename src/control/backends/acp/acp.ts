@@ -10,10 +10,10 @@
  */
 import { loadAcp } from '../../../acp/sdk.ts';
 import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../backend.ts';
-import { AgentSession } from './agent-session.ts';
+import { AgentSession } from './acp-session.ts';
 
 /** A configured agent. */
 export interface AcpAgent extends AgentCommand {

@@ -1,6 +1,6 @@
 /**
  * What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. Called by
- * `agent-session.ts`.
+ * `acp-session.ts`.
  */
 import { filledIn, formSchema, optionOf } from '../../../acp/answers.ts';
 import type {

@@ -1,11 +1,11 @@
 /**
  * A prompt of ours as content blocks of the protocol, and the conversation so far for an agent that does not know it.
- * Pure; called by `agent-session.ts`.
+ * Pure; called by `acp-session.ts`.
  */
 import { pathToFileURL } from 'node:url';
 import type { ContentBlock } from '../../../acp/sdk.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { HistoryItem } from '../../session-log.ts';
+import type { HistoryItem } from '../../sessions/log/session-log.ts';
 import type { Turn } from '../backend.ts';
 
 /** Most of an earlier conversation that is told, in characters; the newest part is kept. */

@@ -1,5 +1,5 @@
 /**
- * What an agent reports while it works, turned into what a turn streams and remembers. Called by `agent-session.ts` for
+ * What an agent reports while it works, turned into what a turn streams and remembers. Called by `acp-session.ts` for
  * every `session/update` of a running prompt; kinds it does not know are left to the debug log.
  *
  * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
@@ -18,7 +18,7 @@ import {
 } from '../../../acp/tool-facts.ts';
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
-import type { HistoryItem } from '../../session-log.ts';
+import type { HistoryItem } from '../../sessions/log/session-log.ts';
 import type { Turn } from '../backend.ts';
 
 /** A call of the agent's. */

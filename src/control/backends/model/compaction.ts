@@ -7,7 +7,7 @@
  * @see docs/protocol/session-rpc.md#turns
  */
 import { asError, fail } from '../../../wire/errors.ts';
-import type { SessionLog } from '../../session-log.ts';
+import type { SessionLog } from '../../sessions/log/session-log.ts';
 import type { Compaction } from '../backend.ts';
 import { anchorOf, planCompaction, summaryItem } from './compaction-plan.ts';
 import { type ContextMeter, contextLimit } from './context.ts';

@@ -8,12 +8,12 @@
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { THINKING_LEVELS } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import type { ModelChoice, Providers } from '../../settings/providers.ts';
+import type { ModelChoice, Providers } from '../../providers/providers.ts';
 import type { Environments } from '../../turns/environments.ts';
-import { gated } from '../../turns/gated.ts';
 import { withQuestions } from '../../turns/questions.ts';
 import type { ModelPart, RoundRequest } from '../../turns/round-model.ts';
 import { runRounds } from '../../turns/rounds.ts';
+import { gated } from '../../turns/with-approvals.ts';
 import type { Backend, Compaction, Turn, TurnOutcome } from '../backend.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';

@@ -8,10 +8,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/session-types.ts';
 import { asError, HandfastError } from '../../../wire/errors.ts';
-import type { ModelChoice, ProviderAccess, Providers } from '../../settings/providers.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../../providers/providers.ts';
 import type { ModelPart } from '../../turns/round-model.ts';
 import { Answer } from './answer.ts';
-import { AnswerWatch } from './answer-watch.ts';
+import { AnswerWatch } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
 import type { ModelCall, PromptMessage, ProviderModel, StreamPart } from './provider-model.ts';
 import { nextAttempt, type RequestLimits } from './request-limits.ts';

@@ -6,9 +6,9 @@
  * @see docs/protocol/session-rpc.md#rehearsal
  */
 import type { Environments } from '../../turns/environments.ts';
-import { gated } from '../../turns/gated.ts';
 import { withQuestions } from '../../turns/questions.ts';
 import { runRounds } from '../../turns/rounds.ts';
+import { gated } from '../../turns/with-approvals.ts';
 import type { Backend } from '../backend.ts';
 import { type RehearsalOptions, rehearsalModel } from './rehearsal-model.ts';
 

@@ -7,7 +7,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { NO_USAGE, type Usage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { HistoryItem } from '../../session-log.ts';
+import type { HistoryItem } from '../../sessions/log/session-log.ts';
 import { askUser } from '../../turns/questions.ts';
 import type { ModelPart, RoundModel, RoundRequest } from '../../turns/round-model.ts';
 import type { ToolOffer } from '../../turns/toolbox.ts';

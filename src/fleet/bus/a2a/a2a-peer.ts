@@ -1,27 +1,28 @@
 /**
  * One A2A agent as a peer of the orchestrator. A worker of ours gets messages of the fleet protocol in data parts, any other
- * agent gets hints in the text or the bare brief. What it says to them is read by `agent-hearing.ts`.
+ * agent gets hints in the text or the bare brief. What it says to them is read by `inbound.ts`.
  *
  * Made by `peer-bus.ts`, one for each configured agent.
  * @see docs/a2a.md#peers
  */
-import type { Log } from '../../../host/context.ts';
+
+import type { RetryDelayOptions } from '../../../base/backoff.ts';
+import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { taskText } from '../http/task-text.ts';
-import { ack } from '../intake.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { WatchedPeer } from '../peer-watch.ts';
-import type { RetryDelayOptions } from '../retry-delay.ts';
-import { AgentHearing } from './agent-hearing.ts';
+import type { WatchedPeer } from '../peer-health.ts';
+import { ack } from '../worker-messages.ts';
 import type { Attempt, GivenAttempt } from './attempts.ts';
 import { A2aConnection, bytesOf, callFailure } from './connection.ts';
+import { AgentHearing } from './inbound.ts';
 import { fleetDataOf, isSettled, messageOf, ROLE, STATE, textPart } from './parts.ts';
 import type { Message, SendMessageRequest, Task } from './sdk.ts';
 import type { A2aPeerOptions } from './settings.ts';
-import { TaskTurns } from './task-turns.ts';
+import { TaskTurns } from './task-locks.ts';
 
 /** What a peer needs of its bus. */
 export interface A2aPeerOwner {

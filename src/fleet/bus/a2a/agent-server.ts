@@ -7,26 +7,26 @@
  * @see docs/a2a.md
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Authenticator, createAuthenticator } from '../../../host/auth.ts';
-import { FailureBackoff } from '../../../host/backoff.ts';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
+import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
+import { FailureBackoff } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
 import { readStrictJson } from '../../messages/strict-json.ts';
 import { errorAnswer, RPC, type RpcId } from '../http/dialect.ts';
 import { type HttpListener, listenHttp } from '../http/http-listener.ts';
 import { answer, bodyOf, callerOf, type Guard, pathOf } from '../http/serve.ts';
-import type { WorkerPort } from '../outlet.ts';
-import { outletOwner } from './agent-outlet.ts';
+import type { WorkerPort } from '../reply-channel.ts';
+import { busyIn } from './admission.ts';
 import { CARD_PATH, extendedCard, JSON_RPC, publicCard } from './card.ts';
-import { busyIn } from './decisions.ts';
+import { isPassing, Runs } from './executions.ts';
+import { outletOwner } from './reply-channel.ts';
 import { FleetRequestHandler } from './request-handler.ts';
-import { isPassing, Runs } from './runs.ts';
 import { type A2aServerSdk, loadA2aServer, type ServerCallContext } from './sdk.ts';
 import type { PartialState } from './settings.ts';
 import { streamEvents } from './sse.ts';
 import { openA2aTaskStore } from './task-store.ts';
-import { WorkerEnd } from './worker-end.ts';
+import { WorkerEnd } from './worker-adapter.ts';
 
 /** Where JSON-RPC is served, below the address of the agent. */
 export const AGENT_PATH = '/a2a';

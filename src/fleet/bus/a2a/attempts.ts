@@ -1,10 +1,10 @@
 /**
  * The attempts an A2A agent was given and has not ended, with what was heard of each.
  *
- * Used by `agent-hearing.ts`, one for each peer.
+ * Used by `inbound.ts`, one for each peer.
  */
 import type { ReplySchema } from '../../../protocol/fleet.ts';
-import { forgetOldest } from '../forget-oldest.ts';
+import { forgetOldest } from '../evict-oldest.ts';
 
 /** What is known of an attempt when it is given. */
 export interface GivenAttempt {

@@ -6,7 +6,7 @@
  */
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { knownFeatures } from '../features.ts';
-import type { WorkerPort } from '../outlet.ts';
+import type { WorkerPort } from '../reply-channel.ts';
 import type { AgentCard } from './sdk.ts';
 
 /** Where the card of an agent is, below its address. */

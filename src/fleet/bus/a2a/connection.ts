@@ -4,7 +4,7 @@
  * Used by `a2a-peer.ts` and by the executor for remote agents.
  */
 import { Buffer } from 'node:buffer';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { RPC } from '../http/dialect.ts';

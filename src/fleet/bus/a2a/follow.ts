@@ -4,9 +4,9 @@
  *
  * Used by `a2a-peer.ts` and by the executor for remote agents.
  */
-import { pause } from '../../../connection/pause.ts';
+import { pause } from '../../../base/abortable-delay.ts';
+import { RetryDelay, type RetryDelayOptions } from '../../../base/backoff.ts';
 import { asError } from '../../../wire/errors.ts';
-import { RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';
 import type { A2aConnection } from './connection.ts';
 import { callFailure } from './connection.ts';
 import { isSettled } from './parts.ts';

@@ -2,7 +2,7 @@
  * What a message of an A2A client asks of a worker: a task, as a message of the fleet protocol, as hints in the text or as
  * bare words; or something about a task, which only clients that have named our extension can say.
  *
- * Called by `decisions.ts`. Where text and data differ, the data counts.
+ * Called by `admission.ts`. Where text and data differ, the data counts.
  * @see docs/a2a.md#dispatch
  */
 import { hash } from 'node:crypto';

@@ -4,10 +4,11 @@
  *
  * @see docs/a2a.md#peers
  */
-import type { Log } from '../../../host/context.ts';
+
+import type { RetryDelayOptions } from '../../../base/backoff.ts';
+import type { Log } from '../../../base/log.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerWatch, type PeerWatchOptions } from '../peer-watch.ts';
-import type { RetryDelayOptions } from '../retry-delay.ts';
+import { PeerWatch, type PeerWatchOptions } from '../peer-health.ts';
 import { A2aPeer, type A2aPeerOwner } from './a2a-peer.ts';
 import type { A2aPeerOptions } from './settings.ts';
 

@@ -1,13 +1,13 @@
 /**
- * What an A2A client asks of a worker, one step before the SDK: what is decided by the worker goes by `decisions.ts`, all
+ * What an A2A client asks of a worker, one step before the SDK: what is decided by the worker goes by `admission.ts`, all
  * else to the SDK's own handler.
  *
  * Made by `agent-server.ts`.
  * @see docs/a2a.md#agent
  */
-import { type Decided, Decisions, type DecisionsOptions } from './decisions.ts';
+import { type Decided, Decisions, type DecisionsOptions } from './admission.ts';
+import { Runs } from './executions.ts';
 import { isEnded } from './parts.ts';
-import { Runs } from './runs.ts';
 import type { A2ARequestHandler, Message, SendMessageRequest, ServerCallContext, StreamResponse, Task } from './sdk.ts';
 import { scopeOf } from './task-store.ts';
 

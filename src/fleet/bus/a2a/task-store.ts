@@ -6,8 +6,8 @@
  * last moments before a power failure is made up for from the worker's own journal, which has every result.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { type Damage, openDatabase, soleOwner } from '../../../journal/sqlite-database.ts';
-import { sqliteFailure } from '../../../journal/sqlite-failure.ts';
+import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
+import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './parts.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';

@@ -2,10 +2,10 @@
  * How a managed receiver hands its results over: by a call to the orchestrator's own receiver. Tried by the worker's outbox
  * until it is taken.
  *
- * Used by `receiver-outlet.ts`. @see docs/protocol/fleet.md#http
+ * Used by `reply-channel.ts`. @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { MAX_BODY_BYTES, RPC_PATH, readAnswer, sendMessage } from './dialect.ts';

@@ -6,7 +6,12 @@
  */
 import { Buffer } from 'node:buffer';
 import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
-import { type AnswerOptions, answerOf, type HttpAnswer, IDLE_CONNECTION_MS } from '../../../transport/http-answer.ts';
+import {
+  type AnswerOptions,
+  answerOf,
+  type HttpAnswer,
+  IDLE_CONNECTION_MS,
+} from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** An address requests go to, taken apart once. */

@@ -7,7 +7,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { isLoopback } from '../../../host/listen-address.ts';
+import { isLoopback } from '../../../config/listen-address.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** First port of the ten of each kind, as upstream counts them. */

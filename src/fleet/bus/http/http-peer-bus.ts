@@ -5,12 +5,12 @@
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Authenticator, createAuthenticator } from '../../../host/auth.ts';
-import { FailureBackoff } from '../../../host/backoff.ts';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import type { ReplySchema } from '../../../protocol/fleet.ts';
+import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
+import { FailureBackoff } from '../../../session/auth-throttle.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerWatch, type PeerWatchOptions } from '../peer-watch.ts';
+import { PeerWatch, type PeerWatchOptions } from '../peer-health.ts';
 import { HttpClient } from './exchange.ts';
 import { HttpPeer, type HttpPeerOptions, type HttpPeerOwner } from './http-peer.ts';
 import { ReplyReceiver } from './replies.ts';

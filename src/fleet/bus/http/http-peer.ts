@@ -1,24 +1,24 @@
 /**
  * One deployed receiver as a peer of the orchestrator: what it speaks is read from its card, and tasks go out as messages,
- * as hints in the text or as the bare brief. What it says to them is read by `peer-hearing.ts`.
+ * as hints in the text or as the bare brief. What it says to them is read by `inbound.ts`.
  *
  * Made by `http-peer-bus.ts`, one for each configured receiver.
  * @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
-import { ack } from '../intake.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { WatchedPeer } from '../peer-watch.ts';
+import type { WatchedPeer } from '../peer-health.ts';
+import { ack } from '../worker-messages.ts';
 import { readCard } from './card.ts';
 import { ANNOUNCE_PATH, CARD_PATH, HEALTH_PATH, MAX_BODY_BYTES, MAX_TEXT_CHARS, sendMessage } from './dialect.ts';
 import { type HttpClient, peerUrl } from './exchange.ts';
-import { firstWord } from './first-word.ts';
+import { firstWord } from './first-response.ts';
+import { PeerHearing } from './inbound.ts';
 import { OpenTasks } from './open-tasks.ts';
-import { PeerHearing } from './peer-hearing.ts';
 import { ReceiverCalls, refusalOf } from './receiver-calls.ts';
 import { saysNo } from './reply-reading.ts';
 import { taskText } from './task-text.ts';

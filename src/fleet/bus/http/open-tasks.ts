@@ -2,10 +2,10 @@
  * Which reply belongs to which task, for receivers that name no task in their replies: by the context, in which one turn
  * runs at a time. Tasks that have ended are remembered a while, because a reply may be sent again.
  *
- * Used by `http-peer.ts` and `peer-hearing.ts`, one for each peer.
+ * Used by `http-peer.ts` and `inbound.ts`, one for each peer.
  */
 import type { ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
-import { forgetOldest } from '../forget-oldest.ts';
+import { forgetOldest } from '../evict-oldest.ts';
 import type { DispatchMode } from '../peer.ts';
 
 export interface OpenTask {

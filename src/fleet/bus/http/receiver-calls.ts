@@ -2,11 +2,11 @@
  * The calls an orchestrator makes to one receiver: with the token, within their bounds, and with failures that say whether
  * the receiver may have got it.
  *
- * Used by `http-peer.ts` and `peer-hearing.ts`.
+ * Used by `http-peer.ts` and `inbound.ts`.
  */
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
-import type { HttpAnswer } from '../../../transport/http-answer.ts';
+import type { HttpAnswer } from '../../../transport/http/http-response.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './dialect.ts';
 import { type Endpoint, endpointBelow, type HttpClient } from './exchange.ts';

@@ -5,7 +5,7 @@
  * Made by `receiver.ts`, one for each worker. @see docs/protocol/fleet.md#http
  */
 import type { ServerResponse } from 'node:http';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import type { FleetMessage, TaskDispatch, TaskResult } from '../../../protocol/fleet.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
@@ -13,11 +13,11 @@ import { decodeValue } from '../../messages/decode.ts';
 import type { Decoded, Dispatched, Incoming } from '../../messages/decoded.ts';
 import { dispatchMessage } from '../../messages/encode.ts';
 import { parseInline } from '../../phases/inline.ts';
-import { forgetOldest } from '../forget-oldest.ts';
-import { type Answer, ack, Intake } from '../intake.ts';
-import type { Reception, WorkerPort } from '../outlet.ts';
+import { forgetOldest } from '../evict-oldest.ts';
+import type { Reception, WorkerPort } from '../reply-channel.ts';
+import { type Answer, ack, Intake } from '../worker-messages.ts';
 import { busyAnswer, errorAnswer, type HttpMessage, messageAnswer, RPC, type RpcId } from './dialect.ts';
-import type { ReceiverOutlet } from './receiver-outlet.ts';
+import type { ReceiverOutlet } from './reply-channel.ts';
 import { announceBlock, queuedText, type ReplyForm, replyText } from './reply-text.ts';
 import { answer } from './serve.ts';
 

@@ -7,19 +7,19 @@
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Authenticator, createAuthenticator } from '../../../host/auth.ts';
-import { FailureBackoff } from '../../../host/backoff.ts';
-import type { Log } from '../../../host/context.ts';
-import { isLoopback } from '../../../host/listen-address.ts';
+import type { Log } from '../../../base/log.ts';
+import { isLoopback } from '../../../config/listen-address.ts';
 import { type Feature, FLEET_EXTENSION } from '../../../protocol/fleet.ts';
+import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
+import { FailureBackoff } from '../../../session/auth-throttle.ts';
 import { asError } from '../../../wire/errors.ts';
-import type { WorkerPort } from '../outlet.ts';
+import type { WorkerPort } from '../reply-channel.ts';
 import type { Callback, CallbackDeps } from './callbacks.ts';
 import { type CardFacts, cardOf } from './card.ts';
 import { ANNOUNCE_PATH, CARD_PATH, errorAnswer, HEALTH_PATH, RPC_PATH, readRequest } from './dialect.ts';
 import { HttpClient } from './exchange.ts';
-import { ReceiverOutlet } from './receiver-outlet.ts';
 import { ReceiverTasks } from './receiver-tasks.ts';
+import { ReceiverOutlet } from './reply-channel.ts';
 import { answer, bodyOf, callerOf, type Guard, pathOf } from './serve.ts';
 
 /** Whether the path behind the port works, not only the port. */

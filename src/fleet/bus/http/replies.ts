@@ -5,8 +5,8 @@
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { LOCAL_PRINCIPAL } from '../../../host/auth.ts';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
+import { LOCAL_PRINCIPAL } from '../../../session/auth.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
 import { cardOf } from './card.ts';

@@ -1,7 +1,7 @@
 /**
  * What the answers of a receiver mean, apart from whom they are told to.
  *
- * Used by `http-peer.ts` and `peer-hearing.ts`.
+ * Used by `http-peer.ts` and `inbound.ts`.
  */
 import type { Buffer } from 'node:buffer';
 import type { Reported } from '../../messages/decoded.ts';

@@ -6,9 +6,9 @@
  */
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Authenticator } from '../../../host/auth.ts';
-import type { FailureBackoff } from '../../../host/backoff.ts';
-import { isLoopback } from '../../../host/listen-address.ts';
+import { isLoopback } from '../../../config/listen-address.ts';
+import type { Authenticator } from '../../../session/auth.ts';
+import type { FailureBackoff } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { MAX_BODY_BYTES } from './dialect.ts';
 

@@ -4,8 +4,8 @@
  *
  * Used by whoever calls a peer over HTTP.
  */
-import type { Log } from '../../../host/context.ts';
-import type { HttpAnswer } from '../../../transport/http-answer.ts';
+import type { Log } from '../../../base/log.ts';
+import type { HttpAnswer } from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** Where a token is read. Default: none is sent. */

@@ -4,7 +4,7 @@
  *
  * Used for leases, claims, profiles and task records.
  */
-import { pause } from '../../../connection/pause.ts';
+import { pause } from '../../../base/abortable-delay.ts';
 import type { KV } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { openBucket } from './streams.ts';

@@ -4,11 +4,10 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
-import { pause } from '../../../connection/pause.ts';
-import type { Log } from '../../../host/context.ts';
+import { pause } from '../../../base/abortable-delay.ts';
+import { RetryDelay, within } from '../../../base/backoff.ts';
+import type { Log } from '../../../base/log.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import { RetryDelay, within } from '../retry-delay.ts';
-import { Asking, Unanswered } from './asking.ts';
 import {
   type ConnectionOptions,
   type JetStreamClient,
@@ -19,7 +18,8 @@ import {
   type NatsConnection,
   type NatsPackages,
 } from './client.ts';
-import { keptAt, refusal } from './refusal.ts';
+import { keptAt, refusal } from './publish-ack.ts';
+import { Asking, Unanswered } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
 import { type NatsTls, tlsOf, tlsProblem } from './tls.ts';
 

@@ -5,21 +5,22 @@
  * Called by the command line and by the fleet's own process for its workers.
  * @see docs/nats.md
  */
+
+import { within } from '../../../base/backoff.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import type { WorkerPort } from '../outlet.ts';
-import { within } from '../retry-delay.ts';
+import type { WorkerPort } from '../reply-channel.ts';
 import type { Joined } from '../stream/join.ts';
 import { Bucket } from './bucket.ts';
 import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
+import { TaskReception } from './dispatch-consumer.ts';
 import { Leases } from './leases.ts';
 import { Presence } from './presence.ts';
-import { Puller } from './pull.ts';
-import { TaskReception } from './reception.ts';
+import { Puller } from './pull-consumer.ts';
+import { NatsOutlet } from './reply-channel.ts';
 import { ACK_WAIT_S, ensureFleet, ensureWorker, type StorageOptions } from './streams.ts';
 import { BUCKETS, consumers, inboxOf, STREAMS, tokenOf } from './subjects.ts';
 import { WorkerControl } from './worker-control.ts';
-import { NatsOutlet } from './worker-outlet.ts';
 
 export interface JoinNatsOptions extends NatsOptions, StorageOptions {
   /** Names the fleet in the worker's journal; the same after a restart. Default `nats`. */

@@ -3,10 +3,10 @@
  * a claim that stays. The lease keeps two from running at a time; the claim keeps an attempt that was begun once from being
  * begun again, also after the lease is over, when the server lost the acknowledgement, and wherever it is delivered next.
  *
- * Called by `reception.ts`. No clock of this machine is compared with another's: ages are the server's, waits are ours.
+ * Called by `dispatch-consumer.ts`. No clock of this machine is compared with another's: ages are the server's, waits are ours.
  * @see docs/nats.md#leases
  */
-import type { Lease } from '../outlet.ts';
+import type { Lease } from '../reply-channel.ts';
 import type { Bucket } from './bucket.ts';
 import { tokenOf } from './subjects.ts';
 

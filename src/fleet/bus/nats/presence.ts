@@ -7,7 +7,7 @@
  */
 import { FLEET_VERSION, type SessionAnnounce, type SessionBye } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import type { WorkerPort } from '../outlet.ts';
+import type { WorkerPort } from '../reply-channel.ts';
 import type { Bucket } from './bucket.ts';
 import type { NatsLink } from './connection.ts';
 import { pack, unpack } from './payload.ts';

@@ -3,7 +3,7 @@
  * operator, before the worker joins.
  * @see docs/nats.md#permissions
  */
-import type { WorkerPort } from '../outlet.ts';
+import type { WorkerPort } from '../reply-channel.ts';
 import { type NatsOptions, openNats } from './connection.ts';
 import { ensureFleet, ensureWorker, type StorageOptions } from './streams.ts';
 import { tokenOf } from './subjects.ts';

@@ -12,7 +12,7 @@ import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import type { NatsPeer } from './nats-peer.ts';
 import { pack, unpack } from './payload.ts';
-import { keptAt, refusal } from './refusal.ts';
+import { keptAt, refusal } from './publish-ack.ts';
 
 export interface RequestsOptions {
   readonly link: NatsLink;

@@ -6,7 +6,7 @@
  * @see docs/nats.md#who-may-connect
  */
 import { readFileSync } from 'node:fs';
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
 

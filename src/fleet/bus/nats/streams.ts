@@ -2,7 +2,7 @@
  * The streams, buckets and durable consumers of a fleet, and how they come to be there: whoever comes first makes them,
  * everybody else finds them. What is there with settings that would break a promise is refused by name.
  *
- * Called by `orchestrator-seat.ts`, `join.ts`, `provision.ts` and `task-store.ts`.
+ * Called by `leadership.ts`, `join.ts`, `provision.ts` and `task-store.ts`.
  * @see docs/nats.md#streams-and-buckets
  */
 import { fail } from '../../../wire/errors.ts';

@@ -11,7 +11,7 @@ import { matches, pageLimit, superseded } from '../../orchestrator/store-query.t
 import type { Stored, TaskQuery, TaskRecord, TaskStore } from '../../orchestrator/task.ts';
 import { Bucket, type Entry } from './bucket.ts';
 import type { NatsLink } from './connection.ts';
-import type { OrchestratorSeat } from './orchestrator-seat.ts';
+import type { OrchestratorSeat } from './leadership.ts';
 import { MAX_RECORD_BYTES, pack, unpack } from './payload.ts';
 import { ensureBucket, type StorageOptions } from './streams.ts';
 import { tasksBucket, tokenOf } from './subjects.ts';

@@ -8,9 +8,9 @@ import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
+import type { Answer } from './dispatch-consumer.ts';
 import { pack, unpack } from './payload.ts';
-import { type Delivery, Puller } from './pull.ts';
-import type { Answer } from './reception.ts';
+import { type Delivery, Puller } from './pull-consumer.ts';
 import { consumers, STREAMS, subjects, tokenOf } from './subjects.ts';
 
 /** Types of messages a worker takes here. */

@@ -6,14 +6,14 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
-import { pause } from '../../../connection/pause.ts';
-import type { Log } from '../../../host/context.ts';
+import { pause } from '../../../base/abortable-delay.ts';
+import { RetryDelay, type RetryDelayOptions, within } from '../../../base/backoff.ts';
+import type { Log } from '../../../base/log.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
-import type { WorkerPort } from '../outlet.ts';
-import { RetryDelay, type RetryDelayOptions, within } from '../retry-delay.ts';
-import { type SessionEnd, WorkerSession, type WorkerSessionOptions } from './worker-session.ts';
+import type { WorkerPort } from '../reply-channel.ts';
+import { type SessionEnd, WorkerSession, type WorkerSessionOptions } from './worker-connection.ts';
 
 /** Reasons of a SESSION_BYE that trying again soon will not change. */
 const STANDING_REFUSALS =

@@ -1,7 +1,7 @@
 /**
  * How fleet messages are on a stream link: one JSON object a line; on the in-memory pair the object itself.
  *
- * Used by both ends, `stream-peer.ts` and `worker-session.ts`.
+ * Used by both ends, `stream-peer.ts` and `worker-connection.ts`.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { FleetMessage, SessionBye } from '../../../protocol/fleet.ts';

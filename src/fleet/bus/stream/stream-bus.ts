@@ -6,20 +6,21 @@
  * nothing else; `keep` keeps a link to a worker that is dialled or started from here.
  * @see docs/protocol/fleet.md#stream-links
  */
+
+import { pause } from '../../../base/abortable-delay.ts';
+import { RetryDelay, type RetryDelayOptions } from '../../../base/backoff.ts';
+import type { Log } from '../../../base/log.ts';
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
-import { pause } from '../../../connection/pause.ts';
-import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../host/auth.ts';
-import { FailureBackoff } from '../../../host/backoff.ts';
-import type { Log } from '../../../host/context.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../session/auth.ts';
+import { FailureBackoff } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import type { Closed, Link } from '../../../transport/link.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Announced } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { ORCHESTRATOR_FEATURES, received } from '../orchestrator-side.ts';
+import { ORCHESTRATOR_FEATURES, received } from '../forward.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { RetryDelay, type RetryDelayOptions } from '../retry-delay.ts';
-import { type Admission, FleetDoor, OwnDoor } from './door.ts';
+import { type Admission, FleetDoor, OwnDoor } from './handshake.ts';
 import { MAX_MESSAGE_BYTES } from './messages.ts';
 import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
 

@@ -5,17 +5,17 @@
  * Made by `stream-bus.ts` for a link whose announce was accepted.
  * @see docs/protocol/fleet.md#stream-links
  */
-import type { Log } from '../../../host/context.ts';
+import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskAck, TaskDispatch } from '../../../protocol/fleet.ts';
 import type { Closed, Link, Malformed, Message, Receiver } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Decoded, Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { ack } from '../intake.ts';
-import { received } from '../orchestrator-side.ts';
+import { received } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
+import { ack } from '../worker-messages.ts';
+import { Outgoing } from './guarded-sender.ts';
 import { bye, codeOf, readMessage, SILENT_HEARTBEATS } from './messages.ts';
-import { Outgoing } from './outgoing.ts';
 
 /** Results that are being kept at once; past it the worker is not read from, and feels it. */
 const MOST_KEEPING = 256;

@@ -3,10 +3,10 @@ import { closeSync } from 'node:fs';
 import { mkdir, symlink, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { bestAddressing } from '../../../../src/base/workspace/held-directory.ts';
 import { glob, grep } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { walkTree } from '../../../../src/capabilities/tools/builtin/tree-walk.ts';
 import { openTree } from '../../../../src/capabilities/tools/builtin/workspace-tree.ts';
-import { bestAddressing } from '../../../../src/host/workspace/held-directory.ts';
 import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './support.ts';
 
 test('glob finds names at any depth, sorted by path', async (t) => {

@@ -4,9 +4,9 @@ import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { signalGroup } from '../../../../src/base/process-group.ts';
 import { shell } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { OutputCapture } from '../../../../src/capabilities/tools/builtin/output-capture.ts';
-import { signalGroup } from '../../../../src/capabilities/tools/builtin/process-group.ts';
 import { shellEnvironment } from '../../../../src/capabilities/tools/builtin/shell-environment.ts';
 import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './support.ts';
 

@@ -4,9 +4,9 @@ import { chmod, lstat, mkdir, readdir, readFile, readlink, stat, symlink } from 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
+import { locate } from '../../../../src/base/workspace/workspace-path.ts';
 import { replaceFile } from '../../../../src/capabilities/tools/builtin/atomic-write.ts';
 import { writeFile } from '../../../../src/capabilities/tools/builtin/index.ts';
-import { locate } from '../../../../src/host/workspace/workspace-path.ts';
 import { call, failsWith, makeWorkspace, testCall } from './support.ts';
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

@@ -1,0 +1,73 @@
+/**
+ * A lock between processes that the operating system itself releases when its holder dies, however it dies: the lock
+ * SQLite takes on a database file, used without any database. Node offers no other such lock, and files that hold a
+ * process id stay behind after a crash and mean nothing across containers.
+ *
+ * Held by whoever keeps a database, by the audit, so that two hosts never write one chain, and by the settings of a data
+ * directory.
+ */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { resultCode, SQLITE_BUSY } from './sqlite/failure.ts';
+import { connect, createPrivate } from './sqlite/file.ts';
+
+/**
+ * Takes the lock that `file` stands for; the file is made if need be, for its owner alone, and stays. Returns the function
+ * that releases it, or undefined when somebody has it. Throws what the file system throws.
+ */
+export function takeFileLock(file: string): (() => void) | undefined {
+  // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
+  createPrivate(file);
+  const database = connect(file, 0);
+  try {
+    // Nothing is ever written, so no journal file is needed beside it.
+    database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+    return () => database.close();
+  } catch (thrown) {
+    database.close();
+    if (resultCode(thrown) === SQLITE_BUSY) return undefined;
+    throw thrown;
+  }
+}
+
+/** What {@link takeNamedLock} comes to: how to let go of the lock, or who has it, where that is known. */
+export interface NamedLock {
+  /** Undefined when somebody has it. */
+  readonly release: (() => void) | undefined;
+  readonly holder: number | undefined;
+}
+
+/**
+ * Takes a lock and leaves the process id of its holder in `pidFile`, for the message of whoever is refused. Throws what the
+ * file system throws while the lock is taken.
+ */
+export function takeNamedLock(file: string, pidFile: string): NamedLock {
+  const unlock = takeFileLock(file);
+  if (unlock === undefined) return { release: undefined, holder: livingPid(pidFile) };
+  try {
+    // Not in the lock file itself, which nobody may open beside SQLite.
+    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+  } catch {
+    // Only a courtesy to whoever is refused.
+  }
+  const release = (): void => {
+    try {
+      rmSync(pidFile, { force: true });
+    } finally {
+      unlock();
+    }
+  };
+  return { release, holder: undefined };
+}
+
+/** The process named in `pidFile`, unless it is gone: then the file was left by an earlier holder. */
+function livingPid(pidFile: string): number | undefined {
+  let pid = 0;
+  try {
+    pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10);
+    if (pid > 0) process.kill(pid, 0);
+  } catch (thrown) {
+    // Not permitted to signal it, but it lives.
+    if ((thrown as NodeJS.ErrnoException).code !== 'EPERM') return undefined;
+  }
+  return pid > 0 ? pid : undefined;
+}

@@ -1,0 +1,174 @@
+/**
+ * How every database of the project is opened: locked against a second process, checked, set aside when it is damaged,
+ * brought up to the newest schema. Its owner says what it is called and what it promises, and does the rest.
+ */
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { fail } from '../../wire/errors.ts';
+import { takeFileLock } from '../file-lock.ts';
+import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
+import { connect, createPrivate, makePrivate, setAside } from './file.ts';
+
+/** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
+const BUSY_TIMEOUT_MS = 1000;
+
+/** What happened to a file that was found damaged. */
+export interface Damage {
+  /** What was wrong, for a log. */
+  readonly reason: string;
+  /** Where the file is now, absolute. Its `-wal`, if there was one, is beside it. */
+  readonly movedTo: string;
+}
+
+export interface DatabaseOptions {
+  /** Path of the database, or `:memory:`. It and its companions are made 0600, directories that do not exist yet 0700. */
+  readonly file: string;
+  /** What messages call it, as `the task store`. */
+  readonly what: string;
+  /** Marks a file as of this kind, so that another program's database is never taken for one. */
+  readonly applicationId: number;
+  /** Step n takes a file from `user_version` n to n + 1. */
+  readonly migrations: readonly string[];
+  /** `FULL`: a commit that returned is on disk. `NORMAL`: it is after the next checkpoint; the file is whole either way. */
+  readonly synchronous: 'FULL' | 'NORMAL';
+  /**
+   * True when its owner makes the checkpoints: SQLite's own would make somebody's commit wait for them, and keep a failed
+   * sync to itself.
+   */
+  readonly ownCheckpoints?: boolean;
+  /** Takes the lock of a file for as long as it is open; throws when somebody has it. See {@link soleOwner}. */
+  readonly lock?: (file: string) => () => void;
+  /**
+   * With it, a damaged file is moved to `<file>.corrupt-<time>`, this is called once, and an empty one takes its place.
+   * Without it, opening fails with `journal_corrupt` and the file stays where it is.
+   */
+  readonly onCorrupt?: (damage: Damage) => void;
+  /** Epoch milliseconds; names a damaged file. */
+  readonly now?: () => number;
+}
+
+/** The lock of a database that one process has at a time; who comes second fails with `journal_locked` and `message`. */
+export function soleOwner(message: string): (file: string) => () => void {
+  return (file) => {
+    const release = takeFileLock(`${file}.lock`);
+    if (release === undefined) throw fail('journal_locked', message);
+    return release;
+  };
+}
+
+/**
+ * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
+ * has closed it. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
+ *
+ * Fails with what the lock says, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
+ * another program's, or was written by a newer version; then it is left untouched.
+ */
+export function openDatabase<Opened>(
+  options: DatabaseOptions,
+  use: (database: DatabaseSync, release: () => void) => Opened,
+): Opened {
+  const { what, onCorrupt, now = Date.now } = options;
+  const inMemory = options.file === ':memory:';
+  const file = inMemory ? options.file : resolve(options.file);
+  let release = (): void => {};
+  const open = (): Opened => {
+    if (!inMemory) prepareFiles(file);
+    return openFile(file, options, (database) => use(database, release));
+  };
+  try {
+    if (!inMemory) {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      release = options.lock?.(file) ?? release;
+    }
+    try {
+      return open();
+    } catch (thrown) {
+      if (!(thrown instanceof FileDamaged)) throw thrown;
+      if (onCorrupt === undefined) {
+        throw fail('journal_corrupt', `${what} is damaged: ${thrown.message}`, {}, thrown.cause);
+      }
+      onCorrupt({ reason: thrown.message, movedTo: setAside(file, now()) });
+      return open();
+    }
+  } catch (thrown) {
+    release();
+    throw sqliteFailure(thrown, what);
+  }
+}
+
+/** Does `work` in one transaction: when it throws, nothing of it has happened. */
+export function inTransaction(database: DatabaseSync, work: () => void): void {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    work();
+    database.exec('COMMIT');
+  } catch (thrown) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw thrown;
+  }
+}
+
+/** Says that the file is not what was once written; never leaves this file. */
+class FileDamaged extends Error {}
+
+function prepareFiles(file: string): void {
+  const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const logBytes = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  // SQLite takes an empty file for a new database and drops the log beside it, and with it what was acknowledged.
+  if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
+  createPrivate(file);
+  for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
+}
+
+/** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be set aside. */
+function openFile<Opened>(file: string, options: DatabaseOptions, use: (database: DatabaseSync) => Opened): Opened {
+  let database: DatabaseSync | undefined;
+  let ready = false;
+  try {
+    database = connect(file, BUSY_TIMEOUT_MS);
+    const version = identify(database, options);
+    const checkpoints = options.ownCheckpoints === true ? 'PRAGMA wal_autocheckpoint=0;' : '';
+    database.exec(
+      `PRAGMA journal_mode=WAL; PRAGMA synchronous=${options.synchronous}; ${checkpoints} PRAGMA temp_store=MEMORY`,
+    );
+    const finding = first(database, 'PRAGMA quick_check(1)');
+    if (finding !== 'ok') throw new FileDamaged(String(finding));
+    migrate(database, version, options);
+    ready = true;
+    return use(database);
+  } catch (thrown) {
+    database?.close();
+    // The version is ours and yet a statement does not fit the tables: their definition was damaged.
+    const misfit = ready && resultCode(thrown) === SQLITE_ERROR;
+    if (isDamage(thrown) || misfit) throw new FileDamaged((thrown as Error).message, { cause: thrown });
+    throw thrown;
+  }
+}
+
+/** The first value of the first row. */
+function first(database: DatabaseSync, sql: string): unknown {
+  return Object.values(database.prepare(sql).get() ?? {})[0];
+}
+
+/** The schema version of the file; 0 for a new one. Reads only, so that a file that is not ours stays as it is. */
+function identify(database: DatabaseSync, { what, applicationId, migrations }: DatabaseOptions): number {
+  const version = first(database, 'PRAGMA user_version') as number;
+  const application = first(database, 'PRAGMA application_id');
+  if (application !== applicationId) {
+    if (application === 0 && version === 0 && first(database, 'SELECT count(*) FROM sqlite_schema') === 0) return 0;
+    throw fail('runtime_error', `${what} is the database of another program`);
+  }
+  if (version > migrations.length) {
+    const known = `schema ${version}, known up to ${migrations.length}`;
+    throw fail('runtime_error', `${what} was written by a newer version (${known})`);
+  }
+  return version;
+}
+
+function migrate(database: DatabaseSync, from: number, { applicationId, migrations }: DatabaseOptions): void {
+  for (let version = from; version < migrations.length; version += 1) {
+    database.exec(`BEGIN IMMEDIATE; ${migrations[version]}
+      PRAGMA application_id=${applicationId}; PRAGMA user_version=${version + 1}; COMMIT`);
+  }
+}

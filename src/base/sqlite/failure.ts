@@ -1,0 +1,70 @@
+/**
+ * What whoever keeps a database tells its callers when SQLite or the file system fails, and what may follow. Messages name
+ * no path: they may travel to a peer.
+ *
+ * @see https://www.sqlite.org/rescode.html
+ */
+import { fail, HandfastError } from '../../wire/errors.ts';
+
+/** A statement or a definition that SQLite does not understand. */
+export const SQLITE_ERROR = 1;
+/** Another connection has the lock. */
+export const SQLITE_BUSY = 5;
+const SQLITE_LOCKED = 6;
+const SQLITE_IOERR = 10;
+const SQLITE_CORRUPT = 11;
+const SQLITE_FULL = 13;
+const SQLITE_NOTADB = 26;
+const SQLITE_IOERR_SHORT_READ = SQLITE_IOERR | (2 << 8);
+const SQLITE_IOERR_FSYNC = SQLITE_IOERR | (4 << 8);
+const SQLITE_IOERR_DIR_FSYNC = SQLITE_IOERR | (5 << 8);
+const SQLITE_IOERR_SHMSIZE = SQLITE_IOERR | (19 << 8);
+
+/** The extended result code of an error thrown by `node:sqlite`; 0 for any other error. */
+export function resultCode(thrown: unknown): number {
+  const code = (thrown as { errcode?: unknown } | null)?.errcode;
+  return typeof code === 'number' ? code : 0;
+}
+
+/**
+ * Turns what SQLite or the file system threw into an error of the table; the original is its `cause`. `what` is what the
+ * message calls the database, as `the task store`.
+ */
+export function sqliteFailure(thrown: unknown, what: string): HandfastError {
+  if (thrown instanceof HandfastError) return thrown;
+  const code = resultCode(thrown);
+  const detail = code === 0 ? {} : { sqlite: code };
+  // Without room for its shared-memory file SQLite reports an input/output error, but space is all that is missing.
+  const full = code === SQLITE_IOERR_SHMSIZE || (thrown as { code?: unknown } | null)?.code === 'ENOSPC';
+  if (full || (code & 0xff) === SQLITE_FULL) {
+    return fail('disk_full', `${what} could not be written: the disk is full`, detail, thrown);
+  }
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return fail('journal_corrupt', `${what} is damaged`, detail, thrown);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return fail('journal_locked', `another process is writing to ${what}`, detail, thrown);
+    default:
+      return fail('runtime_error', `${what} failed`, detail, thrown);
+  }
+}
+
+/**
+ * True when no later write may be trusted. After a failed sync the kernel may have dropped the pages it could not
+ * write, so trying again would acknowledge what is not there; in a damaged file a write can do further damage.
+ */
+export function isFatal(thrown: unknown): boolean {
+  const code = resultCode(thrown);
+  return (
+    [SQLITE_IOERR_FSYNC, SQLITE_IOERR_DIR_FSYNC].includes(code) || [SQLITE_CORRUPT, SQLITE_NOTADB].includes(code & 0xff)
+  );
+}
+
+/** True when an error while opening means that the file itself is not what was once written. */
+export function isDamage(thrown: unknown): boolean {
+  if (thrown instanceof HandfastError) return thrown.code === 'journal_corrupt';
+  const code = resultCode(thrown);
+  return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(code & 0xff) || code === SQLITE_IOERR_SHORT_READ;
+}

@@ -1,0 +1,48 @@
+/**
+ * The files of a database: made for their owner alone, connected to, and moved away when they are damaged.
+ *
+ * Used by `database.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
+ */
+import { chmodSync, closeSync, openSync, renameSync, statSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
+
+/**
+ * Connects to a database file, or to a new one in memory for `:memory:`. A statement waits up to `timeoutMs` for another
+ * process that holds the file for a moment.
+ */
+export function connect(file: string, timeoutMs: number): DatabaseSync {
+  // At the first use: who imports this does not always come to need it.
+  const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
+  return new DatabaseSync(file, { timeout: timeoutMs });
+}
+
+/**
+ * Moves a damaged file and its companions away; the file first, since without it the others mean nothing. Returns where it is
+ * now. `now` is epoch milliseconds.
+ */
+export function setAside(file: string, now: number): string {
+  const stamp = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
+  let target = `${file}.corrupt-${stamp}`;
+  for (let n = 2; statSync(target, { throwIfNoEntry: false }) !== undefined; n += 1) {
+    target = `${file}.corrupt-${stamp}-${n}`;
+  }
+  for (const suffix of ['', '-wal', '-shm']) {
+    if (statSync(file + suffix, { throwIfNoEntry: false }) !== undefined) renameSync(file + suffix, target + suffix);
+  }
+  return target;
+}
+
+/** Makes sure the file exists and nobody else can read it. */
+export function createPrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== 'EEXIST') throw thrown;
+    makePrivate(file);
+  }
+}
+
+export function makePrivate(file: string): void {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
+}

@@ -1,0 +1,259 @@
+/**
+ * Group commit for a SQLite database in WAL mode: everything written in one turn of the event loop is one transaction, and
+ * what waits for the disk waits apart from this thread, which goes on meanwhile. Whatever comes while the disk is busy is
+ * the next transaction.
+ *
+ * Used by the task store of the orchestrator and the journal of the worker. With `synchronous=NORMAL` SQLite syncs only
+ * where the log is copied into the file and begun anew, which keeps the file whole; that a commit survives a loss of power
+ * is what the sync of the log here is for.
+ * @see https://www.sqlite.org/pragma.html#pragma_synchronous
+ */
+import { close, closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { isFatal, sqliteFailure } from './failure.ts';
+
+export interface GroupCommitOptions {
+  readonly db: DatabaseSync;
+  /** What the database is called in errors: "the task store". */
+  readonly what: string;
+  /** Called when a transaction was rolled back: nothing of it is there. */
+  readonly undone?: () => void;
+}
+
+/** Does a write, and says about how many bytes it wrote. */
+export type Write = () => number;
+
+/** A batch of so many writes is committed within the call that filled it, so that what waits is bounded. */
+const MAX_BATCH = 4096;
+/** So long a write that nobody waits for may stay in memory; it goes with the next one somebody waits for. */
+const BEHIND_MS = 100;
+/** Bytes of a page and its header that even a small change puts into the log. */
+const PAGE_LOG_BYTES = 4120;
+/** How much goes into the log before it is copied into the file, in a turn of its own. */
+const CHECKPOINT_BYTES = 16 * 1024 * 1024;
+/** Where no turn ends, the log grows up to this. */
+const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
+
+interface Batch {
+  readonly done: PromiseWithResolvers<void>;
+  readonly writes: Write[];
+  /** Somebody waits for it to be on disk. */
+  awaited: boolean;
+}
+
+const nothing = (): void => {};
+
+export class GroupCommit {
+  readonly #options: GroupCommitOptions;
+  readonly #begin: StatementSync;
+  readonly #commit: StatementSync;
+  readonly #rollback: StatementSync;
+  readonly #checkpoint: StatementSync;
+  /** The log, to be synced; undefined where this file system has none: then each commit syncs by itself. */
+  readonly #log: number | undefined;
+  #batch: Batch | undefined;
+  #soon: NodeJS.Immediate | undefined;
+  #behind: NodeJS.Timeout | undefined;
+  #checkpointer: NodeJS.Immediate | undefined;
+  /** About how many bytes went into the log since it was copied into the file. */
+  #logged = 0;
+  /** In the log, and not known to be on disk. */
+  #unsynced: Batch[] = [];
+  #syncing = false;
+  #fatal: HandfastError | undefined;
+  #closed = false;
+
+  /** The database is migrated, and its checkpoints are left to this. Fails as `sqliteFailure` says when its log cannot be opened. */
+  constructor(options: GroupCommitOptions) {
+    const { db, what } = options;
+    this.#options = options;
+    this.#begin = db.prepare('BEGIN IMMEDIATE');
+    this.#commit = db.prepare('COMMIT');
+    this.#rollback = db.prepare('ROLLBACK');
+    this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
+    try {
+      this.#log = openLog(db);
+    } catch (thrown) {
+      throw sqliteFailure(thrown, what);
+    }
+  }
+
+  /** Set for good when the disk failed to sync or the file was found damaged: no later write may be trusted. */
+  get fatal(): HandfastError | undefined {
+    return this.#fatal;
+  }
+
+  /**
+   * Does a write in the next transaction; resolves when that is on disk. The transaction is undone whole when one of its
+   * writes throws, and all of them reject with that. Rejects with `interrupted` after `close`.
+   */
+  write(write: Write): Promise<void> {
+    if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
+    if (this.#closed) return Promise.reject(fail('interrupted', `${this.#options.what} is closed`));
+    const batch = this.#add(write);
+    batch.awaited = true;
+    if (!this.#syncing) this.#soon ??= setImmediate(this.flush);
+    return batch.done.promise;
+  }
+
+  /** Does a write that nobody waits for: with the next one somebody waits for, or some 100 ms from now. */
+  writeBehind(write: Write): void {
+    if (this.#closed || this.#fatal !== undefined) return;
+    this.#add(write);
+    if (this.#behind !== undefined) return;
+    this.#behind = setTimeout(this.flush, BEHIND_MS);
+    this.#behind.unref();
+  }
+
+  /** Commits what waits, now; those who wait hear of it when it is on disk. Does not throw. */
+  readonly flush = (): void => {
+    clearImmediate(this.#soon);
+    clearTimeout(this.#behind);
+    this.#soon = undefined;
+    this.#behind = undefined;
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    this.#batch = undefined;
+    const failure = this.transact(() => {
+      let bytes = batch.writes.length * PAGE_LOG_BYTES;
+      for (const write of batch.writes) bytes += write();
+      return bytes;
+    });
+    if (failure !== undefined) batch.done.reject(failure);
+    else if (this.#log === undefined || !batch.awaited) batch.done.resolve();
+    else {
+      this.#unsynced.push(batch);
+      if (!this.#syncing) this.#sync(this.#log);
+    }
+  };
+
+  /** One transaction, now, that nobody needs on disk. Returns why it could not be; then nothing of it happened. */
+  transact(work: Write): HandfastError | undefined {
+    if (this.#fatal !== undefined) return this.#fatal;
+    try {
+      this.#begin.run();
+      this.#logged += work();
+      this.#commit.run();
+    } catch (thrown) {
+      this.#undo();
+      return this.#note(thrown);
+    }
+    if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
+    else if (this.#logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
+    return undefined;
+  }
+
+  /** Says why the database failed, and takes no more writes where that forbids it. */
+  #note(thrown: unknown): HandfastError {
+    const failure = sqliteFailure(thrown, this.#options.what);
+    if (isFatal(thrown)) this.#fatal ??= failure;
+    return failure;
+  }
+
+  /** Commits what waits, syncs it within this call, and gives the log back; the database is the caller's. */
+  close(): void {
+    if (this.#closed) return;
+    this.flush();
+    this.#closed = true;
+    clearImmediate(this.#checkpointer);
+    if (this.#log === undefined) return;
+    if (this.#unsynced.length > 0 || this.#syncing) {
+      let failure: unknown;
+      try {
+        fdatasyncSync(this.#log);
+      } catch (thrown) {
+        failure = thrown;
+      }
+      this.#settle(this.#unsynced.splice(0), failure);
+    }
+    // One that is on its way still needs the descriptor.
+    if (!this.#syncing) closeSync(this.#log);
+  }
+
+  #add(write: Write): Batch {
+    if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.flush();
+    if (this.#batch === undefined) {
+      this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false };
+      // Whoever waits hears of a failure; nobody else does.
+      this.#batch.done.promise.catch(nothing);
+    }
+    this.#batch.writes.push(write);
+    return this.#batch;
+  }
+
+  /** Copies the log into the file, apart from the commits: who waits for one does not wait for this. */
+  readonly #emptyLog = (): void => {
+    clearImmediate(this.#checkpointer);
+    this.#checkpointer = undefined;
+    this.#logged = 0;
+    try {
+      this.#checkpoint.get();
+    } catch (thrown) {
+      // What is in the log stays there; only when it was a sync that failed may nothing follow.
+      this.#note(thrown);
+    }
+  };
+
+  #undo(): void {
+    this.#options.undone?.();
+    try {
+      if (this.#options.db.isTransaction) this.#rollback.run();
+    } catch (thrown) {
+      this.#fatal ??= sqliteFailure(thrown, this.#options.what);
+    }
+  }
+
+  #sync(log: number): void {
+    this.#syncing = true;
+    const batches = this.#unsynced;
+    this.#unsynced = [];
+    fdatasync(log, (thrown) => {
+      this.#syncing = false;
+      this.#settle(batches, thrown ?? undefined);
+      if (this.#closed) {
+        close(log, nothing);
+      } else if (this.#unsynced.length > 0) this.#sync(log);
+      else if (this.#batch?.awaited) this.#soon ??= setImmediate(this.flush);
+    });
+  }
+
+  /** After a failed sync the kernel may have dropped the pages it could not write: a later success would prove nothing. */
+  #settle(batches: readonly Batch[], thrown: unknown): void {
+    if (thrown !== undefined) this.#fatal ??= sqliteFailure(thrown, this.#options.what);
+    for (const { done } of batches) {
+      if (this.#fatal === undefined) done.resolve();
+      else done.reject(this.#fatal);
+    }
+  }
+}
+
+/** Opens the log beside the database, and has what is in it so far, and its name, on disk. */
+function openLog(db: DatabaseSync): number | undefined {
+  if (Object.values(db.prepare('PRAGMA journal_mode').get() ?? {})[0] !== 'wal') return undefined;
+  const file = db.location() as string;
+  // The first read makes the log.
+  db.prepare('SELECT count(*) FROM sqlite_schema').get();
+  const log = openSync(`${file}-wal`, 'r+');
+  try {
+    fdatasyncSync(log);
+    syncFolder(dirname(file));
+    db.exec('PRAGMA synchronous=NORMAL');
+    return log;
+  } catch (thrown) {
+    closeSync(log);
+    throw thrown;
+  }
+}
+
+/** So that the names of new files in it survive a loss of power. Windows keeps them by itself and opens no folders. */
+function syncFolder(folder: string): void {
+  if (process.platform === 'win32') return;
+  const descriptor = openSync(folder, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

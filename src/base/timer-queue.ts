@@ -1,0 +1,104 @@
+/**
+ * Many points in time behind one timer: leases, deadlines, expiries. Setting, moving and clearing one is O(log n), and no
+ * timer of the process is touched unless it has to ring earlier than before.
+ */
+
+import { Heap, type Placed } from './heap.ts';
+
+/** A timer of one shot. */
+export type Timer = (run: () => void, ms: number) => () => void;
+
+/** Longest a timer of Node can wait, milliseconds. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+interface Alarm<K> extends Placed {
+  readonly key: K;
+  at: number;
+}
+
+export interface Clock {
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
+  readonly timer: Timer;
+}
+
+/** The timers of the process; they do not keep it alive. */
+export const processTimer: Timer = (run, ms) => {
+  const timer = setTimeout(run, ms).unref();
+  return () => clearTimeout(timer);
+};
+
+export class Alarms<K> {
+  readonly #clock: Clock;
+  readonly #ring: (key: K) => void;
+  readonly #alarms = new Map<K, Alarm<K>>();
+  readonly #heap = new Heap<Alarm<K>>((left, right) => left.at < right.at);
+  #callOff: (() => void) | undefined;
+  #armedAt = Number.POSITIVE_INFINITY;
+  #stopped = false;
+
+  /** `ring` is called once for each alarm that is due, which is cleared by then. It must not throw. */
+  constructor(clock: Clock, ring: (key: K) => void) {
+    this.#clock = clock;
+    this.#ring = ring;
+  }
+
+  /** Sets the alarm of this key, or moves it. `at` is on the monotonic clock. */
+  set(key: K, at: number): void {
+    if (this.#stopped) return;
+    const known = this.#alarms.get(key);
+    if (known === undefined) {
+      const alarm = { key, at, heapIndex: -1 };
+      this.#alarms.set(key, alarm);
+      this.#heap.push(alarm);
+    } else {
+      known.at = at;
+      this.#heap.moved(known);
+    }
+    if (at < this.#armedAt) this.#arm();
+  }
+
+  clear(key: K): void {
+    const known = this.#alarms.get(key);
+    if (known === undefined) return;
+    this.#alarms.delete(key);
+    this.#heap.remove(known);
+  }
+
+  /** When the alarm of this key is due; undefined: it has none. */
+  at(key: K): number | undefined {
+    return this.#alarms.get(key)?.at;
+  }
+
+  /** Clears all, for good. */
+  stop(): void {
+    this.#stopped = true;
+    this.#callOff?.();
+    this.#alarms.clear();
+    while (this.#heap.pop() !== undefined);
+  }
+
+  #arm(): void {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    const next = this.#heap.peek();
+    this.#armedAt = next?.at ?? Number.POSITIVE_INFINITY;
+    if (next === undefined) return;
+    // Rounded up: a timer that is early would find nothing due.
+    const ms = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(next.at - this.#clock.monotonic())));
+    this.#callOff = this.#clock.timer(() => this.#due(), ms);
+  }
+
+  #due(): void {
+    this.#callOff = undefined;
+    // What is set while they ring must not arm the timer each time.
+    this.#armedAt = Number.NEGATIVE_INFINITY;
+    const now = this.#clock.monotonic();
+    for (let next = this.#heap.peek(); next !== undefined && next.at <= now; next = this.#heap.peek()) {
+      this.#heap.remove(next);
+      this.#alarms.delete(next.key);
+      this.#ring(next.key);
+    }
+    if (!this.#stopped) this.#arm();
+  }
+}

@@ -1,0 +1,370 @@
+/**
+ * What goes on in `handfast chat`: shows everything that happens in the session, sends what is typed, asks before tools act.
+ *
+ * At a terminal, what is typed while the agent works is said to its running turn. Without one, each line is a prompt, sent
+ * when the turn before it has ended.
+ */
+import { clearLine, createInterface, cursorTo, type Interface } from 'node:readline';
+import type { ControlClient, ControlState } from '../../control-client/control.ts';
+import type { ControlEvent } from '../../control-client/control-event.ts';
+import type { ControlSession } from '../../control-client/session.ts';
+import { isTerminal } from '../../control-client/turn.ts';
+import type { Approval } from '../../protocol/session-types.ts';
+import { asError, exitCodeOf, fail, type HandfastError } from '../../wire/errors.ts';
+import { INTERRUPTED } from '../interrupt.ts';
+import { choicesOf, questionOf } from '../output/approval-text.ts';
+import { SessionOutput } from '../output/session-output.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { type ChatPlace, chatCommand } from './chat-commands.ts';
+
+const PROMPT = '› ';
+
+/** Messages of an earlier conversation that are shown, and lines of each. */
+const SHOWN_MESSAGES = 4;
+const SHOWN_LINES = 8;
+/** Exit code when a turn failed. */
+const TURN_FAILED = 5;
+const FOREVER_MS = 2 ** 30;
+
+export interface ConversationParts {
+  readonly control: ControlClient;
+  readonly session: ControlSession;
+  readonly terminal: Terminal;
+  /** True when somebody sits at a terminal. */
+  readonly attended: boolean;
+  /** True when the server stays when we leave. */
+  readonly isShared: boolean;
+}
+
+export class Conversation implements ChatPlace {
+  readonly control: ControlClient;
+  readonly terminal: Terminal;
+  session: ControlSession;
+  /** There once typing is looked at: nothing that is read from the input may be lost. */
+  #lines: Interface | undefined;
+  readonly #attended: boolean;
+  readonly #isShared: boolean;
+  readonly #output: SessionOutput;
+  /** The turn that runs in the session, whoever began it. */
+  #running: string | undefined;
+  /** Turns whose end is waited for, or will be. */
+  readonly #turns = new Map<string, PromiseWithResolvers<void>>();
+  /** Prompts that are being sent: the end of a turn may be told before its id. */
+  #sending = 0;
+  /** Asked right now; the next line is its answer. */
+  #asked: Approval | undefined;
+  #waiting: Approval[] = [];
+  /** The prompt is the last thing on the terminal. */
+  #standing = false;
+  #interrupted = false;
+  #left = false;
+  #exit = 0;
+  #watching = new AbortController();
+
+  constructor({ control, session, terminal, attended, isShared }: ConversationParts) {
+    this.control = control;
+    this.session = session;
+    this.terminal = terminal;
+    this.#attended = attended;
+    this.#isShared = isShared;
+    this.#output = new SessionOutput(terminal, { asking: attended });
+  }
+
+  /** Runs until the input ends or the user leaves; resolves with the exit code. */
+  async run(): Promise<number> {
+    const stop = (): void => this.#stop();
+    const leave = (): void => this.#leave(INTERRUPTED);
+    // What is awaited may be nothing but a turn in this process, which keeps no process alive.
+    const alive = setInterval(() => {}, FOREVER_MS);
+    process.on('SIGINT', stop).on('SIGTERM', leave).on('SIGHUP', leave);
+    try {
+      await this.#enter();
+      const output = this.#attended ? process.stderr : undefined;
+      this.#lines = createInterface({ input: process.stdin, output, prompt: PROMPT });
+      // A terminal in raw mode gives Ctrl-C to readline; every other way of asking is a signal.
+      this.#lines.on('SIGINT', stop);
+      if (this.#left) return this.#exit;
+      if (this.#attended) await this.#converse(this.#lines);
+      else await this.#recite(this.#lines);
+      if (this.#running !== undefined && this.#isShared && this.#attended) {
+        this.#output.note('· the turn goes on; see it with: handfast session tail last --follow');
+      }
+      return this.#exit;
+    } finally {
+      clearInterval(alive);
+      process.removeListener('SIGINT', stop).removeListener('SIGTERM', leave).removeListener('SIGHUP', leave);
+      this.#watching.abort();
+      this.#lines?.close();
+      this.#output.settle();
+    }
+  }
+
+  /** What becomes of the connection. */
+  connection(state: ControlState, error: HandfastError | undefined): void {
+    if (state === 'lost') this.#say(`· ${error?.message ?? 'the link is lost'}; trying again`);
+    else if (state === 'open') this.#say('· connected again');
+    else if (error !== undefined) this.#gone(error);
+  }
+
+  /** Goes on in another session. */
+  async enter(session: ControlSession): Promise<void> {
+    this.session = session;
+    await this.#enter();
+  }
+
+  leave(): void {
+    this.#leave(0);
+  }
+
+  // Showing.
+
+  /** Says where one is, and shows what happens from here on. */
+  async #enter(): Promise<void> {
+    this.#watching.abort();
+    this.#watching = new AbortController();
+    const state = await this.session.state();
+    const { signal } = this.#watching;
+    const events = this.session.events({ afterSeq: state.seq, signal });
+    this.#running = state.turnId ?? undefined;
+    this.#asked = undefined;
+    this.#waiting = state.approvals.filter((approval) => approval.state === 'pending');
+    if (this.#attended) {
+      const { server_name } = this.control.server;
+      this.terminal.note(`${server_name} · ${state.title || 'new session'} · ${state.backend} · ${state.cwd}`);
+      if (state.backend === 'rehearsal' && state.messages.length === 0) {
+        this.terminal.note(
+          'No model is configured, so this is the rehearsal backend: it follows simple directives with',
+        );
+        this.terminal.note('real tools, e.g. "read README.md and count its lines". /help says more.');
+      }
+      for (const { kind, text } of state.messages.slice(-SHOWN_MESSAGES)) {
+        const lines = text.trim().split('\n');
+        const more = lines.length > SHOWN_LINES ? `\n  … (${lines.length - SHOWN_LINES} more lines)` : '';
+        this.terminal.note(`${kind === 'user' ? 'you' : kind}: ${lines.slice(0, SHOWN_LINES).join('\n')}${more}`);
+      }
+      if (this.#running !== undefined) this.terminal.note('· a turn is running; what you type is said to it');
+    }
+    void this.#watch(events);
+  }
+
+  /** Shows events until another session is entered. Never rejects. */
+  async #watch(events: AsyncIterable<Parameters<SessionOutput['show']>[0]>): Promise<void> {
+    try {
+      for await (const event of events) {
+        const stood = this.#clearPrompt();
+        if (event.type === 'session.turn.started') this.#running = event.payload.turn_id;
+        this.#output.show(event);
+        if (event.type !== 'gap') this.#after(event);
+        if (stood) this.#ready();
+      }
+    } catch (thrown) {
+      this.#gone(asError(thrown));
+    }
+  }
+
+  #after(event: ControlEvent): void {
+    if (event.type === 'approval.requested') this.#requested(event.payload.approval);
+    if (event.type === 'approval.resolved') this.#resolved(event.payload.approval);
+    if (!isTerminal(event)) return;
+    const turn = (event.payload as { turn_id?: string }).turn_id ?? '';
+    if (event.type === 'session.error' && !this.#attended) this.#exit = TURN_FAILED;
+    if (!this.#attended && (this.#sending > 0 || this.#turns.has(turn))) this.#turnOf(turn).resolve();
+    if (turn !== this.#running) return;
+    this.#running = undefined;
+    this.#interrupted = false;
+    this.#ready();
+  }
+
+  #turnOf(id: string): PromiseWithResolvers<void> {
+    const known = this.#turns.get(id);
+    if (known !== undefined) return known;
+    const turn = Promise.withResolvers<void>();
+    // The conversation may be left before anybody waits.
+    turn.promise.catch(() => {});
+    this.#turns.set(id, turn);
+    return turn;
+  }
+
+  /** A line in between, where a prompt may stand. */
+  #say(text: string): void {
+    this.#clearPrompt();
+    this.#output.note(text);
+    this.#ready();
+  }
+
+  // Typing.
+
+  /** At a terminal. */
+  async #converse(lines: Interface): Promise<void> {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    lines.on('close', resolve);
+    lines.on('line', (line) => {
+      this.#standing = false;
+      this.#typed(line)
+        .catch((error) => this.#failed(asError(error)))
+        .finally(() => this.#ready());
+    });
+    this.#askNext();
+    this.#ready();
+    await closed;
+    // Ctrl-D leaves the prompt standing.
+    if (!this.#left) this.terminal.note('');
+  }
+
+  /** Without one: a prompt a line. */
+  async #recite(lines: Interface): Promise<void> {
+    for await (const line of lines) {
+      if (this.#left) return;
+      try {
+        const turn = await this.#spoken(line);
+        if (turn !== undefined) await this.#turnOf(turn).promise.finally(() => this.#turns.delete(turn));
+      } catch (error) {
+        this.#failed(asError(error));
+      }
+      if (this.#left) return;
+    }
+  }
+
+  /** Shows the prompt when there is something to type. */
+  #ready(): void {
+    if (
+      this.#lines === undefined ||
+      !this.#attended ||
+      this.#left ||
+      (this.#running !== undefined && this.#asked === undefined)
+    )
+      return;
+    this.#lines.setPrompt(this.#asked === undefined ? PROMPT : promptFor(this.#asked));
+    this.#lines.prompt(true);
+    this.#standing = true;
+  }
+
+  /** Makes room where a prompt stands; what was typed comes back with the next one. True: one stood there. */
+  #clearPrompt(): boolean {
+    if (!this.#standing) return false;
+    this.#standing = false;
+    cursorTo(process.stderr, 0);
+    clearLine(process.stderr, 1);
+    return true;
+  }
+
+  async #typed(line: string): Promise<void> {
+    if (this.#asked !== undefined) return this.#answer(this.#asked, line);
+    const text = line.trim();
+    if (this.#running === undefined || text === '' || text.startsWith('/')) return void (await this.#spoken(line));
+    const { outcome } = await this.session.steer(text, { whenLate: 'queue' });
+    if (outcome === 'injected') this.#output.note('· it will hear that before its next step');
+    if (outcome === 'queued') this.#output.note('· it will come next');
+  }
+
+  /** Sends a prompt, or runs a command. Gives the turn that a prompt begins. */
+  async #spoken(line: string): Promise<string | undefined> {
+    const text = line.trim();
+    if (text === '') return undefined;
+    if (text.startsWith('/')) return void (await chatCommand(this, text));
+    this.#sending++;
+    try {
+      const sent = await this.control.send({ session_id: this.session.id, text, enqueue: true });
+      return sent.turn_id;
+    } finally {
+      this.#sending--;
+    }
+  }
+
+  // Questions.
+
+  #requested(approval: Approval): void {
+    // A server that was killed tells again of what it had kept.
+    if ([this.#asked, ...this.#waiting].some((known) => known?.id === approval.id)) return;
+    this.#waiting.push(approval);
+    this.#askNext();
+  }
+
+  #resolved({ id, state, answered_by: by }: Approval): void {
+    this.#waiting = this.#waiting.filter((each) => each.id !== id);
+    if (this.#asked?.id !== id) return;
+    // Somebody else was faster, or the time was over.
+    this.#asked = undefined;
+    this.#say(`· ${state}${by === undefined ? '' : ` by ${by}`}`);
+    this.#askNext();
+  }
+
+  #askNext(): void {
+    if (this.#asked !== undefined || !this.#attended) return;
+    this.#asked = this.#waiting.shift();
+    if (this.#asked !== undefined) this.#say(`? ${questionOf(this.#asked)}`);
+  }
+
+  async #answer(approval: Approval, line: string): Promise<void> {
+    const given = answerOf(line, approval);
+    if (given === undefined) return;
+    this.#asked = undefined;
+    const { accepted, approval: now } = await this.control.rpc.approvalAnswer({ approval_id: approval.id, ...given });
+    if (!accepted) this.#output.note(`· too late: ${now.state}${now.answered_by ? ` by ${now.answered_by}` : ''}`);
+    this.#askNext();
+  }
+
+  // Ending.
+
+  /** Ctrl-C: first the turn, then the conversation. Without a terminal the conversation ends with its turn. */
+  #stop(): void {
+    if (this.#running === undefined || this.#interrupted) {
+      return this.#leave(this.#interrupted || !this.#attended ? INTERRUPTED : 0);
+    }
+    this.#interrupted = true;
+    this.#asked = undefined;
+    this.#waiting = [];
+    if (!this.#attended) {
+      this.#left = true;
+      this.#exit = INTERRUPTED;
+    }
+    if (!this.terminal.json) this.#output.note('· stopping the turn; Ctrl-C once more leaves');
+    this.session.interrupt(this.#running).catch((error) => this.#failed(asError(error)));
+  }
+
+  #leave(code: number): void {
+    this.#left = true;
+    this.#exit = code;
+    const left = fail('cancelled', 'the conversation was left');
+    for (const turn of this.#turns.values()) turn.reject(left);
+    this.#lines?.close();
+  }
+
+  /** A call failed; the conversation goes on. */
+  #failed(error: HandfastError): void {
+    if (this.#left) return;
+    if (!this.#attended) this.#exit = exitCodeOf(error.code);
+    this.#output.note(`✗ ${error.message} [${error.code}]`);
+  }
+
+  /** Nothing more will come. */
+  #gone(error: HandfastError): void {
+    if (this.#left) return;
+    this.#failed(error);
+    this.#leave(exitCodeOf(error.code));
+  }
+}
+
+/** What stands in front of the cursor while something is asked. */
+function promptFor(approval: Approval): string {
+  if (approval.kind === 'question') {
+    const choices = choicesOf(approval);
+    return choices.length === 0 ? 'answer: ' : `answer (${choices.join(', ')}): `;
+  }
+  const covers = approval.covers === undefined ? '' : ` (${approval.covers})`;
+  return `allow? [y]es, [s]ession${covers}, [a]lways in this folder, [n]o: `;
+}
+
+/** What a line means as an answer; undefined = ask again. */
+function answerOf(line: string, approval: Approval) {
+  const word = line.trim().toLowerCase();
+  if (approval.kind === 'question' && word !== '') {
+    const name = Object.keys((approval.schema?.properties as object) ?? { answer: {} })[0] ?? 'answer';
+    return { decision: 'allow' as const, content: { [name]: line.trim() } };
+  }
+  if (['y', 'yes'].includes(word)) return { decision: 'allow' as const, remember: 'once' as const };
+  if (['s', 'session'].includes(word)) return { decision: 'allow' as const, remember: 'session' as const };
+  if (['a', 'always'].includes(word)) return { decision: 'allow' as const, remember: 'directory' as const };
+  if (['n', 'no'].includes(word)) return { decision: 'deny' as const, remember: 'once' as const };
+  return undefined;
+}

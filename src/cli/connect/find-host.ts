@@ -1,0 +1,112 @@
+/**
+ * Which host a command talks to and with which token: the address on the command line, else the host of this user that
+ * is running.
+ *
+ * Called by `open-agent.ts` and by the commands that speak HTTP to a host.
+ */
+import { isAbsolute, relative } from 'node:path';
+import { ADDRESS_FORMS } from '../../agent/addresses.ts';
+import { isLoopback } from '../../config/listen-address.ts';
+import { handfastHome, tokenFromSources } from '../../config/local-token.ts';
+import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
+import { fail } from '../../wire/errors.ts';
+
+/** The flags every command that talks to a host has. */
+export interface ConnectFlags {
+  readonly connect?: string;
+  readonly tokenFile?: string;
+  /** Wants the server of a fleet, of this name if one is given: that one alone is looked for. */
+  readonly fleet?: boolean | string;
+  /** Capabilities to ask for, in place of those the command asks for by itself. */
+  readonly cap?: readonly string[];
+}
+
+/** Where commands find what they need. */
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+export interface FoundHost {
+  readonly address: string;
+  /** `''` when there is none to send. */
+  readonly token: string;
+  /** Set when the host was found and not named. */
+  readonly running: RunningHost | undefined;
+}
+
+/**
+ * Finds the host and the token for it.
+ *
+ * Fails with `unreachable` when none is named and none is running, `usage` when several are and none of them is
+ * responsible for the current folder, and as `tokenFromSources` does.
+ */
+export async function findHost(
+  { connect, tokenFile, fleet = false }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>,
+  { env, cwd }: Surroundings = { env: process.env, cwd: process.cwd() },
+): Promise<FoundHost> {
+  const home = handfastHome(env);
+  const running = connect === undefined ? pick(await findRunning(home), cwd, fleet) : undefined;
+  const address = connect ?? addressOf(running as RunningHost);
+  const found = await tokenFromSources({ flagFile: tokenFile, env, home: isLocal(address) ? home : undefined });
+  return { address, token: found?.token ?? '', running };
+}
+
+/** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
+function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string): RunningHost {
+  const named = typeof fleet === 'string';
+  const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
+  // A fleet's server has tools and sessions too, but is not what is meant while there is another.
+  const hosts = meant.length === 0 && !fleet ? running : meant;
+  const [first, ...others] = hosts;
+  if (first === undefined && fleet) {
+    throw fail(
+      'unreachable',
+      `no fleet ${named ? `named ${fleet} ` : ''}of this user is running; start one with: handfast fleet up (or name its server: --connect)`,
+    );
+  }
+  if (first === undefined) {
+    throw fail('unreachable', 'no host of this user is running; start one with: handfast up (or name one: --connect)');
+  }
+  if (others.length === 0) return first;
+  const around = hosts
+    .filter(({ workspace }) => isInside(cwd, workspace))
+    .sort((a, b) => b.workspace.length - a.workspace.length);
+  const [nearest, next] = around;
+  if (nearest !== undefined && nearest.workspace !== next?.workspace) return nearest;
+  if (fleet) {
+    const fleets = hosts.map((host) => `  ${host.fleet}, process ${host.pid}, at ${addressOf(host)}`);
+    throw fail('usage', `several fleets are running; name one with --fleet:\n${fleets.join('\n')}`);
+  }
+  const lines = hosts.map((host) => `  ${addressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`);
+  throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
+}
+
+function isInside(folder: string, parent: string): boolean {
+  const path = relative(parent, folder);
+  return path !== '..' && !path.startsWith('../') && !isAbsolute(path);
+}
+
+/** The address of a running host that is cheapest to reach. */
+function addressOf({ listeners, url }: RunningHost): string {
+  const nearest = listeners.find((each) => each.startsWith('unix:')) ?? listeners.find((each) => /^tcp:/.test(each));
+  return dialable(nearest ?? url ?? '');
+}
+
+/** The HTTP address of a found host, for what is served over HTTP only. Fails with `usage` when it has none. */
+export function httpAddressOf({ address, running }: FoundHost): string {
+  const listed = running?.listeners.find((each) => each.startsWith('http'));
+  if (listed !== undefined) return dialable(listed).replace(/\/$/, '');
+  const url = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address);
+  if (url !== null) return `http${url[1]}://${url[2]}`;
+  throw fail('usage', `this needs an HTTP address of the host, and ${address} is none`);
+}
+
+/** True for addresses that only reach this machine: others must never be sent this user's local token. */
+export function isLocal(address: string): boolean {
+  if (address.startsWith('unix:')) return true;
+  const host = /^(?:https?|wss?|tcp):\/\/(?:[^@/?#]*@)?(\[[^\]]+\]|[^:/?#]+)/.exec(address)?.[1];
+  return host !== undefined && isLoopback(host.replace(/^\[|\]$/g, ''));
+}
+
+export { ADDRESS_FORMS };

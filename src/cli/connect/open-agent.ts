@@ -1,0 +1,88 @@
+/**
+ * An agent for one command: finds the host, shakes hands, and is closed when the command is done, however it ends.
+ *
+ * Called by every command that talks to a host.
+ */
+import { addressOf } from '../../agent/addresses.ts';
+import { AgentSession } from '../../agent/agent.ts';
+import { ToolsClient } from '../../capabilities/tools/client.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
+import { asError, HandfastError } from '../../wire/errors.ts';
+import { interruptible } from '../interrupt.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { type ConnectFlags, type FoundHost, findHost } from './find-host.ts';
+
+/** Time for reaching the host and shaking hands. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** What a command works with. */
+export interface AgentForCommand {
+  readonly agent: AgentSession;
+  readonly tools: ToolsClient;
+  readonly address: string;
+  /** Aborted by Ctrl-C: for every call. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Opens an agent that asks for `capabilities` (or those of `--cap`), runs `work`, closes it.
+ *
+ * Fails as connecting does (`unreachable`, `auth_failed`, `no_caps`, …) and as `work` does.
+ */
+export async function withAgent<T>(
+  flags: ConnectFlags,
+  capabilities: readonly string[],
+  terminal: Terminal,
+  work: (opened: AgentForCommand) => Promise<T>,
+): Promise<T> {
+  return interruptible(async (signal) => {
+    const found = await findHost(flags);
+    const agent = await open(found, flags.cap ?? capabilities, terminal, signal);
+    try {
+      return await work({ agent, tools: new ToolsClient(agent), address: found.address, signal });
+    } finally {
+      await agent.close();
+    }
+  });
+}
+
+async function open(
+  { address, token, running }: FoundHost,
+  capabilities: readonly string[],
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<AgentSession> {
+  const { dial, reconnects } = addressOf(address, {
+    timeoutMs: CONNECT_TIMEOUT_MS,
+    maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
+    onStderr: (line) => terminal.note(line),
+  });
+  try {
+    return await AgentSession.open(dial, capabilities, {
+      agentId: 'handfast-cli',
+      token,
+      connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      signal,
+      ...(!reconnects && { resume: false }),
+    });
+  } catch (thrown) {
+    throw explained(asError(thrown), { address, token, running });
+  }
+}
+
+/** The same error with what somebody at a terminal needs to know. */
+function explained(error: HandfastError, { address, token, running }: FoundHost): HandfastError {
+  const { code, detail } = error;
+  let hint: string | undefined;
+  if (code === 'auth_failed') {
+    hint = token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
+  } else if (code === 'unreachable' && running !== undefined) {
+    hint = `process ${running.pid} said it listens there`;
+  } else if (code === 'no_caps') {
+    const names = Array.isArray(detail.accepted_caps) ? detail.accepted_caps : [];
+    hint = names.map((each) => `${each?.capability}: ${each?.metadata?.reason ?? 'refused'}`).join(', ') || undefined;
+  }
+  const where = error.message.includes(address) ? '' : ` (${address})`;
+  const message = `${error.message}${where}${hint === undefined ? '' : `; ${hint}`}`;
+  return new HandfastError(code, message, { detail, retryable: error.retryable, cause: error });
+}

@@ -1,0 +1,66 @@
+/**
+ * A client of a running fleet for one command. Called by `fleet`, `task` and `route`.
+ */
+import { FleetClient } from '../../bridge/fleet-client.ts';
+import type { TaskQuery, TaskRecord, TaskState } from '../../fleet/orchestrator/task.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import type { Terminal } from '../output/terminal.ts';
+import { type ControlFlags, withControl } from './open-control.ts';
+
+/** What a command works with. */
+export interface FleetForCommand {
+  readonly fleet: FleetClient;
+  /** Aborted by Ctrl-C. */
+  readonly signal: AbortSignal;
+}
+
+/** Finds the fleet of this user (or the one `--connect` names), runs `work`, and leaves. */
+export function withFleet<T>(
+  flags: ControlFlags,
+  terminal: Terminal,
+  work: (opened: FleetForCommand) => Promise<T>,
+): Promise<T> {
+  return withControl({ ...flags, fleet: flags.fleet ?? true }, terminal, ({ control, signal }) =>
+    work({
+      fleet: new FleetClient(control, {
+        onAway: ({ message }) => terminal.json || terminal.note(`the fleet is away (${message}); waiting for it`),
+      }),
+      signal,
+    }),
+  );
+}
+
+/** States of tasks that have not ended; `blocked` and `lost` are also states of some that have. */
+const OPEN: readonly TaskState[] = ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'];
+
+/** The newest tasks that have not ended. */
+export const openTasks = (fleet: FleetClient, query: TaskQuery): Promise<readonly TaskRecord[]> =>
+  fleet.select({ ...query, states: OPEN }, ({ ended_at }) => ended_at === null);
+
+/** Among so many of the newest tasks the beginning of an id is looked for, and so many are named where several begin so. */
+const NEWEST = 1000;
+const NAMED = 5;
+
+/** The task an id, the beginning of one, or `last` stands for. Fails with `not_found`, `usage`. */
+export async function taskMeant(fleet: FleetClient, id: string): Promise<TaskRecord> {
+  if (id === '') throw fail('usage', 'which task? give its id, the beginning of it, or "last"');
+  if (id === 'last') {
+    const [newest] = await fleet.list({ limit: 1 });
+    if (newest === undefined) throw fail('not_found', 'there are no tasks; hand one in with: handfast task submit "…"');
+    return newest;
+  }
+  try {
+    return await fleet.get(id);
+  } catch (thrown) {
+    const error = asError(thrown);
+    if (error.code !== 'not_found') throw error;
+    const found = (await fleet.list({ limit: NEWEST })).filter(({ task_id }) => task_id.startsWith(id));
+    if (found.length > 1) {
+      const named = found.slice(0, NAMED).map(({ task_id }) => task_id);
+      const more = found.length > NAMED ? ', …' : '';
+      throw fail('usage', `${found.length} tasks begin with ${JSON.stringify(id)}: ${named.join(', ')}${more}`);
+    }
+    if (found[0] === undefined) throw fail('not_found', `${error.message}; see: handfast task ls`, error.detail, error);
+    return found[0];
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The server of sessions a command talks to: the one that runs, else one of its own for as long as the command lasts.
+ *
+ * Used by `chat` and `acp`.
+ */
+import type { ConnectControlOptions } from '../../control-client/connect.ts';
+import type { ControlClient } from '../../control-client/control.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import { findHost } from './find-host.ts';
+import { type ControlFlags, openControl } from './open-control.ts';
+
+export interface ReachedServer {
+  readonly control: ControlClient;
+  /** True for one that nobody else can reach. */
+  readonly own: boolean;
+  close(): Promise<void>;
+}
+
+/**
+ * Finds or starts the server and connects. `config` and `backend` are those of a server of its own. Fails as finding,
+ * connecting and `embeddedServer` do; with an address named, no server is started.
+ */
+export async function reachServer(
+  flags: ControlFlags & { readonly config?: string; readonly backend?: string },
+  options: ConnectControlOptions,
+): Promise<ReachedServer> {
+  const found = await findHost(flags).catch((thrown: unknown) => {
+    if (flags.connect === undefined && asError(thrown).code === 'unreachable') return undefined;
+    throw thrown;
+  });
+  if (found !== undefined) {
+    const control = await openControl(found.address, { ...options, token: found.token });
+    return { control, own: false, close: () => control.close() };
+  }
+  const { embeddedServer } = await import('./embedded-server.ts');
+  const server = await embeddedServer({ config: flags.config, backend: flags.backend }).catch((thrown: unknown) => {
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'journal_locked') throw thrown;
+    // Usually a second terminal, or a second window of an editor, whose process has a server of its own too.
+    const advice =
+      'end it and start one server for all: handfast up (any number of terminals and editors share its sessions)';
+    throw fail('journal_locked', `${message}; ${advice}`, detail, thrown);
+  });
+  const control = await openControl(server, options);
+  return {
+    control,
+    own: true,
+    async close() {
+      // Its turns end first, so that what they say last is still seen by nobody but the journal.
+      await control.close();
+      await server.stop();
+    },
+  };
+}

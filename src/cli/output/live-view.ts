@@ -1,0 +1,75 @@
+/**
+ * A view that is drawn anew every second and when the terminal changes its size, on the terminal's second screen: what stood
+ * on the first one stands there again afterwards, with the last picture below it. Where nobody watches it is drawn once.
+ *
+ * Called by `fleet top` and `task watch`.
+ */
+
+import { visible } from './escape-controls.ts';
+import type { Terminal } from './terminal.ts';
+
+/** One look at what is shown. */
+export interface View {
+  /** What programs get. */
+  readonly document: unknown;
+  /** The picture for the present width. */
+  lines(): readonly string[];
+}
+
+/** Time between two looks. */
+const LOOK_MS = 1000;
+const ENTER = '\u001b[?1049h\u001b[?25l';
+const LEAVE = '\u001b[?25h\u001b[?1049l';
+
+/** Shows what `look` sees until `signal` aborts, which is its orderly end; once where nobody watches. Fails as `look` does. */
+export async function liveView(terminal: Terminal, signal: AbortSignal, look: () => Promise<View>): Promise<void> {
+  let view = await look();
+  if (terminal.json) return terminal.document(view.document);
+  if (!terminal.live) {
+    for (const line of view.lines()) terminal.line(line);
+    return;
+  }
+  const draw = (): void => void process.stdout.write(picture(view.lines(), terminal.width));
+  const leave = (): void => void process.stdout.write(LEAVE);
+  // However the process ends: a terminal without a cursor is of no use to anybody.
+  process.on('exit', leave);
+  process.stdout.on('resize', draw);
+  process.stdout.write(ENTER);
+  try {
+    draw();
+    while (await passed(signal)) {
+      view = await look();
+      draw();
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    process.stdout.removeListener('resize', draw);
+    process.removeListener('exit', leave);
+    leave();
+  }
+  for (const line of view.lines()) terminal.line(cut(line, terminal.width));
+}
+
+/** The lines in place of what was there, as many as fit. */
+function picture(lines: readonly string[], width: number): string {
+  const rows = Math.max(4, process.stdout.rows ?? 24);
+  const shown = lines.slice(0, rows).map((line) => `${cut(visible(line), width)}\u001b[K`);
+  return `\u001b[H${shown.join('\n')}\u001b[J`;
+}
+
+const cut = (line: string, width: number): string => [...line.replaceAll('\n', ' ')].slice(0, width).join('');
+
+/** After a moment: true; when the signal aborts: false. */
+function passed(signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve(!signal.aborted);
+    };
+    const timer = setTimeout(done, LOOK_MS);
+    signal.addEventListener('abort', done);
+    if (signal.aborted) done();
+  });
+}

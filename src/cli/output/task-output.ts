@@ -1,0 +1,235 @@
+/**
+ * Tasks, workers and what happens to them, as people read it.
+ *
+ * Used by `commands/task.ts` and `commands/fleet.ts`.
+ */
+import type { TaskEvent } from '../../bridge/fleet-client.ts';
+import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
+import type { TaskRecord } from '../../fleet/orchestrator/task.ts';
+import type { Terminal } from './terminal.ts';
+import { amount, oneLine } from './tool-summary.ts';
+
+const SECOND_MS = 1000;
+
+/** `3 s`, `4 min`, `2 h`, `5 d`. */
+export function spanOf(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / SECOND_MS));
+  if (seconds < 100) return `${seconds} s`;
+  if (seconds < 6_000) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
+}
+
+export const tokensOf = (tokens: number | null | undefined): string =>
+  tokens === null || tokens === undefined ? '?' : String(tokens);
+
+export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, now = Date.now()): string => {
+  if (questions.length > 0) return `${state}, asks`;
+  if (parked) return `${state}, parked`;
+  return state === 'queued' && not_before !== null && not_before > now ? 'queued, waits' : state;
+};
+
+/** 06:41:18Z */
+const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19)}Z`;
+
+/** What was decided about a task, where its id is known. */
+const about = (taskId: string, text: string): string =>
+  text.replaceAll(`${taskId} → nobody: `, '').replaceAll(`${taskId} → `, '→ ');
+
+/** Ids made by the orchestrator are longer than people need: the beginning will do. */
+const shortId = (taskId: string, { width }: Terminal): string =>
+  Number.isFinite(width) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(taskId) ? taskId.slice(0, 8) : taskId;
+
+/** Tasks as the lines of a table. */
+export function taskLines(tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] {
+  const headings = ['TASK', 'STATE', 'PRIORITY', 'WORKER', 'TRY', 'TOKENS', 'AGE', 'BRIEF'];
+  const rows = tasks.map((task) => taskRow(task, terminal, now));
+  return terminal.columns(headings, rows, ['PRIORITY', 'TRY', 'TOKENS', 'AGE', 'WORKER']);
+}
+
+function taskRow(task: TaskRecord, terminal: Terminal, now: number): string[] {
+  return [
+    shortId(task.task_id, terminal),
+    stateOf(task, now),
+    task.spec.priority,
+    task.worker ?? '–',
+    String(task.attempt),
+    tokensOf(task.tokens_spent),
+    spanOf(now - task.created_at),
+    oneLine(task.spec.brief),
+  ];
+}
+
+/** Workers as the lines of a table. */
+export function workerLines(workers: readonly WorkerView[], terminal: Terminal, now: number): string[] {
+  const headings = ['WORKER', 'STATUS', 'TASKS', 'TIER', 'VIA', 'SEEN', 'MCP', 'REPO', 'ADDRESS'];
+  const rows = workers.map((worker) => workerRow(worker, now));
+  return terminal.columns(headings, rows, ['ADDRESS', 'SEEN', 'VIA', 'REPO', 'TIER']);
+}
+
+function workerRow(worker: WorkerView, now: number): string[] {
+  const { profile, announced } = worker;
+  const health = announced === null ? {} : (announced.mcp_health as unknown as Readonly<Record<string, string>>);
+  const bad = Object.entries(health).filter(([, state]) => state !== 'ok');
+  const servers = Object.keys(health).length;
+  const repo = announced?.repo_state;
+  return [
+    worker.peer_id,
+    worker.status,
+    `${worker.tasks.length}/${profile?.max_concurrent ?? '?'}`,
+    profile?.model_tier ?? '?',
+    worker.mode === 'structured' ? worker.binding : `${worker.binding}, ${worker.mode}`,
+    spanOf(now - worker.last_seen_at),
+    bad.length === 0
+      ? servers === 0
+        ? '–'
+        : `${servers} ok`
+      : bad.map(([name, state]) => `${name}=${state}`).join(' '),
+    repo === null || repo === undefined ? '–' : `${repo.branch ?? '(detached)'}${repo.clean ? '' : ', dirty'}`,
+    worker.address,
+  ];
+}
+
+/** What a queued task waits for; undefined where it does not wait, or nobody has looked at it yet. */
+function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
+  if (state !== 'queued') return undefined;
+  if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then it is tried again`;
+  if (explanation !== null) {
+    if (explanation.chosen !== null) return undefined;
+    const whom =
+      explanation.waits_for === undefined ? 'a worker that can take it' : `${explanation.waits_for}, which is away`;
+    return `for ${whom}: handfast route explain ${task_id}`;
+  }
+  return spec.after.length === 0 ? undefined : `for ${spec.after.join(', ')}`;
+}
+
+const COMMIT = 'commit what was changed there, or use --worktree, --access read, or the --context of those changes';
+
+/** What can be done where a decision or a refusal was for changes nobody has committed; undefined for any other. */
+const adviceOn = (why: unknown): string | undefined =>
+  typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
+
+/** What can be done about an event; undefined where there is nothing to do. */
+export function adviceAfter({ kind, body }: TaskEvent): string | undefined {
+  if (kind === 'decided') return body.chosen === null ? adviceOn(body.sentence) : undefined;
+  return kind === 'blocked' ? adviceOn(body.reason) : undefined;
+}
+
+/** A task, whole. */
+export function showTask(task: TaskRecord, terminal: Terminal, now: number): void {
+  const { spec, result, state } = task;
+  const facts: [string, string | null | undefined][] = [
+    ['task', task.task_id],
+    ['state', stateOf(task, now)],
+    ['priority', spec.priority],
+    ['worker', task.worker],
+    ['attempt', `${task.attempt} (${amount(task.reroutes, 'reroute')}, ${amount(task.retries, 'retry')})`],
+    ['waits', waitOf(task, now)],
+    ['advice', state === 'queued' ? adviceOn(task.explanation?.sentence) : undefined],
+    ['tokens', `${tokensOf(task.tokens_spent)}${spec.token_budget === null ? '' : ` of ${spec.token_budget}`}`],
+    ['deadline', spec.deadline],
+    ['requires', [...spec.required_mcp.map((name) => `mcp:${name}`), ...spec.required_capabilities].join(', ')],
+    ['after', spec.after.join(', ')],
+    ['why', task.explanation && about(task.task_id, task.explanation.sentence)],
+    ['given up', task.dead_letter && about(task.task_id, task.dead_letter)],
+    ['result', result === null ? null : result.status],
+    ['reason', result?.blocked_reason ?? result?.error_summary],
+    ['summary', result?.summary],
+    ['verified', task.verified === null ? null : [task.verified, ...task.verification].join('; ')],
+  ];
+  for (const [name, value] of facts) {
+    if (value !== null && value !== undefined && value !== '')
+      terminal.line(`${name.padEnd(10)}${oneLine(value, 400)}`);
+  }
+  for (const step of result?.next_steps ?? []) terminal.line(`next      ${oneLine(step, 400)}`);
+  for (const [name, value] of Object.entries(result?.artifacts ?? {})) {
+    const shown = Array.isArray(value) ? value.join(', ') : typeof value === 'string' ? value : JSON.stringify(value);
+    if (value !== null && shown !== '') terminal.line(`${`· ${name}`.padEnd(10)} ${oneLine(shown, 400)}`);
+  }
+  for (const { attempt, worker, outcome, reason, tokens_spent } of task.attempts) {
+    const why = reason === undefined ? '' : `: ${oneLine(reason, 200)}`;
+    terminal.line(`try ${attempt}     ${worker} ${outcome ?? 'under way'}${why} (${tokensOf(tokens_spent)} tokens)`);
+  }
+  for (const late of task.late_results) {
+    terminal.line(`late      ${late.worker} said ${late.result.status} (${late.why}), kept and not applied`);
+  }
+  for (const { question_id, title } of task.questions) {
+    terminal.line(`asks      ${title}; answer: handfast task answer ${task.task_id} ${question_id} yes|no`);
+  }
+  terminal.line();
+  terminal.line(spec.brief);
+  if (result?.answer !== undefined && result.answer !== null) {
+    terminal.line();
+    terminal.line(`answer: ${JSON.stringify(result.answer, null, 2)}`);
+  }
+  if (result?.prose) {
+    terminal.line();
+    terminal.line(result.prose);
+  }
+}
+
+/** How a task ended, or why it waits for somebody: its result where it has one. */
+export function showOutcome(task: TaskRecord, terminal: Terminal): void {
+  const { task_id, result } = task;
+  const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
+  const said = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
+  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${said}`);
+  for (const step of result?.next_steps ?? []) terminal.line(`next: ${step}`);
+  const files = result?.artifacts?.files_changed;
+  if (Array.isArray(files) && files.length > 0) terminal.line(`files: ${files.join(', ')}`);
+  if (task.verified !== null) terminal.line(`verified: ${[task.verified, ...task.verification].join('; ')}`);
+  if (result?.answer !== undefined && result.answer !== null) {
+    terminal.line(JSON.stringify(result.answer, null, 2));
+  } else if (result?.prose) terminal.line(result.prose);
+  if (!task.parked) return;
+  terminal.note(`it waits for you; see: handfast route explain ${task_id}`);
+  terminal.note(`then: handfast task retry ${task_id} [--worker WORKER], or: handfast task drop ${task_id}`);
+}
+
+/** Kinds of events by a shorter name. */
+const NAMES: Readonly<Record<string, string>> = { cancel_requested: 'cancel', late_result: 'late' };
+
+/** One event of a task in one line. */
+export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string {
+  const text = (key: string): string =>
+    typeof body[key] === 'string' ? oneLine(about(taskId, body[key] as string), 300) : '';
+  const reason = text('reason') && `: ${text('reason')}`;
+  const told: Readonly<Record<string, () => string>> = {
+    submitted: () => text('priority') || 'normal',
+    decided: () => {
+      const next = typeof body.next_attempt_at === 'string' ? Date.parse(body.next_attempt_at) : Number.NaN;
+      const nobody = body.chosen === null ? 'nobody now: ' : '';
+      return `${nobody}${text('sentence')}${Number.isNaN(next) ? '' : `; tried again at ${clock(next)}`}`;
+    },
+    sent: () => `to ${text('worker')}`,
+    claimed: () => `by ${text('worker')}`,
+    accepted: () => `by ${text('worker')}`,
+    running: () => `at ${text('worker')}`,
+    progress: () => {
+      const percent = typeof body.percent === 'number' ? ` ${body.percent} %` : '';
+      const tokens = typeof body.tokens_so_far === 'number' ? ` (${body.tokens_so_far} tokens)` : '';
+      return `${text('phase')}${percent} ${text('note')}${tokens}`.trim();
+    },
+    question: () => `${text('title')}; answer: handfast task answer ${taskId} ${text('question_id')} yes|no`,
+    answer: () => 'answered',
+    steer: () => text('text'),
+    result: () => `${text('status')}${reason}`,
+    late_result: () => `${text('status')} by ${text('worker')}, kept and not applied (${text('why')})`,
+    blocked: () => `by ${text('worker')}${reason}`,
+    released: () => `${text('worker')} ${text('outcome')}${reason}`,
+    requeued: () => {
+      const at = typeof body.not_before === 'number' ? ` at ${clock(body.not_before)}` : '';
+      return `again${at} (${text('cause')})`;
+    },
+    // Where it was parked for want of a worker, the decision before it has said the rest.
+    parked: () => `waits for somebody${reason.split(': no eligible worker', 1)[0]}`,
+    lost: () => `${text('worker')}${reason}`,
+    failed: () => text('reason'),
+    cancel_requested: () => 'being stopped',
+    canceled: () => text('reason'),
+    verified: () => `${text('verified')}: ${Array.isArray(body.reasons) ? oneLine(body.reasons.join('; '), 300) : ''}`,
+    ended: () => `${text('state')}${typeof body.tokens_spent === 'number' ? `, ${body.tokens_spent} tokens` : ''}`,
+  };
+  const said = told[kind]?.() ?? oneLine(JSON.stringify(body), 300);
+  return `${clock(ts)}  ${(NAMES[kind] ?? kind).padEnd(10)} ${said}`;
+}

@@ -1,8 +1,0 @@
-/** `handfast stdio` with a configuration file. Called by `stdio.ts`, which loads it only when there is one. */
-import { loadConfig } from '../host/config.ts';
-import { serveStdio } from './serve-stdio.ts';
-
-/** Serves as the file says; resolves with the exit code. Fails with `config_invalid`. */
-export async function serveConfigured(file: string, verbose: boolean): Promise<number> {
-  return serveStdio(await loadConfig(file), { verbose });
-}

@@ -1,0 +1,64 @@
+/**
+ * One host on the pipes of this process, from the first byte to the end of the input.
+ *
+ * Called by both ways of `handfast stdio`. Whoever starts this process has its rights already, so a token is asked for
+ * only when the configuration lists some: then they say which principal the parent is.
+ */
+
+import { createLog } from '../../base/log.ts';
+import type { HostConfig } from '../../config/config.ts';
+import { assembleHost } from '../../server/assemble.ts';
+import { createAuthenticator } from '../../session/auth.ts';
+import type { Link, Receiver } from '../../transport/link.ts';
+import { stdioLink } from '../../transport/stdio.ts';
+import { leaveSoon } from '../leave.ts';
+
+export interface ServeStdioOptions {
+  /** Log handshakes and the like to stderr. By default only what goes wrong is written there. */
+  readonly verbose: boolean;
+  readonly newId?: () => string;
+}
+
+/** Serves until the input has ended and everything is answered, or a signal; resolves with the exit code 0. */
+export async function serveStdio(config: HostConfig, { verbose, newId }: ServeStdioOptions): Promise<number> {
+  // Before any plugin is loaded: from here on what they print goes to stderr.
+  const link = stdioLink();
+  const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
+  try {
+    const gone = endOf(link);
+    const auth = createAuthenticator(config.auth.grants);
+    const assembled = await assembleHost(config, { auth, log, newId });
+    assembled.host.accept(link);
+    const stop = (): void => {
+      // The second signal finds no listener any more and ends the process at once.
+      process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
+      void assembled.stop();
+    };
+    process.on('SIGTERM', stop).on('SIGINT', stop);
+    await gone;
+    await assembled.stop(0);
+    return 0;
+  } catch (error) {
+    link.destroy();
+    throw error;
+  } finally {
+    leaveSoon();
+  }
+}
+
+/** Resolves when the link is gone, whoever listens to it by then. */
+function endOf(link: Link): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const open = link.open.bind(link);
+  link.open = (receiver: Receiver) =>
+    open({
+      message: (message) => receiver.message(message),
+      malformed: (problem) => receiver.malformed(problem),
+      ended: () => receiver.ended(),
+      closed: (cause) => {
+        receiver.closed(cause);
+        resolve();
+      },
+    });
+  return promise;
+}

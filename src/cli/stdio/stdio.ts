@@ -1,0 +1,47 @@
+/**
+ * `handfast stdio`: a host for whoever started this process, on its stdin and stdout. The fast way: reads its few options
+ * itself and loads neither the command line library nor, without a configuration file, what reads one.
+ *
+ * Called by `main.ts`; `program.ts` has the help text. Nothing but the protocol goes to stdout.
+ */
+
+/** Read when no file is named. */
+const DEFAULT_FILE = 'handfast.yaml';
+
+interface StdioOptions {
+  readonly config: string | undefined;
+  readonly verbose: boolean;
+}
+
+/** Serves until the input ends; resolves with the exit code. */
+export async function run(words: readonly string[]): Promise<number> {
+  try {
+    const { config, verbose } = optionsOf(words);
+    // Not imported: that would load the promises of the file system too, and all that they need.
+    const { existsSync } = process.getBuiltinModule('node:fs');
+    const file = config ?? (existsSync(DEFAULT_FILE) ? DEFAULT_FILE : undefined);
+    if (file === undefined) return await (await import('./stdio-default.ts')).serveDefaults(verbose);
+    return await (await import('./stdio-configured.ts')).serveConfigured(file, verbose);
+  } catch (error) {
+    const { reportFailure } = await import('../failure.ts');
+    return reportFailure(error, words.includes('--json'));
+  }
+}
+
+function optionsOf(words: readonly string[]): StdioOptions {
+  let config: string | undefined;
+  let verbose = false;
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string;
+    if (word === '--verbose') verbose = true;
+    else if (word.startsWith('--config=')) config = word.slice('--config='.length);
+    else if (word === '--config' && words[at + 1] !== undefined) config = words[++at];
+    else if (word !== '--json') {
+      // A plain error: the table of all errors is not loaded yet.
+      throw Object.assign(new Error(`stdio takes --config FILE and --verbose, not ${JSON.stringify(word)}`), {
+        code: 'usage',
+      });
+    }
+  }
+  return { config, verbose };
+}

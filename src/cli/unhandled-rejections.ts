@@ -1,0 +1,11 @@
+/**
+ * Promises that plugins start and forget. One that rejects would end the process, and with it the sessions of everybody;
+ * here it is logged instead. What is thrown outside of promises still ends the process: nobody knows what it left behind.
+ *
+ * Used by the commands that serve.
+ */
+import type { Log } from '../base/log.ts';
+
+export function logStrayRejections(log: Log): void {
+  process.on('unhandledRejection', (error) => log.error('a promise was rejected that nobody waits for', { error }));
+}

@@ -1,0 +1,119 @@
+/**
+ * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and keeps only
+ * their digests. Called by `config.ts`.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { type TokenGrant, tokenDigest } from '../session/auth.ts';
+import type { FileSettings } from './config-schema.ts';
+import { MIN_TOKEN_CHARACTERS, tokensOf } from './local-token.ts';
+
+/** Longest token file read. */
+const MAX_TOKEN_FILE_BYTES = 64 * 1024;
+
+/** What checks of the loaded settings need to know and to say. */
+export interface Loading {
+  /** A setting whose own check failed is undefined in here, whatever its type says. */
+  readonly settings: FileSettings;
+  /** Where relative paths start. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The path of a list's item; of the list itself where a single value stands for a list of one. */
+  item(path: string, index: number): string;
+  problem(path: string, message: string): void;
+  warn(path: string, message: string): void;
+}
+
+/** A token and the setting it came from. */
+interface FoundToken {
+  readonly token: string;
+  readonly at: string;
+}
+
+/** The grants of all listed tokens, with every problem told. */
+export async function readGrants(loading: Loading): Promise<TokenGrant[]> {
+  const { settings, item, problem } = loading;
+  const tokens = settings.auth?.tokens ?? [];
+  if (settings.auth?.required === false && tokens.length > 0) {
+    problem('auth.required', 'expected true, because tokens are listed, got false');
+  }
+  const grants: TokenGrant[] = [];
+  const names = new Set<string>();
+  const owners = new Map<string, string>();
+  for (const [index, entry] of tokens.entries()) {
+    if (entry === undefined) continue;
+    const path = item('auth.tokens', index);
+    const { tokenFile, tokenEnv, token: inline, ...principal } = entry;
+    const { name } = principal;
+    if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
+    names.add(name);
+    if (!tokenFile && !tokenEnv && !inline) {
+      problem(path, 'expected token_file, token_env or token, got none of them');
+    }
+    const digests: Uint8Array[] = [];
+    for (const { token, at } of await findTokens(entry, path, loading)) {
+      if (token.length < MIN_TOKEN_CHARACTERS) {
+        problem(at, `expected a token of at least ${MIN_TOKEN_CHARACTERS} characters, got ${token.length}`);
+      }
+      const digest = tokenDigest(token);
+      const key = Buffer.from(digest).toString('hex');
+      const owner = owners.get(key);
+      if (owner !== undefined) problem(at, `expected a token of its own, got one of ${JSON.stringify(owner)}`);
+      owners.set(key, name);
+      digests.push(digest);
+    }
+    grants.push(Object.freeze({ principal: Object.freeze(principal), digests: Object.freeze(digests) }));
+  }
+  return grants;
+}
+
+async function findTokens(
+  entry: NonNullable<FileSettings['auth']['tokens'][number]>,
+  path: string,
+  loading: Loading,
+): Promise<FoundToken[]> {
+  const { folder, env, item, problem, warn } = loading;
+  const found: FoundToken[] = [];
+  for (const [index, name] of (entry.tokenFile ?? []).entries()) {
+    const at = item(`${path}.token_file`, index);
+    if (name !== undefined) found.push(...(await tokensInFile(resolve(folder, name), at, loading)));
+  }
+  for (const [index, name] of (entry.tokenEnv ?? []).entries()) {
+    if (name === undefined) continue;
+    const at = item(`${path}.token_env`, index);
+    const token = env[name]?.trim();
+    if (token) found.push({ token, at });
+    else problem(at, `expected the environment variable ${name} to be set, got nothing`);
+  }
+  for (const [index, token] of (entry.token ?? []).entries()) {
+    if (token === undefined) continue;
+    const at = item(`${path}.token`, index);
+    found.push({ token, at });
+    warn(at, 'expected token_file or token_env, got the token itself: whoever reads this file can use it');
+  }
+  return found;
+}
+
+async function tokensInFile(
+  file: string,
+  at: string,
+  { problem, warn }: Pick<Loading, 'problem' | 'warn'>,
+): Promise<FoundToken[]> {
+  try {
+    const { mode, size } = await stat(file);
+    if (size > MAX_TOKEN_FILE_BYTES) {
+      problem(at, `expected a file of at most ${MAX_TOKEN_FILE_BYTES} bytes, got ${size}`);
+      return [];
+    }
+    // Secrets mounted into containers are often readable by all, so this is no error.
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      warn(at, `expected a file only its owner can read, got mode ${(mode & 0o777).toString(8)}`);
+    }
+    const tokens = tokensOf(await readFile(file, 'utf8'));
+    if (tokens.length === 0) problem(at, 'expected a file with a token, one a line, got none');
+    return tokens.map((token) => ({ token, at }));
+  } catch (cause) {
+    problem(at, `expected a readable file, got ${(cause as NodeJS.ErrnoException).code} for ${file}`);
+    return [];
+  }
+}

@@ -1,0 +1,334 @@
+/**
+ * The outgoing half of a connection: calls waiting for their answer, the caller's own window, deadlines and cancels.
+ *
+ * A call is sent in the microtask after it was made, so that the code that made it can still start iterating it. It
+ * settles exactly once: by its answer, its deadline, its signal, or the end of the connection.
+ */
+
+import { Deadlines } from '../base/deadlines.ts';
+import type { Body, Method } from '../protocol/method.ts';
+import { violation } from '../wire/check.ts';
+import { asError, fail, type HandfastError } from '../wire/errors.ts';
+import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
+
+type Message = Record<string, unknown>;
+
+/** What the calls of a connection need from it. */
+export interface CallWire {
+  /** A fresh message id. */
+  id(): string;
+  /**
+   * Sends a request. Returns which message of the session it was, counting from 1; 0 for a ping, which is not counted;
+   * undefined when there is no link at the moment (it will be sent again after `resumed`).
+   */
+  request(method: Method, id: string, body: object): number | undefined;
+  /** Tells the peer that a request is given up. Does nothing where cancel was not agreed. */
+  cancel(id: string): void;
+}
+
+export interface CallLimits {
+  /** Calls in flight at once; more wait here, in order. */
+  maxParallel: number;
+  /** Calls waiting at most; past it a call fails with `over_capacity`. */
+  queueLimit: number;
+  /** Time limit of calls that bring none, in milliseconds. 0 = none. */
+  timeoutMs: number;
+}
+
+/** A call under way. */
+export class PendingCall {
+  readonly id: string;
+  readonly method: Method;
+  readonly body: Message;
+  readonly options: CallOptions;
+  readonly select: (reply: never) => unknown;
+  deadlineAt = Number.POSITIVE_INFINITY;
+  /** Which message of the session it was, counting from 1; 0 = never sent. */
+  ordinal = 0;
+  /** Takes no place in the window: pings. */
+  readonly free: boolean;
+  streaming: boolean;
+  sent = false;
+  settled = false;
+  events: EventStream | undefined;
+  iterated = false;
+  resolve!: (value: unknown) => void;
+  reject!: (error: HandfastError) => void;
+  onAbort: (() => void) | undefined;
+
+  constructor(id: string, method: Method, body: Message, options: CallOptions, select: (reply: never) => unknown) {
+    this.id = id;
+    this.method = method;
+    this.body = body;
+    this.options = options;
+    this.select = select;
+    this.free = method.request === 'ping';
+    this.streaming = options.streaming ?? options.onEvent !== undefined;
+  }
+}
+
+const identity = (reply: never): unknown => reply;
+/** The key of the record behind a call's promise. */
+const record = Symbol('handfast.call');
+interface WithRecord {
+  [record]: PendingCall;
+}
+
+export class Calls {
+  readonly #wire: CallWire;
+  readonly limits: CallLimits;
+  readonly #pending = new Map<string, PendingCall>();
+  #waiting: PendingCall[] = [];
+  #waitingHead = 0;
+  #inWindow = 0;
+  #unsent: PendingCall[] = [];
+  #closed: (() => HandfastError) | undefined;
+  readonly #deadlines = new Deadlines<PendingCall>(
+    () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
+    (call) => this.#giveUp(call, fail('timeout', `${call.method.request} got no answer in time`)),
+  );
+
+  constructor(wire: CallWire, limits: CallLimits) {
+    this.#wire = wire;
+    this.limits = limits;
+  }
+
+  /** Calls sent or waiting. */
+  get size(): number {
+    return this.#pending.size + this.#waiting.length - this.#waitingHead;
+  }
+
+  /** The call of ours that `id` belongs to, while it is open. */
+  find(id: string): PendingCall | undefined {
+    return this.#pending.get(id);
+  }
+
+  /**
+   * Makes a call.
+   * @param select turns the answer into the result; by default the answer's own fields
+   */
+  call<Request extends object, Reply extends object, Result = Body<Reply>>(
+    method: Method<Request, Reply>,
+    body: Body<Request>,
+    options: CallOptions = {},
+    select: (reply: Reply) => Result = identity as (reply: Reply) => Result,
+  ): Call<Result> {
+    const call = new PendingCall(
+      this.#wire.id(),
+      method as Method,
+      body as Message,
+      options,
+      select as (r: never) => unknown,
+    );
+    const promise = new Promise<unknown>((resolve, reject) => {
+      call.resolve = resolve;
+      call.reject = reject;
+    }) as Promise<unknown> & WithRecord & { calls: Calls; id: string };
+    promise[record] = call;
+    promise.id = call.id;
+    promise.calls = this;
+    // Own properties instead of a subclass: awaiting a plain promise skips two turns of the microtask queue.
+    const result = promise as unknown as Call<Result> & { [Symbol.asyncIterator]: () => AsyncIterator<CallEvent> };
+    result[Symbol.asyncIterator] = iterate;
+    result.cancel = cancel;
+    this.#admit(call);
+    return result;
+  }
+
+  #admit(call: PendingCall): void {
+    const { signal } = call.options;
+    if (this.#closed !== undefined) return this.#settle(call, this.#closed());
+    if (signal !== undefined) {
+      if (signal.aborted) return this.#settle(call, cancelled(signal.reason));
+      call.onAbort = () => this.#giveUp(call, cancelled(signal.reason));
+      signal.addEventListener('abort', call.onAbort, { once: true });
+    }
+    if (call.free || this.#inWindow < this.limits.maxParallel) return this.#start(call);
+    if (this.#waiting.length - this.#waitingHead >= this.limits.queueLimit) {
+      return this.#settle(call, fail('over_capacity', 'too many calls are waiting for a place in the window'));
+    }
+    this.#waiting.push(call);
+    this.#time(call, performance.now());
+  }
+
+  /** Starts a call's time limit, once. */
+  #time(call: PendingCall, now: number): void {
+    const { timeoutMs = this.limits.timeoutMs } = call.options;
+    if (timeoutMs <= 0 || call.deadlineAt !== Number.POSITIVE_INFINITY) return;
+    call.deadlineAt = now + timeoutMs;
+    this.#deadlines.watch(call.deadlineAt);
+  }
+
+  #start(call: PendingCall): void {
+    if (!call.free) this.#inWindow++;
+    this.#pending.set(call.id, call);
+    this.#unsent.push(call);
+    if (this.#unsent.length === 1) queueMicrotask(this.#flush);
+  }
+
+  readonly #flush = (): void => {
+    const calls = this.#unsent;
+    this.#unsent = [];
+    const now = performance.now();
+    for (const call of calls) {
+      if (call.settled) continue;
+      this.#time(call, now);
+      this.#send(call);
+    }
+  };
+
+  #send(call: PendingCall): void {
+    const body = call.body;
+    if (call.method.streaming !== undefined) body.streaming = call.streaming;
+    try {
+      const ordinal = this.#wire.request(call.method, call.id, body);
+      call.sent = ordinal !== undefined;
+      if (ordinal) call.ordinal = ordinal;
+    } catch (error) {
+      this.#settle(call, asError(error, 'schema_violation')); // Arguments that JSON cannot carry.
+    }
+  }
+
+  /** The answer to an open call came. */
+  reply(call: PendingCall, message: Message): void {
+    const check = call.method.checkReply;
+    if (check !== undefined && message.type === call.method.reply && !check(message)) {
+      this.#settle(call, violation(call.method.reply, check.errors));
+    } else this.#settle(call, undefined, message);
+  }
+
+  /** An open call failed on the other side. */
+  failure(call: PendingCall, error: HandfastError): void {
+    this.#settle(call, error);
+  }
+
+  /** An event of an open call came. */
+  event(call: PendingCall, message: Message): void {
+    const event: CallEvent = {
+      kind: (message.kind ?? 'status') as string,
+      data: (message.data ?? {}) as Record<string, unknown>,
+      seq: (message.seq ?? 0) as number,
+    };
+    if (call.options.onEvent !== undefined) call.options.onEvent(event);
+    if (call.streaming && (call.iterated || call.options.onEvent === undefined)) {
+      call.events ??= new EventStream(() => this.#giveUp(call, cancelled(undefined)));
+      if (!call.events.push(event)) {
+        this.#giveUp(call, fail('slow_consumer', 'the events of this call are not being read'));
+      }
+    }
+  }
+
+  /**
+   * A new link stands: sends what the peer never got. `received` = how many of our messages it had read before. Pings are
+   * not counted and not kept there, and may be sent twice.
+   */
+  resend(received: number): void {
+    for (const call of [...this.#pending.values()]) {
+      const unread = !call.sent || call.free || call.ordinal > received;
+      if (unread && !this.#unsent.includes(call)) this.#send(call);
+    }
+  }
+
+  /** Ids of the calls the peer has read: to be asked before {@link resend}. */
+  readIds(received: number): Set<string> {
+    const read = [...this.#pending.values()].filter((call) => call.sent && !call.free && call.ordinal <= received);
+    return new Set(read.map((call) => call.id));
+  }
+
+  /**
+   * After a replay with a gap: calls of `known` that are open still and not `running` there had their reply in the gap.
+   * They fail with `reply_lost`; running them again could do their work twice.
+   */
+  failLost(known: ReadonlySet<string>, running: ReadonlySet<string>): void {
+    for (const call of [...this.#pending.values()]) {
+      if (known.has(call.id) && !running.has(call.id)) {
+        this.#settle(call, fail('reply_lost', 'the reply is older than what the host still holds'));
+      }
+    }
+  }
+
+  /** The session the peer knew is gone: what had been sent in it fails, what had not is still good. */
+  failSent(error: HandfastError): void {
+    for (const call of [...this.#pending.values()]) if (call.sent) this.#settle(call, error);
+  }
+
+  /** Settles everything; later calls fail at once with the same error. */
+  close(error: () => HandfastError): void {
+    this.#closed = error;
+    const open = [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)];
+    this.#waiting = [];
+    this.#waitingHead = 0;
+    for (const call of open) this.#settle(call, error());
+    this.#deadlines.clear();
+  }
+
+  iterator(call: PendingCall): EventStream {
+    if (!call.sent && call.options.streaming === undefined) call.streaming = true;
+    call.iterated = true;
+    if (call.events === undefined) {
+      call.events = new EventStream(() => this.#giveUp(call, cancelled(undefined)));
+      if (call.settled || !call.streaming) call.events.end(call.streaming ? undefined : noEvents());
+    }
+    return call.events;
+  }
+
+  giveUp(call: PendingCall): void {
+    this.#giveUp(call, cancelled(undefined));
+  }
+
+  #giveUp(call: PendingCall, error: HandfastError): void {
+    if (call.settled) return;
+    if (call.sent) this.#wire.cancel(call.id);
+    this.#settle(call, error);
+  }
+
+  #settle(call: PendingCall, error: HandfastError | undefined, reply?: Message): void {
+    if (call.settled) return;
+    call.settled = true;
+    if (call.onAbort !== undefined) call.options.signal?.removeEventListener('abort', call.onAbort);
+    if (this.#pending.delete(call.id)) {
+      if (!call.free) this.#inWindow--;
+      this.#startNext();
+    } else if (this.#waiting.length > this.#waitingHead) {
+      const at = this.#waiting.indexOf(call, this.#waitingHead);
+      if (at >= 0) this.#waiting.splice(at, 1);
+    }
+    if (this.#pending.size === 0) this.#deadlines.rest();
+    if (error === undefined) {
+      // Events first: a reader of both sees the stream end before the result.
+      call.events?.end();
+      try {
+        call.resolve(call.select(reply as never));
+      } catch (thrown) {
+        call.reject(asError(thrown));
+      }
+    } else {
+      call.events?.end(error);
+      call.reject(error);
+    }
+  }
+
+  #startNext(): void {
+    while (this.#waitingHead < this.#waiting.length && this.#inWindow < this.limits.maxParallel) {
+      const call = this.#waiting[this.#waitingHead++] as PendingCall;
+      if (this.#waitingHead > 512 && this.#waitingHead * 2 > this.#waiting.length) {
+        this.#waiting = this.#waiting.slice(this.#waitingHead);
+        this.#waitingHead = 0;
+      }
+      this.#start(call);
+    }
+  }
+}
+
+function iterate(this: Promise<unknown> & WithRecord & { calls: Calls }): EventStream {
+  this.catch(() => {}); // The iterator reports the failure too; who only iterates has handled it.
+  return this.calls.iterator(this[record]);
+}
+
+function cancel(this: Promise<unknown> & WithRecord & { calls: Calls }): void {
+  this.calls.giveUp(this[record]);
+}
+
+function cancelled(reason: unknown): HandfastError {
+  return fail('cancelled', 'the call was given up by its caller', undefined, reason);
+}

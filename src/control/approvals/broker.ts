@@ -1,0 +1,359 @@
+/**
+ * The desk where questions to the user wait: policy first, then remembered answers, then the session's setting, then the
+ * user. Called by turns (`ask`), by `handlers.ts` (`answer`) and by whoever opens stored sessions (`restore`).
+ *
+ * A request is settled exactly once, by whichever comes first: an answer, its expiry, the end of everybody who waits. It
+ * is off the desk before anybody is told, so that no order of events settles it twice.
+ */
+import { randomUUID } from 'node:crypto';
+import { Deadlines } from '../../base/deadlines.ts';
+import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import type { SessionLog } from '../sessions/log/session-log.ts';
+import type { ApprovalDesk, ApprovalRequest } from './approval.ts';
+import { coverageOf } from './coverage.ts';
+import { compilePolicy, type Policy } from './policy.ts';
+import { type DirectoryRules, RememberedAnswers } from './remembered.ts';
+
+export interface DeskOptions {
+  /** Default: what only reads is allowed, all else is asked. */
+  readonly policy?: Policy;
+  /** Where answers for directories are kept; default: nowhere beyond their session. */
+  readonly directories?: DirectoryRules;
+  /** For sessions that set none. Default `ask`. */
+  readonly defaultMode?: NonNullable<SessionSettings['approvals']>;
+  /** Time for an answer where the request names none, in milliseconds. Default one hour. */
+  readonly timeoutMs?: number;
+  /** Most requests of one session that wait at once; past it they are denied. Default 64. */
+  readonly maxPending?: number;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly newId?: () => string;
+}
+
+const DEFAULT_TIMEOUT_MS = 60 * 60 * 1000;
+const LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
+const DEFAULT_MAX_PENDING = 64;
+
+/** How many settled requests late answers are still told about, beyond those the session's record holds. */
+const MAX_SETTLED = 1024;
+
+const NO_RULES: DirectoryRules = { get: () => [], add: () => {} };
+
+/** A request on the desk. */
+interface Pending {
+  /** The session as it is open now. */
+  log: SessionLog;
+  readonly approval: Approval;
+  /** Monotonic. */
+  readonly deadlineAt: number;
+  /** Who waits for it; nobody right after a restart. */
+  readonly waiters: Set<Waiter>;
+}
+
+/** Who waits for a request: told once, what became of it or why nobody could be asked. */
+interface Waiter {
+  settled(approval: Approval): void;
+  failed(error: HandfastError): void;
+}
+
+/** What ends a request. */
+type Outcome = Pick<Approval, 'state' | 'answer' | 'answered_by'>;
+
+export class Desk implements ApprovalDesk {
+  readonly #policy: Policy;
+  readonly #remembered: RememberedAnswers;
+  readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
+  readonly #timeoutMs: number;
+  readonly #maxPending: number;
+  readonly #now: () => number;
+  readonly #newId: () => string;
+  readonly #pending = new Map<string, Pending>();
+  /** Oldest first. */
+  readonly #settled = new Map<string, { readonly owner: string; readonly approval: Approval }>();
+  readonly #deadlines = new Deadlines<Pending>(
+    () => this.#pending.values(),
+    (pending) => this.#settle(pending, { state: 'expired' }),
+  );
+
+  constructor(options: DeskOptions = {}) {
+    this.#policy = options.policy ?? compilePolicy();
+    this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES);
+    this.#defaultMode = options.defaultMode ?? 'ask';
+    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    this.#maxPending = options.maxPending ?? DEFAULT_MAX_PENDING;
+    this.#now = options.now ?? Date.now;
+    this.#newId = options.newId ?? randomUUID;
+  }
+
+  async ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval> {
+    const known = this.#earlier(log, turnId, request);
+    if (known !== undefined && known.state !== 'pending') return known;
+    const draft = known ?? this.#draft(log, turnId, request);
+    if (signal.aborted) return this.#done(draft, { state: 'cancelled' });
+    if (known === undefined) {
+      const decided = this.#decide(log, draft, request);
+      if (decided.state !== 'pending') return decided;
+      const pending = this.#put(log, decided, this.#timeoutOf(request));
+      const answer = this.#wait(pending, signal);
+      // Whoever is told may answer at once, so all is in place before.
+      this.#announce(pending);
+      return answer;
+    }
+    return this.#wait(this.#pending.get(known.id) ?? this.#adopt(log, known), signal);
+  }
+
+  /**
+   * Answers a request. The content of a question was checked against its schema by the caller; a question is always
+   * answered for once.
+   */
+  answer(log: SessionLog, id: string, answer: ApprovalAnswer, by: string) {
+    const stored = log.record.approvals.find((approval) => approval.id === id);
+    let pending = this.#pending.get(id);
+    if (pending === undefined && stored?.state === 'pending') pending = this.#adopt(log, stored);
+    if (pending === undefined || pending.approval.session_id !== log.record.id) {
+      const approval = pending === undefined ? (stored ?? this.#settledOf(log.record.owner, id)) : undefined;
+      if (approval === undefined) throw fail('not_found', `no approval ${id}`, { approval_id: id });
+      return { approval, accepted: false };
+    }
+    const { decision, remember, content } = answer;
+    const kept: ApprovalAnswer =
+      pending.approval.kind === 'question' ? { decision, remember: 'once', content } : { decision, remember };
+    const state = decision === 'allow' ? 'allowed' : 'denied';
+    return { approval: this.#settle(pending, { state, answer: kept, answered_by: by }), accepted: true };
+  }
+
+  restore(log: SessionLog): void {
+    this.#remembered.restore(log);
+    for (const approval of log.record.approvals) {
+      if (approval.state !== 'pending') continue;
+      const pending = this.#pending.get(approval.id) ?? this.#adopt(log, approval);
+      // Opened anew since the request was made: what is told goes to the session as it is now.
+      pending.log = log;
+      if (approval.turn_id !== log.record.turn?.id) this.#settle(pending, { state: 'cancelled' });
+    }
+  }
+
+  /** A request by its id, for answering it: the session while it waits, its owner and what became of it afterwards. */
+  find(id: string): { readonly owner: string; readonly approval: Approval; readonly log?: SessionLog } | undefined {
+    const pending = this.#pending.get(id);
+    if (pending === undefined) return this.#settled.get(id);
+    return { owner: pending.log.record.owner, approval: pending.approval, log: pending.log };
+  }
+
+  /** Requests that wait, oldest first. */
+  *waiting(): Generator<{ readonly owner: string; readonly approval: Approval }> {
+    for (const { log, approval } of this.#pending.values()) yield { owner: log.record.owner, approval };
+  }
+
+  /** Requests that were decided since the start, oldest first, as many as are remembered. */
+  *decided(): Generator<{ readonly owner: string; readonly approval: Approval }> {
+    yield* this.#settled.values();
+  }
+
+  /** The server ends: whoever waits is told `cancelled`; the requests themselves stay in their sessions and wait on. */
+  close(): void {
+    this.#deadlines.clear();
+    const left = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { approval, waiters } of left) tell(waiters, this.#done(approval, { state: 'cancelled' }));
+  }
+
+  /** The request this one repeats: the same call of the same turn, or a question that nobody waits for since a restart. */
+  #earlier(log: SessionLog, turnId: string, { kind, title, tool, schema }: ApprovalRequest): Approval | undefined {
+    const shape = JSON.stringify(schema ?? null);
+    // One that is on its way to the disk is on the desk and not in the record yet.
+    const onDesk = [...this.#pending.values()].map(({ approval }) => approval);
+    const known = [...log.record.approvals, ...onDesk.filter(({ session_id }) => session_id === log.record.id)];
+    return known.find((approval) => {
+      if (approval.turn_id !== turnId || approval.kind !== kind || approval.state === 'cancelled') return false;
+      if (tool !== undefined) return approval.tool?.call_id === tool.call_id && approval.tool.name === tool.name;
+      const alone = (this.#pending.get(approval.id)?.waiters.size ?? 0) === 0;
+      const same = approval.title === title && JSON.stringify(approval.schema ?? null) === shape;
+      return approval.tool === undefined && approval.state === 'pending' && alone && same;
+    });
+  }
+
+  #draft(log: SessionLog, turnId: string, request: ApprovalRequest): Approval {
+    const { kind, title, tool, risks, schema } = request;
+    const now = this.#now();
+    return {
+      id: this.#newId(),
+      session_id: log.record.id,
+      turn_id: turnId,
+      kind,
+      title,
+      ...(tool !== undefined && { tool }),
+      ...(tool !== undefined && kind === 'tool' && { covers: coverageOf(tool, risks, log.record.cwd).words }),
+      risks,
+      reason: kind === 'question' ? 'the agent asks' : '',
+      ...(schema !== undefined && { schema }),
+      created_at: new Date(now).toISOString(),
+      expires_at: new Date(now + this.#timeoutOf(request)).toISOString(),
+      state: 'pending',
+    };
+  }
+
+  #timeoutOf({ timeoutMs = this.#timeoutMs }: ApprovalRequest): number {
+    return Math.min(Math.max(timeoutMs, 1), LONGEST_TIMEOUT_MS);
+  }
+
+  /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
+  #decide(log: SessionLog, draft: Approval, { toolKind = '' }: ApprovalRequest): Approval {
+    const { record } = log;
+    const mode = record.settings.approvals ?? this.#defaultMode;
+    const denied = (reason: string, by: string): Approval => {
+      const approval = this.#done({ ...draft, reason }, { state: 'denied', answered_by: by });
+      this.#emit(log, 'approval.resolved', approval);
+      return approval;
+    };
+    if (draft.kind === 'question') {
+      if (mode === 'deny') return denied('this session answers no questions', 'settings');
+      return this.#roomFor(log) ? draft : denied('too many questions wait already', 'limit');
+    }
+    const { tool = { name: '', input: {} }, risks } = draft;
+    const verdict = this.#policy.decide({
+      tool: { name: tool.name, kind: toolKind, input: tool.input },
+      risks,
+      session: { id: record.id, owner: record.owner, title: record.title, cwd: record.cwd, backend: record.backend },
+      turn: { id: draft.turn_id },
+    });
+    const allowed = (reason: string, by: string): Approval =>
+      this.#done({ ...draft, reason }, { state: 'allowed', answered_by: by });
+    if (verdict.decision === 'allow') return allowed(verdict.reason, 'policy');
+    if (verdict.decision === 'deny') return denied(verdict.reason, 'policy');
+    if (draft.tool !== undefined) {
+      const kept = this.#remembered.find(log, coverageOf(draft.tool, risks, record.cwd).key);
+      if (kept !== undefined) return (kept.decision === 'allow' ? allowed : denied)(kept.reason, 'remembered');
+    }
+    if (mode === 'allow') return allowed('this session allows without asking', 'settings');
+    if (mode === 'deny') return denied('this session denies what would be asked', 'settings');
+    if (!this.#roomFor(log)) return denied('too many questions wait already', 'limit');
+    return { ...draft, reason: verdict.reason };
+  }
+
+  #roomFor(log: SessionLog): boolean {
+    let waiting = 0;
+    for (const pending of this.#pending.values()) if (pending.log.record.id === log.record.id) waiting++;
+    return waiting < this.#maxPending;
+  }
+
+  #put(log: SessionLog, approval: Approval, leftMs: number): Pending {
+    const deadlineAt = performance.now() + Math.min(Math.max(leftMs, 0), LONGEST_TIMEOUT_MS);
+    const pending: Pending = { log, approval, deadlineAt, waiters: new Set() };
+    this.#pending.set(approval.id, pending);
+    this.#deadlines.watch(deadlineAt);
+    // A question that waits for days must not keep a process that is otherwise done.
+    this.#deadlines.rest();
+    return pending;
+  }
+
+  /** Takes a stored request onto the desk, with the time it has left by the wall clock: nothing else outlived the process. */
+  #adopt(log: SessionLog, approval: Approval): Pending {
+    return this.#put(log, approval, Date.parse(approval.expires_at) - this.#now());
+  }
+
+  #wait(pending: Pending, signal: AbortSignal): Promise<Approval> {
+    const { promise, resolve, reject } = Promise.withResolvers<Approval>();
+    const { approval, waiters } = pending;
+    const abort = (): void => {
+      waiters.delete(waiter);
+      resolve(this.#done(approval, { state: 'cancelled' }));
+      if (waiters.size === 0) this.#settle(pending, { state: 'cancelled' });
+    };
+    const waiter: Waiter = {
+      settled(end) {
+        signal.removeEventListener('abort', abort);
+        resolve(end);
+      },
+      failed(error) {
+        signal.removeEventListener('abort', abort);
+        reject(error);
+      },
+    };
+    waiters.add(waiter);
+    signal.addEventListener('abort', abort, { once: true });
+    return promise;
+  }
+
+  /** Tells of a request as soon as it is kept; by then it may be settled. One that cannot be kept is withdrawn. */
+  #announce(pending: Pending): void {
+    const { approval, waiters } = pending;
+    const request = (): void => {
+      if (this.#pending.get(approval.id) !== pending) return;
+      if (!this.#emit(pending.log, 'approval.requested', approval)) this.#settle(pending, { state: 'cancelled' });
+    };
+    let kept: Promise<void> | undefined;
+    try {
+      kept = pending.log.keepQuestion(approval);
+    } catch {
+      // The session is gone.
+      this.#settle(pending, { state: 'cancelled' });
+      return;
+    }
+    if (kept === undefined) return request();
+    kept.then(request, (thrown: unknown) => {
+      const error = asError(thrown);
+      for (const waiter of waiters) waiter.failed(error);
+      waiters.clear();
+      this.#settle(pending, { state: 'cancelled' });
+    });
+  }
+
+  /** Settles a request that is still on the desk; for another one it only says what became of it. */
+  #settle(pending: Pending, outcome: Outcome): Approval {
+    const { log, approval, waiters } = pending;
+    const earlier = this.#settled.get(approval.id);
+    if (!this.#pending.delete(approval.id)) return earlier?.approval ?? approval;
+    const settled = this.#done(approval, outcome);
+    this.#settled.set(approval.id, { owner: log.record.owner, approval: settled });
+    for (const oldest of this.#settled.keys()) {
+      if (this.#settled.size <= MAX_SETTLED) break;
+      this.#settled.delete(oldest);
+    }
+    this.#remembered.add(log, settled);
+    this.#emit(log, 'approval.resolved', settled);
+    tell(waiters, settled);
+    if (settled.answer !== undefined && settled.answer.remember !== 'once') this.#spread(log, settled);
+    return settled;
+  }
+
+  /** An answer that holds for longer settles the other requests it covers. */
+  #spread(log: SessionLog, { tool, risks, answer, answered_by, state }: Approval): void {
+    if (tool === undefined || answer === undefined) return;
+    const { owner, cwd } = log.record;
+    const { key } = coverageOf(tool, risks, cwd);
+    for (const other of [...this.#pending.values()]) {
+      const { record } = other.log;
+      const near = answer.remember === 'directory' && record.owner === owner && record.cwd === cwd;
+      if (other.approval.kind !== 'tool' || other.approval.tool === undefined) continue;
+      if (record.id !== log.record.id && !near) continue;
+      if (coverageOf(other.approval.tool, other.approval.risks, record.cwd).key !== key) continue;
+      this.#settle(other, { state, answer: { decision: answer.decision, remember: 'once' }, answered_by });
+    }
+  }
+
+  #done(approval: Approval, outcome: Outcome): Approval {
+    return { ...approval, ...outcome, resolved_at: new Date(this.#now()).toISOString() };
+  }
+
+  #settledOf(owner: string, id: string): Approval | undefined {
+    const settled = this.#settled.get(id);
+    return settled?.owner === owner ? settled.approval : undefined;
+  }
+
+  /** False when the session is gone: then nobody is left to be told. */
+  #emit(log: SessionLog, type: 'approval.requested' | 'approval.resolved', approval: Approval): boolean {
+    try {
+      log.emit(type, { approval }, approval.turn_id);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+function tell(waiters: Set<Waiter>, approval: Approval): void {
+  for (const waiter of waiters) waiter.settled(approval);
+  waiters.clear();
+}

@@ -1,0 +1,206 @@
+/**
+ * The agent behind one session of ours: its process, its own session, and the turns it is given. Made by `acp.ts`, which
+ * decides how long it is kept.
+ *
+ * What the agent knows of the conversation lives in its own session, whose id is a setting of ours, so that it is found
+ * again after a restart. Where it cannot be found again the conversation is told to the agent as text.
+ */
+import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
+import type { AgentClient } from '../../../acp/agent-process.ts';
+import { CANCELLED, promptTokens } from '../../../acp/answers.ts';
+import type { PromptResponse } from '../../../acp/sdk.ts';
+import type { Approval, Usage } from '../../../protocol/session-types.ts';
+import { NO_USAGE } from '../../../protocol/session-types.ts';
+import { asError } from '../../../wire/errors.ts';
+import type { ApprovalRequest } from '../../approvals/approval.ts';
+import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { Turn, TurnOutcome } from '../backend.ts';
+import { permissionAnswer, permissionRequest, questionAnswer, questionOf } from './permission.ts';
+import { promptBlocks } from './prompt-blocks.ts';
+import { TurnUpdates } from './updates.ts';
+
+export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client'> {
+  /** Where the process is started; default: the session's directory. */
+  readonly cwd?: string;
+}
+
+/** The turn that runs. */
+interface Running {
+  readonly turn: Turn;
+  readonly updates: TurnUpdates;
+  /** Permission requests by call: an agent may ask about one call several times. */
+  readonly asked: Map<string, number>;
+}
+
+const STOP_REASONS: Readonly<Record<string, TurnOutcome['stopReason']>> = {
+  end_turn: 'end_turn',
+  max_tokens: 'max_tokens',
+  max_turn_requests: 'max_rounds',
+  refusal: 'refusal',
+  cancelled: 'interrupted',
+};
+
+export class AgentSession {
+  readonly #options: AgentSessionOptions;
+  readonly #conversation: AgentConversation;
+  #running: Running | undefined;
+
+  constructor(options: AgentSessionOptions) {
+    this.#options = options;
+    this.#conversation = new AgentConversation({ ...options, client: this.#client() });
+  }
+
+  /** True while a turn runs. */
+  get busy(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** True while the agent's process lives. */
+  get alive(): boolean {
+    return this.#conversation.alive;
+  }
+
+  /** Runs a turn; see `Backend.run`. Resolves with `interrupted` soon after the turn's signal aborted. */
+  async run(turn: Turn): Promise<TurnOutcome> {
+    const { signal, settings } = turn;
+    const running = { turn, updates: this.#updatesFor(turn), asked: new Map() };
+    this.#running = running;
+    let why = 'the turn ended before the agent finished this call';
+    try {
+      await this.#started(turn);
+      const earlier = await this.#joined(turn);
+      await this.#conversation.configure(settings, signal);
+      const { stopReason } = await this.#prompted(turn, earlier);
+      if (signal.aborted) return { stopReason: 'interrupted' };
+      return { stopReason: STOP_REASONS[stopReason] ?? 'end_turn' };
+    } catch (error) {
+      if (signal.aborted) return { stopReason: 'interrupted' };
+      why = asError(error).message;
+      throw asError(error, 'provider_error');
+    } finally {
+      running.updates.finish(signal.aborted ? 'the turn was interrupted' : why);
+      this.#running = undefined;
+    }
+  }
+
+  /** Ends the process. Bounded, never rejects. */
+  close(): Promise<void> {
+    return this.#conversation.close();
+  }
+
+  async #started(turn: Turn): Promise<void> {
+    const { name, cwd = turn.cwd } = this.#options;
+    if (!this.#conversation.runsIn(cwd)) turn.status(`starting ${name}...`);
+    await this.#conversation.start(cwd, turn.signal);
+  }
+
+  /** Opens the agent's session. Returns what has to be told to one that knows nothing. */
+  async #joined(turn: Turn): Promise<readonly HistoryItem[]> {
+    const { cwd, history, id: turnId, log, settings, signal } = turn;
+    const { name } = this.#options;
+    // An empty history is a conversation that begins, or that was cleared: nothing before it may be known.
+    const stored = history.length === 0 ? undefined : storedId(turn, name);
+    const opened = await this.#conversation.open({ cwd, mcpServers: settings.mcpServers, stored }, signal);
+    if (opened.refused !== undefined) turn.debug('acp.resume_failed', { message: opened.refused.message });
+    if (!opened.isNew) return [];
+    const { record } = log;
+    const agentSession = { backend: name, id: opened.id, session: record.id };
+    log.emit('session.configured', { settings: { ...record.settings, agentSession } }, turnId);
+    return history;
+  }
+
+  async #prompted(turn: Turn, earlier: readonly HistoryItem[]): Promise<PromptResponse> {
+    const takesImages = this.#conversation.capabilities.promptCapabilities?.image === true;
+    const prompt = promptBlocks(turn.prompt, { agent: this.#options.name, takesImages, earlier });
+    turn.signal.throwIfAborted();
+    turn.status('thinking...');
+    const response = await this.#conversation.prompt(prompt, turn.signal);
+    const used = usageOf(response);
+    if (used !== undefined) turn.usage(used);
+    return response;
+  }
+
+  #updatesFor(turn: Turn): TurnUpdates {
+    return new TurnUpdates(turn, {
+      mode: (id) => {
+        this.#conversation.settings.modeChanged(id);
+        this.#keepMode(turn);
+      },
+      options: (options) => {
+        this.#conversation.settings.options(options);
+        this.#keepMode(turn);
+      },
+      cost: (totalUsd) => this.#conversation.costAdded(totalUsd),
+    });
+  }
+
+  /** An agent that leaves its mode (a plan was accepted) has left it for the next turn too. */
+  #keepMode({ log, id }: Turn): void {
+    const { mode } = this.#conversation.settings;
+    if (mode === undefined || mode === log.record.settings.mode) return;
+    log.emit('session.configured', { settings: { ...log.record.settings, mode } }, id);
+  }
+
+  #client(): AgentClient {
+    return {
+      update: (session, update) => {
+        const running = this.#turnOf(session);
+        try {
+          running?.updates.take(update);
+        } catch (error) {
+          running?.turn.debug('acp.update_failed', { message: asError(error).message });
+        }
+      },
+      permission: async ({ sessionId, toolCall, options }) => {
+        const running = this.#turnOf(sessionId);
+        if (running === undefined) return CANCELLED;
+        const { callId, fields } = running.updates.asked(toolCall);
+        const count = (running.asked.get(callId) ?? 0) + 1;
+        running.asked.set(callId, count);
+        // A second request about a call is another question, not the first one repeated.
+        const approval = await ask(running, permissionRequest(fields, count === 1 ? callId : `${callId}#${count}`));
+        return approval === undefined ? CANCELLED : permissionAnswer(approval, options);
+      },
+      elicit: async (request) => {
+        const question = questionOf(request);
+        if (question === undefined || this.#running === undefined) return { action: 'cancel' };
+        const approval = await ask(this.#running, question);
+        return approval === undefined ? { action: 'cancel' } : questionAnswer(approval);
+      },
+    };
+  }
+
+  /** The turn that something of an agent's session is about. */
+  #turnOf(session: string): Running | undefined {
+    return this.#conversation.isOpen(session) ? this.#running : undefined;
+  }
+}
+
+/** Asks; undefined when the turn ended meanwhile. */
+async function ask({ turn }: Running, request: ApprovalRequest): Promise<Approval | undefined> {
+  try {
+    return await turn.ask(request);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The agent's session this one had, unless it was another session's or another agent's. */
+function storedId({ log: { record } }: Turn, backend: string): string | undefined {
+  const { agentSession } = record.settings;
+  return agentSession?.backend === backend && agentSession.session === record.id ? agentSession.id : undefined;
+}
+
+function usageOf(response: PromptResponse): Usage | undefined {
+  const tokens = promptTokens(response);
+  return (
+    tokens && {
+      ...NO_USAGE,
+      input_tokens: tokens.input,
+      output_tokens: tokens.output,
+      reasoning_tokens: tokens.thought,
+      cached_input_tokens: tokens.cachedRead,
+      total_tokens: tokens.total,
+    }
+  );
+}

@@ -1,0 +1,31 @@
+/**
+ * One server per data directory: two would overwrite each other's settings and credentials. The lock is the operating
+ * system's, so it ends with its holder however that one dies; the process id beside it only serves the message.
+ *
+ * Taken by `settings.ts` before it reads anything.
+ */
+import { join } from 'node:path';
+import { type NamedLock, takeNamedLock } from '../../base/file-lock.ts';
+import { fail } from '../../wire/errors.ts';
+
+/**
+ * Takes the data directory `home`, which must exist. Returns how to let go of it. Fails with `journal_locked`, naming
+ * the process that has it where that is known, or with `config_invalid` when the lock cannot be made.
+ */
+export function takeDataLock(home: string): () => void {
+  const { release, holder } = take(home);
+  if (release !== undefined) return release;
+  const who = holder === undefined ? 'another process' : `process ${holder}`;
+  throw fail('journal_locked', `the data directory ${home} is in use by ${who}`, {
+    home,
+    ...(holder === undefined ? {} : { pid: holder }),
+  });
+}
+
+function take(home: string): NamedLock {
+  try {
+    return takeNamedLock(join(home, 'settings.lock'), join(home, 'settings.pid'));
+  } catch (cause) {
+    throw fail('config_invalid', `the data directory ${home} cannot be locked: ${(cause as Error).message}`, {}, cause);
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * Settings of the control edge: credentials, sign-ins, the chosen model, what can be chosen, limits. One data directory,
+ * one server: everything below `home` is this process's alone until `stop`.
+ *
+ * Made by `control-server.ts`; gives the rpc part its handlers and the model backend its `Providers`.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Log } from '../../base/log.ts';
+import { ensurePrivateFolder } from '../../base/private-file.ts';
+import { limitsGet } from '../../protocol/session-rpc.ts';
+import type { Snapshot } from '../../protocol/session-types.ts';
+import type { Principal } from '../../session/principal.ts';
+import { asError, fail } from '../../wire/errors.ts';
+import type { ServerEvents } from '../events.ts';
+import { type Handled, handles } from '../handlers.ts';
+import { takeDataLock } from './data-lock.ts';
+import { type Environment, type ProvidersConfig, resolveEndpoints } from './endpoints.ts';
+import type { Fetch } from './http-json.ts';
+import { type Catalogue, openCatalogue } from './models/catalogue.ts';
+import { readLimits } from './models/limits.ts';
+import { checkChoice, chooseModel, type ModelParts, modelHandlers } from './models/model-methods.ts';
+import { FIRST_THINKING } from './models/thinking.ts';
+import type { ModelChoice, Providers } from './providers.ts';
+import { type Accounts, createAccounts } from './sign-in/accounts.ts';
+import { type AuthParts, authHandlers, profileFor } from './sign-in/auth-methods.ts';
+import { openCredentials } from './sign-in/credentials.ts';
+import { type Keyring, systemKeyring } from './sign-in/keyring.ts';
+import { createLoginFlows } from './sign-in/login-flows.ts';
+import { openChoices } from './stored-choices.ts';
+
+export interface SettingsOptions {
+  /** The data directory; made if need be. Usually `handfastHome(env)`. */
+  readonly home: string;
+  readonly env: Environment;
+  /** The `providers` section of the configuration. */
+  readonly config?: ProvidersConfig;
+  readonly serverEvents: ServerEvents;
+  /** The parts of a snapshot that others know. */
+  snapshotExtras(): Pick<Snapshot, 'sessions' | 'skills'>;
+  readonly checkSession: ModelParts['checkSession'];
+  readonly compress: ModelParts['compress'];
+  readonly log: Log;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  readonly fetch?: Fetch;
+  /** Null = none. Default: the operating system's, unless the configuration or `HANDFAST_KEYRING=off` says no. */
+  readonly keyring?: Keyring | null;
+  readonly platform?: NodeJS.Platform;
+  /** Waits; rejects with the reason of the signal. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+export interface Settings extends Providers {
+  /** `auth.*`, `onboarding.*`, `model.*`, `limits.get`. */
+  handlers(): readonly Handled[];
+  /**
+   * This part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs: without
+   * one, as for `state.changed`, it is null.
+   */
+  snapshotParts(viewer?: Principal): Pick<Snapshot, 'auth' | 'onboarding' | 'model'>;
+  /**
+   * Deletes settings, credentials and the model lists, ends sign-ins under way, and tells their services that the tokens
+   * are no longer wanted. Emits nothing.
+   */
+  forgetEverything(): Promise<void>;
+  /** Key of the search service; undefined = none. */
+  exaKey(): string | undefined;
+  /** Resolves once the lists that were old at the start have been read, or could not be. */
+  readonly started: Promise<void>;
+  /** Ends sign-ins and requests at once and lets go of the data directory. Bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+const LOGIN_PROVIDERS = ['openai', 'antigravity'] as const;
+
+/**
+ * Opens the settings of a data directory. Fails with `journal_locked` when another process has it, with `config_invalid`
+ * when the directory or the configuration cannot be used.
+ */
+export async function createSettings(options: SettingsOptions): Promise<Settings> {
+  const { home, env, config = {}, serverEvents, log } = options;
+  const { now = Date.now, fetch = globalThis.fetch, platform = process.platform, wait = waitFor } = options;
+  const endpoints = resolveEndpoints(config, env);
+  await ensurePrivateFolder(home);
+  const unlock = takeDataLock(home);
+  const stop = new AbortController();
+  const stopping = stop.signal;
+  let stopped: Promise<void> | undefined;
+  try {
+    const keyring = options.keyring === undefined ? chosenKeyring(config, env) : (options.keyring ?? undefined);
+    const credentials = await openCredentials({ home, keyring, log });
+    const choices = await openChoices(home, log);
+    const { compatibleModels } = endpoints;
+    const catalogue = await openCatalogue({ home, fetch, log, now, compatibleModels });
+    const accounts = createAccounts({ endpoints, credentials, fetch, log, now, stopping });
+    const flows = createLoginFlows({ endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping });
+
+    const snapshotParts: Settings['snapshotParts'] = (viewer) => {
+      const { selected, onboarded } = choices.current;
+      return {
+        auth: {
+          enabledProviders: accounts.enabled(),
+          hasOpenAiToken: accounts.isSignedIn('openai'),
+          hasOpenRouterKey: accounts.isEnabled('openrouter'),
+          hasAntigravityToken: accounts.isSignedIn('antigravity'),
+          antigravityProfile: profileFor(credentials, viewer),
+        },
+        onboarding: { completed: onboarded },
+        model: {
+          selectedModel: selected?.model ?? '',
+          selectedThinking: selected?.thinking ?? FIRST_THINKING,
+          selectedOpenRouterProvider: selected?.openRouterProvider ?? 'any',
+          selectedProvider: selected?.provider ?? null,
+        },
+      };
+    };
+    const stateChanged = (reason: string): void => {
+      serverEvents.emit('state.changed', { reason, snapshot: { ...snapshotParts(), ...options.snapshotExtras() } });
+    };
+    const shared: AuthParts & ModelParts = {
+      ...{ accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged },
+      checkSession: options.checkSession,
+      compress: options.compress,
+    };
+    const handlers = [
+      ...authHandlers(shared),
+      ...modelHandlers(shared),
+      handles(limitsGet, (_params, { signal }) =>
+        readLimits(accounts, endpoints, fetch, AbortSignal.any([signal, stopping])),
+      ),
+    ];
+    const started = refreshOldLists(accounts, catalogue, stopping, log);
+
+    return {
+      handlers: () => handlers,
+      snapshotParts,
+      started,
+      choose: (settings) => chooseModel(settings, shared),
+      check: (choice: ModelChoice | undefined): asserts choice is ModelChoice => checkChoice(choice, accounts),
+      access: (provider, signal) => accounts.access(provider, signal),
+      get configured() {
+        return accounts.enabled().length > 0;
+      },
+      exaKey() {
+        const held = credentials.get('exa');
+        return held?.kind === 'api_key' ? held.key : undefined;
+      },
+      async forgetEverything() {
+        flows.cancel(undefined, { name: '', admin: true });
+        await flows.idle();
+        const signIns = LOGIN_PROVIDERS.map((provider) => [provider, credentials.get(provider)] as const);
+        await credentials.clear();
+        await choices.clear();
+        await catalogue.clear();
+        await Promise.all(signIns.map(([provider, held]) => held && accounts.revoke(provider, held)));
+      },
+      stop: () => (stopped ??= close()),
+    };
+
+    async function close(): Promise<void> {
+      stop.abort(fail('interrupted', 'the server is shutting down'));
+      await Promise.allSettled([started, flows.idle()]);
+      await Promise.allSettled([credentials.idle(), choices.idle()]);
+      unlock();
+    }
+  } catch (thrown) {
+    unlock();
+    throw thrown;
+  }
+}
+
+function chosenKeyring(config: ProvidersConfig, env: Environment): Keyring | undefined {
+  if (config.keyring === false || env.HANDFAST_KEYRING?.trim().toLowerCase() === 'off') return undefined;
+  return systemKeyring({ env });
+}
+
+/** Reads the lists that are missing or old, of the providers that can be asked. Never rejects. */
+async function refreshOldLists(accounts: Accounts, catalogue: Catalogue, signal: AbortSignal, log: Log): Promise<void> {
+  const reading = accounts.enabled().map(async (provider) => {
+    if (catalogue.isFresh(provider, accounts.baseUrl(provider, accounts.credential(provider)))) return;
+    const { failure } = await catalogue.refresh(provider, await accounts.access(provider, signal), signal);
+    if (failure !== undefined) throw failure;
+  });
+  for (const result of await Promise.allSettled(reading)) {
+    if (result.status === 'rejected' && !signal.aborted) {
+      log.info('a model list could not be read', { reason: asError(result.reason).message });
+    }
+  }
+}
+
+/** Waits without keeping the process alive; rejects with the reason of the signal. */
+async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await delay(ms, undefined, { signal, ref: false });
+  } catch {
+    throw asError(signal.reason, 'cancelled');
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * The operating system's keyring, for the one key that seals the credentials: Keychain, Credential Manager, or the
+ * Secret Service on Linux. Used by `credentials.ts`.
+ *
+ * Every access runs in a child process with a deadline. A session bus that accepts and never answers, or a keyring that
+ * waits for its owner to unlock it, blocks the native call for good: even opening an entry holds the calling thread, and
+ * neither a worker nor `process.exit` gets past it. A child can be killed.
+ */
+import { spawn } from 'node:child_process';
+import { fail } from '../../../wire/errors.ts';
+
+/** One secret of this user, by account. Every method fails with `runtime_error` when the keyring cannot be reached. */
+export interface Keyring {
+  /** The secret; undefined when there is none. */
+  read(account: string): Promise<string | undefined>;
+  write(account: string, secret: string): Promise<void>;
+  remove(account: string): Promise<void>;
+}
+
+/** Name the entries are filed under. */
+const SERVICE = 'handfast';
+const DEFAULT_TIMEOUT_MS = 3_000;
+/** Longest answer read from the child: a secret is 64 characters. */
+const MAX_ANSWER_CHARACTERS = 16 * 1024;
+
+/**
+ * What the child runs. The request comes on its standard input, so that no secret is ever an argument. On Linux the
+ * Secret Service is demanded: the library's other choice, the kernel's keyring, forgets everything at the next boot.
+ */
+const CHILD = `
+let text = '';
+for await (const chunk of process.stdin) text += chunk;
+const { module, service, account, action, secret } = JSON.parse(text);
+const { Entry } = await import(module);
+const entry = new Entry(service, account, { linux: { store: 'secret-service' } });
+let value = null;
+if (action === 'read') value = entry.getPassword();
+else if (action === 'write') entry.setPassword(secret);
+else entry.deletePassword();
+process.stdout.write(JSON.stringify({ value }));
+`;
+
+export interface KeyringOptions {
+  /** Environment of the child: where the session bus is, among others. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Most time one access may take. Default 3 s. */
+  readonly timeoutMs?: number;
+  /** Where the keyring library is; undefined = not installed. Default: as Node finds it from here. */
+  readonly module?: string;
+}
+
+/** The keyring; undefined when its library is not installed. Whether it can be reached shows at the first access. */
+export function systemKeyring(options: KeyringOptions): Keyring | undefined {
+  const { env, timeoutMs = DEFAULT_TIMEOUT_MS, module = libraryPath() } = options;
+  if (module === undefined) return undefined;
+  const access = (request: Readonly<Record<string, string>>) =>
+    runChild(JSON.stringify({ module, service: SERVICE, ...request }), env, timeoutMs);
+  return {
+    async read(account) {
+      const { value } = await access({ action: 'read', account });
+      return typeof value === 'string' ? value : undefined;
+    },
+    async write(account, secret) {
+      await access({ action: 'write', account, secret });
+    },
+    async remove(account) {
+      await access({ action: 'remove', account });
+    },
+  };
+}
+
+/** The library is optional: machines it has no binary for do without. */
+function libraryPath(): string | undefined {
+  try {
+    return import.meta.resolve('@napi-rs/keyring');
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs one access. Its failures carry no text of the child: a library's message may repeat what it was given. */
+function runChild(
+  request: string,
+  env: KeyringOptions['env'],
+  timeoutMs: number,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { promise, resolve, reject } = Promise.withResolvers<Readonly<Record<string, unknown>>>();
+  // Options meant for this process (a debugger's port, a loader) are not the child's.
+  const { NODE_OPTIONS: _, ...environment } = env;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', CHILD], {
+    env: environment,
+    stdio: ['pipe', 'pipe', 'ignore'],
+    windowsHide: true,
+    timeout: timeoutMs,
+    killSignal: 'SIGKILL',
+  });
+  let answer = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+    if (answer.length > MAX_ANSWER_CHARACTERS) child.kill('SIGKILL');
+  });
+  // A child that died early has closed its input; its exit tells the story.
+  child.stdin.on('error', () => {});
+  child.stdin.end(request);
+  child.on('error', (cause) => reject(fail('runtime_error', 'the keyring could not be asked', {}, cause)));
+  child.on('close', (code, signal) => {
+    if (code === 0) {
+      try {
+        return resolve(JSON.parse(answer));
+      } catch {
+        // Told as unreachable below.
+      }
+    }
+    reject(
+      fail('runtime_error', signal === 'SIGKILL' ? 'the keyring did not answer' : 'the keyring cannot be reached'),
+    );
+  });
+  return promise;
+}

@@ -1,0 +1,108 @@
+/**
+ * Who writes to which saved chat, and how a session takes up a saved one. A chat that somebody else has written to in the
+ * meantime is never overwritten: whoever comes second goes on with a copy of what he knew.
+ *
+ * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
+ */
+import type { Provider, SessionSettings, Thinking } from '../../../protocol/session-types.ts';
+import { fail } from '../../../wire/errors.ts';
+import type { OpenSession } from '../log/open-session.ts';
+import type { HistoryItem } from '../log/session-log.ts';
+import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
+import { turnsOf } from './views.ts';
+
+export interface ChatParts {
+  readonly chats: SavedChats;
+  /** Model and provider of a session's turns; null where that means nothing. */
+  readonly modelOf: (session: OpenSession) => { readonly model: string; readonly provider: Provider } | null;
+  /** The session's settings over the server's. */
+  readonly settingsOf: (session: OpenSession) => SessionSettings;
+  readonly newId: () => string;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+const DEFAULT_THINKING: Thinking = 'HIGH';
+
+/** Saves what the session has said in a turn to its chat. Throws what the store throws. */
+export function saveChat(session: OpenSession, turnId: string, parts: ChatParts): void {
+  const { chats, now } = parts;
+  const { record, folded } = session;
+  const known = record.chatId === null ? undefined : chats.get(record.chatId);
+  if (known === undefined) {
+    const all = turnsOf(record.history);
+    const id = record.chatId ?? parts.newId();
+    chats.write(factsOf(session, id, parts), 0, all, now());
+    attach(session, id, all.length);
+    return;
+  }
+  const ofTurn = turnsOf(itemsOfTurn(record.history, turnId));
+  // Saved before, and killed before that was noted: the same turn takes its own place.
+  const isRepeated = known.length === folded.chatLength + 1 && chats.lastTurn(known.id) === turnId;
+  if (known.length === folded.chatLength || isRepeated) {
+    chats.write({ ...factsOf(session, known.id, parts), origin: known.origin }, folded.chatLength, ofTurn, now());
+    attach(session, known.id, folded.chatLength + ofTurn.length);
+    return;
+  }
+  const id = parts.newId();
+  const kept = Math.min(folded.chatLength, known.length);
+  chats.write(factsOf(session, id, parts), kept, ofTurn, now(), known.id);
+  attach(session, id, kept + ofTurn.length);
+}
+
+/** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
+export function takeUpChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
+  const items = chats.items(chat.id);
+  const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
+    const said = ofTurn.flatMap((item) =>
+      item.role === 'user' && item.unsent !== true
+        ? [{ id: nextMessageId(), kind: 'user' as const, text: item.text, ...(item.images && { images: item.images }) }]
+        : [],
+    );
+    const answer = ofTurn.map((item) => (item.role === 'assistant' ? item.text : '')).join('');
+    return answer === '' ? said : [...said, { id: nextMessageId(), kind: 'assistant' as const, text: answer }];
+  });
+  session.emit('session.cleared', { reason: 'resumed', chat_id: chat.id });
+  session.note('messages.replace', { messages });
+  session.remember(items, 'replace');
+  if (chat.provider !== null) session.note('provider.used', { provider: chat.provider });
+  attach(session, chat.id, chat.length);
+  if (session.record.title !== chat.title) session.emit('session.renamed', { title: chat.title });
+}
+
+/** The chat somebody asks for. Fails with `not_found`, in the protocol's words. */
+export function findChat(chats: SavedChats, owner: string | null, which: string | undefined): ChatRow {
+  if (which !== undefined) {
+    const found = chats.find(owner, which);
+    if (found === undefined) throw fail('not_found', `no saved chat matched id: ${which}`, { id: which });
+    return found;
+  }
+  const newest = chats.newest(owner);
+  if (newest === undefined) throw fail('not_found', 'no saved chat history yet');
+  return newest;
+}
+
+/** What a history has of its last turn. */
+export function itemsOfTurn(history: readonly HistoryItem[], turnId: string): readonly HistoryItem[] {
+  return history.slice(history.findLastIndex(({ turn }) => turn !== turnId) + 1);
+}
+
+function attach(session: OpenSession, chat_id: string, length: number): void {
+  session.note('chat.attached', { chat_id, length });
+}
+
+function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: ChatParts): ChatFacts {
+  const { record } = session;
+  const { model, provider } = modelOf(session) ?? { model: record.backend, provider: null };
+  const { thinking = DEFAULT_THINKING, openRouterProvider } = settingsOf(session);
+  return {
+    id,
+    owner: record.owner,
+    title: record.title,
+    provider,
+    model,
+    thinking,
+    ...(provider === 'openrouter' && openRouterProvider !== undefined && { openRouterProvider }),
+    origin: session.id,
+  };
+}

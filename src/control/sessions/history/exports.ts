@@ -1,0 +1,195 @@
+/**
+ * A session as lines of JSON, and a conversation out of such lines. The first line says what it is, each further one is an
+ * entry of the journal; where the oldest entries are gone, the session as it is now takes their place.
+ *
+ * Called by `page-handlers.ts` and `session-handlers.ts`.
+ * @see docs/protocol/session-rpc.md#export
+ */
+import type { Journal } from '../../../journal/journal.ts';
+import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
+import { fail } from '../../../wire/errors.ts';
+import { fold } from '../log/fold.ts';
+import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from '../log/folded.ts';
+import { type OpenSession, streamOf } from '../log/open-session.ts';
+import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from '../log/published.ts';
+import type { HistoryItem } from '../log/session-log.ts';
+import type { Conversation } from './forks.ts';
+
+/** Names the format in its first line. */
+export const EXPORT_FORMAT = 'handfast.session/1';
+
+/** Entries read at a time. */
+const READ_ENTRIES = 256;
+/** A page ends with the event that takes it past this many characters. */
+const PAGE_CHARACTERS = 512 * 1024;
+
+export interface ExportPage {
+  readonly lines: readonly string[];
+  /** Where the next page begins; null at the end. */
+  readonly next: number | null;
+}
+
+/** A page of the lines of a session: the events above `after`, at most `limit`, each with what follows it unsent. */
+export async function exportLines(
+  session: OpenSession,
+  journal: Journal,
+  after: number,
+  limit: number,
+): Promise<ExportPage> {
+  const { record } = session;
+  const lines: string[] = [];
+  if (after === 0) {
+    const { id, title, cwd, createdAt, seq } = record;
+    lines.push(JSON.stringify({ format: EXPORT_FORMAT, session_id: id, title, cwd, created_at: createdAt, seq }));
+  }
+  let cursor = cursorOf(after + 1) - 1;
+  let events = 0;
+  let characters = 0;
+  let seq = after;
+  for (;;) {
+    const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES);
+    for (const { cursor: at, ts, kind, body } of page.entries) {
+      cursor = at;
+      if (kind === RESERVED) continue;
+      if (isEventCursor(at)) {
+        if (events === limit || characters > PAGE_CHARACTERS) return { lines, next: seq };
+        // What is missing at the start cannot be told any more; what it came to can.
+        if (events === 0 && after === 0 && seqAt(at) > 1) lines.push(whole(session));
+        events += 1;
+        seq = seqAt(at);
+      }
+      const { payload, timestamp } = isEventCursor(at)
+        ? paramsOf(body as string)
+        : { payload: JSON.parse(body as string), timestamp: new Date(ts).toISOString() };
+      const line = JSON.stringify({ seq: seqAt(at), kind, timestamp, payload });
+      characters += line.length;
+      lines.push(line);
+    }
+    if (page.entries.length === 0) break;
+  }
+  if (events === 0 && after === 0) lines.push(whole(session));
+  return { lines, next: null };
+}
+
+function whole(session: OpenSession): string {
+  const { seq, updatedAt } = session.record;
+  return JSON.stringify({ seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(session.folded) });
+}
+
+/** What an export says of its session. */
+export interface Imported extends Conversation {
+  readonly title: string;
+  readonly cwd: string | undefined;
+}
+
+/**
+ * Reads the lines of an export. Nothing in them is trusted: what has not the shape it must have is left out. Fails with
+ * `schema_violation` when they are no export.
+ */
+export function importLines(lines: readonly string[]): Imported {
+  const [head, ...entries] = lines.filter((line) => line.trim() !== '').map(read);
+  if (head?.format !== EXPORT_FORMAT) throw notAnExport('the first line does not name the format');
+  const session = emptySession('');
+  let from = 0;
+  for (const entry of entries) {
+    const { seq, kind, timestamp, payload } = entry;
+    if (typeof seq !== 'number' || typeof kind !== 'string' || !isObject(payload))
+      throw notAnExport('a line is no entry');
+    // A whole session stands for all up to its number.
+    if (kind !== 'record.restored' && seq <= from) continue;
+    if (kind === 'record.restored') from = seq;
+    const size = JSON.stringify(payload).length;
+    fold(session, { kind, payload, timestamp: typeof timestamp === 'string' ? timestamp : '', seq, size });
+  }
+  return cleaned(session, head);
+}
+
+function read(line: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(line);
+    if (isObject(value)) return value;
+  } catch {
+    // Told below.
+  }
+  throw notAnExport('a line is not a JSON object');
+}
+
+const notAnExport = (why: string) =>
+  fail('schema_violation', `these lines are not an export: ${why}`, { field: 'lines' });
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function cleaned({ record }: FoldedSession, head: Readonly<Record<string, unknown>>): Imported {
+  const title = typeof record.title === 'string' && record.title !== '' ? record.title : head.title;
+  return {
+    title: typeof title === 'string' ? title : '',
+    cwd: typeof head.cwd === 'string' ? head.cwd : undefined,
+    messages: record.messages.flatMap(messageOf),
+    history: record.history.flatMap(itemOf),
+    turns: record.turns.flatMap(turnOf),
+  };
+}
+
+function messageOf(message: UiMessage): UiMessage[] {
+  if (!isObject(message)) return [];
+  const { id, kind, text, images, unsent } = message;
+  if (!Number.isSafeInteger(id) || typeof text !== 'string' || !['user', 'assistant', 'system'].includes(kind))
+    return [];
+  return [{ id, kind, text, ...imagesOf(images), ...(unsent === true && { unsent: true }) }];
+}
+
+function itemOf(item: HistoryItem): HistoryItem[] {
+  if (!isObject(item) || typeof item.turn !== 'string') return [];
+  const { turn } = item;
+  switch (item.role) {
+    case 'user':
+      if (typeof item.text !== 'string') return [];
+      return [{ role: 'user', turn, text: item.text, ...imagesOf(item.images), ...(item.unsent && { unsent: true }) }];
+    case 'assistant': {
+      if (typeof item.text !== 'string') return [];
+      const isCall = (call: unknown) =>
+        isObject(call) && typeof call.callId === 'string' && typeof call.name === 'string' && isObject(call.input);
+      const calls = Array.isArray(item.calls) ? item.calls.filter(isCall) : [];
+      const reasoning = typeof item.reasoning === 'string' ? { reasoning: item.reasoning } : {};
+      // What a provider wanted back was signed for another conversation.
+      return [{ role: 'assistant', turn, text: item.text, ...reasoning, ...(calls.length > 0 && { calls }) }];
+    }
+    case 'tool': {
+      const { callId, name, ok, result = null, error } = item;
+      if (typeof callId !== 'string' || typeof name !== 'string' || typeof ok !== 'boolean') return [];
+      return [{ role: 'tool', turn, callId, name, ok, result, ...(typeof error === 'string' && { error }) }];
+    }
+    default:
+      return [];
+  }
+}
+
+function imagesOf(images: unknown): { readonly images?: readonly Image[] } {
+  if (!Array.isArray(images)) return {};
+  const isImage = (image: unknown): image is Image =>
+    isObject(image) &&
+    ['path', 'mimeType', 'dataUrl'].every((member) => typeof image[member] === 'string') &&
+    typeof image.byteSize === 'number';
+  const kept = images
+    .filter(isImage)
+    .map(({ path, mimeType, dataUrl, byteSize }) => ({ path, mimeType, dataUrl, byteSize }));
+  return kept.length === 0 ? {} : { images: kept };
+}
+
+function turnOf(turn: StoredTurn): StoredTurn[] {
+  if (!isObject(turn)) return [];
+  const { turnId, prompt, startedAt, endedAt, stopReason, lastMessageId } = turn;
+  if (typeof turnId !== 'string' || typeof prompt !== 'string' || typeof endedAt !== 'string') return [];
+  return [
+    {
+      turnId,
+      prompt,
+      startedAt: typeof startedAt === 'string' ? startedAt : null,
+      endedAt,
+      stopReason: typeof stopReason === 'string' ? (stopReason as StopReason) : null,
+      usage: NO_USAGE,
+      ...(Number.isSafeInteger(lastMessageId) && { lastMessageId }),
+    },
+  ];
+}

@@ -1,0 +1,35 @@
+/**
+ * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
+ * Called by the handlers of this folder.
+ */
+import { wrongParam } from '../../../protocol/rpc-params.ts';
+
+/** A place in a list as text. */
+export function writeCursor(place: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url');
+}
+
+/** The place a cursor names: as many values of these types. Fails with `schema_violation` when it is none of ours. */
+export function readCursor<const Types extends readonly ('string' | 'number')[]>(
+  cursor: string,
+  types: Types,
+  method: string,
+  field: string,
+): { readonly [At in keyof Types]: Types[At] extends 'string' ? string : number } {
+  let place: unknown;
+  try {
+    place = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  } catch {
+    // Told below.
+  }
+  const fits =
+    Array.isArray(place) && place.length === types.length && types.every((type, at) => typeof place[at] === type);
+  if (!fits) throw wrongParam(method, field, 'a cursor of this server');
+  return place as never;
+}
+
+/** How many rows a page has: `limit` in whole numbers between 1 and `most`; absent, and 0, mean `usual`. */
+export function pageSize(limit: number | undefined, usual: number, most: number): number {
+  if (limit === undefined || limit === 0) return usual;
+  return Math.min(Math.max(1, Math.floor(limit)), most);
+}

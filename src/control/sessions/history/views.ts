@@ -1,0 +1,134 @@
+/**
+ * Sessions and chats as they go over the wire: pure functions from what is kept to what is answered.
+ *
+ * Called by the handlers of this folder and by `chats.ts`.
+ * @see docs/protocol/session-rpc.md#types
+ */
+import type {
+  ChatMessage,
+  QueueItem,
+  SavedChat,
+  SessionState,
+  SessionSummary,
+} from '../../../protocol/session-types.ts';
+import { isPending } from '../log/open-session.ts';
+import type { HistoryItem, QueuedPrompt, SessionRecord } from '../log/session-log.ts';
+import type { SessionRow } from '../store/store-catalogue.ts';
+import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
+
+/** The state `session.get` answers. A copy: what happens next does not show in it. */
+export function stateOf(record: SessionRecord): SessionState {
+  const { context } = record;
+  return {
+    id: record.id,
+    createdAt: record.createdAt,
+    updatedAt: record.updatedAt,
+    pending: isPending(record),
+    statusLabel: record.statusLabel,
+    // As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too.
+    messages: record.messages.filter(({ unsent }) => unsent !== true),
+    history: chatMessages(record.history),
+    queue: record.queue.map(queueItem),
+    pendingSteerCount: record.steers.length,
+    conversationProvider: record.provider,
+    activeSessionId: record.chatId,
+    contextTokenEstimate: context.tokens,
+    contextTokenSource: context.source,
+    contextTokenProvider: context.provider,
+    contextTokenBreakdown: context.breakdown,
+    title: record.title,
+    cwd: record.cwd,
+    backend: record.backend,
+    turnId: record.turn?.id ?? null,
+    seq: record.seq,
+    closed: record.phase === 'closed',
+    settings: record.settings,
+    usage: record.usage,
+    approvals: record.approvals.filter(({ state, turn_id }) => state === 'pending' || turn_id === record.turn?.id),
+  };
+}
+
+export function queueItem({ turnId, text, images, enqueuedAt }: QueuedPrompt): QueueItem {
+  return { id: turnId, text, images, enqueuedAt };
+}
+
+/**
+ * A history without its tools: of each turn what the user said, then the whole answer as one message, which is how 1.0.0
+ * has always told it.
+ */
+export function chatMessages(history: readonly HistoryItem[]): ChatMessage[] {
+  return turnsOf(history).flatMap(({ items }) => messagesOfTurn(items));
+}
+
+/** A history by its turns, in order, with the number of messages each has. */
+export function turnsOf(history: readonly HistoryItem[]): ChatTurn[] {
+  const turns: { turn: string; items: HistoryItem[] }[] = [];
+  for (const item of history) {
+    const last = turns.at(-1);
+    // What belongs to no turn (a summary) stands alone.
+    if (last !== undefined && last.turn === item.turn && item.turn !== '') last.items.push(item);
+    else turns.push({ turn: item.turn, items: [item] });
+  }
+  return turns.map(({ turn, items }) => ({ turn, items, messageCount: messagesOfTurn(items).length }));
+}
+
+function messagesOfTurn(items: readonly HistoryItem[]): ChatMessage[] {
+  const said: ChatMessage[] = [];
+  let answer: string | undefined;
+  for (const item of items) {
+    if (item.role === 'user' && item.unsent !== true) {
+      const { text, images } = item;
+      said.push({ role: 'user', text, ...(images !== undefined && { images }) });
+    } else if (item.role === 'assistant') answer = (answer ?? '') + item.text;
+  }
+  return answer === undefined || answer === '' ? said : [...said, { role: 'assistant', text: answer }];
+}
+
+/** A row of `session.list`. */
+export function summaryOf(row: SessionRow): SessionSummary {
+  return {
+    session_id: row.id,
+    title: row.title,
+    owner: row.owner,
+    cwd: row.cwd,
+    backend: row.backend,
+    created_at: iso(row.createdAt),
+    updated_at: iso(row.updatedAt),
+    message_count: row.messageCount,
+    pending: row.pending,
+    closed: row.closed,
+    queue_length: row.queueLength,
+    approvals_pending: row.approvalsPending,
+    parent_session_id: row.parent,
+    seq: row.seq,
+  };
+}
+
+const PATH_HEAD = 'chats/';
+
+/** What a saved chat is found by again. It looks like a path, as in 1.0.0, and names no file. */
+export const rolloutPathOf = (chatId: string): string => `${PATH_HEAD}${chatId}.jsonl`;
+
+/** The chat a path names that {@link rolloutPathOf} made; undefined for every other path. */
+export function chatOfPath(path: string): string | undefined {
+  return new RegExp(`^${PATH_HEAD}([\\w-]+)\\.jsonl$`).exec(path)?.[1];
+}
+
+/** A saved chat as it is listed. */
+export function savedChat(row: ChatRow): SavedChat {
+  return {
+    id: row.id,
+    title: row.title,
+    // The protocol has no word for an agent that says nothing of its model.
+    provider: row.provider ?? 'compatible',
+    model: row.model,
+    thinkingLevel: row.thinking,
+    ...(row.openRouterProvider !== undefined && { openRouterProvider: row.openRouterProvider }),
+    createdAt: iso(row.createdAt),
+    updatedAt: iso(row.updatedAt),
+    messageCount: row.messageCount,
+    rolloutPath: rolloutPathOf(row.id),
+  };
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();

@@ -1,0 +1,367 @@
+/**
+ * An open session: takes events in, folds them, journals them and has them told. The one place where a session changes.
+ *
+ * Made by `session-pool.ts` (new and stored sessions) and `recovery.ts` (sessions whose journal is ahead of their
+ * snapshot); used by turns, backends and approvals as a `SessionLog`.
+ */
+import type { Log } from '../../../base/log.ts';
+import type { Journal, JournalEntry, NewEntry } from '../../../journal/journal.ts';
+import type { SessionEventPayloads, SessionEventType } from '../../../protocol/session-events.ts';
+import type { Approval, Image, UiMessage } from '../../../protocol/session-types.ts';
+import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import type { SessionStore } from '../store/store.ts';
+import type { SessionRow } from '../store/store-catalogue.ts';
+import type { EventHub } from './event-hub.ts';
+import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from './fold.ts';
+import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from './folded.ts';
+import {
+  CURSORS_PER_EVENT,
+  cursorOf,
+  isEventCursor,
+  paramsOf,
+  payloadOf,
+  publishedEvent,
+  RESERVED,
+  seqAt,
+} from './published.ts';
+import type { HistoryItem, SessionLog, SessionRecord } from './session-log.ts';
+
+/** What all sessions of a server share. */
+export interface SessionParts {
+  readonly store: SessionStore;
+  readonly journal: Journal;
+  readonly hub: EventHub;
+  readonly log: Log;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** Told when a session that rested is looked at again. */
+  readonly awoke: (session: OpenSession) => void;
+}
+
+/** Journal stream of a session. */
+export const streamOf = (id: string): string => `session/${id}`;
+
+/** The session of a journal stream; undefined when it is none of ours. */
+export const sessionOfStream = (stream: string): string | undefined =>
+  stream.startsWith('session/') ? stream.slice('session/'.length) : undefined;
+
+/** Types a crash may cost the newest of; all others are on disk before they are acknowledged. */
+const VOLATILE: ReadonlySet<string> = new Set(['session.stream.chunk', 'session.tool.output', 'session.debug']);
+
+/** A snapshot is written after this many entries, or later: when as much was added as writing the head costs. */
+const SNAPSHOT_ENTRIES = 512;
+const HEAD_CHARACTERS_PER_ENTRY = 128;
+
+/** A session keeps numbers free for so many events ahead, at least: see {@link RESERVED}. */
+const RESERVE_EVENTS = 1024;
+
+/** Entries read at a time while a session is brought up to its journal. */
+const READ_ENTRIES = 1024;
+
+export class OpenSession implements SessionLog {
+  readonly id: string;
+  readonly #parts: SessionParts;
+  /** Undefined while the session rests: then its snapshot is all there is to know. */
+  #folded: FoldedSession | undefined;
+  /** Cursor of its newest entry. */
+  #cursor: number;
+  /** Its newest durable append. */
+  #appended: Promise<void> | undefined;
+  /** Why an entry could not be written; from then on nothing is, until the whole session was. */
+  #failure: HandfastError | undefined;
+  /** Durable entries that are not on disk yet. */
+  #unwritten = 0;
+  #sinceSnapshot = 0;
+  #snapshotDue = false;
+  #headSize = 0;
+  #unlisted = false;
+  /** Below this number, no event can come to mean another one. */
+  #reserved = 0;
+  #state: 'open' | 'sealed' | 'deleted' = 'open';
+
+  private constructor(id: string, parts: SessionParts, folded: FoldedSession | undefined, cursor: number) {
+    this.id = id;
+    this.#parts = parts;
+    this.#folded = folded;
+    this.#cursor = cursor;
+  }
+
+  /** A session that did not exist; `session.created` is to be its first event. */
+  static fresh(id: string, parts: SessionParts): OpenSession {
+    return new OpenSession(id, parts, emptySession(id), 0);
+  }
+
+  /** A stored session whose snapshot is up to date. Reads nothing until somebody looks. */
+  static stored(id: string, parts: SessionParts, cursor: number): OpenSession {
+    return new OpenSession(id, parts, undefined, cursor);
+  }
+
+  /**
+   * A session as its journal has it, whatever its snapshot says; undefined when neither knows how it began. Rejects as the
+   * journal does.
+   */
+  static async recover(id: string, parts: SessionParts): Promise<OpenSession | undefined> {
+    const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
+    const session = new OpenSession(id, parts, folded, cursor);
+    for (;;) {
+      const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES);
+      for (const entry of page.entries) session.#refold(entry);
+      if (page.entries.length > 0) continue;
+      // What a crash cost may have been sent: none of its numbers is used again.
+      session.#cursor = Math.max(session.#cursor, page.last);
+      folded.record.seq = Math.max(folded.record.seq, seqAt(session.#cursor));
+      break;
+    }
+    return folded.record.createdAt === '' ? undefined : session;
+  }
+
+  get record(): SessionRecord {
+    return this.folded.record;
+  }
+
+  /** What only the engine looks at. */
+  get folded(): FoldedSession {
+    if (this.#folded === undefined) {
+      const stored = this.#parts.store.catalogue.load(this.id);
+      if (stored === undefined) throw fail('runtime_error', 'a session has lost its snapshot');
+      this.#folded = stored.session;
+      this.#parts.awoke(this);
+    }
+    return this.#folded;
+  }
+
+  /** True while its state is in memory. */
+  get awake(): boolean {
+    return this.#folded !== undefined;
+  }
+
+  get deleted(): boolean {
+    return this.#state === 'deleted';
+  }
+
+  emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void {
+    if (!this.#takesEntries()) return;
+    const { folded } = this;
+    const { record } = folded;
+    const ts = this.#parts.now();
+    const timestamp = new Date(ts).toISOString();
+    const seq = record.seq + 1;
+    if (seq >= this.#reserved) this.#reserve(seq, ts);
+    const whole = payloadOf(
+      { session_id: this.id, turn_id: turnId || undefined },
+      payload as Readonly<Record<string, unknown>>,
+    );
+    const owner = type === 'session.created' ? String(whole.owner ?? '') : record.owner;
+    const event = publishedEvent(this.id, owner, type, seq, timestamp, whole);
+    fold(folded, { kind: type, payload: whole, timestamp, seq, size: event.line.length });
+    this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body: event.line }, VOLATILE.has(type));
+    this.#parts.hub.publish(event);
+  }
+
+  /** Takes an entry in that is journaled and not sent. */
+  note<Kind extends InternalKind>(kind: Kind, payload: InternalPayloads[Kind]): void {
+    if (!this.#takesEntries()) return;
+    const { folded } = this;
+    const { record } = folded;
+    if (this.#cursor % CURSORS_PER_EVENT >= CURSORS_PER_EVENT - 2) {
+      // No room before the next event, but for a reservation: there is one now, which says what is known already.
+      this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
+    }
+    const ts = this.#parts.now();
+    const body = JSON.stringify(payload);
+    fold(folded, { kind, payload: payload as never, timestamp: iso(ts), seq: record.seq, size: body.length });
+    this.#write({ cursor: this.#cursor + 1, ts, kind, request: '', body }, false);
+  }
+
+  remember(items: readonly HistoryItem[], mode: 'append' | 'replace' = 'append'): void {
+    if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
+  }
+
+  keepQuestion(approval: Approval): Promise<void> | undefined {
+    this.note('approval.asked', { approval });
+    return this.#appended === undefined && this.#failure === undefined ? undefined : this.flushed();
+  }
+
+  /** Says a line: a new message. Returns it. */
+  say(
+    kind: UiMessage['kind'],
+    text: string,
+    turnId?: string,
+    more: { readonly images?: readonly Image[]; readonly unsent?: true } = {},
+  ): UiMessage {
+    const { images = [], unsent } = more;
+    const id = this.#parts.store.messageIds.next();
+    const message: UiMessage = { id, kind, text, ...(images.length > 0 && { images }), ...(unsent && { unsent }) };
+    this.emit('session.message.appended', { message }, turnId);
+    return message;
+  }
+
+  async flushed(): Promise<void> {
+    // An append that failed may be followed by one that did not; only a whole session makes good for it.
+    for (let attempt = 0; ; attempt += 1) {
+      if (this.#failure !== undefined) this.#writeWhole();
+      try {
+        await this.#appended;
+      } catch (thrown) {
+        throw asError(thrown);
+      }
+      if (this.#failure === undefined) return;
+      if (attempt > 0) throw this.#failure;
+    }
+  }
+
+  /**
+   * Stores what is known, as soon as the journal has it: a snapshot that knew more than the journal would make good for
+   * what a crash took, but the events that told of it would be gone. True when there is nothing left to store.
+   */
+  snapshot(): boolean {
+    this.#snapshotDue = this.#sinceSnapshot > 0 || this.#unlisted;
+    return this.#snapshotIfDue();
+  }
+
+  #snapshotIfDue(): boolean {
+    if (!this.#snapshotDue) return true;
+    if (this.#unwritten > 0 || this.#failure !== undefined || this.#state === 'deleted') return false;
+    const { folded } = this;
+    const head = headOf(folded);
+    this.#snapshotDue = false;
+    this.#sinceSnapshot = 0;
+    try {
+      this.#headSize = this.#parts.store.catalogue.save(this.#row(), head, listChanges(folded));
+    } catch (thrown) {
+      this.#parts.log.warn('a session snapshot could not be written', { session: this.id, error: String(thrown) });
+      return false;
+    }
+    for (const list of [folded.messages, folded.history, folded.turns]) list.stored();
+    this.#unlisted = false;
+    return true;
+  }
+
+  /** Brings its row of the catalogue up to date. */
+  list(): void {
+    if (!this.#unlisted) return;
+    this.#parts.store.catalogue.put(this.#row());
+    this.#unlisted = false;
+  }
+
+  /** Lets go of its state, which comes back when somebody looks. False when it cannot: then it stays as it is. */
+  rest(): boolean {
+    if (this.#folded === undefined) return true;
+    if (!this.snapshot()) return false;
+    this.#folded = undefined;
+    return true;
+  }
+
+  /** A backend did not stop in time and is not waited for any longer. */
+  abandoned(turnId: string, graceMs: number): void {
+    this.#parts.log.warn('a backend did not stop and was given up', { session: this.id, turn: turnId, graceMs });
+  }
+
+  /** From now on nothing is taken in any more, and nobody is told: as if the process had ended here. */
+  seal(): void {
+    if (this.#state === 'open') this.#state = 'sealed';
+  }
+
+  /** The session is gone: whoever still holds it is told so by `emit`. */
+  delete(): void {
+    this.#state = 'deleted';
+  }
+
+  /** The row the catalogue should have. */
+  #row(): SessionRow {
+    const { record } = this;
+    return {
+      id: this.id,
+      owner: record.owner,
+      title: record.title,
+      cwd: record.cwd,
+      backend: record.backend,
+      createdAt: Date.parse(record.createdAt),
+      updatedAt: Date.parse(record.updatedAt),
+      messageCount: record.messages.length,
+      pending: isPending(record),
+      closed: record.phase === 'closed',
+      queueLength: record.queue.length,
+      approvalsPending: record.approvals.filter(({ state }) => state === 'pending').length,
+      parent: record.parent,
+      seq: record.seq,
+      cursor: this.#cursor,
+    };
+  }
+
+  #takesEntries(): boolean {
+    if (this.#state === 'deleted') {
+      throw fail('session_closed', `session ${this.id} was deleted`, { session_id: this.id });
+    }
+    return this.#state === 'open';
+  }
+
+  #refold({ cursor, ts, kind, body }: JournalEntry): void {
+    const folded = this.#folded as FoldedSession;
+    this.#cursor = cursor;
+    this.#sinceSnapshot += 1;
+    this.#unlisted = true;
+    if (kind === RESERVED) return;
+    const entry = readEntry({ cursor, ts, kind, body }, folded.record.seq);
+    if (entry !== undefined) fold(folded, entry);
+    else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
+  }
+
+  #write(entry: NewEntry, isVolatile: boolean): void {
+    this.#cursor = entry.cursor;
+    this.#unlisted = true;
+    // Behind an entry that is missing nothing is written but the whole session: see `flushed`.
+    if (this.#failure === undefined) this.#append(entry, isVolatile);
+    this.#sinceSnapshot += 1;
+    const due = Math.max(SNAPSHOT_ENTRIES, this.#headSize / HEAD_CHARACTERS_PER_ENTRY);
+    if (this.#sinceSnapshot >= due) this.snapshot();
+  }
+
+  #reserve(seq: number, ts: number): void {
+    this.#reserved = seq + RESERVE_EVENTS;
+    this.#write({ cursor: this.#cursor + 1, ts, kind: RESERVED, request: '', body: '{}' }, true);
+  }
+
+  #append(entry: NewEntry, isVolatile: boolean): void {
+    const appended = this.#parts.journal.append(streamOf(this.id), [entry], isVolatile ? 'volatile' : 'durable');
+    if (isVolatile) return;
+    this.#appended = appended;
+    if (appended === undefined) return;
+    this.#unwritten += 1;
+    appended.then(
+      () => {
+        this.#unwritten -= 1;
+        this.#snapshotIfDue();
+      },
+      (thrown: unknown) => {
+        this.#unwritten -= 1;
+        if (this.#failure === undefined) {
+          this.#parts.log.error('a session could not be journaled', { session: this.id, error: String(thrown) });
+        }
+        this.#failure = asError(thrown);
+      },
+    );
+  }
+
+  /** Puts the whole session into the journal, in the place of the entries that are missing there. */
+  #writeWhole(): void {
+    this.#failure = undefined;
+    this.note('record.restored', wholeOf(this.folded));
+  }
+}
+
+/** True while a turn runs or something else keeps the session busy. */
+export const isPending = ({ phase }: SessionRecord): boolean => phase === 'running' || phase === 'interrupting';
+
+const iso = (ts: number): string => new Date(ts).toISOString();
+
+/** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined when it is no JSON. */
+function readEntry({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
+  if (typeof body !== 'string') return undefined;
+  try {
+    if (isEventCursor(cursor)) return { kind, ...paramsOf(body), size: body.length };
+    return { kind, payload: JSON.parse(body), timestamp: iso(ts), seq, size: body.length };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * How an event becomes a line and a line an event again. An event is serialised once, when it is emitted; what is replayed
+ * is the same text.
+ *
+ * Called by `open-session.ts` and `server-events.ts` (making) and by `event-source.ts` (reading).
+ * @see docs/protocol/session-rpc.md#events
+ */
+import type { SessionEvent } from '../../../protocol/session-events.ts';
+import type { PublishedEvent } from '../../events.ts';
+
+/** Sequence numbers step over so many cursors of the journal: an event is followed by what is never sent. */
+export const CURSORS_PER_EVENT = 256;
+
+/** The cursor of an event. Entries that are not sent lie between it and the next event's. */
+export const cursorOf = (seq: number): number => seq * CURSORS_PER_EVENT;
+
+/** The newest event at or before a cursor. */
+export const seqAt = (cursor: number): number => Math.floor(cursor / CURSORS_PER_EVENT);
+
+/** True when the entry at a cursor is an event and not an internal entry. */
+export const isEventCursor = (cursor: number): boolean => cursor % CURSORS_PER_EVENT === 0;
+
+/**
+ * Kind of an entry that says nothing. A journal promises for volatile entries that no cursor of theirs is used twice, even
+ * if a crash costs them, and keeps a range free ahead of them. An event that is sent before it is on disk needs that promise
+ * too, so a session writes one of these before its first event in a process, and again every so often.
+ */
+export const RESERVED = 'cursors.reserved';
+
+const HEAD = '{"jsonrpc":"2.0","method":"event","params":';
+
+/** An event, serialised. Members of `payload` that are undefined are left out of both forms. */
+export function publishedEvent(
+  session: string,
+  owner: string,
+  type: string,
+  seq: number,
+  timestamp: string,
+  payload: Readonly<Record<string, unknown>>,
+): PublishedEvent {
+  const params: SessionEvent = { type, timestamp, payload, seq };
+  return { session, owner, type, seq, params, line: `${HEAD}${JSON.stringify(params)}}` };
+}
+
+/** A payload with the members the protocol puts first in front, and without undefined ones. */
+export function payloadOf(
+  first: Readonly<Record<string, unknown>>,
+  rest: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const payload: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(first)) if (value !== undefined) payload[name] = value;
+  for (const [name, value] of Object.entries(rest)) if (value !== undefined) payload[name] = value;
+  return payload;
+}
+
+/** A stored event. Its text is there at once; the object is made when somebody asks for it. */
+export class StoredEvent implements PublishedEvent {
+  readonly session: string;
+  readonly owner: string;
+  readonly type: string;
+  readonly seq: number;
+  readonly line: string;
+  #params: SessionEvent | undefined;
+
+  constructor(session: string, owner: string, type: string, seq: number, line: string) {
+    this.session = session;
+    this.owner = owner;
+    this.type = type;
+    this.seq = seq;
+    this.line = line;
+  }
+
+  get params(): SessionEvent {
+    this.#params ??= paramsOf(this.line);
+    return this.#params;
+  }
+}
+
+/** The `params` of an event's line. */
+export function paramsOf(line: string): SessionEvent {
+  return (JSON.parse(line) as { params: SessionEvent }).params;
+}

@@ -1,0 +1,66 @@
+/**
+ * Events of the server rather than of one session, in a journal stream of their own. Emitted by settings, logins and
+ * sessions; replayed like those of a session. What a crash costs of them is a gap.
+ *
+ * Made by `sessions.ts`.
+ */
+import type { Journal } from '../../../journal/journal.ts';
+import type { ServerEventPayloads } from '../../../protocol/session-events.ts';
+import type { ServerEvents } from '../../events.ts';
+import type { EventHub } from './event-hub.ts';
+import { payloadOf, publishedEvent } from './published.ts';
+
+/** Journal stream of the server. Cursors are sequence numbers. */
+export const SERVER_STREAM = 'server';
+
+export interface ServerEventParts {
+  readonly journal: Journal;
+  readonly hub: EventHub;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+export class ServerEventLog implements ServerEvents {
+  readonly #parts: ServerEventParts;
+  #seq: number;
+
+  private constructor(parts: ServerEventParts, seq: number) {
+    this.#parts = parts;
+    this.#seq = seq;
+  }
+
+  /** Goes on behind what the journal has. Rejects as the journal does. */
+  static async open(parts: ServerEventParts): Promise<ServerEventLog> {
+    const { last } = await parts.journal.read(SERVER_STREAM, 0, 1);
+    return new ServerEventLog(parts, last);
+  }
+
+  /** Sequence number of the newest event; 0 = none. */
+  get seq(): number {
+    return this.#seq;
+  }
+
+  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner = ''): void {
+    const { journal, hub, now } = this.#parts;
+    const ts = now();
+    this.#seq += 1;
+    const event = publishedEvent(
+      '',
+      owner,
+      type,
+      this.#seq,
+      new Date(ts).toISOString(),
+      payloadOf({}, payload as never),
+    );
+    // No request has a name here: the place of its id says whom the event is for.
+    const entry = { cursor: this.#seq, ts, kind: type, request: owner, body: event.line };
+    // Refused only by a journal that is closed: then nobody is left to replay it to.
+    journal.append(SERVER_STREAM, [entry], 'volatile')?.catch(() => {});
+    hub.publish(event);
+  }
+}
+
+/** Opens the stream of server events. Rejects as the journal does. */
+export function createServerEvents(parts: ServerEventParts): Promise<ServerEventLog> {
+  return ServerEventLog.open(parts);
+}

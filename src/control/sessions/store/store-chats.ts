@@ -1,0 +1,181 @@
+/**
+ * Saved chats: what is left of a conversation when its session is cleared, closed or forgotten, tools included. A chat is
+ * kept turn by turn, so saving costs what the turn was and not what the chat is.
+ *
+ * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
+ */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { inTransaction } from '../../../base/sqlite/database.ts';
+import type { Provider, Thinking } from '../../../protocol/session-types.ts';
+import type { HistoryItem } from '../log/session-log.ts';
+
+/** What a chat says of itself, as its last writer left it. */
+export interface ChatFacts {
+  readonly id: string;
+  readonly owner: string;
+  readonly title: string;
+  /** Null where turns have no model of a provider. */
+  readonly provider: Provider | null;
+  readonly model: string;
+  readonly thinking: Thinking;
+  readonly openRouterProvider?: string;
+  /** The session it was begun by. */
+  readonly origin: string;
+}
+
+/** A saved chat. Times are epoch milliseconds. */
+export interface ChatRow extends ChatFacts {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Grows with every write to any chat: the order of listing. */
+  readonly revision: number;
+  readonly messageCount: number;
+  /** Turns it has. */
+  readonly length: number;
+}
+
+/** A turn of a chat. */
+export interface ChatTurn {
+  readonly turn: string;
+  readonly items: readonly HistoryItem[];
+  /** Messages a reader of the chat sees of it. */
+  readonly messageCount: number;
+}
+
+const COLUMNS = `id, owner, title, provider, model, thinking, routing, created, updated, revision, messages, length,
+  origin`;
+
+export class SavedChats {
+  readonly #db: DatabaseSync;
+  readonly #statements: Readonly<Record<Statement, StatementSync>>;
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+    const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
+    this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
+  }
+
+  /** The chat with this very id. */
+  get(id: string): ChatRow | undefined {
+    return this.#one('get', id);
+  }
+
+  /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = everybody's. */
+  find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
+    const wanted = idOrPrefix.toLowerCase();
+    const rows = this.#statements.find.all(owner, wanted).map(chatOf);
+    return rows.find(({ id }) => id === wanted) ?? (rows.length === 1 ? rows[0] : undefined);
+  }
+
+  newest(owner: string | null): ChatRow | undefined {
+    return this.list(owner, { before: null, skip: 0 }, 1)[0];
+  }
+
+  /** Chats, the latest written first: those below revision `before`, without the first `skip`. */
+  list(
+    owner: string | null,
+    { before, skip }: { readonly before: number | null; readonly skip: number },
+    limit: number,
+  ): readonly ChatRow[] {
+    return this.#statements.list.all(owner, before, limit, skip).map(chatOf);
+  }
+
+  count(owner: string | null): number {
+    return this.#statements.count.get(owner)?.total as number;
+  }
+
+  /** What was said and done in a chat, turn by turn. */
+  items(id: string): readonly HistoryItem[] {
+    return this.#statements.items.all(id).flatMap(({ items }) => JSON.parse(items as string) as HistoryItem[]);
+  }
+
+  /** Turn id of the last turn of a chat. */
+  lastTurn(id: string): string | undefined {
+    return this.#statements.lastTurn.get(id)?.turn as string | undefined;
+  }
+
+  /**
+   * Writes turns to a chat from `position` on, which is made when there is none; whatever stood there goes. With `from`, a
+   * new chat begins with the first `position` turns of that one.
+   */
+  write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string): void {
+    const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
+    const statements = this.#statements;
+    inTransaction(this.#db, () => {
+      statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin);
+      const key = statements.key.get(id)?.key as number;
+      if (from !== undefined) statements.copy.run(key, from, position);
+      // A chat that exists counts what stays; a new one counts what was copied.
+      const sumFrom = (at: number) => statements.sum.get(key, at)?.total as number;
+      let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
+      statements.cut.run(key, position);
+      for (const [at, { turn, items, messageCount }] of turns.entries()) {
+        statements.putTurn.run(key, position + at, turn, messageCount, JSON.stringify(items));
+        messages += messageCount;
+      }
+      statements.counted.run(messages, position + turns.length, key);
+    });
+  }
+
+  /** Gives a chat a title; it stays where it is in the list. */
+  rename(id: string, title: string): void {
+    this.#statements.rename.run(title, id);
+  }
+
+  remove(id: string): void {
+    const key = this.#statements.key.get(id)?.key;
+    if (key === undefined) return;
+    this.#statements.cut.run(key as number, 0);
+    this.#statements.remove.run(key as number);
+  }
+
+  #one(name: 'get', ...values: string[]): ChatRow | undefined {
+    const row = this.#statements[name].get(...values);
+    return row === undefined ? undefined : chatOf(row);
+  }
+}
+
+const SQL = {
+  get: `SELECT ${COLUMNS} FROM chats WHERE id = ?`,
+  key: 'SELECT key FROM chats WHERE id = ?',
+  find: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND substr(id, 1, length(?2)) = ?2 LIMIT 2`,
+  list: `SELECT ${COLUMNS} FROM chats WHERE (?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR revision < ?2)
+    ORDER BY revision DESC LIMIT ?3 OFFSET ?4`,
+  count: 'SELECT count(*) AS total FROM chats WHERE ?1 IS NULL OR owner = ?1',
+  items: `SELECT items FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
+  lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
+  put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
+      length, origin)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, (SELECT coalesce(max(revision), 0) + 1 FROM chats), 0, 0, ?9)
+    ON CONFLICT (id) DO UPDATE SET title = excluded.title, provider = excluded.provider, model = excluded.model,
+      thinking = excluded.thinking, routing = excluded.routing, updated = excluded.updated,
+      revision = excluded.revision`,
+  copy: `INSERT INTO chat_turns (chat, position, turn, messages, items)
+    SELECT ?1, position, turn, messages, items FROM chat_turns
+    WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position < ?3`,
+  cut: 'DELETE FROM chat_turns WHERE chat = ? AND position >= ?',
+  putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, items) VALUES (?, ?, ?, ?, ?)',
+  sum: 'SELECT coalesce(sum(messages), 0) AS total FROM chat_turns WHERE chat = ? AND position >= ?',
+  counted: 'UPDATE chats SET messages = messages + ?, length = ? WHERE key = ?',
+  rename: 'UPDATE chats SET title = ? WHERE id = ?',
+  remove: 'DELETE FROM chats WHERE key = ?',
+} as const;
+type Statement = keyof typeof SQL;
+
+function chatOf(row: Readonly<Record<string, unknown>>): ChatRow {
+  return {
+    id: row.id as string,
+    owner: row.owner as string,
+    title: row.title as string,
+    provider: row.provider as Provider | null,
+    model: row.model as string,
+    thinking: row.thinking as Thinking,
+    ...(row.routing !== null && { openRouterProvider: row.routing as string }),
+    origin: row.origin as string,
+    createdAt: row.created as number,
+    updatedAt: row.updated as number,
+    revision: row.revision as number,
+    messageCount: row.messages as number,
+    length: row.length as number,
+  };
+}

@@ -1,0 +1,46 @@
+/**
+ * Prompts that are sent twice because their sender never saw the answer. What a sender calls a prompt is kept with its turn,
+ * so it is as durable as the turn, and needs no memory of its own.
+ *
+ * Called by `turn-handlers.ts`.
+ * @see docs/protocol/session-rpc.md#sending-again
+ */
+import { wrongParam } from '../../../protocol/rpc-params.ts';
+import { sessionSend } from '../../../protocol/session-rpc.ts';
+import { fail } from '../../../wire/errors.ts';
+import type { OpenSession } from '../log/open-session.ts';
+import { type Prompt, shownText } from './prompt-text.ts';
+
+/** A prompt is looked for among so many of the newest turns. */
+const NEWEST_TURNS = 1024;
+const MOST_KEY_CHARACTERS = 128;
+
+/** What the first sending of a prompt was answered. */
+export interface SentPrompt {
+  readonly turnId: string;
+  readonly queued: boolean;
+}
+
+/**
+ * The turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is too
+ * long, or was another prompt's: answering that one would drop this one silently.
+ */
+export function sentBefore({ folded }: OpenSession, key: string, prompt: Prompt): SentPrompt | undefined {
+  if (key.length > MOST_KEY_CHARACTERS) {
+    throw wrongParam(sessionSend.name, 'idempotency_key', `at most ${MOST_KEY_CHARACTERS} characters`);
+  }
+  const row = folded.turns.items.slice(-NEWEST_TURNS).findLast(({ sent }) => sent?.key === key);
+  if (row?.sent === undefined) return undefined;
+  if (row.prompt !== prompt.text && row.prompt !== shownText(prompt)) {
+    throw fail('schema_violation', `invalid params for ${sessionSend.name}: \`idempotency_key\` was another prompt's`, {
+      field: 'idempotency_key',
+      turn_id: row.turnId,
+    });
+  }
+  return { turnId: row.turnId, queued: row.sent.queued };
+}
+
+/** The sender of a prompt is told that it was not taken, and may send it again. */
+export function forgetSent(session: OpenSession, turnId: string): void {
+  if (!session.deleted) session.note('prompt.refused', { turn_id: turnId });
+}

@@ -1,0 +1,220 @@
+/**
+ * The running turn as its backend sees it: turns what the backend says into events of the session. Once the turn is over
+ * it does nothing any more, whatever a backend that was given up still says.
+ *
+ * Made by `turn-run.ts`.
+ * @see docs/protocol/session-rpc.md#events
+ */
+import type { SessionEventPayloads, SessionEventType } from '../../../protocol/session-events.ts';
+import type {
+  Approval,
+  Image,
+  SessionSettings,
+  ToolCall,
+  ToolDone,
+  UiMessage,
+  Usage,
+} from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { asError, fail } from '../../../wire/errors.ts';
+import type { ApprovalDesk, ApprovalRequest } from '../../approvals/approval.ts';
+import type { Turn } from '../../backends/backend.ts';
+import { ThoughtTitle } from '../history/thought-title.ts';
+import type { OpenSession } from '../log/open-session.ts';
+import type { HistoryItem, SessionLog, SessionRecord } from '../log/session-log.ts';
+import { addUsage } from '../usage.ts';
+
+export const DRAFTING = 'drafting response...';
+export const STEER_APPLIED = 'steer applied; continuing...';
+
+export interface LiveTurnFacts {
+  readonly id: string;
+  readonly session: OpenSession;
+  readonly principal: Principal;
+  readonly settings: SessionSettings;
+  readonly desk: ApprovalDesk;
+  /** True when somebody listens to debug steps. */
+  readonly isDebugging: () => boolean;
+}
+
+export class LiveTurn implements Turn {
+  readonly id: string;
+  readonly log: SessionLog;
+  readonly principal: Principal;
+  readonly settings: SessionSettings;
+  readonly cwd: string;
+  /** Set before the backend is run. */
+  prompt: { readonly text: string; readonly images: readonly Image[] } = { text: '', images: [] };
+  history: readonly HistoryItem[] = [];
+  continued = false;
+  readonly #session: OpenSession;
+  readonly #desk: ApprovalDesk;
+  readonly #isDebugging: () => boolean;
+  readonly #controller = new AbortController();
+  #over = false;
+  /** The title of the run of thoughts under way; undefined outside of one. */
+  #thinking: ThoughtTitle | undefined;
+  /** Gives the turn's slot to others while the user is asked. */
+  whileAsking: (answer: Promise<Approval>) => Promise<Approval> = (answer) => answer;
+
+  constructor({ id, session, principal, settings, desk, isDebugging }: LiveTurnFacts) {
+    this.id = id;
+    this.#session = session;
+    this.principal = principal;
+    this.settings = settings;
+    this.cwd = session.record.cwd;
+    this.#desk = desk;
+    this.#isDebugging = isDebugging;
+    this.log = new TurnLog(session, () => this.#over);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Tells the backend to stop. */
+  abort(reason: Error): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Nothing the backend says is heard any more; whoever it waits for is let go. */
+  end(): void {
+    this.abort(fail('cancelled', 'the turn is over'));
+    this.#over = true;
+  }
+
+  /** The process ends, the turn does not: what happens from here on has not happened. */
+  suspend(reason: Error): void {
+    this.#over = true;
+    this.abort(reason);
+  }
+
+  thought(text: string): void {
+    if (this.#over || text === '') return;
+    this.#thinking ??= new ThoughtTitle();
+    const title = this.#thinking.add(text);
+    if (title !== undefined) this.#label(`thinking: ${title}`);
+    this.#emit('session.stream.chunk', {
+      chunk: { thoughts: [text], answerText: '', segments: [{ kind: 'thought', text }] },
+    });
+  }
+
+  answer(text: string): void {
+    if (this.#over || text === '') return;
+    this.#thinking = undefined;
+    this.#label(DRAFTING);
+    this.#emit('session.stream.chunk', {
+      chunk: { thoughts: [], answerText: text, segments: [{ kind: 'answer', text }] },
+    });
+  }
+
+  status(label: string, detail?: Readonly<Record<string, unknown>>): void {
+    if (this.#over) return;
+    if (detail === undefined) this.#label(label);
+    else this.#session.emit('session.status', { pending: true, status_label: label, detail });
+  }
+
+  toolStarted(round: number, call: ToolCall, facts: { toolKind?: string; risks?: readonly string[] } = {}): void {
+    this.#thinking = undefined;
+    const { toolKind: tool_kind, risks } = facts;
+    this.#emit('session.tool.call.started', { data: { toolRound: round, call }, tool_kind, risks });
+  }
+
+  toolOutput(callId: string, stream: string, text: string): void {
+    this.#emit('session.tool.output', { call_id: callId, stream, text });
+  }
+
+  toolDone(round: number, done: ToolDone, durationMs?: number): void {
+    this.#emit('session.tool.call.completed', { data: { toolRound: round, executed: done }, duration_ms: durationMs });
+  }
+
+  toolResults(round: number, done: readonly ToolDone[]): void {
+    this.#emit('session.tool.results', { data: { toolRound: round, executed: done } });
+  }
+
+  usage(used: Usage): void {
+    if (this.#over) return;
+    const { running, record } = this.#session.folded;
+    this.#emit('session.usage', {
+      usage: running === null ? used : addUsage(running.usage, used),
+      session_usage: addUsage(record.usage, used),
+    });
+  }
+
+  takeSteers(): readonly string[] {
+    if (this.#over) return [];
+    const { steers } = this.#session.record;
+    if (steers.length === 0) return [];
+    this.#emit('session.steer.injected', { steer_ids: steers.map(({ id }) => id) });
+    for (const { text } of steers) {
+      this.#session.say('user', text, this.id);
+      this.#session.remember([{ role: 'user', turn: this.id, text }]);
+    }
+    this.#label(STEER_APPLIED);
+    return steers.map(({ text }) => text);
+  }
+
+  async ask(request: ApprovalRequest): Promise<Approval> {
+    try {
+      // The desk is given the session itself: what it keeps for a session outlives the turn.
+      return await this.whileAsking(this.#desk.ask(this.#session, this.id, request, this.signal));
+    } catch (thrown) {
+      const { message } = asError(thrown);
+      if (!this.#over) this.#session.say('system', `nobody could be asked "${request.title}": ${message}`, this.id);
+      throw thrown;
+    }
+  }
+
+  debug(stage: string, data: unknown): void {
+    if (this.#isDebugging()) this.#emit('session.debug', { stage, data });
+  }
+
+  /** A status that is shown already is not sent again. */
+  #label(label: string): void {
+    if (this.#session.record.statusLabel === label) return;
+    this.#session.emit('session.status', { pending: true, status_label: label });
+  }
+
+  #emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type]): void {
+    if (!this.#over) this.#session.emit(type, payload, this.id);
+  }
+}
+
+/** The session's log for as long as a turn, or whatever else it is lent to, lasts. */
+export class TurnLog implements SessionLog {
+  readonly #session: OpenSession;
+  readonly #isOver: () => boolean;
+
+  constructor(session: OpenSession, isOver: () => boolean) {
+    this.#session = session;
+    this.#isOver = isOver;
+  }
+
+  get record(): SessionRecord {
+    return this.#session.record;
+  }
+
+  emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void {
+    if (!this.#isOver()) this.#session.emit(type, payload, turnId);
+  }
+
+  remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void {
+    if (!this.#isOver()) this.#session.remember(items, mode);
+  }
+
+  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
+    return this.#isOver() ? { id: 0, kind, text } : this.#session.say(kind, text, turnId);
+  }
+
+  keepQuestion(approval: Approval): Promise<void> | undefined {
+    return this.#isOver() ? undefined : this.#session.keepQuestion(approval);
+  }
+
+  flushed(): Promise<void> {
+    return this.#session.flushed();
+  }
+}

@@ -1,0 +1,414 @@
+/**
+ * The turns of one session: feeds `turn-machine.ts` with what happens and does what it answers. What it holds in memory is
+ * only what a process must hold (the running backend, timers, who waits); all else is in the session's record.
+ *
+ * One per session that is awake, made by `session-pool.ts`; the handlers call it.
+ */
+import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
+import type { ApprovalDesk } from '../../approvals/approval.ts';
+import type { Backend } from '../../backends/backend.ts';
+import { isPending, type OpenSession } from '../log/open-session.ts';
+import type { Steer } from '../log/session-log.ts';
+import { LiveTurn } from './live-turn.ts';
+import { type Prompt, shownText, titleOf } from './prompt-text.ts';
+import { dropPrompt, endTurn, type TurnEndParts } from './turn-end.ts';
+import { step, type TurnEffect, type TurnInput, type TurnLimits, type TurnState } from './turn-machine.ts';
+import { type TurnResult, TurnRun, type TurnRunParts } from './turn-run.ts';
+
+/** What all sessions share. */
+export interface TurnParts extends TurnRunParts, TurnEndParts {
+  readonly desk: ApprovalDesk;
+  /** The backend of a session's next turn. */
+  readonly backendOf: (session: OpenSession) => Backend;
+  /** The session's settings over the server's. */
+  readonly settingsOf: (session: OpenSession) => SessionSettings;
+  /** Whose rights the turns of an owner run with. */
+  readonly principalOf: (owner: string) => Principal;
+  readonly isDebugging: () => boolean;
+  /** Nothing need be held for a session any more. */
+  readonly release: (session: OpenSession) => void;
+  /** True once the server ends: no session takes anything in any more. */
+  readonly isEnding: () => boolean;
+  readonly limits: TurnLimits & {
+    /** How long a backend may take to stop once it was told to, in milliseconds. */
+    readonly interruptGraceMs: number;
+  };
+}
+
+/** What is done while a session is held. `isOver` is true once nobody waits for it any more. */
+export type Work<Value> = (signal: AbortSignal, isOver: () => boolean) => Value | Promise<Value>;
+
+/** A prompt that somebody sends, and what they call it. */
+interface Incoming extends Prompt {
+  readonly key?: string | undefined;
+}
+
+/** A turn whose backend is at work. */
+interface Running {
+  readonly turn: LiveTurn;
+  readonly run: TurnRun;
+  /** Set once it was told to stop. */
+  grace: NodeJS.Timeout | undefined;
+}
+
+export class SessionTurns {
+  readonly session: OpenSession;
+  readonly #parts: TurnParts;
+  #running: Running | undefined;
+  #held = false;
+  #closing: TurnState['closing'] = null;
+  /** Prompts that start now and are not in the queue, by turn id. */
+  readonly #incoming = new Map<string, Incoming>();
+  /** Those who wait for the session to stand still. */
+  readonly #resting = new Set<() => void>();
+  /** Those who want the session for themselves, one after the other. */
+  #line: Promise<void> = Promise.resolve();
+  #inLine = 0;
+  #holder: AbortController | undefined;
+  #suspended = false;
+  #closeReason = 'closed';
+
+  constructor(session: OpenSession, parts: TurnParts) {
+    this.session = session;
+    this.#parts = parts;
+  }
+
+  /** True when nothing runs, waits or holds the session: then all there is of it is in its record. */
+  get isQuiet(): boolean {
+    const { phase, turn, queue } = this.session.record;
+    const isStill = phase === 'closed' || (phase === 'idle' && turn === null && queue.length === 0);
+    return isStill && this.#inLine === 0 && this.#running === undefined;
+  }
+
+  /**
+   * Takes a prompt in: its turn starts, or with `enqueue` waits. `checked` resolves when a started turn is known to run, or
+   * is over. `key` is what its sender calls it. Throws `session_busy`, `session_closed`, `over_capacity` or `interrupted`.
+   */
+  send(
+    turnId: string,
+    prompt: Prompt,
+    enqueue: boolean,
+    key?: string,
+  ): { readonly queued: boolean; readonly checked: Promise<void> } {
+    this.#incoming.set(turnId, { ...prompt, key });
+    try {
+      const effects = this.#happened({ type: 'send', turnId, enqueue });
+      const queued = effects.some((effect) => effect.do === 'queue');
+      return { queued, checked: queued ? Promise.resolve() : (this.#running?.run.checked ?? Promise.resolve()) };
+    } finally {
+      this.#incoming.delete(turnId);
+    }
+  }
+
+  /** Says something to the running turn. */
+  steer(steer: Steer, expectedTurn?: string): Extract<TurnEffect, { do: 'answer_steer' }> {
+    const effects = this.#happened({ type: 'steer', steer, expectedTurn });
+    const answer = effects.find((effect) => effect.do === 'answer_steer');
+    return answer ?? { do: 'answer_steer', outcome: 'rejected', turnId: null };
+  }
+
+  /** Ends the running turn, the queue goes on. Returns its id; undefined when there was none to end. */
+  interrupt(stopReason: StopReason, turnId?: string): string | undefined {
+    const effects = this.#happened({ type: 'interrupt', turnId, stopReason });
+    return effects.find((effect) => effect.do === 'abort')?.turnId;
+  }
+
+  /** Drops prompts that wait: one, or all. Returns how many. */
+  dropQueued(stopReason: StopReason, turnId?: string): number {
+    const input: TurnInput =
+      turnId === undefined ? { type: 'clear_queue', stopReason } : { type: 'remove', turnId, stopReason };
+    return this.#happened(input).filter((effect) => effect.do === 'drop').length;
+  }
+
+  /**
+   * Ends the turns and closes the session, or, for `shutdown`, only ends its turns for good. Resolves when nothing runs any
+   * more, at the latest when the time to stop is over. `reason` is what clients are told.
+   */
+  async close(why: 'closed' | 'shutdown', reason = 'closed'): Promise<void> {
+    this.#closeReason = reason;
+    this.#holder?.abort(fail('session_closed', 'the session is being closed'));
+    this.#happened({ type: 'close', why });
+    await this.#still();
+    await this.#line;
+  }
+
+  /** A closed session takes prompts again. */
+  reopen(): void {
+    this.#happened({ type: 'reopen' });
+  }
+
+  /**
+   * Runs `work` while no turn runs and none starts: a running one is ended first. Works of one session go one after the
+   * other. `work` should end soon after its signal aborts, which it does when the session is closed; it is not waited for
+   * longer than a backend is, and then `isOver` is true. Fails with `session_closed` or `interrupted`.
+   */
+  async exclusively<Value>(stopReason: StopReason, work: Work<Value>): Promise<Value> {
+    const before = this.#line;
+    const mine = Promise.withResolvers<void>();
+    this.#line = mine.promise;
+    this.#inLine += 1;
+    try {
+      await before;
+      const { closing, phase } = this.#state();
+      if (closing !== null || phase === 'closed')
+        throw this.#refusal(closing === 'shutdown' ? 'interrupted' : 'session_closed');
+      this.#happened({ type: 'hold' });
+      this.interrupt(stopReason);
+      await this.#still();
+      return await this.#heldFor(work);
+    } finally {
+      this.#inLine -= 1;
+      this.#happened({ type: 'release' });
+      mine.resolve();
+    }
+  }
+
+  /** After a restart: ends what cannot go on, goes on with what can, starts what waits. */
+  restart(): void {
+    const { turn } = this.session.record;
+    const continues = turn !== null && this.#parts.backendOf(this.session).continues && waitsForUser(this.session);
+    this.#happened({ type: 'restart', continues });
+  }
+
+  /**
+   * The process ends and the session goes on in the next one, if its turn only waits for the user. True when it does:
+   * then nothing is taken in any more.
+   */
+  suspend(): boolean {
+    const { record } = this.session;
+    if (record.turn === null || record.phase !== 'running' || !waitsForUser(this.session)) return false;
+    if (!this.#parts.backendOf(this.session).continues) return false;
+    this.#suspended = true;
+    this.session.snapshot();
+    this.session.seal();
+    this.#running?.turn.suspend(fail('interrupted', 'the server is ending'));
+    this.#running?.run.stop();
+    this.#running = undefined;
+    this.#rested();
+    return true;
+  }
+
+  #state(): TurnState {
+    const { phase, turn, queue, steers } = this.session.record;
+    return {
+      phase,
+      turn: turn?.id ?? null,
+      queue: queue.map(({ turnId }) => turnId),
+      steers,
+      held: this.#held,
+      closing: this.#closing ?? (this.#parts.isEnding() ? 'shutdown' : null),
+    };
+  }
+
+  /** Feeds the machine and does what it says. Throws what it refuses. */
+  #happened(input: TurnInput, result?: TurnResult): readonly TurnEffect[] {
+    if (this.#suspended || this.session.deleted) {
+      if (input.type === 'send') throw this.#refusal(this.session.deleted ? 'session_closed' : 'interrupted');
+      return [];
+    }
+    const { state, effects } = step(this.#state(), input, this.#parts.limits);
+    this.#held = state.held;
+    this.#closing = state.closing;
+    for (const effect of effects) this.#do(effect, result);
+    if (this.session.record.turn === null && !isPending(this.session.record)) this.#rested();
+    return effects;
+  }
+
+  #do(effect: TurnEffect, result: TurnResult | undefined): void {
+    const { session } = this;
+    switch (effect.do) {
+      case 'refuse':
+        throw this.#refusal(effect.code);
+      case 'queue':
+        return this.#queue(effect.turnId, effect.position, effect.steer);
+      case 'start':
+        return this.#start(effect.turnId, effect.steer);
+      case 'keep_steer':
+        return session.note('steer.added', { steer: effect.steer });
+      case 'answer_steer':
+        return;
+      case 'abort':
+        return this.#abort(effect.turnId, effect.stopReason);
+      case 'end': {
+        // Of an earlier process: it was told to end, or its process was ended with it.
+        const stopReason = session.folded.running?.ending ?? 'restart';
+        const restarted: TurnResult = { kind: 'interrupted', stopReason };
+        endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
+        session.snapshot();
+        return;
+      }
+      case 'drop':
+        return dropPrompt(session, effect.turnId, effect.stopReason);
+      case 'return_steers':
+        return this.#returnSteers(effect.steers, effect.reason);
+      case 'continue':
+        return this.#goOn(effect.turnId);
+      case 'ready':
+        return session.emit('session.status', { pending: false, status_label: 'ready' });
+      case 'close':
+        session.emit('session.closed', { reason: this.#closeReason });
+        return this.#parts.release(session);
+      case 'reopen':
+        session.note('session.reopened', {});
+        return session.emit('session.status', { pending: false, status_label: 'ready' });
+    }
+  }
+
+  #refusal(code: ErrorName): HandfastError {
+    const detail = { session_id: this.session.id };
+    switch (code) {
+      case 'session_busy':
+        return fail(code, 'session is busy; use enqueue=true to queue the prompt', detail);
+      case 'over_capacity':
+        return fail(code, 'too many prompts wait in this session', {
+          ...detail,
+          queue_limit: this.#parts.limits.queueLength,
+        });
+      case 'interrupted':
+        return fail(code, 'the server is ending', detail);
+      default:
+        return fail('session_closed', `session is closed: ${this.session.id}; load it to go on`, detail);
+    }
+  }
+
+  #queue(turnId: string, position: number, steer: Steer | undefined): void {
+    const { session } = this;
+    const said: Incoming = steer === undefined ? this.#incoming.get(turnId)! : { text: steer.text, images: [] };
+    const { text, images, key: idempotency_key } = said;
+    const enqueued_at = new Date(this.#parts.now()).toISOString();
+    const { length } = session.record.queue;
+    const late = steer === undefined ? {} : { steer_id: steer.id };
+    const place = position === length ? {} : { position };
+    const queued = { text, images, enqueued_at, idempotency_key };
+    session.emit('session.turn.queued', { ...queued, ...late, ...place }, turnId);
+    // What this status says is not the state of the session; a session that is idle starts the prompt next.
+    const status_label = `queued (${length + 1})`;
+    session.emit('session.status', { pending: true, status_label, detail: { turn_id: turnId } });
+  }
+
+  #start(turnId: string, steer: Steer | undefined): void {
+    const { session } = this;
+    const waiting = session.record.queue.find((prompt) => prompt.turnId === turnId);
+    const said = steer === undefined ? undefined : { text: steer.text, images: [] };
+    const prompt: Prompt = waiting ?? this.#incoming.get(turnId) ?? said ?? { text: '', images: [] };
+    const backend = this.#parts.backendOf(session);
+    const started_at = new Date(this.#parts.now()).toISOString();
+    const idempotency_key = this.#incoming.get(turnId)?.key;
+    session.emit('session.turn.started', { text: shownText(prompt), started_at, idempotency_key }, turnId);
+    if (backend.name !== session.record.backend) session.note('backend.chosen', { backend: backend.name });
+    if (session.record.title === '') {
+      const title = titleOf(prompt);
+      if (title !== '') session.emit('session.renamed', { title });
+    }
+    session.emit('session.status', { pending: true, status_label: 'preparing...' }, turnId);
+    this.#launch(turnId, backend, (run) => run.run(prompt));
+  }
+
+  #goOn(turnId: string): void {
+    const { session } = this;
+    session.emit('session.status', { pending: true, status_label: 'preparing...' }, turnId);
+    this.#launch(turnId, this.#parts.backendOf(session), (run) => run.goOn());
+  }
+
+  #launch(turnId: string, backend: Backend, begin: (run: TurnRun) => Promise<TurnResult>): void {
+    const { session } = this;
+    const { desk, isDebugging } = this.#parts;
+    const principal = this.#parts.principalOf(session.record.owner);
+    const settings = this.#parts.settingsOf(session);
+    const turn = new LiveTurn({ id: turnId, session, principal, settings, desk, isDebugging });
+    const run = new TurnRun(session, turn, backend, this.#parts, () => this.interrupt('timeout', turnId));
+    const running: Running = { turn, run, grace: undefined };
+    this.#running = running;
+    void begin(run).then((result) => this.#ended(running, result));
+  }
+
+  #abort(turnId: string, stopReason: StopReason): void {
+    const { session } = this;
+    const running = this.#running;
+    // The reason is in the event, so that a restart in between still knows it.
+    session.emit('session.status', {
+      pending: true,
+      status_label: 'interrupting...',
+      detail: { turn_id: turnId, stop_reason: stopReason },
+    });
+    if (running === undefined) return;
+    running.grace = setTimeout(() => {
+      session.abandoned(turnId, this.#parts.limits.interruptGraceMs);
+      this.#ended(running, { kind: 'interrupted', stopReason });
+    }, this.#parts.limits.interruptGraceMs);
+    running.turn.abort(
+      stopReason === 'timeout'
+        ? fail('timeout', 'the turn took longer than it may')
+        : fail('cancelled', `the turn was ended: ${stopReason}`),
+    );
+  }
+
+  /** The backend is done, or given up. Whatever it says afterwards is not heard. */
+  #ended(running: Running, result: TurnResult): void {
+    if (this.#running !== running) return;
+    const { turn, run, grace } = running;
+    clearTimeout(grace);
+    const ending = this.session.folded.running?.ending ?? null;
+    turn.end();
+    run.stop();
+    this.#running = undefined;
+    // However a backend takes it that it was told to stop: the turn was interrupted, and not in error.
+    this.#happened(
+      { type: 'ended', turnId: turn.id },
+      ending === null ? result : { kind: 'interrupted', stopReason: ending },
+    );
+  }
+
+  #returnSteers(steers: readonly Steer[], reason: string): void {
+    const { session } = this;
+    session.emit('session.steer.returned', { steers: steers.map(({ id, text }) => ({ id, text })), reason });
+    session.say('system', `${steers.length} steer message(s) were queued too late and not applied.`);
+  }
+
+  /** Runs `work` while the session is held; what does not end in time is left behind. */
+  async #heldFor<Value>(work: Work<Value>): Promise<Value> {
+    const { session } = this;
+    const holder = new AbortController();
+    this.#holder = holder;
+    const late = Promise.withResolvers<never>();
+    let timer: NodeJS.Timeout | undefined;
+    let isOver = false;
+    holder.signal.addEventListener('abort', () => {
+      timer = setTimeout(() => late.reject(holder.signal.reason), this.#parts.limits.interruptGraceMs);
+    });
+    try {
+      return await Promise.race([work(holder.signal, () => isOver), late.promise]);
+    } finally {
+      isOver = true;
+      clearTimeout(timer);
+      this.#holder = undefined;
+      if (isPending(session.record) && !session.deleted) {
+        session.emit('session.status', { pending: false, status_label: 'ready' });
+      }
+    }
+  }
+
+  /** Resolves when no turn runs. Bounded by the time a backend has to stop. */
+  #still(): Promise<void> {
+    if (this.#running === undefined) return Promise.resolve();
+    return new Promise((resolve) => this.#resting.add(resolve));
+  }
+
+  #rested(): void {
+    if (this.#running !== undefined) return;
+    for (const resolve of this.#resting) resolve();
+    this.#resting.clear();
+  }
+}
+
+/** True when the running turn waits for the user and nothing of it is under way: no tool runs that was not asked about. */
+function waitsForUser({ record, folded }: OpenSession): boolean {
+  const { turn, approvals } = record;
+  const waiting = [...approvals, ...folded.asked].filter(
+    ({ state, turn_id }) => state === 'pending' && turn_id === turn?.id,
+  );
+  const asked = new Set(waiting.map(({ tool }) => tool?.call_id));
+  return waiting.length > 0 && (folded.running?.calls ?? []).every(({ call }) => asked.has(call.callId));
+}

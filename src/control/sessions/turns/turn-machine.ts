@@ -1,0 +1,230 @@
+/**
+ * The turns of one session as a pure state machine: which prompt runs, which wait, what becomes of what is said meanwhile.
+ * It is given what is known and what happened, and answers what is to be done; `session-turns.ts` does it.
+ *
+ * What it holds to: a session runs one turn at a time; every turn id that was given out ends exactly once, as a turn that
+ * ran (`end`) or a prompt that never did (`drop`); what is said to a turn is handed to it, becomes a turn, or is given back.
+ * `test/control/sessions/turns/turn-machine.test.ts` checks that over random histories.
+ * @see docs/protocol/session-rpc.md#turns
+ */
+import type { StopReason } from '../../../protocol/session-types.ts';
+import type { ErrorName } from '../../../wire/errors.ts';
+import type { SessionRecord, Steer } from '../log/session-log.ts';
+
+/** What the machine looks at. All but the last two is in the session's record and so outlives the process. */
+export interface TurnState {
+  readonly phase: SessionRecord['phase'];
+  /** Id of the running turn. */
+  readonly turn: string | null;
+  /** Turn ids of the prompts that wait, the next one first. */
+  readonly queue: readonly string[];
+  /** What was said to the running turn and not handed to it yet. */
+  readonly steers: readonly Steer[];
+  /** Somebody has the session to himself: nothing starts until it is released. */
+  readonly held: boolean;
+  /** It is on its way to being closed, or its server to its end: nothing more is taken in. */
+  readonly closing: 'closed' | 'shutdown' | null;
+}
+
+export type TurnInput =
+  | { readonly type: 'send'; readonly turnId: string; readonly enqueue: boolean }
+  | {
+      readonly type: 'steer';
+      /** `id` becomes the turn id when the text becomes a turn of its own. */
+      readonly steer: Steer;
+      readonly expectedTurn?: string;
+    }
+  | { readonly type: 'interrupt'; readonly turnId?: string; readonly stopReason: StopReason }
+  | { readonly type: 'remove'; readonly turnId: string; readonly stopReason: StopReason }
+  | { readonly type: 'clear_queue'; readonly stopReason: StopReason }
+  /** The backend is done with a turn, or was given up. */
+  | { readonly type: 'ended'; readonly turnId: string }
+  | { readonly type: 'hold' }
+  | { readonly type: 'release' }
+  | { readonly type: 'close'; readonly why: 'closed' | 'shutdown' }
+  | { readonly type: 'reopen' }
+  /** The process is a new one. `continues`: the turn that ran can go on where it was. */
+  | { readonly type: 'restart'; readonly continues: boolean };
+
+export type TurnEffect =
+  | { readonly do: 'refuse'; readonly code: ErrorName }
+  /** Puts a prompt into the queue; `position` is its place, 0 = next. With `steer`, the prompt is what was said. */
+  | { readonly do: 'queue'; readonly turnId: string; readonly position: number; readonly steer?: Steer }
+  | { readonly do: 'start'; readonly turnId: string; readonly steer?: Steer }
+  | { readonly do: 'keep_steer'; readonly steer: Steer }
+  /** How a steer was taken. */
+  | {
+      readonly do: 'answer_steer';
+      readonly outcome: 'injected' | 'queued' | 'started' | 'rejected';
+      readonly turnId: string | null;
+    }
+  | { readonly do: 'abort'; readonly turnId: string; readonly stopReason: StopReason }
+  /** The running turn is over: its terminal event, then `ready`. `restart`: its process ended before it did. */
+  | { readonly do: 'end'; readonly turnId: string; readonly restart?: true }
+  | { readonly do: 'drop'; readonly turnId: string; readonly stopReason: StopReason }
+  | { readonly do: 'return_steers'; readonly steers: readonly Steer[]; readonly reason: string }
+  | { readonly do: 'continue'; readonly turnId: string }
+  /** What was under way without being a turn is over. */
+  | { readonly do: 'ready' }
+  | { readonly do: 'close' }
+  | { readonly do: 'reopen' };
+
+export interface TurnStep {
+  readonly state: TurnState;
+  readonly effects: readonly TurnEffect[];
+}
+
+export interface TurnLimits {
+  /** Most prompts that wait in a session. */
+  readonly queueLength: number;
+}
+
+/** What happens next. */
+export function step(state: TurnState, input: TurnInput, limits: TurnLimits): TurnStep {
+  switch (input.type) {
+    case 'send':
+      return send(state, input, limits);
+    case 'steer':
+      return steer(state, input, limits);
+    case 'interrupt':
+      return interrupt(state, input.stopReason, input.turnId);
+    case 'remove':
+      return drop(state, (turnId) => turnId === input.turnId, input.stopReason);
+    case 'clear_queue':
+      return drop(state, () => true, input.stopReason);
+    case 'ended':
+      return ended(state, input.turnId, limits);
+    case 'hold':
+      return { state: { ...state, held: true }, effects: [] };
+    case 'release':
+      return next({ ...state, held: false }, []);
+    case 'close':
+      return close(state, input.why);
+    case 'reopen':
+      if (state.phase !== 'closed') return refuse(state);
+      return next({ ...state, phase: 'idle', closing: null }, [{ do: 'reopen' }]);
+    case 'restart':
+      return restart(state, input.continues, limits);
+  }
+}
+
+function refuse(state: TurnState, code?: ErrorName): TurnStep {
+  return { state, effects: code === undefined ? [] : [{ do: 'refuse', code }] };
+}
+
+/** Why nothing can be taken in, or undefined. */
+function closedTo({ phase, closing }: TurnState): ErrorName | undefined {
+  if (closing === 'shutdown') return 'interrupted';
+  return phase === 'closed' || closing !== null ? 'session_closed' : undefined;
+}
+
+const isFree = ({ phase, held, closing }: TurnState): boolean => phase === 'idle' && !held && closing === null;
+
+function send(state: TurnState, input: TurnInput & { type: 'send' }, { queueLength }: TurnLimits): TurnStep {
+  const { turnId, enqueue } = input;
+  const closed = closedTo(state);
+  if (closed !== undefined) return refuse(state, closed);
+  if (isFree(state)) return { state: { ...state, phase: 'running', turn: turnId }, effects: [{ do: 'start', turnId }] };
+  if (!enqueue) return refuse(state, 'session_busy');
+  if (state.queue.length >= queueLength) return refuse(state, 'over_capacity');
+  const position = state.queue.length;
+  return { state: { ...state, queue: [...state.queue, turnId] }, effects: [{ do: 'queue', turnId, position }] };
+}
+
+function steer(state: TurnState, input: TurnInput & { type: 'steer' }, { queueLength }: TurnLimits): TurnStep {
+  const { steer: said, expectedTurn } = input;
+  const rejected: TurnStep = { state, effects: [{ do: 'answer_steer', outcome: 'rejected', turnId: null }] };
+  if (closedTo(state) !== undefined || (expectedTurn !== undefined && expectedTurn !== state.turn)) return rejected;
+  if (state.phase === 'running' && state.turn !== null) {
+    // What a turn cannot take in time may have to wait as a prompt, so no more is kept than could.
+    if (state.steers.length >= queueLength) return rejected;
+    return {
+      state: { ...state, steers: [...state.steers, said] },
+      effects: [
+        { do: 'keep_steer', steer: said },
+        { do: 'answer_steer', outcome: 'injected', turnId: state.turn },
+      ],
+    };
+  }
+  if (said.whenLate !== 'queue' || state.queue.length >= queueLength) return rejected;
+  if (isFree(state)) {
+    return {
+      state: { ...state, phase: 'running', turn: said.id },
+      effects: [
+        { do: 'start', turnId: said.id, steer: said },
+        { do: 'answer_steer', outcome: 'started', turnId: said.id },
+      ],
+    };
+  }
+  // The turn it was meant for is ending: it is the next one to say something to.
+  return {
+    state: { ...state, queue: [said.id, ...state.queue] },
+    effects: [
+      { do: 'queue', turnId: said.id, position: 0, steer: said },
+      { do: 'answer_steer', outcome: 'queued', turnId: said.id },
+    ],
+  };
+}
+
+function interrupt(state: TurnState, stopReason: StopReason, turnId?: string): TurnStep {
+  const { phase, turn } = state;
+  if (phase !== 'running' || turn === null || (turnId !== undefined && turnId !== turn)) return refuse(state);
+  return { state: { ...state, phase: 'interrupting' }, effects: [{ do: 'abort', turnId: turn, stopReason }] };
+}
+
+function drop(state: TurnState, isDropped: (turnId: string) => boolean, stopReason: StopReason): TurnStep {
+  const dropped = state.queue.filter(isDropped);
+  const queue = state.queue.filter((turnId) => !isDropped(turnId));
+  return { state: { ...state, queue }, effects: dropped.map((turnId) => ({ do: 'drop', turnId, stopReason })) };
+}
+
+function ended(state: TurnState, turnId: string, limits: TurnLimits): TurnStep {
+  // A backend that was given up may come back at any time.
+  if (state.turn !== turnId) return refuse(state);
+  return afterTurn(state, [{ do: 'end', turnId }], state.closing === null ? 'late' : state.closing, limits);
+}
+
+/** The running turn is over: what was said to it, and what comes next. */
+function afterTurn(state: TurnState, effects: TurnEffect[], reason: string, { queueLength }: TurnLimits): TurnStep {
+  const { steers, closing } = state;
+  const isQueued = ({ whenLate }: Steer, room: number) => closing === null && whenLate === 'queue' && room > 0;
+  const queued: Steer[] = [];
+  const returned: Steer[] = [];
+  for (const said of steers) {
+    (isQueued(said, queueLength - state.queue.length - queued.length) ? queued : returned).push(said);
+  }
+  if (returned.length > 0) effects.push({ do: 'return_steers', steers: returned, reason });
+  for (const [position, said] of queued.entries())
+    effects.push({ do: 'queue', turnId: said.id, position, steer: said });
+  const queue = [...queued.map(({ id }) => id), ...state.queue];
+  return next({ ...state, phase: 'idle', turn: null, steers: [], queue }, effects);
+}
+
+/** Starts what waits, or closes what was to be closed, when nothing runs. */
+function next(state: TurnState, effects: readonly TurnEffect[]): TurnStep {
+  if (state.closing === 'closed' && state.phase === 'idle' && !state.held) {
+    return { state: { ...state, phase: 'closed', closing: null }, effects: [...effects, { do: 'close' }] };
+  }
+  const [turnId, ...queue] = state.queue;
+  if (turnId === undefined || !isFree(state)) return { state, effects };
+  return { state: { ...state, phase: 'running', turn: turnId, queue }, effects: [...effects, { do: 'start', turnId }] };
+}
+
+function close(state: TurnState, why: 'closed' | 'shutdown'): TurnStep {
+  if (state.phase === 'closed') return refuse(state);
+  const { state: emptied, effects } = drop({ ...state, closing: why }, () => true, why);
+  const { state: aborted, effects: abort } = interrupt(emptied, why);
+  return next(aborted, [...effects, ...abort]);
+}
+
+function restart(before: TurnState, continues: boolean, limits: TurnLimits): TurnStep {
+  const state: TurnState = { ...before, held: false, closing: null };
+  if (state.phase === 'closed') return refuse(state);
+  const { turn } = state;
+  if (turn !== null && continues && state.phase === 'running') {
+    return { state, effects: [{ do: 'continue', turnId: turn }] };
+  }
+  if (turn !== null) return afterTurn(state, [{ do: 'end', turnId: turn, restart: true }], 'restart', limits);
+  if (state.phase !== 'idle') return next({ ...state, phase: 'idle' }, [{ do: 'ready' }]);
+  return next(state, []);
+}

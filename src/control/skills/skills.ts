@@ -1,0 +1,84 @@
+/**
+ * Skills: texts on disk that a prompt calls with `$name`. Lists them for clients and finds those a prompt names.
+ *
+ * Made by whoever composes the control edge; `sessions/` and the backends ask for the skills of a prompt.
+ * @see docs/protocol/session-rpc.md#skills
+ */
+import { skillsList } from '../../protocol/session-rpc.ts';
+import { type Handled, handles } from '../handlers.ts';
+import { type FoundSkill, type SkillPlaces, type SkillScan, scanSkills, skillDirectories } from './skills-scan.ts';
+import { bodyOf, previewOf, skillNamesIn } from './skills-text.ts';
+
+/** A skill that a prompt named. */
+export interface NamedSkill {
+  readonly name: string;
+  /** What the model is told. */
+  readonly body: string;
+  readonly sourcePath: string;
+}
+
+export class Skills {
+  readonly #places: SkillPlaces;
+  #summary: { readonly count: number; readonly directories: readonly string[] } = { count: 0, directories: [] };
+
+  /** `places.cwd` is the server's own working directory; sessions name theirs. */
+  constructor(places: SkillPlaces) {
+    this.#places = places;
+  }
+
+  /** What the newest scan of the server's own directories found, for snapshots, which cannot wait for the disk. */
+  get summary(): { readonly count: number; readonly directories: readonly string[] } {
+    return this.#summary;
+  }
+
+  /** Looks at the disk again. Never rejects. */
+  async scan(cwd: string = this.#places.cwd): Promise<SkillScan & { readonly directories: readonly string[] }> {
+    const directories = await skillDirectories({ ...this.#places, cwd });
+    const found = await scanSkills(directories);
+    if (cwd === this.#places.cwd) this.#summary = { count: found.skills.length, directories };
+    return { ...found, directories };
+  }
+
+  /**
+   * The skills a prompt names, in the order it names them. A name that no skill has, or that several have, is nobody's.
+   * @param cwd the session's working directory
+   */
+  async skillsFor(prompt: string, cwd: string): Promise<readonly NamedSkill[]> {
+    const names = skillNamesIn(prompt);
+    if (names.length === 0) return [];
+    const byName = new Map<string, FoundSkill[]>();
+    for (const skill of (await this.scan(cwd)).skills) {
+      const name = skill.name.toLowerCase();
+      byName.set(name, [...(byName.get(name) ?? []), skill]);
+    }
+    return names.flatMap((name) => {
+      const [skill, another] = byName.get(name) ?? [];
+      if (skill === undefined || another !== undefined) return [];
+      return [{ name: skill.name, body: bodyOf(skill.text), sourcePath: skill.sourcePath }];
+    });
+  }
+
+  /** `skills.list`. */
+  handlers(): Handled[] {
+    return [
+      handles(skillsList, async () => {
+        const { directories, errors, skills } = await this.scan();
+        return {
+          directories,
+          errors,
+          skills: skills.map(({ name, description, sourcePath }) => ({
+            name,
+            description,
+            description_preview: previewOf(description),
+            source_path: sourcePath,
+          })),
+        };
+      }),
+    ];
+  }
+}
+
+/** What a model is told of the skills a prompt names; `''` for none. */
+export function skillInstructions(skills: readonly NamedSkill[]): string {
+  return skills.map(({ name, body }) => `# Skill: ${name}\n\n${body}`).join('\n\n');
+}

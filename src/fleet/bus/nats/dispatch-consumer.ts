@@ -1,0 +1,358 @@
+/**
+ * What becomes of each dispatch that is delivered to a worker: it is decided on, written to the journal, leased, claimed,
+ * acknowledged, and only then begun. Whatever else is said about a task waits its turn behind that.
+ *
+ * The order is the point. Acknowledged at its end, a task that is half done would be delivered again; begun before it is
+ * acknowledged, it could be begun elsewhere as well.
+ * @see docs/nats.md#life-of-a-dispatch
+ */
+import type { SessionAnnounce, TaskAck, TaskResult } from '../../../protocol/fleet.ts';
+import { asError } from '../../../wire/errors.ts';
+import { decode } from '../../messages/decode.ts';
+import type { Dispatched, Incoming } from '../../messages/decoded.ts';
+import { resultMessage } from '../../messages/encode.ts';
+import type { Reception, WorkerPort } from '../reply-channel.ts';
+import { ack } from '../worker-messages.ts';
+import type { NatsLink } from './connection.ts';
+import type { HeldLease, Leases } from './leases.ts';
+import { pack, unpack } from './payload.ts';
+import type { Delivery } from './pull-consumer.ts';
+import type { NatsOutlet } from './reply-channel.ts';
+import { MAX_DELIVER } from './streams.ts';
+import { subjects, tokenOf } from './subjects.ts';
+
+export interface ReceptionOptions {
+  readonly link: NatsLink;
+  readonly worker: WorkerPort;
+  readonly outlet: NatsOutlet;
+  readonly leases: Leases;
+  /** There may be room for more. */
+  readonly freed: () => void;
+  /** How often the server is told that a dispatch is being decided on, milliseconds. */
+  readonly workingMs: number;
+}
+
+/** What a worker answers. */
+export type Answer = TaskAck | TaskResult | SessionAnnounce;
+
+/** A message about a task, and where its answer goes. */
+interface Early {
+  readonly message: Exclude<Incoming, Dispatched>;
+  readonly reply: (answer: Answer) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** How long a delivery waits for room here before it goes back, for another worker of its pool. */
+const WAIT_MS = 30_000;
+const RETRY_MS = 2_000;
+const MAX_RETRY_MS = 30_000;
+/** What comes by request may overtake the dispatch it is about, which comes by way of a stream. */
+const EARLY_MS = 500;
+/** Tasks whose end, or whose cancellation before their beginning, is remembered. */
+const MAX_REMEMBERED = 10_000;
+
+export class TaskReception {
+  readonly #options: ReceptionOptions;
+  /** Between delivery and last word, by queue and place on it. */
+  readonly #open = new Map<string, Delivery>();
+  readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
+  /** Tasks that are being decided on, and what waits behind each. */
+  readonly #deciding = new Map<string, Promise<unknown>>();
+  /** Tasks this process took: their attempt. The oldest are forgotten. */
+  readonly #taken = new Map<string, number>();
+  readonly #early = new Map<string, Early[]>();
+  /** Cancelled before they came. */
+  readonly #canceled = new Map<string, Early['message']>();
+  readonly #timer: NodeJS.Timeout;
+  /** Deliveries the worker has not decided on; it does not count them yet. */
+  #undecided = 0;
+  #stopped = false;
+
+  constructor(options: ReceptionOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.#keepAlive(), options.workingMs);
+  }
+
+  /** How many more tasks there is room for. */
+  get room(): number {
+    const { worker } = this.#options;
+    if (this.#stopped || worker.draining) return 0;
+    return Math.max(0, worker.maxConcurrent - worker.activeTasks - this.#undecided - this.#waiting.length);
+  }
+
+  /** Takes a dispatch as it was delivered. Never throws. */
+  take(delivery: Delivery): void {
+    if (this.#stopped) return delivery.nak();
+    const open = this.#open.get(nameOf(delivery));
+    if (open !== undefined) return open.adopt(delivery);
+    this.#open.set(nameOf(delivery), delivery);
+    if (this.room <= 0) {
+      this.#waiting.push({ delivery, since: performance.now() });
+    } else void this.#decide(delivery);
+  }
+
+  /** Room has appeared: takes what waits here first. */
+  next(): void {
+    const { worker } = this.#options;
+    while (this.#waiting.length > 0 && worker.activeTasks + this.#undecided < worker.maxConcurrent) {
+      void this.#decide(this.#waiting.shift()!.delivery);
+    }
+  }
+
+  /** Handles anything but a dispatch, in its turn. `reply` never throws. */
+  handle(message: Early['message'], reply: (answer: Answer) => void): void {
+    const taskId = (message as { readonly task_id?: string }).task_id;
+    const known = taskId !== undefined && (this.#taken.has(taskId) || this.#deciding.has(taskId));
+    if (taskId === undefined || (known && !this.#early.has(taskId))) {
+      void this.#inTurn(taskId, () => this.#handled(message, reply));
+      return;
+    }
+    const early = this.#early.get(taskId) ?? [];
+    const timer = setTimeout(() => {
+      this.#early.set(taskId, this.#early.get(taskId)?.filter((one) => one.timer !== timer) ?? []);
+      if (this.#early.get(taskId)?.length === 0) this.#early.delete(taskId);
+      if (message.type === 'TASK_CANCEL') remember(this.#canceled, taskId, message);
+      void this.#inTurn(taskId, () => this.#handled(message, reply));
+    }, EARLY_MS);
+    early.push({ message, reply, timer });
+    this.#early.set(taskId, early);
+  }
+
+  /** Gives back what was not decided on. What was is seen to its end. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    for (const { delivery } of this.#waiting.splice(0)) this.#close(delivery, () => delivery.nak());
+    for (const { timer } of [...this.#early.values()].flat()) clearTimeout(timer);
+    this.#early.clear();
+    await Promise.allSettled(this.#deciding.values());
+  }
+
+  async #handled(message: Early['message'], reply: (answer: Answer) => void): Promise<void> {
+    const { worker, outlet, link } = this.#options;
+    try {
+      if (message.type === 'ANNOUNCE_REQUEST') reply(await worker.announce(message.context_id));
+      else {
+        const answer = await worker.handle(message, outlet);
+        const causation_id = message.envelope?.message_id;
+        if (answer !== undefined) {
+          reply(causation_id === undefined ? answer : { ...answer, envelope: { ...answer.envelope, causation_id } });
+        }
+      }
+    } catch (thrown) {
+      const { code, message: why } = asError(thrown);
+      link.log?.error('a message could not be handled', { type: message.type, code, error: why });
+    }
+  }
+
+  async #decide(delivery: Delivery): Promise<void> {
+    this.#undecided++;
+    let counted = true;
+    const decided = (): void => {
+      if (counted) this.#undecided--;
+      counted = false;
+    };
+    try {
+      const dispatch = await this.#read(delivery);
+      if (dispatch === undefined) return;
+      await this.#inTurn(dispatch.task_id, () => this.#receive(dispatch, delivery, decided));
+    } catch (thrown) {
+      const { code, message } = asError(thrown);
+      this.#options.link.log?.warn('a dispatch could not be taken', { code, error: message, seq: delivery.seq });
+      delivery.nak(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** (delivery.deliveries - 1)));
+    } finally {
+      decided();
+      this.#open.delete(nameOf(delivery));
+      this.#options.freed();
+    }
+  }
+
+  /** The dispatch in a delivery. One that cannot be read is answered and ended here. */
+  async #read(delivery: Delivery): Promise<Dispatched | undefined> {
+    const { worker, outlet, link } = this.#options;
+    let codes: readonly string[];
+    let taskId: string | undefined;
+    try {
+      const decoded = decode(unpack(delivery.data));
+      if (decoded.valid && decoded.message.type === 'TASK_DISPATCH') return decoded.message;
+      const errors = decoded.valid ? [{ code: 'E_TYPE', path: '/type' }] : decoded.errors;
+      codes = errors.map(({ code }) => code);
+      taskId = decoded.valid ? undefined : decoded.taskId;
+      const refusal = worker.refuse(taskId, errors);
+      // Other wrong dispatches of this task are told apart by their place in the stream.
+      if (refusal !== undefined) await outlet.answer(refusal, delivery.seq);
+    } catch (thrown) {
+      const { code } = asError(thrown);
+      if (code !== 'too_large' && code !== 'parse_error') throw thrown;
+      codes = [code === 'too_large' ? 'E_LIMIT' : 'E_NOT_JSON'];
+    }
+    const agent = tokenOf(worker.agentId);
+    const event = {
+      agent_id: worker.agentId,
+      subject: delivery.subject,
+      stream_seq: delivery.seq,
+      codes,
+      task_id: taskId,
+    };
+    await link.publish(subjects.dead(agent), pack(event), `dead#${agent}#${delivery.seq}`);
+    delivery.end(`unreadable: ${codes.join(' ')}`);
+    return undefined;
+  }
+
+  async #receive(dispatch: Dispatched, delivery: Delivery, decided: () => void): Promise<void> {
+    const { worker, outlet } = this.#options;
+    const { task_id } = dispatch;
+    const attempt = attemptOf(dispatch);
+    const reception = await worker.receive(dispatch, outlet);
+    decided();
+    switch (reception.kind) {
+      case 'refused':
+      case 'replay':
+        await outlet.answer(caused(reception.result, dispatch), attempt);
+        remember(this.#taken, task_id, attempt);
+        delivery.ack();
+        break;
+      case 'busy':
+        await this.#busy(dispatch, delivery, reception);
+        break;
+      case 'taken':
+        // Once more, because its acknowledgement was lost. Before it runs it may still be given up.
+        if (reception.state === 'running') delivery.ack();
+        else delivery.nak(RETRY_MS);
+        break;
+      case 'accepted':
+        await this.#begin(dispatch, delivery, reception);
+    }
+    this.#flushEarly(task_id, reception.kind === 'accepted');
+  }
+
+  async #busy(
+    dispatch: Dispatched,
+    delivery: Delivery,
+    { reason, retryAfterS }: Extract<Reception, { kind: 'busy' }>,
+  ): Promise<void> {
+    const { task_id } = dispatch;
+    // The same attempt once more, because its acknowledgement was lost: it is here, and needs nothing.
+    if (reason === 'in_flight' && this.#taken.get(task_id) === attemptOf(dispatch)) return delivery.ack();
+    if (delivery.deliveries < MAX_DELIVER) return delivery.nak(retryAfterS * 1000);
+    // Once more and the server would take it for poison.
+    const code = reason === 'in_flight' ? 'in_flight' : 'busy';
+    const refusal = resultMessage({
+      task_id,
+      status: 'blocked',
+      tokens_spent: 0,
+      blocked_reason: `${code}: ${reason === 'in_flight' ? 'an earlier attempt' : 'a turn of this context'} is running`,
+      blocked: { code, retryable: true, retry_after_s: retryAfterS },
+    });
+    await this.#options.outlet.answer(caused(refusal, dispatch), attemptOf(dispatch));
+    delivery.ack();
+  }
+
+  async #begin(
+    dispatch: Dispatched,
+    delivery: Delivery,
+    accepted: Extract<Reception, { kind: 'accepted' }>,
+  ): Promise<void> {
+    const { leases, outlet, link } = this.#options;
+    const { task_id, envelope } = dispatch;
+    const attempt = attemptOf(dispatch);
+    let lease: HeldLease | undefined;
+    try {
+      const taken = await leases.take(task_id, attempt);
+      if (taken.kind !== 'taken') {
+        link.log?.info('a task is taken elsewhere', { task_id, attempt, by: taken.kind });
+        await accepted.abandon();
+        // Whoever has it may still fail before it begins; then it must not be gone.
+        const undecided = taken.kind === 'held' && !(await leases.isClaimed(task_id, attempt));
+        if (undecided && delivery.deliveries < MAX_DELIVER) delivery.nak(RETRY_MS * 5);
+        else delivery.ack();
+        return;
+      }
+      lease = taken.lease;
+      // Said before the claim: if this worker dies now, whoever waits sees the lease run out.
+      const back = { causation_id: envelope.message_id, attempt, sender: this.#options.worker.agentId };
+      const held = { ttl_s: lease.ttlS, fence: lease.fence };
+      outlet.tell(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
+      if (!(await leases.claim(task_id, attempt))) {
+        link.log?.warn('an attempt was begun before, and is not begun again', { task_id, attempt });
+        await accepted.abandon();
+        await lease.release();
+        return delivery.ack();
+      }
+      // Not confirmed, it comes again, and the claim keeps it from being begun again, here and anywhere.
+      if (!(await delivery.confirm())) link.log?.info('an acknowledgement was not confirmed', { task_id, attempt });
+      if (!lease.fresh && !(await lease.renew())) {
+        link.log?.warn('a lease was lost before its task began', { task_id, attempt });
+        return await accepted.abandon();
+      }
+    } catch (thrown) {
+      // Nothing was begun. The claim lets this process, and nobody else, take it when it is delivered again.
+      await accepted.abandon();
+      await lease?.release();
+      throw thrown;
+    }
+    remember(this.#taken, task_id, attempt);
+    accepted.begin(lease);
+  }
+
+  /** What came before the dispatch it is about is handled behind it. */
+  #flushEarly(taskId: string, begun: boolean): void {
+    const canceled = this.#canceled.get(taskId);
+    this.#canceled.delete(taskId);
+    const early = this.#early.get(taskId) ?? [];
+    this.#early.delete(taskId);
+    if (begun && canceled !== undefined) {
+      void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.outlet.tell(answer)));
+    }
+    for (const { message, reply, timer } of early) {
+      clearTimeout(timer);
+      void this.#inTurn(taskId, () => this.#handled(message, reply));
+    }
+  }
+
+  /** Runs `work` behind what is under way about the same task; at once when nothing is. */
+  #inTurn<T>(taskId: string | undefined, work: () => Promise<T>): Promise<T> {
+    if (taskId === undefined) return work();
+    const before = this.#deciding.get(taskId);
+    const running = before === undefined ? work() : before.then(work, work);
+    this.#deciding.set(taskId, running);
+    const over = (): void => {
+      if (this.#deciding.get(taskId) === running) this.#deciding.delete(taskId);
+    };
+    running.then(over, over);
+    return running;
+  }
+
+  /** Tells the server that deliveries are worked on, and gives back those that have waited for room too long. */
+  #keepAlive(): void {
+    const now = performance.now();
+    for (const delivery of this.#open.values()) delivery.working();
+    while (this.#waiting[0] !== undefined && now - this.#waiting[0].since > WAIT_MS) {
+      const { delivery } = this.#waiting.shift()!;
+      this.#close(delivery, () => delivery.nak());
+    }
+    this.next();
+  }
+
+  #close(delivery: Delivery, word: () => void): void {
+    this.#open.delete(nameOf(delivery));
+    word();
+  }
+}
+
+const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
+
+/** Dispatches without an envelope are the first. */
+const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;
+
+/** The result, as the answer to this dispatch. */
+function caused(result: TaskResult, { envelope: { message_id } }: Dispatched): TaskResult {
+  return message_id === undefined ? result : { ...result, envelope: { ...result.envelope, causation_id: message_id } };
+}
+
+/** Keeps an entry as the newest; the oldest is forgotten. */
+function remember<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > MAX_REMEMBERED) map.delete(map.keys().next().value!);
+}

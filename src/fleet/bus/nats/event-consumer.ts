@@ -1,0 +1,219 @@
+/**
+ * Hears what workers said: each message of the events stream is handed to the orchestrator in order and acknowledged when
+ * it has been kept; one that could not be kept comes again. Dispatches no worker managed to take end here as well.
+ *
+ * Used by `orchestrator-bus.ts`.
+ * @see docs/nats.md#dead-letters
+ */
+import { asError } from '../../../wire/errors.ts';
+import { decode } from '../../messages/decode.ts';
+import type { Dispatched, Incoming } from '../../messages/decoded.ts';
+import { resultMessage } from '../../messages/encode.ts';
+import type { PeerEvents } from '../peer.ts';
+import type { NatsLink } from './connection.ts';
+import type { NatsPeer } from './nats-peer.ts';
+import { pack, unpack } from './payload.ts';
+import { type Delivery, Puller } from './pull-consumer.ts';
+import { RESULT_ACK_WAIT_S } from './streams.ts';
+import { consumers, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
+
+export interface EventIntakeOptions {
+  readonly link: NatsLink;
+  /** Token of the orchestrator's name. */
+  readonly name: string;
+  readonly events: PeerEvents;
+  readonly peer: (agent: string) => NatsPeer;
+  readonly pool: (pool: string) => NatsPeer;
+  readonly restore: () => Promise<void>;
+}
+
+/** Messages that are being kept, at most. */
+const MAX_IN_FLIGHT = 1024;
+/** Messages that were kept and whose acknowledgement may have been lost. */
+const MAX_KEPT = 16_384;
+const RETRY_MS = 500;
+const MAX_RETRY_MS = 30_000;
+
+/** Only workers say these. */
+const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS', 'TASK_QUESTION']);
+
+export class EventIntake {
+  readonly #options: EventIntakeOptions;
+  readonly #puller: Puller;
+  /** By place in the stream; when they came, in monotonic milliseconds. */
+  readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
+  readonly #kept = new Set<number>();
+  readonly #timer: NodeJS.Timeout;
+  #stopped = false;
+
+  constructor(options: EventIntakeOptions) {
+    this.#options = options;
+    const { link, name, restore } = options;
+    this.#timer = setInterval(() => this.#keepAlive(), (RESULT_ACK_WAIT_S * 1000) / 2.5).unref();
+    this.#puller = new Puller(link, {
+      stream: STREAMS.events,
+      consumer: consumers.orchestrator(name),
+      room: () => MAX_IN_FLIGHT - this.#inFlight.size,
+      take: (delivery) => void this.#take(delivery),
+      restore,
+    });
+  }
+
+  /** What was not kept comes again. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#timer);
+    this.#puller.stop();
+    for (const { delivery } of this.#inFlight.values()) delivery.nak();
+    this.#inFlight.clear();
+  }
+
+  async #take(delivery: Delivery): Promise<void> {
+    if (this.#stopped) return delivery.nak();
+    if (this.#kept.has(delivery.seq)) return delivery.ack();
+    // Delivered again while it is being kept: its one acknowledgement counts for both.
+    if (this.#inFlight.has(delivery.seq)) return;
+    this.#inFlight.set(delivery.seq, { delivery, since: performance.now() });
+    try {
+      const handled = this.#handle(delivery);
+      if (handled !== undefined) await handled;
+      if (this.#stopped) return;
+      this.#kept.add(delivery.seq);
+      if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.values().next().value!);
+      delivery.ack();
+    } catch (thrown) {
+      if (this.#stopped) return;
+      const { code, message } = asError(thrown);
+      this.#options.link.log?.warn('a message was not kept, and comes again', {
+        subject: delivery.subject,
+        code,
+        error: message,
+      });
+      delivery.nak(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** Math.min(16, delivery.deliveries - 1)));
+    } finally {
+      if (this.#inFlight.delete(delivery.seq)) this.#puller.more();
+    }
+  }
+
+  #handle(delivery: Delivery): Promise<void> | void {
+    const { events, peer } = this.#options;
+    const about = readEventSubject(delivery.subject);
+    switch (about?.kind) {
+      case 'events':
+        return this.#message(peer(about.agent), about.task, delivery);
+      case 'dead':
+        return events.unreadable(peer(about.agent), deadCodes(delivery.data));
+      case 'max_deliveries':
+        return this.#park(about.consumer, delivery.data);
+      default:
+        // Announces are here for the record; who is present is in the profiles.
+        return;
+    }
+  }
+
+  #message(peer: NatsPeer, task: string, delivery: Delivery): Promise<void> | void {
+    const { events } = this.#options;
+    let text: Uint8Array;
+    try {
+      text = unpack(delivery.data);
+    } catch {
+      return events.unreadable(peer, ['E_LIMIT']);
+    }
+    const decoded = decode(text);
+    if (!decoded.valid) {
+      const codes = decoded.errors.map(({ code }) => code);
+      return events.unreadable(peer, codes);
+    }
+    const { message } = decoded;
+    const { task_id } = message as { readonly task_id?: string };
+    // A worker may speak on its own subjects only; what it says about which task must be the same inside and outside.
+    if (!FROM_WORKERS.has(message.type) || task_id === undefined || tokenOf(task_id) !== task) {
+      return events.unreadable(peer, ['E_TYPE']);
+    }
+    return this.#tell(peer, message);
+  }
+
+  /**
+   * A dispatch was delivered as often as it may be, and nobody acknowledged it: it kills whoever takes it, or never ends
+   * being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
+   * removed from the queue.
+   */
+  async #park(consumer: string, data: Uint8Array): Promise<void> {
+    const { link, events, peer, pool } = this.#options;
+    const advisory = readAdvisory(data);
+    if (advisory === undefined) return;
+    const manager = await link.manager();
+    const { stream_seq: seq, deliveries } = advisory;
+    const stored = await link.until(() =>
+      manager.streams.getMessage(STREAMS.dispatch, { seq }).catch((error: Error & { readonly code?: unknown }) => {
+        if (error.code === NO_MESSAGE) return null;
+        throw error;
+      }),
+    );
+    // Acknowledged after all, or parked before.
+    if (stored === null) return;
+    const { agent, pool: queue } = readConsumer(consumer);
+    const from = agent !== undefined ? peer(agent) : pool(queue ?? consumer);
+    const dispatch = readDispatch(stored.data);
+    if (dispatch === undefined) events.unreadable(from, ['E_NOT_JSON']);
+    else {
+      const { task_id, envelope } = dispatch;
+      const refusal = resultMessage(
+        {
+          task_id,
+          status: 'blocked',
+          tokens_spent: 0,
+          blocked_reason: `max_deliveries: delivered ${deliveries} times, and never acknowledged`,
+          blocked: { code: 'max_deliveries', retryable: false },
+        },
+        { attempt: envelope.attempt ?? 1, causation_id: envelope.message_id },
+      );
+      const decoded = decode(pack(refusal));
+      if (decoded.valid) await this.#tell(from, decoded.message);
+    }
+    await link.until(() => manager.streams.deleteMessage(STREAMS.dispatch, seq, false));
+  }
+
+  /** Who speaks from the record may be gone since, and must not count as a worker that is here. */
+  #tell(peer: NatsPeer, message: Incoming): Promise<void> | void {
+    const { events } = this.#options;
+    const kept = events.received(peer, message);
+    if (!peer.present) events.left(peer, 'it is not there', false);
+    return kept;
+  }
+
+  #keepAlive(): void {
+    const now = performance.now();
+    for (const { delivery, since } of this.#inFlight.values()) if (now - since > 1000) delivery.working();
+  }
+}
+
+/** JetStream's number for a message that is not there. */
+const NO_MESSAGE = 10037;
+
+function readDispatch(data: Uint8Array): Dispatched | undefined {
+  try {
+    const decoded = decode(unpack(data));
+    return decoded.valid && decoded.message.type === 'TASK_DISPATCH' ? decoded.message : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function readAdvisory(data: Uint8Array): { readonly stream_seq: number; readonly deliveries: number } | undefined {
+  try {
+    const { stream_seq, deliveries } = JSON.parse(Buffer.from(data).toString());
+    return Number.isInteger(stream_seq) ? { stream_seq, deliveries: Number(deliveries) } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function deadCodes(data: Uint8Array): readonly string[] {
+  try {
+    const { codes } = JSON.parse(Buffer.from(data).toString());
+    return Array.isArray(codes) ? codes.filter((code) => typeof code === 'string').slice(0, 64) : [];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * The right to be the orchestrator of a name. Of two that start, one goes on; the other is told. It is a key that must be
+ * renewed, like the lease of a task.
+ *
+ * Used by `leadership.ts`.
+ * @see docs/nats.md#two-orchestrators
+ */
+import { pause } from '../../../base/abortable-delay.ts';
+import type { Log } from '../../../base/log.ts';
+import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import type { Bucket, Entry } from './bucket.ts';
+import { tokenOf } from './subjects.ts';
+
+export interface OrchestratorLeaseOptions {
+  readonly bucket: Bucket;
+  readonly name: string;
+  /** The same after a restart: then the lease of the process before is taken over at once. */
+  readonly instance: string;
+  /** Another for each process. */
+  readonly life: string;
+  readonly ttlS: number;
+  readonly signal: AbortSignal;
+  /** Somebody else has it. Called once. */
+  readonly lost: (error: HandfastError) => void;
+  readonly monotonic?: () => number;
+  readonly log?: Log;
+}
+
+interface Holder {
+  readonly instance: string;
+  readonly life: string;
+  readonly renewed: number;
+}
+
+const LOOK_MS = 500;
+
+export class OrchestratorLease {
+  readonly #options: OrchestratorLeaseOptions;
+  readonly #key: string;
+  readonly #monotonic: () => number;
+  #revision = 0;
+  #renewed = 0;
+  #confirmedAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #renewing: Promise<void> | undefined;
+  #over = false;
+
+  constructor(options: OrchestratorLeaseOptions) {
+    this.#options = options;
+    this.#key = tokenOf(options.name);
+    this.#monotonic = options.monotonic ?? (() => performance.now());
+  }
+
+  /** True while nobody else can have it. */
+  get held(): boolean {
+    return !this.#over && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
+  }
+
+  /**
+   * Takes it, or waits until the one who has it has been silent for its lifetime. Fails with `superseded` when that one is
+   * alive; `standby`: waits for its end instead, through outages of the server too.
+   */
+  async take(standby = false): Promise<void> {
+    const { signal, name, log } = this.#options;
+    let first: Entry | undefined;
+    // Its last renewal may be as young as our first look.
+    const end = this.#monotonic() + (this.#options.ttlS + 5) * 1000;
+    for (;;) {
+      signal.throwIfAborted();
+      const found = await this.#try().catch((thrown: unknown) => {
+        const { code, message } = asError(thrown);
+        if (!standby || (code !== 'unreachable' && code !== 'timeout')) throw thrown;
+        log?.warn('no NATS server answers while this orchestrator stands by', { name, error: message });
+        return undefined;
+      });
+      if (found === 'taken') return;
+      if (found !== undefined && first === undefined && standby) {
+        log?.warn('another orchestrator of this name has it: this one stands by', { name });
+      }
+      first ??= found;
+      const alive = found !== undefined && found.revision !== first?.revision;
+      if (!standby && (alive || this.#monotonic() > end)) throw this.#superseded();
+      await pause(LOOK_MS, signal);
+    }
+  }
+
+  /** Gives it back. Never rejects. */
+  async release(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#renewing;
+    if (!this.#over && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
+    this.#over = true;
+  }
+
+  /** Takes it where it is free, or was ours; else whoever has it. Undefined: somebody was faster. */
+  async #try(): Promise<'taken' | Entry | undefined> {
+    const { bucket, instance } = this.#options;
+    const askedAt = this.#monotonic();
+    const entry = await bucket.get(this.#key);
+    const holder = entry && readHolder(entry.value);
+    if (entry !== undefined && holder !== undefined && holder.instance !== instance) return entry;
+    const value = this.#value();
+    const revision =
+      entry === undefined
+        ? await bucket.create(this.#key, value)
+        : await bucket.update(this.#key, value, entry.revision);
+    if (revision === undefined) return undefined;
+    this.#begin(revision, askedAt);
+    return 'taken';
+  }
+
+  #begin(revision: number, askedAt: number): void {
+    this.#revision = revision;
+    this.#confirmedAt = askedAt;
+    this.#timer = setInterval(
+      () => {
+        this.#renewing ??= this.#renew().finally(() => {
+          this.#renewing = undefined;
+        });
+      },
+      (this.#options.ttlS * 1000) / 3,
+    );
+  }
+
+  /** While the server is away nothing is known, and nothing is sent; when it is back, whoever is first has it. */
+  async #renew(): Promise<void> {
+    const { bucket, ttlS, signal } = this.#options;
+    this.#renewed++;
+    const value = this.#value();
+    const askedAt = this.#monotonic();
+    const withinMs = (ttlS * 1000) / 4;
+    try {
+      const kept =
+        (await bucket.update(this.#key, value, this.#revision, withinMs)) ??
+        // It may have expired while the server was away.
+        (await bucket.create(this.#key, value, withinMs)) ??
+        (await this.#after(value, withinMs));
+      if (kept !== undefined) {
+        this.#revision = kept;
+        this.#confirmedAt = askedAt;
+        return;
+      }
+    } catch {
+      // Nobody answers: it is asked again at the next turn.
+      return;
+    }
+    if (signal.aborted || this.#over) return;
+    this.#over = true;
+    clearInterval(this.#timer);
+    this.#options.lost(this.#superseded());
+  }
+
+  /** Renews it over a renewal of ours that was done without our hearing of it; undefined: somebody else has it. */
+  async #after(value: Uint8Array, withinMs: number): Promise<number | undefined> {
+    const { bucket, life } = this.#options;
+    const entry = await bucket.get(this.#key);
+    if (entry === undefined || readHolder(entry.value)?.life !== life) return undefined;
+    return bucket.update(this.#key, value, entry.revision, withinMs);
+  }
+
+  #value(): Uint8Array {
+    const { instance, life } = this.#options;
+    return Buffer.from(JSON.stringify({ instance, life, renewed: this.#renewed } satisfies Holder));
+  }
+
+  #superseded(): HandfastError {
+    const { name } = this.#options;
+    return fail('superseded', `another orchestrator named ${name} is at work`, { name });
+  }
+}
+
+function readHolder(value: Uint8Array): Holder | undefined {
+  try {
+    const found = JSON.parse(Buffer.from(value).toString()) as Partial<Holder> | null;
+    return typeof found?.instance === 'string' ? (found as Holder) : undefined;
+  } catch {
+    return undefined;
+  }
+}

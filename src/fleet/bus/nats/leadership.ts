@@ -1,0 +1,98 @@
+/**
+ * The place of an orchestrator on NATS: its connection, and the right to its name, which only one process has at a time. Bus
+ * and task store of one orchestrator share it, so that both end together when somebody else has it.
+ *
+ * Taken by whoever puts a fleet together, or by `orchestrator-bus.ts` for itself.
+ * @see docs/nats.md#two-orchestrators
+ */
+import { fail, type HandfastError } from '../../../wire/errors.ts';
+import { Bucket } from './bucket.ts';
+import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
+import { OrchestratorLease } from './leader-lease.ts';
+import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.ts';
+import { BUCKETS, tokenOf } from './subjects.ts';
+
+export interface SeatOptions extends NatsOptions, StorageOptions {
+  /** Name of the orchestrator; what it has heard is remembered under it, and two of one name cannot both be at work. */
+  readonly name: string;
+  /**
+   * Which one of that name: the same after a restart, another on another machine. Then a restart goes on at once, instead of
+   * when the lease of the process before has run out. Default: another for each process.
+   */
+  readonly instance?: string;
+  /** While another has the name: wait for it, however long that takes, instead of failing. */
+  readonly standby?: boolean;
+  /** Gives up waiting. */
+  readonly signal?: AbortSignal;
+  /** Monotonic milliseconds. */
+  readonly monotonic?: () => number;
+  readonly newId?: () => string;
+}
+
+export interface OrchestratorSeat {
+  readonly name: string;
+  readonly link: NatsLink;
+  /** How long a worker counts as present, seconds. */
+  readonly profileTtlS: number;
+  /** Resolves when it is over by itself: `superseded`, or `connection_lost`. Never rejects. */
+  readonly lost: Promise<HandfastError>;
+  /** Fails with `unreachable` unless nobody else can have the name now. */
+  check(): void;
+  /** Makes what is missing on the server. */
+  restore(): Promise<void>;
+  /** Gives the name back and closes the connection. Idempotent, never rejects. */
+  leave(): Promise<void>;
+}
+
+/**
+ * Takes the place. Fails with `superseded` when another has it (unless it is to stand by), `unreachable`, `auth_failed`,
+ * `config_invalid`, `not_configured`; with the reason of the signal when that gave up.
+ */
+export async function takeSeat(options: SeatOptions): Promise<OrchestratorSeat> {
+  const { name, monotonic, newId = () => crypto.randomUUID(), standby, log } = options;
+  const leaving = new AbortController();
+  const signal = AbortSignal.any([leaving.signal, ...(options.signal ? [options.signal] : [])]);
+  const link = await openNats(`orchestrator ${name}`, options, { signal });
+  let lease: OrchestratorLease | undefined;
+  const leave = async (): Promise<void> => {
+    leaving.abort();
+    await lease?.release();
+    await link.close();
+  };
+  try {
+    const restore = async () => {
+      const { profileTtlS, leaseTtlS } = await ensureFleet(link, options);
+      return { profileTtlS, leaseTtlS, ttlS: await ensureOrchestrator(link, tokenOf(name), options) };
+    };
+    const { profileTtlS, leaseTtlS, ttlS } = await restore();
+    if (options.leaseTtlS !== undefined && options.leaseTtlS !== leaseTtlS) {
+      const held = { configured_s: options.leaseTtlS, bucket: BUCKETS.leases, bucket_s: leaseTtlS };
+      log?.warn('leases on the NATS server hold for another time than is configured', held);
+    }
+    const life = newId();
+    const { instance = life } = options;
+    const { promise: lost, resolve } = Promise.withResolvers<HandfastError>();
+    const bucket = await Bucket.open(link, BUCKETS.orchestrators);
+    const taking = new OrchestratorLease({ bucket, name, instance, life, ttlS, signal, lost: resolve, monotonic, log });
+    lease = taking;
+    await taking.take(standby);
+    void link.lost.then(resolve);
+    return {
+      name,
+      link,
+      profileTtlS,
+      lost,
+      check() {
+        if (leaving.signal.aborted) throw fail('unreachable', 'this orchestrator is not at work any more');
+        if (!taking.held) throw fail('unreachable', 'the lease of this orchestrator could not be renewed');
+      },
+      async restore() {
+        await restore();
+      },
+      leave,
+    };
+  } catch (error) {
+    await leave();
+    throw error;
+  }
+}

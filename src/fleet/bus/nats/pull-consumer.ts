@@ -1,0 +1,216 @@
+/**
+ * Takes messages from a durable consumer, never more at a time than its owner has room for: a worker that is full leaves
+ * them to others of its pool, and an orchestrator that is behind leaves them on the server.
+ *
+ * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
+ */
+import { pause } from '../../../base/abortable-delay.ts';
+import { within } from '../../../base/backoff.ts';
+import type { Msg, MsgHdrs, Subscription } from './client.ts';
+import type { NatsLink } from './connection.ts';
+import { Unanswered } from './request-mux.ts';
+
+/** How long a server may take to confirm an acknowledgement. */
+const CONFIRM_MS = 2_000;
+
+/** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` is its last word. */
+export class Delivery {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  readonly headers: MsgHdrs | undefined;
+  /** Place in the stream. */
+  readonly seq: number;
+  /** How often it was delivered, with this time. */
+  deliveries: number;
+  #reply: string;
+  readonly #link: NatsLink;
+
+  constructor(link: NatsLink, { subject, data, headers, reply = '' }: Msg) {
+    this.#link = link;
+    this.subject = subject;
+    this.data = data;
+    this.headers = headers;
+    this.#reply = reply;
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.…, behind a domain and an account on later servers
+    const parts = reply.split('.');
+    const at = parts.length === 9 ? 4 : 6;
+    this.deliveries = Number(parts[at]);
+    this.seq = Number(parts[at + 1]);
+  }
+
+  /** Done. Not waited for: when it is lost, the message comes again. */
+  ack(): void {
+    this.#say('+ACK');
+  }
+
+  /** The same message was delivered once more: what is said about it from now on is said to that delivery. */
+  adopt(newer: Delivery): void {
+    this.#reply = newer.#reply;
+    this.deliveries = newer.deliveries;
+  }
+
+  /**
+   * Done; true when the server says that it has it. A server that was killed may not know any more that it delivered this:
+   * it says nothing then, and delivers it again.
+   */
+  async confirm(): Promise<boolean> {
+    try {
+      const said = this.#link.attempt(() => this.#link.ask(this.#reply, '+ACK'));
+      await within(said, CONFIRM_MS, () => new Unanswered('the acknowledgement was not confirmed', true));
+      return true;
+    } catch (error) {
+      if (error instanceof Unanswered) return false;
+      throw error;
+    }
+  }
+
+  /** Not now: again after this time. */
+  nak(delayMs = 0): void {
+    this.#say(delayMs > 0 ? `-NAK {"delay":${Math.round(delayMs * 1_000_000)}}` : '-NAK');
+  }
+
+  /** It is being worked on: it does not come again yet. */
+  working(): void {
+    this.#say('+WPI');
+  }
+
+  /** Never again. */
+  end(reason: string): void {
+    // Servers before 2.11 do not know a word with a reason, and deliver again.
+    this.#say(this.#link.atLeast(2, 11) ? `+TERM ${reason}` : '+TERM');
+  }
+
+  #say(word: string): void {
+    this.#link.tell(this.#reply, Buffer.from(word));
+  }
+}
+
+export interface PullOptions {
+  readonly stream: string;
+  readonly consumer: string;
+  /** How many messages there is room for now, counted with those that were asked for and have not come yet. */
+  readonly room: () => number;
+  readonly take: (delivery: Delivery) => void;
+  /** Called when the consumer seems to be gone; makes it again. */
+  readonly restore: () => Promise<void>;
+}
+
+const EXPIRES_MS = 30_000;
+const IDLE_HEARTBEAT_MS = 2_000;
+/** Without a word for so long, what was asked for is forgotten by the server, or lost on the way. */
+const SILENCE_MS = 2 * IDLE_HEARTBEAT_MS + 1_000;
+const RESTORE_AGAIN_MS = 1_000;
+
+/** Asks for messages as room appears. */
+export class Puller {
+  readonly #link: NatsLink;
+  readonly #options: PullOptions;
+  readonly #subject: string;
+  readonly #watchdog: NodeJS.Timeout;
+  readonly #stopListening: () => void;
+  readonly #stopped = new AbortController();
+  #inbox: Subscription | undefined;
+  /** Asked for, and neither delivered nor given up by the server. */
+  #asked = 0;
+  #heardAt = performance.now();
+  #soon: NodeJS.Immediate | undefined;
+  #restoring = false;
+
+  constructor(link: NatsLink, options: PullOptions) {
+    this.#link = link;
+    this.#options = options;
+    this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.consumer}`;
+    this.#stopListening = link.onChange((up) => up && this.#again());
+    this.#watchdog = setInterval(() => this.#check(), IDLE_HEARTBEAT_MS).unref();
+    this.#again();
+  }
+
+  /** There may be more room. Asks once for all that happened in one turn of the event loop. */
+  more(): void {
+    this.#soon ??= setImmediate(() => {
+      this.#soon = undefined;
+      this.#ask();
+    });
+  }
+
+  /** Asks for nothing more; what was on its way comes again elsewhere, or later. */
+  stop(): void {
+    this.#stopped.abort();
+    this.#stopListening();
+    clearInterval(this.#watchdog);
+    if (this.#soon !== undefined) clearImmediate(this.#soon);
+    this.#inbox?.unsubscribe();
+  }
+
+  #ask(): void {
+    if (this.#stopped.signal.aborted || this.#restoring || !this.#link.up || this.#inbox === undefined) return;
+    const room = this.#options.room();
+    const missing = room - this.#asked;
+    // Many small requests cost more than a little room that stays unused for a moment.
+    if (missing <= 0 || (missing < room / 4 && this.#asked > 0)) return;
+    const request = { batch: missing, expires: EXPIRES_MS * 1e6, idle_heartbeat: IDLE_HEARTBEAT_MS * 1e6 };
+    if (this.#asked === 0) this.#heardAt = performance.now();
+    this.#asked += missing;
+    this.#link.connection.publish(this.#subject, JSON.stringify(request), { reply: this.#inbox.getSubject() });
+  }
+
+  /** Forgets what was asked for, with a new inbox so that the server forgets it too, and asks anew. */
+  #again(): void {
+    if (this.#stopped.signal.aborted || this.#link.connection.isClosed()) return;
+    this.#inbox?.unsubscribe();
+    this.#asked = 0;
+    this.#heardAt = performance.now();
+    const inbox = this.#link.connection.subscribe(this.#link.inbox(), {
+      callback: (error, message) => {
+        if (this.#inbox !== inbox) return;
+        if (error) this.#link.log?.error('messages cannot be received', { error: error.message });
+        else this.#hear(message, inbox.getSubject());
+      },
+    });
+    this.#inbox = inbox;
+    this.#ask();
+  }
+
+  #hear(message: Msg, inbox: string): void {
+    this.#heardAt = performance.now();
+    if (message.subject !== inbox) {
+      this.#asked = Math.max(0, this.#asked - 1);
+      this.#options.take(new Delivery(this.#link, message));
+      return this.more();
+    }
+    const code = message.headers?.code ?? 0;
+    if (code === 100) return;
+    const left = Number(message.headers?.get('Nats-Pending-Messages') ?? 0);
+    this.#asked = Math.max(0, this.#asked - left);
+    if (code === 408 || code === 404) return this.more();
+    // No such consumer, a leader that changed, a server that stops: find out, and begin anew.
+    void this.#restore(message.headers?.description || `${code}`);
+  }
+
+  #check(): void {
+    if (!this.#link.up) return;
+    if (this.#asked > 0 && performance.now() - this.#heardAt > SILENCE_MS) this.#again();
+    // Room may have appeared without a word to us.
+    else this.#ask();
+  }
+
+  async #restore(why: string): Promise<void> {
+    if (this.#restoring) return;
+    this.#restoring = true;
+    const { signal } = this.#stopped;
+    try {
+      this.#link.log?.debug('a consumer is looked for again', { consumer: this.#options.consumer, why });
+      await pause(RESTORE_AGAIN_MS, signal);
+      if (!signal.aborted) await this.#options.restore();
+    } catch (error) {
+      this.#link.log?.warn('a consumer could not be restored', {
+        consumer: this.#options.consumer,
+        error: (error as Error).message,
+      });
+      await pause(RESTORE_AGAIN_MS, signal);
+    } finally {
+      this.#restoring = false;
+      this.#again();
+    }
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with a right token, or the link ends with a
+ * SESSION_BYE that says why.
+ *
+ * `FleetDoor` stands behind the gate of every listener that serves workers; `OwnDoor` at a link that was opened from here,
+ * whose worker is trusted.
+ * @see docs/protocol/fleet.md#stream-links
+ */
+
+import type { Log } from '../../../base/log.ts';
+import type { Dialect, Gate } from '../../../connection/accept.ts';
+import type { FailureBackoff } from '../../../session/auth-throttle.ts';
+import type { Closed, Link, Malformed, Message, Receiver } from '../../../transport/link.ts';
+import type { Announced, Decoded } from '../../messages/decoded.ts';
+import { bye, MAX_MESSAGE_BYTES, readMessage, written } from './messages.ts';
+import type { StreamPeer } from './stream-peer.ts';
+
+/** What a door needs of its bus. */
+export interface Admission {
+  readonly name: string;
+  readonly incarnation: string;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  /** Who the worker is, by its token; undefined: the token is missing or wrong. */
+  peerIdOf(announced: Announced, token: unknown): string | undefined;
+  /** Makes the peer of a link, or says why not. */
+  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: Closed) => void): StreamPeer | string;
+  /** The peer has its link: tells it so, and the orchestrator. */
+  welcome(peer: StreamPeer, announced: Announced): void;
+}
+
+/** The announce in a first message, or the reason to refuse it. */
+function announceIn(decoded: Decoded): Announced | string {
+  if (decoded.valid) return decoded.message.type === 'SESSION_ANNOUNCE' ? decoded.message : 'announce_required';
+  const [error] = decoded.errors;
+  if (error?.code === 'E_VERSION_UNSUPPORTED' || error?.code === 'E_VERSION') return 'unsupported_version';
+  if (decoded.type !== 'SESSION_ANNOUNCE') return 'announce_required';
+  const found = decoded.errors.slice(0, 5).map(({ code, path }) => `${code} ${path}`);
+  return `invalid_announce: ${found.join(', ')}`;
+}
+
+/** Says goodbye on a link that has no peer. */
+function dismiss(link: Link, { name, incarnation }: Admission, reason: string): void {
+  link.send(written(link, bye(name, reason, incarnation)));
+}
+
+export class FleetDoor implements Dialect {
+  readonly #admission: Admission;
+
+  constructor(admission: Admission) {
+    this.#admission = admission;
+  }
+
+  greet(_message: object, gate: Gate, raw: string | Message): void {
+    const announced = announceIn(readMessage(raw));
+    if (typeof announced === 'string') return this.#refuse(gate, announced);
+    const { token } = announced.envelope;
+    const peerId = this.#admission.peerIdOf(announced, token ?? '');
+    if (peerId === undefined) return this.#authFailed(gate);
+    const peer = this.#admission.admit(gate.link, announced, peerId);
+    if (typeof peer === 'string') return this.#refuse(gate, peer);
+    gate.accept(peer);
+    this.#admission.welcome(peer, announced);
+  }
+
+  unreadable(_error: unknown, gate: Gate): void {
+    this.#refuse(gate, 'announce_required');
+  }
+
+  #authFailed(gate: Gate): void {
+    const { backoff, log } = this.#admission;
+    const { origin } = gate;
+    if (origin === undefined) return this.#refuse(gate, 'auth_failed');
+    const { delayMs, failures, report } = backoff.failed(origin);
+    if (report) log.warn('a worker sent a wrong credential', { origin, failures });
+    if (delayMs === 0) return this.#refuse(gate, 'auth_failed');
+    gate.hold();
+    setTimeout(() => this.#refuse(gate, 'auth_failed'), delayMs).unref();
+  }
+
+  #refuse(gate: Gate, reason: string): void {
+    if (!gate.waiting) return;
+    dismiss(gate.link, this.#admission, reason);
+    gate.refuse(reason);
+  }
+}
+
+/** Waits for the announce on a link of our own. */
+export class OwnDoor implements Receiver {
+  /** Resolves when the link is gone. */
+  readonly gone: Promise<Closed>;
+  readonly #admission: Admission;
+  readonly #link: Link;
+  readonly #end = Promise.withResolvers<Closed>();
+  readonly #timer: NodeJS.Timeout;
+  #peer: StreamPeer | undefined;
+  #refused = false;
+
+  constructor(admission: Admission, link: Link, handshakeTimeoutMs: number) {
+    this.#admission = admission;
+    this.#link = link;
+    this.gone = this.#end.promise;
+    this.#timer = setTimeout(() => this.dismiss('handshake_timeout'), handshakeTimeoutMs);
+    link.setMaxMessageBytes(MAX_MESSAGE_BYTES);
+    link.open(this);
+  }
+
+  /** The worker announced itself. */
+  get admitted(): boolean {
+    return this.#peer !== undefined;
+  }
+
+  /** Ends the link with a word. */
+  dismiss(reason: string): void {
+    clearTimeout(this.#timer);
+    if (this.#peer !== undefined) return void this.#peer.dismiss(reason);
+    if (this.#refused) return;
+    this.#refused = true;
+    dismiss(this.#link, this.#admission, reason);
+    void this.#link.close(reason);
+  }
+
+  message(raw: string | Message): void {
+    if (this.#refused) return;
+    const announced = announceIn(readMessage(raw));
+    if (typeof announced === 'string') return this.dismiss(announced);
+    const peer = this.#admission.admit(this.#link, announced, announced.agent_id, (cause) => this.closed(cause));
+    if (typeof peer === 'string') return this.dismiss(peer);
+    clearTimeout(this.#timer);
+    this.#peer = peer;
+    peer.attach(this.#link);
+    this.#admission.welcome(peer, announced);
+  }
+
+  malformed(_problem: Malformed): void {
+    this.dismiss('announce_required');
+  }
+
+  ended(): void {
+    this.dismiss('ended before the announce');
+  }
+
+  closed(cause: Closed): void {
+    clearTimeout(this.#timer);
+    this.#end.resolve(cause);
+  }
+}

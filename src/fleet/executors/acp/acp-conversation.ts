@@ -1,0 +1,161 @@
+/**
+ * The agent of a conversation with its turns, one after the other. Made by `acp.ts`, which decides how long its process is
+ * kept and where its session is stored.
+ */
+import { AgentConversation } from '../../../acp/agent-conversation.ts';
+import { CANCELLED } from '../../../acp/answers.ts';
+import type { StopReason } from '../../../acp/sdk.ts';
+import type { StartProgram } from '../../../acp/start-program.ts';
+import { programEnvironment } from '../../../base/program.ts';
+import { asError } from '../../../wire/errors.ts';
+import type { AcpConfig } from '../config.ts';
+import type { ExecutorContext, ExecutorOutcome, ExecutorTask } from '../executor.ts';
+import { objectOf } from '../programs/frame.ts';
+import type { AcpTurn } from './acp-turn.ts';
+
+/** The configuration with its defaults. */
+export type AcpSettings = AcpConfig &
+  Required<Pick<AcpConfig, 'name' | 'permissions' | 'startTimeoutMs' | 'cancelTimeoutMs'>>;
+
+export interface AcpConversationParts {
+  readonly settings: AcpSettings;
+  readonly start: StartProgram;
+  readonly version: string;
+  /** Told of each line of the agent's stderr. */
+  readonly log: (line: string) => void;
+}
+
+/** Where the agent's session is kept between turns. */
+export interface KeptSession {
+  readonly session: string | undefined;
+  /** Resolves when it is on disk. */
+  keep(session: string): Promise<void>;
+}
+
+/** Most bytes of one message: diffs carry whole files. */
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+const ENDINGS: Readonly<Partial<Record<StopReason, ExecutorOutcome['ending']>>> = {
+  max_tokens: 'limit',
+  max_turn_requests: 'limit',
+  refusal: 'refused',
+  cancelled: 'stopped',
+};
+
+export class AcpConversation {
+  readonly #settings: AcpSettings;
+  readonly #agent: AgentConversation;
+  #turn: AcpTurn | undefined;
+
+  constructor({ settings, start, version, log }: AcpConversationParts) {
+    const { name, command, args, startTimeoutMs, cancelTimeoutMs } = settings;
+    this.#settings = settings;
+    this.#agent = new AgentConversation({
+      ...{ name, command, args, env: programEnvironment(settings.env), start, version, log },
+      ...{ startTimeoutMs, cancelTimeoutMs, maxMessageBytes: MAX_MESSAGE_BYTES },
+      client: {
+        update: (session, update) => this.#update(session, update),
+        permission: async (request) => this.#turnOf(request.sessionId)?.permission(request) ?? CANCELLED,
+        elicit: async (request) => this.#turn?.elicit(request) ?? { action: 'cancel' },
+      },
+    });
+  }
+
+  get busy(): boolean {
+    return this.#turn !== undefined;
+  }
+
+  get alive(): boolean {
+    return this.#agent.alive;
+  }
+
+  /**
+   * Runs a turn. Rejects with what kept the agent from being started or from opening its session; what happens after the
+   * prompt was sent is the outcome.
+   */
+  async run(task: ExecutorTask, context: ExecutorContext, kept: KeptSession, turn: AcpTurn): Promise<ExecutorOutcome> {
+    const { signal } = context;
+    const warnings: string[] = [];
+    this.#turn = turn;
+    const end = (ending: ExecutorOutcome['ending'], failure?: string): ExecutorOutcome => {
+      const { text, cut } = turn.reply;
+      if (cut) warnings.push('its reply was longer than what is kept; the beginning is left out');
+      return {
+        text,
+        ending,
+        exitCode: null,
+        usage: turn.usage,
+        ...(failure !== undefined && { failure }),
+        ...(warnings.length > 0 && { warnings }),
+      };
+    };
+    try {
+      warnings.push(...(await this.#opened(context, kept)));
+      try {
+        const reason = await this.#prompted(task.prompt, turn, signal);
+        return end(signal.aborted ? 'stopped' : (ENDINGS[reason] ?? 'completed'));
+      } catch (error) {
+        return signal.aborted ? end('stopped') : end('completed', asError(error).message);
+      }
+    } catch (error) {
+      if (signal.aborted) return end('stopped');
+      throw asError(error, 'provider_error');
+    } finally {
+      turn.end();
+      this.#turn = undefined;
+    }
+  }
+
+  /** Ends the process. Bounded, never rejects. */
+  close(): Promise<void> {
+    return this.#agent.close();
+  }
+
+  /** Starts the agent, if need be, and opens its session. Returns what there is to say of that. */
+  async #opened({ cwd, signal, events }: ExecutorContext, kept: KeptSession): Promise<string[]> {
+    const { name, mcpServers } = this.#settings;
+    const { session: stored } = kept;
+    if (!this.#agent.runsIn(cwd)) events.progress('starting', name);
+    await this.#agent.start(cwd, signal);
+    const { id, isNew } = await this.#agent.open({ cwd, mcpServers, stored }, signal);
+    const warnings: string[] = [];
+    if (isNew) {
+      if (stored !== undefined) warnings.push('the earlier conversation was not found; a new one was begun');
+      await kept.keep(id).catch((error: unknown) => {
+        warnings.push(`the conversation could not be kept: ${asError(error).message}`);
+      });
+    }
+    await this.#agent.configure(this.#settings, signal);
+    return warnings;
+  }
+
+  /** Sends the prompt, and what is said meanwhile behind it, until nothing is left to be said. */
+  async #prompted(prompt: string, turn: AcpTurn, signal: AbortSignal): Promise<StopReason> {
+    for (let text: string | undefined = prompt; ; ) {
+      const response = await this.#agent.prompt([{ type: 'text', text }], signal);
+      turn.prompted(response);
+      if (response.stopReason !== 'end_turn' || signal.aborted) return response.stopReason;
+      text = turn.next();
+      if (text === undefined) return response.stopReason;
+    }
+  }
+
+  /** The turn that something of an agent's session is about. */
+  #turnOf(session: string): AcpTurn | undefined {
+    return this.#agent.isOpen(session) ? this.#turn : undefined;
+  }
+
+  #update(session: string, value: unknown): void {
+    const turn = this.#turnOf(session);
+    if (turn === undefined) return;
+    const update = objectOf(value);
+    if (update?.sessionUpdate === 'usage_update') {
+      const cost = objectOf(update.cost);
+      if (typeof cost?.amount === 'number' && cost.currency === 'USD') {
+        const added = this.#agent.costAdded(cost.amount);
+        if (added > 0) turn.cost(added);
+      }
+    }
+    turn.update(value);
+  }
+}

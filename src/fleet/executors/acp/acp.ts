@@ -1,0 +1,163 @@
+/**
+ * The `acp` executor: any agent of the Agent Client Protocol, one process a conversation. Preferred where an agent has it:
+ * it tells what it does while it does it, asks before it does what it may not, and can be told to stop.
+ *
+ * Made by `make.ts`. Processes are kept between turns for a while, because starting one takes seconds.
+ * @see docs/fleet-executors.md
+ */
+import type { StartProgram } from '../../../acp/start-program.ts';
+import type { Log } from '../../../base/log.ts';
+import { programEnvironment } from '../../../base/program.ts';
+import type { AcpConfig } from '../config.ts';
+import { ContextMap } from '../context-map.ts';
+import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from '../executor.ts';
+import { overheadOf } from '../programs/overhead-turn.ts';
+import { findProgram } from '../programs/probe.ts';
+import { RunningTurns } from '../running-turns.ts';
+import { AcpConversation, type AcpSettings } from './acp-conversation.ts';
+import { AcpTurn } from './acp-turn.ts';
+
+export interface AcpExecutorParts {
+  readonly config: AcpConfig;
+  /** `spawnLink` of the subprocess transport. */
+  readonly start: StartProgram;
+  /** Version of this software, told to the agent. */
+  readonly version: string;
+  /** File the agent's sessions are kept in; undefined: in memory. */
+  readonly contextFile: string | undefined;
+  readonly log: Log;
+}
+
+const DEFAULTS = {
+  permissions: 'ask',
+  startTimeoutMs: 60_000,
+  cancelTimeoutMs: 5000,
+} as const;
+
+/** Processes that are kept without a turn, and how long. */
+const MAX_IDLE = 4;
+const IDLE_MS = 5 * 60_000;
+
+/** Makes the executor. Starts nothing. */
+export function acpExecutor(parts: AcpExecutorParts): Executor {
+  return new AcpExecutor(parts);
+}
+
+interface Held {
+  readonly conversation: AcpConversation;
+  idle: NodeJS.Timeout | undefined;
+}
+
+class AcpExecutor implements Executor {
+  readonly kind = 'acp';
+  readonly canSteer = true;
+  readonly canAsk = true;
+  readonly #parts: AcpExecutorParts;
+  readonly #settings: AcpSettings;
+  readonly #contexts: ContextMap<{ readonly session: string }>;
+  /** By context; the one used longest ago first. */
+  readonly #held = new Map<string, Held>();
+  readonly #turns = new RunningTurns();
+  /** Processes on their way out. */
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(parts: AcpExecutorParts) {
+    const { config, contextFile: file, log } = parts;
+    this.#parts = parts;
+    const given = Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
+    this.#settings = { ...DEFAULTS, name: config.command, ...(given as unknown as AcpConfig) };
+    this.#contexts = new ContextMap({
+      file,
+      read: ({ session }) => (typeof session === 'string' && session !== '' ? { session } : undefined),
+      damaged: (kept) => log.warn('the conversations of an agent could not be read', { kept }),
+    });
+  }
+
+  async probe(): Promise<Readiness> {
+    const { command, env } = this.#settings;
+    const file = findProgram(command, programEnvironment(env).PATH ?? '');
+    return file === undefined
+      ? { present: false, detail: `${command} is not in PATH` }
+      : { present: true, detail: file };
+  }
+
+  knows(contextId: string): boolean {
+    return this.#contexts.has(contextId);
+  }
+
+  start(task: ExecutorTask, context: ExecutorContext): Execution {
+    const inside = this.#turns.inside(context);
+    const turn = new AcpTurn(task, inside, this.#settings.permissions);
+    const outcome = this.#turns.add(this.#run(task, inside, turn));
+    return { outcome, steer: async (text) => turn.steer(text) };
+  }
+
+  measureOverhead(context: Pick<ExecutorContext, 'cwd' | 'signal'>): Promise<number | null> {
+    return overheadOf(this, context, async (contextId) => {
+      await this.#drop(contextId);
+      await this.#contexts.delete(contextId);
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#turns.stop();
+    for (const contextId of [...this.#held.keys()]) void this.#drop(contextId);
+    await Promise.all(this.#closing);
+  }
+
+  async #run(task: ExecutorTask, context: ExecutorContext, turn: AcpTurn): Promise<ExecutorOutcome> {
+    const { contextId } = task;
+    const held = this.#hold(contextId);
+    const kept = {
+      session: this.#contexts.get(contextId)?.session,
+      keep: (session: string) => this.#contexts.set(contextId, { session }),
+    };
+    try {
+      return await held.conversation.run(task, context, kept, turn);
+    } finally {
+      this.#rest(contextId, held);
+    }
+  }
+
+  /** The conversation of a context, taken out of its idle time. */
+  #hold(contextId: string): Held {
+    const known = this.#held.get(contextId);
+    clearTimeout(known?.idle);
+    const { start, version, log } = this.#parts;
+    const { name } = this.#settings;
+    const held = known ?? {
+      conversation: new AcpConversation({
+        settings: this.#settings,
+        start,
+        version,
+        log: (line) => log.debug(`the agent ${name} says`, { line }),
+      }),
+      idle: undefined,
+    };
+    // Last in the order: used now.
+    this.#held.delete(contextId);
+    this.#held.set(contextId, held);
+    return held;
+  }
+
+  #rest(contextId: string, held: Held): void {
+    if (!held.conversation.alive || this.#turns.stopped) {
+      void this.#drop(contextId);
+      return;
+    }
+    held.idle = setTimeout(() => void this.#drop(contextId), IDLE_MS).unref();
+    const idle = [...this.#held].filter(([, { conversation }]) => !conversation.busy);
+    for (const [oldest] of idle.slice(0, Math.max(0, idle.length - MAX_IDLE))) void this.#drop(oldest);
+  }
+
+  async #drop(contextId: string): Promise<void> {
+    const held = this.#held.get(contextId);
+    if (held === undefined) return;
+    clearTimeout(held.idle);
+    this.#held.delete(contextId);
+    const closed = held.conversation.close();
+    this.#closing.add(closed);
+    await closed;
+    this.#closing.delete(closed);
+  }
+}

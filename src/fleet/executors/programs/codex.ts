@@ -1,0 +1,182 @@
+/**
+ * The adapter of the `codex` command line (`codex exec --json`). Its thread has an id of its own, told at the start, and
+ * its token counters go on from turn to turn: both are kept.
+ * @see docs/fleet-executors.md
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ProgramEnd } from '../../../base/program.ts';
+import type { CodexConfig } from '../config.ts';
+import type { ExecutorEvents } from '../executor.ts';
+import { CodexMeter } from '../usage.ts';
+import { type Cli, type CliReply, type CliTurn, noteOf } from './cli.ts';
+import type { OwnedFlags } from './flags.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
+import { FrameReader } from './frame-reader.ts';
+import { killAfter } from './timers.ts';
+
+const OWNED: OwnedFlags = {
+  '--json': false,
+  '--experimental-json': false,
+  '-s': true,
+  '--sandbox': true,
+  '--full-auto': false,
+  '--dangerously-bypass-approvals-and-sandbox': false,
+  '--yolo': false,
+  '--skip-git-repo-check': false,
+  '-m': true,
+  '--model': true,
+  '-C': true,
+  '--cd': true,
+  '--ephemeral': false,
+  '--worktree': false,
+  '--color': true,
+  '--last': false,
+  '--all': false,
+  '-o': true,
+  '--output-last-message': true,
+  '--output-schema': true,
+};
+
+const NOT_FOUND = ['no rollout found for thread id'];
+
+/** Makes the adapter. */
+export function codexCli({ model, sandbox = 'workspace-write', args = [], timeoutMs }: CodexConfig): Cli {
+  return {
+    kind: 'codex',
+    program: 'codex',
+    owned: OWNED,
+    signIn: 'run `codex login`',
+    version: ['--version'],
+    killMs: killAfter(timeoutMs),
+    async authenticated(run, env) {
+      if ((env.CODEX_API_KEY ?? '') !== '') return true;
+      const end = await run('login', 'status');
+      if (end?.code === 0) return true;
+      // Another provider has its own key, and nobody signs in to it.
+      if (end === undefined || !/not logged in/i.test(end.stdout + end.stderr) || ownProvider(args, env))
+        return undefined;
+      return false;
+    },
+    argv({ prompt, kept, extra }) {
+      const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
+      if (kept === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
+      // A resumed thread takes no -s, and without being told anew it may only read. Most flags it takes only in front.
+      const again = ['-c', `sandbox_mode="${sandbox}"`, 'resume', kept.session, prompt];
+      return ['exec', ...extra, ...again, ...common];
+    },
+    read: (turn, events) => new CodexReader(turn, events),
+  };
+}
+
+/** True when the operator chose another model provider, by argument or in the program's configuration. */
+function ownProvider(args: readonly string[], env: Readonly<Record<string, string>>): boolean {
+  if (args.some((arg) => /(?:^|=)model_provider\b/.test(arg) || ['--oss', '-p', '--profile'].includes(arg)))
+    return true;
+  try {
+    const file = join(env.CODEX_HOME ?? join(env.HOME ?? '/', '.codex'), 'config.toml');
+    return /^\s*model_provider\s*=/m.test(readFileSync(file, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+class CodexReader extends FrameReader {
+  #meter: CodexMeter;
+  #said = '';
+  #failure: string | undefined;
+  #error = '';
+
+  constructor(turn: CliTurn, events: ExecutorEvents) {
+    super(turn, events);
+    this.#meter = new CodexMeter(turn.kept?.counters ?? null);
+  }
+
+  protected take(frame: Frame): void {
+    this.#meter.take(frame);
+    switch (frame.type) {
+      case 'thread.started':
+        if (typeof frame.thread_id !== 'string') return;
+        this.session = frame.thread_id;
+        // Counters are the thread's: another one begins at zero.
+        if (frame.thread_id !== this.turn.kept?.session) this.#meter = new CodexMeter(null);
+        return;
+      case 'turn.started':
+        this.begun = true;
+        this.events.progress('running');
+        return;
+      case 'item.started':
+      case 'item.updated':
+      case 'item.completed':
+        this.#item(frame.type, objectOf(frame.item));
+        return;
+      case 'turn.completed':
+        this.events.usage(this.#meter.total());
+        return;
+      case 'turn.failed':
+        this.#failure = noteOf(objectOf(frame.error)?.message) ?? 'the turn failed';
+        return;
+      case 'error':
+        // Told of a lost connection too, that is found again.
+        this.#error = noteOf(frame.message) ?? '';
+        this.events.progress('running', this.#error);
+    }
+  }
+
+  retry(end: ProgramEnd): 'begin' | undefined {
+    if (this.turn.kept === undefined || end.code === 0) return undefined;
+    return this.refused(end, NOT_FOUND, this.#error) ? 'begin' : undefined;
+  }
+
+  finish(): CliReply {
+    const { kept } = this.turn;
+    const session = this.session ?? kept?.session;
+    const same = session === kept?.session;
+    const counters = this.#meter.counters ?? (same ? kept?.counters : undefined);
+    const finished = this.#meter.counters !== undefined;
+    const warnings = [
+      ...(finished && same && kept?.unfinished === true
+        ? ['its counters go on from an earlier turn that was interrupted; tokens of that turn may be among these']
+        : []),
+      ...(this.#meter.restarted
+        ? ['its token counters are below those of the turn before; what was used is not exact']
+        : []),
+    ];
+    const failure = this.#failure ?? (this.#said === '' && this.#error !== '' ? this.#error : undefined);
+    return {
+      text: this.#said,
+      usage: this.#meter.total(),
+      ...(failure !== undefined && { failure: `codex: ${failure}` }),
+      ...(warnings.length > 0 && { warnings }),
+      ...(session !== undefined &&
+        (this.begun || kept !== undefined) && {
+          kept: { session, ...(counters !== undefined && { counters }), ...(!finished && { unfinished: true }) },
+        }),
+    };
+  }
+
+  #item(event: string, item: Frame | undefined): void {
+    if (item === undefined) return;
+    if (item.type === 'agent_message' && event === 'item.completed' && typeof item.text === 'string')
+      this.#said = item.text;
+    this.events.progress('running', itemNote(item));
+  }
+}
+
+/** What an item is about, in a line. */
+function itemNote(item: Frame): string | undefined {
+  switch (item.type) {
+    case 'command_execution':
+      return noteOf(`$ ${wordOf(item.command)}`);
+    case 'mcp_tool_call':
+      return noteOf(`${wordOf(item.server)}.${wordOf(item.tool)}`);
+    case 'file_change': {
+      const changes = Array.isArray(item.changes) ? item.changes.map(objectOf) : [];
+      return noteOf(`changes ${changes.map((change) => wordOf(change?.path)).join(', ')}`);
+    }
+    case 'web_search':
+      return noteOf(`searches ${wordOf(item.query)}`);
+    default:
+      return noteOf(item.text ?? item.message);
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * The adapter of the `opencode` command line (`opencode run --format json`). Its session has an id of its own, on every
+ * line of its output, and is kept.
+ * @see docs/fleet-executors.md
+ */
+import type { ProgramEnd } from '../../../base/program.ts';
+import type { OpencodeConfig } from '../config.ts';
+import { ReplyText } from '../reply-text.ts';
+import { OpencodeMeter } from '../usage.ts';
+import { type Cli, type CliReply, noteOf } from './cli.ts';
+import type { OwnedFlags } from './flags.ts';
+import { type Frame, objectOf, wordOf } from './frame.ts';
+import { FrameReader } from './frame-reader.ts';
+import { killAfter } from './timers.ts';
+
+const OWNED: OwnedFlags = {
+  '--format': true,
+  '--dangerously-skip-permissions': false,
+  '--auto': false,
+  '--yolo': false,
+  '-s': true,
+  '--session': true,
+  '-c': false,
+  '--continue': false,
+  '--fork': false,
+  '-m': true,
+  '--model': true,
+  '--agent': true,
+  '--attach': true,
+  '--dir': true,
+  '--command': true,
+  '-i': false,
+  '--interactive': false,
+  '--mini': false,
+};
+
+const NOT_FOUND = ['error: session not found'];
+
+/** Makes the adapter. */
+export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
+  return {
+    kind: 'opencode',
+    program: 'opencode',
+    owned: OWNED,
+    signIn: 'run `opencode auth login`, or configure a provider',
+    version: ['--version'],
+    killMs: killAfter(timeoutMs),
+    argv: ({ prompt, kept, extra }) => [
+      'run',
+      ...(kept === undefined ? [] : ['--session', kept.session]),
+      prompt,
+      ...['--format', 'json', '--dangerously-skip-permissions'],
+      ...(agent === undefined ? [] : ['--agent', agent]),
+      ...(model === undefined ? [] : ['--model', model]),
+      ...extra,
+    ],
+    read: (turn, events) => new OpencodeReader(turn, events),
+  };
+}
+
+class OpencodeReader extends FrameReader {
+  readonly #meter = new OpencodeMeter();
+  readonly #reply = new ReplyText();
+  #failure: string | undefined;
+
+  protected take(frame: Frame): void {
+    if (typeof frame.sessionID === 'string' && frame.sessionID !== '') this.session = frame.sessionID;
+    this.#meter.take(frame);
+    const part = objectOf(frame.part);
+    switch (frame.type) {
+      case 'text':
+        this.begun = true;
+        // A part may begin with a fence, which must stand on a line of its own.
+        if (typeof part?.text === 'string') this.#reply.add(part.text, '\n');
+        this.events.progress('running', noteOf(part?.text));
+        return;
+      case 'tool_use':
+        this.begun = true;
+        this.events.progress('running', toolNote(part));
+        return;
+      case 'step_finish':
+        this.begun = true;
+        this.events.usage(this.#meter.total());
+        return;
+      case 'step_start':
+        // Told of before it makes room in its conversation and goes on.
+        this.#failure = undefined;
+        this.events.progress('running');
+        return;
+      case 'error':
+        this.#failure = errorNote(objectOf(frame.error));
+        return;
+      default:
+        this.events.progress('running');
+    }
+  }
+
+  retry(end: ProgramEnd): 'begin' | undefined {
+    return this.turn.kept !== undefined && this.refused(end, NOT_FOUND) ? 'begin' : undefined;
+  }
+
+  finish(): CliReply {
+    const session = this.session ?? this.turn.kept?.session;
+    return {
+      text: this.#reply.text,
+      usage: this.#meter.total(),
+      ...(this.#failure !== undefined && { failure: `opencode: ${this.#failure}` }),
+      ...(session !== undefined && { kept: { session } }),
+    };
+  }
+}
+
+function toolNote(part: Frame | undefined): string | undefined {
+  const state = objectOf(part?.state);
+  return noteOf(`${wordOf(part?.tool)} ${wordOf(state?.title)}`);
+}
+
+function errorNote(error: Frame | undefined): string {
+  return noteOf(objectOf(error?.data)?.message) ?? noteOf(error?.message) ?? noteOf(error?.name) ?? 'the turn failed';
+}

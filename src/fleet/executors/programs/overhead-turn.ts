@@ -1,0 +1,34 @@
+/**
+ * Measures what a turn with nothing to do costs: that much is spent on every first turn, before any work. Called by the
+ * executors that run agents with their own prompts and tools.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Executor, ExecutorContext, ExecutorEvents } from '../executor.ts';
+import { tokensSpent } from '../usage.ts';
+
+const EMPTY_TURN = 'Reply with the word "ok". Do nothing else.';
+
+const UNHEARD: ExecutorEvents = {
+  progress() {},
+  usage() {},
+  started() {},
+  mcpHealth() {},
+  ask: async () => ({ allowed: false, reason: 'nobody can be asked' }),
+};
+
+/** Tokens, or null where the turn failed or they cannot be told. `forget` drops the conversation it was measured in. */
+export async function overheadOf(
+  executor: Executor,
+  { cwd, signal }: Pick<ExecutorContext, 'cwd' | 'signal'>,
+  forget: (contextId: string) => Promise<void>,
+): Promise<number | null> {
+  const contextId = `overhead-${randomUUID()}`;
+  const task = { taskId: contextId, contextId, prompt: EMPTY_TURN, tokenBudget: null, access: 'read' } as const;
+  const { outcome } = executor.start(task, { cwd, signal, events: UNHEARD });
+  try {
+    const { ending, failure, usage } = await outcome;
+    return ending === 'completed' && failure === undefined ? tokensSpent(usage) : null;
+  } finally {
+    await forget(contextId).catch(() => {});
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * An executor that runs a command-line agent, one process a turn: what all of them have in common. Arguments and output
+ * are the adapter's; here is the rest: the environment, the conversation kept on disk, one retry where the conversation
+ * could not be found, how a turn ends, and what is said when nothing came out.
+ *
+ * Made by `make.ts`.
+ */
+
+import type { Log } from '../../../base/log.ts';
+import { type ProgramEnd, programEnvironment, startProgram } from '../../../base/program.ts';
+import { asError } from '../../../wire/errors.ts';
+import type { ProgramConfig } from '../config.ts';
+import { ContextMap } from '../context-map.ts';
+import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from '../executor.ts';
+import { RunningTurns } from '../running-turns.ts';
+import { UNKNOWN_USAGE } from '../usage.ts';
+import { type Cli, type CliReader, type CliReply, type CliTurn, type Kept, keptOf, saidOn } from './cli.ts';
+import { filterFlags } from './flags.ts';
+import { overheadOf } from './overhead-turn.ts';
+import { probeProgram } from './probe.ts';
+import { withPrompt } from './prompt-argument.ts';
+
+export interface ProgramExecutorParts {
+  readonly cli: Cli;
+  readonly config: ProgramConfig;
+  /** File its conversations are kept in; undefined: in memory. */
+  readonly contextFile: string | undefined;
+  /** Folder for prompts that are too long to be an argument. */
+  readonly promptFolder: string;
+  readonly log: Log;
+}
+
+/** Makes the executor. Warns of arguments that are left out. */
+export function programExecutor(parts: ProgramExecutorParts): Executor {
+  return new ProgramExecutor(parts);
+}
+
+/** A run that is over. */
+interface Run {
+  readonly reader: CliReader;
+  readonly end: ProgramEnd;
+}
+
+class ProgramExecutor implements Executor {
+  readonly kind: string;
+  readonly canSteer = false;
+  readonly canAsk = false;
+  readonly #cli: Cli;
+  readonly #parts: ProgramExecutorParts;
+  readonly #extra: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #contexts: ContextMap<Kept>;
+  readonly #turns = new RunningTurns();
+  /** The turn that must be alone; those that follow wait for it. */
+  #alone: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: ProgramExecutorParts) {
+    const { cli, config, contextFile: file, log } = parts;
+    this.kind = cli.kind;
+    this.#cli = cli;
+    this.#parts = parts;
+    this.#env = programEnvironment(config.env);
+    const { kept, dropped } = filterFlags(config.args ?? [], cli.owned);
+    this.#extra = kept;
+    if (dropped.length > 0) log.warn(`arguments for ${cli.kind} that it sets itself are left out`, { dropped });
+    const damaged = (kept: string): void => log.warn(`the conversations of ${cli.kind} could not be read`, { kept });
+    this.#contexts = new ContextMap({ file, read: keptOf, damaged });
+  }
+
+  probe(signal: AbortSignal): Promise<Readiness> {
+    return probeProgram(this.#cli, this.#program, this.#env, signal);
+  }
+
+  knows(contextId: string): boolean {
+    return this.#contexts.has(contextId);
+  }
+
+  start(task: ExecutorTask, context: ExecutorContext): Execution {
+    return { outcome: this.#turns.add(this.#outcome(task, this.#turns.inside(context))) };
+  }
+
+  measureOverhead(context: Pick<ExecutorContext, 'cwd' | 'signal'>): Promise<number | null> {
+    return overheadOf(this, context, (contextId) => this.#contexts.delete(contextId));
+  }
+
+  stop(): Promise<void> {
+    return this.#turns.stop();
+  }
+
+  get #program(): string {
+    return this.#parts.config.command ?? this.#cli.program;
+  }
+
+  async #outcome(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
+    return withPrompt(task.prompt, this.#parts.promptFolder, async (prompt, asFile) => {
+      const turn = { task, prompt, cwd: context.cwd, kept: this.#contexts.get(task.contextId), extra: this.#extra };
+      const warnings = asFile ? ['the prompt is longer than an argument may be and was handed over as a file'] : [];
+      try {
+        const begun = this.#cli.alone?.(turn) === true;
+        return await (begun
+          ? this.#exclusive(context.signal, () => this.#turn(turn, context, warnings))
+          : this.#turn(turn, context, warnings));
+      } catch (error) {
+        if (!context.signal.aborted) throw error;
+        return { text: '', ending: 'stopped', exitCode: null, usage: UNKNOWN_USAGE };
+      }
+    });
+  }
+
+  /** Runs it when no other such turn runs; stops waiting with `signal`. */
+  async #exclusive<Result>(signal: AbortSignal, run: () => Promise<Result>): Promise<Result> {
+    const before = this.#alone;
+    const mine = Promise.withResolvers<void>();
+    this.#alone = before.then(() => mine.promise);
+    const gaveUp = Promise.withResolvers<never>();
+    const abort = (): void => gaveUp.reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      signal.throwIfAborted();
+      await Promise.race([before, gaveUp.promise]);
+      return await run();
+    } finally {
+      signal.removeEventListener('abort', abort);
+      mine.resolve();
+    }
+  }
+
+  async #turn(first: CliTurn, context: ExecutorContext, warnings: string[]): Promise<ExecutorOutcome> {
+    const { contextId } = first.task;
+    let turn = first;
+    let run = await this.#run(turn, context);
+    const again = context.signal.aborted ? undefined : run.reader.retry?.(run.end);
+    if (again === 'begin' && turn.kept !== undefined) {
+      // The dead id must not come back, whatever becomes of the second try.
+      await this.#contexts.delete(contextId);
+      warnings.push('the earlier conversation was not found; a new one was begun');
+      turn = { ...turn, kept: undefined };
+      run = await this.#run(turn, context);
+    } else if (again === 'resume' && turn.kept === undefined) {
+      turn = { ...turn, kept: { session: run.reader.session ?? '' } };
+      run = await this.#run(turn, context);
+    }
+    const reply = await run.reader.finish(run.end, context.signal.aborted || run.end.timedOut);
+    await this.#keep(contextId, reply, run, warnings);
+    return this.#ended(run.end, reply, context.signal.aborted, [...warnings, ...(reply.warnings ?? [])]);
+  }
+
+  async #run(turn: CliTurn, { events, signal }: ExecutorContext): Promise<Run> {
+    const { contextId } = turn.task;
+    const reader = await this.#cli.read(turn, events);
+    const onLine = (line: string): void => {
+      const before = reader.session;
+      reader.line(line);
+      // At once: after a crash the conversation is found again.
+      if (reader.session !== undefined && reader.session !== before && reader.session !== turn.kept?.session) {
+        void this.#contexts.set(contextId, { session: reader.session, unfinished: true }).catch(() => {});
+      }
+    };
+    const program = await startProgram({
+      argv: [this.#program, ...this.#cli.argv(turn)],
+      cwd: turn.cwd,
+      env: { ...this.#env, ...this.#cli.env?.(turn) },
+      signal,
+      timeoutMs: this.#cli.killMs,
+      onLine,
+    });
+    events.started(program.pid);
+    events.progress('running', `${this.kind} started`);
+    return { reader, end: await program.ended };
+  }
+
+  async #keep(contextId: string, reply: CliReply, { reader }: Run, warnings: string[]): Promise<void> {
+    const kept =
+      reply.kept ?? (reader.session === undefined ? undefined : { session: reader.session, unfinished: true });
+    if (kept === undefined) return;
+    try {
+      await this.#contexts.set(contextId, kept);
+    } catch (error) {
+      warnings.push(`the conversation could not be kept: ${asError(error).message}`);
+    }
+  }
+
+  #ended(end: ProgramEnd, reply: CliReply, stopped: boolean, warnings: readonly string[]): ExecutorOutcome {
+    const outcome = {
+      text: reply.text,
+      exitCode: end.code,
+      usage: reply.usage,
+      ...(reply.facts !== undefined && { facts: reply.facts }),
+    };
+    const cut = end.truncated ? ['its output was longer than what is kept'] : [];
+    const all = [...warnings, ...cut];
+    const told = (more: readonly string[]): { warnings?: readonly string[] } => {
+      const list = [...all, ...more];
+      return list.length === 0 ? {} : { warnings: list };
+    };
+    if (stopped) return { ...outcome, ending: 'stopped', ...told([]) };
+    if (end.timedOut) {
+      const late = `${this.kind} was ended after ${Math.round((this.#cli.killMs ?? 0) / 1000)} s`;
+      const failure = reply.text.trim() === '' ? { failure: late } : {};
+      return { ...outcome, ending: 'limit', ...failure, ...told([late]) };
+    }
+    const failure = reply.failure ?? this.#silence(end, reply);
+    return { ...outcome, ending: reply.ending ?? 'completed', ...(failure !== undefined && { failure }), ...told([]) };
+  }
+
+  /** Why nothing came out; undefined when something did. */
+  #silence({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
+    if (text.trim() !== '') return undefined;
+    const said = saidOn(stderr);
+    const why = said === '' ? '' : `: ${said}`;
+    if (killedBy !== null) return `${this.kind} was ended by ${killedBy}${why}`;
+    if (code !== 0) return `${this.kind} ended with exit code ${code}${why}`;
+    const { signIn } = this.#cli;
+    return `empty output: ${this.kind} ended without a reply${signIn === undefined ? '' : `; is it signed in? (${signIn})`}${why}`;
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * What follows when an attempt came to nothing: refused, unreachable, lost. Policy says whether somebody else gets the task,
+ * whether it is tried later, or whether an operator must decide; nothing is ever run twice by itself unless that does no harm
+ * or nothing was begun.
+ * @see docs/fleet.md#what-happens-to-a-refused-task
+ */
+import type { Log } from '../../base/log.ts';
+import type { TaskResult } from '../../protocol/fleet.ts';
+import { type BlockedAction, blockedStep } from '../blocked-policy.ts';
+import type { Explanation } from '../route/profile.ts';
+import type { Router } from '../route/router.ts';
+import type { BlockedPolicy } from './orchestrator-options.ts';
+import { isSameProcess } from './peer-profile.ts';
+import type { Peers } from './peers.ts';
+import type { TaskRecord } from './task.ts';
+import { routeTaskOf } from './task-record.ts';
+import type { Held, Ledger } from './task-registry.ts';
+
+/** How long a task waits for a worker that has it already, where that does not say, seconds. */
+const WAIT_S = 30;
+
+export interface AftermathOptions {
+  readonly ledger: Ledger;
+  readonly peers: Peers;
+  readonly router: Router;
+  readonly policy: BlockedPolicy;
+  readonly now: () => number;
+  readonly monotonic: () => number;
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+/** Why an attempt ended before it began. */
+export interface Refusal {
+  readonly outcome: 'unreachable' | 'busy' | 'unknown';
+  /** Row of the policy. */
+  readonly code: string;
+  readonly reason: string;
+  readonly retryAfterS?: number;
+}
+
+export class Aftermath {
+  readonly #options: AftermathOptions;
+
+  constructor(options: AftermathOptions) {
+    this.#options = options;
+  }
+
+  /** Its worker refused the task in a result. */
+  blocked(held: Held): void {
+    const { ledger, peers } = this.#options;
+    const { record } = held;
+    const { result } = record;
+    const worker = this.#refuser(record);
+    if (record.cancel_requested) return void ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    const code = codeOf(result);
+    const reason = result?.blocked_reason ?? code;
+    const step = this.#step(record, code, result?.blocked?.retry_after_s);
+    switch (step.action) {
+      case 'reroute':
+        ledger.apply(held, {
+          type: 'requeued',
+          cause: 'reroute',
+          ...(worker !== null && { exclude: { worker, marker: peers.marker(worker) } }),
+        });
+        return;
+      case 'retry':
+      case 'wait':
+        ledger.apply(held, { type: 'requeued', cause: 'retry', not_before: this.#after(step) });
+        return;
+      case 'fail':
+        ledger.apply(held, { type: 'failed', reason });
+        return;
+      case 'alert':
+        this.#park(held, reason);
+    }
+  }
+
+  /** The attempt could not begin; nothing was run. */
+  released(held: Held, { outcome, code, reason, retryAfterS }: Refusal): void {
+    const { ledger, peers } = this.#options;
+    const { record } = held;
+    const worker = this.#refuser(record);
+    const event = { type: 'released', outcome, reason } as const;
+    const { action, ...rest } = this.#step(record, code, retryAfterS);
+    if (record.cancel_requested) {
+      ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    } else if (action === 'reroute') {
+      ledger.apply(held, { ...event, cause: 'reroute', ...(worker !== null && { exclude: peers.marker(worker) }) });
+    } else if (action === 'retry') {
+      ledger.apply(held, { ...event, cause: 'retry', not_before: this.#after({ action, ...rest }) });
+    } else if (action === 'wait') {
+      ledger.apply(held, { ...event, not_before: this.#after({ action, ...rest }) });
+    } else {
+      // It must not be routed between the two.
+      ledger.apply(held, { ...event, not_before: Number.MAX_SAFE_INTEGER });
+      if (action === 'fail') ledger.apply(held, { type: 'failed', reason });
+      else this.#park(held, reason);
+    }
+  }
+
+  /** Nobody meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
+  unroutable(held: Held, code: string, explanation: Explanation): void {
+    const { ledger } = this.#options;
+    const step = this.#step(held.record, code);
+    if (step.action === 'retry' || step.action === 'wait') {
+      const not_before = this.#after(step);
+      const next_attempt_at = new Date(not_before).toISOString();
+      ledger.apply(held, {
+        type: 'decided',
+        explanation: { ...explanation, next_attempt_at },
+        not_before,
+        cause: 'retry',
+      });
+      return;
+    }
+    ledger.apply(held, { type: 'decided', explanation });
+    this.#park(held, `${code}: ${explanation.sentence}`);
+  }
+
+  /** Its worker has never seen it: at once again the first time, and as policy says when that goes on. */
+  neverSeen(held: Held): void {
+    const { ledger } = this.#options;
+    const { record } = held;
+    const reason = 'its worker has never seen it';
+    if (record.cancel_requested) ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    else if (record.attempts.some(({ outcome }) => outcome === 'unknown')) {
+      this.released(held, { outcome: 'unknown', code: 'busy', reason });
+    } else ledger.apply(held, { type: 'released', outcome: 'unknown', reason });
+  }
+
+  /** The lease ran out, or the worker came back without knowing how it ended. */
+  lost(held: Held, reason: string, result?: TaskResult): void {
+    const { ledger, log } = this.#options;
+    const advanced = ledger.apply(held, { type: 'lost', reason, ...(result !== undefined && { result }) });
+    if (advanced.outcome !== 'changed') return;
+    const { worker, attempt } = held.record;
+    log.warn('an attempt was lost', { task_id: held.id, worker, attempt, reason });
+    this.afterLoss(held, reason);
+  }
+
+  /** Decides about a task whose attempt was lost; also after a restart that came in between. */
+  afterLoss(held: Held, reason: string): void {
+    const { ledger, policy, now } = this.#options;
+    const { record } = held;
+    const { retry_safe, deadline } = record.spec;
+    if (record.cancel_requested) ledger.apply(held, { type: 'canceled', reason });
+    else if (deadline !== null && Date.parse(deadline) <= now()) {
+      ledger.apply(held, { type: 'failed', reason: `deadline_passed: ${reason}` });
+    } else if (retry_safe && record.retries < policy.max_retries) {
+      ledger.apply(held, { type: 'requeued', cause: 'retry' });
+    } else {
+      const why = retry_safe ? `lost ${record.retries + 1} times` : 'lost, and a second run may do harm';
+      this.#park(held, `${why}: ${reason}`);
+    }
+  }
+
+  #park(held: Held, reason: string): void {
+    this.#options.ledger.apply(held, { type: 'parked', reason });
+    this.#options.log.warn('a task waits for an operator', { task_id: held.id, reason });
+  }
+
+  #step(record: TaskRecord, code: string, retryAfterS?: number): BlockedAction {
+    const { peers, router, policy, now, monotonic, random } = this.#options;
+    const excluded = new Set(peers.excludedOf(record.excluded));
+    const refuser = this.#refuser(record);
+    if (refuser !== null) excluded.add(refuser);
+    const at = { nowMs: monotonic(), wallMs: now(), excluded };
+    const { deadline, worker } = record.spec;
+    return blockedStep(policy, {
+      code,
+      // Who is about to say what it is may be able to: right after a start that is everybody.
+      eligible_untried_workers:
+        router.eligible(routeTaskOf(record), at) || (worker === null ? peers.joining(excluded) : 0),
+      reroutes_done: record.reroutes,
+      retries_done: record.retries,
+      seconds_to_deadline: deadline === null ? null : (Date.parse(deadline) - now()) / 1000,
+      retry_after_s: retryAfterS ?? null,
+      jitter: random(),
+    });
+  }
+
+  /** The worker that had the attempt. Not when it was started anew since: what the ended process said is not of this one. */
+  #refuser({ worker, attempts }: TaskRecord): string | null {
+    const entry = worker === null ? undefined : this.#options.peers.get(worker);
+    return entry === undefined || isSameProcess(attempts.at(-1), entry) ? worker : null;
+  }
+
+  #after({ delay_s = WAIT_S }: BlockedAction): number {
+    return this.#options.now() + delay_s * 1000;
+  }
+}
+
+/** The reason code of a refusal: said for machines, else the word before the colon. */
+function codeOf(result: TaskResult | null): string {
+  return result?.blocked?.code ?? /^([a-z][a-z_]*):/.exec(result?.blocked_reason ?? '')?.[1] ?? 'unknown';
+}

@@ -1,0 +1,90 @@
+/**
+ * How long each attempt may be silent. A worker that can say that it goes on holds a short lease, renewed by progress and
+ * heartbeats, and is asked once before it runs out; one that cannot holds it for the longest turn there is.
+ *
+ * A lease is another clock than the age of a description: a worker that is not routable any more keeps its tasks.
+ * @see docs/fleet.md#failure-semantics
+ */
+import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import type { Peers } from './peers.ts';
+import { isActive, isOffer } from './task-machine.ts';
+import type { Held, Ledger } from './task-registry.ts';
+
+export interface LeasesOptions {
+  readonly ledger: Ledger;
+  readonly peers: Peers;
+  readonly clock: Clock;
+  readonly now: () => number;
+  readonly leaseTtlMs: number;
+  readonly plainTurnMs: number;
+  /** It will run out soon: ask its worker. */
+  silent(held: Held): void;
+  /** It ran out. */
+  expired(held: Held): void;
+}
+
+export class Leases {
+  readonly #options: LeasesOptions;
+  readonly #alarms: Alarms<string>;
+  /** When each ends, on the monotonic clock. */
+  readonly #ends = new Map<string, number>();
+
+  constructor(options: LeasesOptions) {
+    this.#options = options;
+    this.#alarms = new Alarms(options.clock, (taskId) => this.#ring(taskId));
+  }
+
+  /** Begins, or renews, the lease of the attempt under way. A task offered to a pool has none until somebody takes it. */
+  renew({ id, record }: Held): void {
+    if (!isActive(record) || isOffer(record.worker)) return;
+    const { leaseTtlMs, clock } = this.#options;
+    const now = clock.monotonic();
+    if (!this.#isShort(record.worker)) return this.#set(id, now + this.#plainLeftMs(record.attempts.at(-1)?.sent_at));
+    this.#ends.set(id, now + leaseTtlMs);
+    // What is renewed all the time need not move an alarm each time: it looks at the end when it rings.
+    if (this.#alarms.at(id) === undefined) this.#alarms.set(id, now + (leaseTtlMs * 2) / 3);
+  }
+
+  end(taskId: string): void {
+    this.#ends.delete(taskId);
+    this.#alarms.clear(taskId);
+  }
+
+  stop(): void {
+    this.#alarms.stop();
+    this.#ends.clear();
+  }
+
+  #set(taskId: string, end: number): void {
+    this.#ends.set(taskId, end);
+    this.#alarms.set(taskId, end);
+  }
+
+  /** Before its worker is here again, what it can do is not known; the short lease is tried, and corrected then. */
+  #isShort(worker: string | null): boolean {
+    const entry = this.#options.peers.get(worker ?? '');
+    return entry === undefined || entry.peer.features.has('lease');
+  }
+
+  #plainLeftMs(sentAt: number | undefined): number {
+    const { now, plainTurnMs } = this.#options;
+    const spent = sentAt === undefined ? 0 : now() - sentAt;
+    return Math.max(0, Math.min(plainTurnMs, plainTurnMs - spent));
+  }
+
+  #ring(taskId: string): void {
+    const { ledger, clock, leaseTtlMs } = this.#options;
+    const held = ledger.get(taskId);
+    const end = this.#ends.get(taskId);
+    if (held === undefined || end === undefined || !isActive(held.record)) return this.end(taskId);
+    const left = end - clock.monotonic();
+    if (left <= 0) {
+      this.end(taskId);
+      return this.#options.expired(held);
+    }
+    const askLeft = leaseTtlMs / 3;
+    if (left > askLeft) return this.#alarms.set(taskId, end - askLeft);
+    this.#alarms.set(taskId, end);
+    this.#options.silent(held);
+  }
+}

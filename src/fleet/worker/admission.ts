@@ -1,0 +1,256 @@
+/**
+ * What is made of a dispatch: the journal is asked whether the task was seen before, phase 4 whether it fits, then the
+ * budget it takes a part of and the conversation it belongs to. Nothing is started here, and nothing is written.
+ *
+ * A pure function; called by `worker.ts`.
+ */
+import type { TaskResult } from '../../protocol/fleet.ts';
+import type { Reception, Taken } from '../bus/reply-channel.ts';
+import type { Dispatched } from '../messages/decoded.ts';
+import { type JournalFact, type PreflightFacts, preflight, type Refusal, refusalResult } from '../phases/preflight.ts';
+import type { Budget } from './budget.ts';
+import type { JournaledTask } from './journal.ts';
+import { MAX_CRASHES } from './recovery.ts';
+
+/** An attempt that is taken or runs. */
+export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<Taken, 'state' | 'lease'>;
+
+/** Why an attempt was not taken, as it is told. */
+export type DenialReason = Pick<Refusal, 'code' | 'detail' | 'retryable' | 'missing'>;
+
+/** An attempt that was answered without being taken. Whoever heard that may have given the task to somebody else. */
+export interface Denial {
+  /** This one, and all before it. */
+  readonly attempt: number;
+  /** Of the dispatch that was answered; null: none had come. */
+  readonly digest: string | null;
+  /** What was answered; null: that nothing is known of it. */
+  readonly reason: DenialReason | null;
+}
+
+export interface DecisionInput {
+  readonly dispatch: Dispatched;
+  readonly agentId: string;
+  readonly facts: Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'>;
+  readonly nowMs: number;
+  /** How long the dispatch was under way, milliseconds. */
+  readonly delayMs: number;
+  /** The bus keeps what was answered with `busy`, tells nobody, and delivers it again. */
+  readonly redelivers: boolean;
+  /** The attempt at this task that is taken or runs. */
+  readonly running: RunningAttempt | undefined;
+  /** The latest attempt the journal has. */
+  readonly journaled: JournaledTask | undefined;
+  /** The latest attempt at this task that was not taken. */
+  readonly denied: Denial | undefined;
+  /** Another task of its context is taken or runs. */
+  readonly contextBusy: boolean;
+  /** Budget of the task it is a part of, where that runs here. */
+  readonly parent: Budget | undefined;
+  /** What is wrong with the schema of its answer; null: nothing. */
+  readonly schemaProblem: string | null;
+  /** Why nothing new can be taken, though the worker would. */
+  readonly full: string | undefined;
+  /** When to ask again, seconds. */
+  readonly busyS: number;
+}
+
+export type Decision =
+  | {
+      readonly kind: 'answer';
+      readonly reception: Reception;
+      /** To be kept before it is answered. */
+      readonly denial?: Denial;
+    }
+  | {
+      readonly kind: 'take';
+      /** Tokens; null = no limit. */
+      readonly tokenBudget: number | null;
+      /** How often the worker died during this task. */
+      readonly crashes: number;
+    };
+
+export function decide(input: DecisionInput): Decision {
+  const { dispatch, journaled, parent, running } = input;
+  const tokenBudget = sliceOf(dispatch.token_budget, parent?.left ?? null);
+  const seen = seenAs(input);
+  const verdict = preflight(
+    { ...dispatch, token_budget: tokenBudget },
+    {
+      ...input.facts,
+      ...(seen !== undefined && { journalEntry: seen }),
+      dispatchContextId: dispatch.envelope.context_id ?? null,
+      ownWorktree: dispatch.worktree,
+    },
+    input.nowMs,
+  );
+  if (!verdict.accept && verdict.code === 'in_flight') {
+    if (running?.attempt !== attemptOf(dispatch)) return busy(input, 'in_flight');
+    const { state, lease } = running;
+    return { kind: 'answer', reception: { kind: 'taken', state, lease, retryAfterS: input.busyS } };
+  }
+  if (!verdict.accept && verdict.code === 'replay') return answer(input, replayed(input), IN_FLIGHT);
+  // Another task under the same id: what is said of it is not said of ours.
+  if (!verdict.accept && verdict.code === 'duplicate_conflict') return refusal(input, verdict);
+  const earlier = earlierAnswer(input);
+  if (earlier !== undefined) return refusal(input, earlier);
+  const against = verdict.accept ? furtherReason(input, tokenBudget) : verdict;
+  const passing = against === undefined || ['busy', 'dirty_repo'].includes(against.code);
+  if (passing && input.contextBusy) return busy(input, 'context');
+  if (against !== undefined) return refusal(input, against, against);
+  const crashes = journaled?.digest === dispatch.digest ? journaled.crashes : 0;
+  return { kind: 'take', tokenBudget, crashes };
+}
+
+const attemptOf = ({ envelope }: Pick<Dispatched, 'envelope'>): number => envelope.attempt ?? 1;
+
+const passingReason = (code: string, detail: string): DenialReason => ({ code, detail, retryable: true, missing: [] });
+
+/** Another attempt is, or was, the answer to this one. */
+const IN_FLIGHT = passingReason('in_flight', 'another attempt at this task is here');
+const CONTEXT_BUSY = passingReason('busy', 'a turn of this context is running');
+/** Somebody asked after it before it came. */
+const UNKNOWN = passingReason('busy', 'this attempt was given back before it came');
+/** It was begun, and nothing is known of its end. */
+const BEGUN = passingReason('busy', 'this attempt was taken before');
+
+/** An answer to keep to, where it is one about an attempt that is named. */
+function answer(input: DecisionInput, reception: Reception, reason: DenialReason): Decision {
+  const { dispatch, running, journaled } = input;
+  const { attempt } = dispatch.envelope;
+  if (attempt === undefined || attempt <= ((running ?? journaled)?.attempt ?? 0)) return { kind: 'answer', reception };
+  return { kind: 'answer', reception, denial: { attempt, digest: dispatch.digest, reason } };
+}
+
+/** `kept`: what is to be kept of it; absent: it is kept already, or is not about this attempt. */
+function refusal(input: DecisionInput, against: DenialReason, kept?: DenialReason): Decision {
+  const reception: Reception = { kind: 'refused', result: refused(input, against) };
+  return kept === undefined ? { kind: 'answer', reception } : answer(input, reception, kept);
+}
+
+function busy(input: DecisionInput, reason: 'in_flight' | 'context'): Decision {
+  const reception: Reception = { kind: 'busy', retryAfterS: input.busyS, reason };
+  if (input.redelivers) return { kind: 'answer', reception };
+  return answer(input, reception, reason === 'in_flight' ? IN_FLIGHT : CONTEXT_BUSY);
+}
+
+/**
+ * How an attempt was answered before, where it was not taken. Who counts attempts gives each a number once, so that a
+ * dispatch whose number was answered is a copy; one without a number cannot be told from a new one.
+ */
+function denialOf({ dispatch, denied }: DecisionInput): Denial | undefined {
+  const { attempt } = dispatch.envelope;
+  if (denied === undefined || attempt === undefined || attempt > denied.attempt) return undefined;
+  return denied.digest === null || denied.digest === dispatch.digest ? denied : undefined;
+}
+
+/** The result of another attempt is the answer to the one that was denied. */
+export const isAnsweredByAnother = ({ reason }: Denial): boolean => reason?.code === IN_FLIGHT.code;
+
+/** What was answered to another copy of this attempt. */
+function earlierAnswer(input: DecisionInput): DenialReason | undefined {
+  const { dispatch, journaled, running } = input;
+  const denial = denialOf(input);
+  if (denial !== undefined) return denial.reason ?? UNKNOWN;
+  const begun = running === undefined && journaled?.result === null && attemptOf(dispatch) <= journaled.attempt;
+  return begun ? BEGUN : undefined;
+}
+
+/** The smaller of what it was given and what its parent has left. */
+function sliceOf(own: number | null, left: number | null): number | null {
+  return own === null || left === null ? (own ?? left) : Math.min(own, left);
+}
+
+/** How preflight is to see what was here before; undefined: as nothing. */
+function seenAs(input: DecisionInput): JournalFact | undefined {
+  const { dispatch, running, journaled } = input;
+  if (running !== undefined) return { state: 'running', digestMatches: running.digest === dispatch.digest };
+  if (journaled?.result == null) return undefined;
+  const { result, digest } = journaled;
+  const digestMatches = digest === dispatch.digest;
+  const denial = denialOf(input);
+  const shown = denial !== undefined && isAnsweredByAnother(denial);
+  if (digestMatches && !shown && isRunAnew(dispatch, journaled, result)) return undefined;
+  return { state: 'finished', digestMatches, status: result.status, tokensSpent: result.tokens_spent ?? null };
+}
+
+/**
+ * Whether the same task, ended before, is to be done again. The same attempt never is, also when nothing had been begun: who
+ * heard that may have given it to somebody else. A later attempt was asked for by somebody who knows how this one ended, or
+ * gave it up; work he has not seen yet is shown to him first.
+ */
+function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status, tokens_spent }: TaskResult): boolean {
+  if (isPoisoned(journaled)) return false;
+  const { attempt } = envelope;
+  const notBegun = status === 'blocked' && tokens_spent === 0;
+  // Who counts no attempts has no other way to ask again.
+  if (attempt === undefined) return notBegun;
+  if (attempt <= journaled.attempt) return false;
+  return journaled.delivered || notBegun || status === 'error' || status === 'blocked';
+}
+
+const isPoisoned = ({ crashes, result }: JournaledTask): boolean =>
+  crashes >= MAX_CRASHES && result?.status === 'error';
+
+/** The stored result. What is not tried again answers for the attempt it refuses, which has cost nothing. */
+function replayed({ dispatch, journaled }: DecisionInput): Reception {
+  const stored = journaled?.result as TaskResult;
+  const attempt = attemptOf(dispatch);
+  if (!isPoisoned(journaled as JournaledTask) || attempt <= (journaled as JournaledTask).attempt) {
+    return { kind: 'replay', result: stored };
+  }
+  return { kind: 'replay', result: { ...stored, tokens_spent: 0, envelope: { ...stored.envelope, attempt } } };
+}
+
+const refuse = (code: string, detail: string, retryable: boolean, missing: readonly string[] = []): Refusal => ({
+  accept: false,
+  code,
+  detail,
+  retryable,
+  missing,
+  status: 'blocked',
+  tokensSpent: 0,
+});
+
+/** What phase 4 does not know of. */
+function furtherReason(input: DecisionInput, tokenBudget: number | null): Refusal | undefined {
+  const { dispatch, facts, full, schemaProblem, delayMs } = input;
+  if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
+  if (dispatch.worktree && facts.repoState === null) {
+    return refuse('missing_capability', 'worktree: the folder of the worker is no git repository', false, ['worktree']);
+  }
+  if (tokenBudget !== null && tokenBudget <= 0) {
+    return refuse('budget_too_small', `the task ${dispatch.parent_task_id} has no tokens left`, false);
+  }
+  const { lease } = dispatch.envelope;
+  if (!dispatch.retry_safe && lease !== undefined && delayMs > lease.ttl_s * 1000) {
+    const late = `it came ${Math.floor(delayMs / 1000)} s after it was sent, and its lease holds ${lease.ttl_s} s`;
+    return refuse('busy', late, true);
+  }
+  return full === undefined ? undefined : refuse('busy', full, true);
+}
+
+/** The answer to a dispatch that is not taken. */
+export function refused(
+  {
+    dispatch,
+    agentId,
+    busyS,
+  }: Pick<DecisionInput, 'agentId' | 'busyS'> & {
+    readonly dispatch: Pick<Dispatched, 'task_id' | 'envelope'>;
+  },
+  { code, detail, retryable, missing }: DenialReason,
+): TaskResult {
+  const { context_id, correlation_id } = dispatch.envelope;
+  const refusal = refuse(code, detail, retryable, missing);
+  const result = refusalResult(dispatch.task_id, refusal, code === 'busy' ? busyS : undefined);
+  return {
+    ...result,
+    envelope: {
+      ...(context_id != null && { context_id }),
+      ...(correlation_id !== undefined && { correlation_id }),
+      sender: agentId,
+      attempt: attemptOf(dispatch),
+    },
+  };
+}

@@ -1,0 +1,83 @@
+/**
+ * The attempts a worker answered without taking them: refused, busy, or unknown to it when somebody asked. Whoever heard that
+ * may have given the task to somebody else, so that a copy that comes later must not be begun. On disk before the answer
+ * leaves; looked up in memory, once for every dispatch.
+ *
+ * Called by `worker.ts`.
+ * @see docs/fleet.md#failure-semantics
+ */
+import type { Log } from '../../base/log.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Denial } from './admission.ts';
+import { MAX_REMEMBERED, type WorkerJournal } from './journal.ts';
+
+/** A denial, with its task. */
+export interface KeptDenial extends Denial {
+  readonly taskId: string;
+}
+
+/** Characters of a reason that are kept; names that are missing are left out where they do not fit. */
+const MAX_DETAIL = 280;
+const MAX_NAMES = 8;
+
+interface Known {
+  readonly denial: Denial;
+  /** Settles when it is on disk, or cannot be; undefined from then on. */
+  written: Promise<void> | undefined;
+}
+
+export class Denials {
+  readonly #journal: WorkerJournal;
+  readonly #log: Log;
+  readonly #known = new Map<string, Known>();
+
+  constructor(journal: WorkerJournal, log: Log) {
+    this.#journal = journal;
+    this.#log = log;
+    for (const { taskId, ...denial } of journal.denials()) this.#known.set(taskId, { denial, written: undefined });
+  }
+
+  /** The latest attempt of a task that was denied. */
+  of(taskId: string): Denial | undefined {
+    return this.#known.get(taskId)?.denial;
+  }
+
+  /** Resolves when what is known of this task is on disk. At once, with undefined, when nothing is being written. */
+  written(taskId: string): Promise<void> | undefined {
+    return this.#known.get(taskId)?.written;
+  }
+
+  /**
+   * Keeps a denial, unless a later attempt was denied; resolves when it is on disk. Never rejects: what the disk does not
+   * take is kept for as long as this process lives.
+   */
+  add(taskId: string, denial: Denial): Promise<void> {
+    const before = this.#known.get(taskId);
+    if (before !== undefined && before.denial.attempt >= denial.attempt) return before.written ?? Promise.resolve();
+    const known: Known = { denial: shortened(denial), written: undefined };
+    // The newest is the last to be forgotten.
+    this.#known.delete(taskId);
+    this.#known.set(taskId, known);
+    if (this.#known.size > MAX_REMEMBERED) this.#known.delete(this.#known.keys().next().value as string);
+    const written = this.#write(taskId, known);
+    known.written = written;
+    return written;
+  }
+
+  async #write(taskId: string, known: Known): Promise<void> {
+    try {
+      await this.#journal.deny({ taskId, ...known.denial });
+    } catch (thrown) {
+      this.#log.error('a refusal could not be written', { task_id: taskId, error: asError(thrown).message });
+    }
+    known.written = undefined;
+  }
+}
+
+/** Whoever sends dispatches must not say how much is kept of them. */
+function shortened({ reason, ...denial }: Denial): Denial {
+  if (reason === null) return { ...denial, reason };
+  const { code, detail, retryable, missing } = reason;
+  const names = missing.length > MAX_NAMES ? [] : missing;
+  return { ...denial, reason: { code, detail: detail.slice(0, MAX_DETAIL), retryable, missing: names } };
+}

@@ -1,0 +1,66 @@
+/**
+ * Where an attempt works: the worker's folder, or a worktree of its own. Marked before, looked at after.
+ *
+ * Called by `task-run.ts`.
+ */
+import type { Log } from '../../../base/log.ts';
+import { asError } from '../../../wire/errors.ts';
+import type { Dispatched } from '../../messages/decoded.ts';
+import type { Facts } from '../facts.ts';
+import { changesSince, markTree, type TreeChanges, type TreeMark } from './git.ts';
+import type { Worktree, Worktrees } from './worktrees.ts';
+
+export interface PlaceOptions {
+  /** The worker's folder, absolute. */
+  readonly cwd: string;
+  readonly facts: Facts;
+  readonly worktrees: Worktrees;
+  readonly log: Log;
+}
+
+export interface Place {
+  /** Absolute. */
+  readonly cwd: string;
+  /** The tree as it was; null: no repository. */
+  readonly mark: TreeMark | null;
+  readonly worktree: Worktree | undefined;
+}
+
+/** Fails with `runtime_error` where a worktree is wanted and cannot be made, or git cannot tell the state of the tree. */
+export async function openPlace(dispatch: Dispatched, contextId: string, options: PlaceOptions): Promise<Place> {
+  const { cwd, facts, worktrees } = options;
+  if (dispatch.worktree) {
+    const worktree = await worktrees.open(contextId);
+    return { cwd: worktree.cwd, mark: worktree.mark, worktree };
+  }
+  if (facts.noRepository) return { cwd, mark: null, worktree: undefined };
+  const tree = await facts.tree();
+  return { cwd, mark: tree === null ? null : await markTree(cwd, tree), worktree: undefined };
+}
+
+/** What has changed; undefined: there is no repository. Never rejects. */
+export async function changesIn({ mark, cwd }: Place, { log }: PlaceOptions): Promise<TreeChanges | undefined> {
+  if (mark === null) return undefined;
+  try {
+    return await changesSince(mark);
+  } catch (thrown) {
+    log.warn('what a task changed could not be found', { cwd, error: asError(thrown).message });
+    const { branch, head } = mark;
+    return { branch, base_commit: head, head_commit: null, clean: false, files_changed: [], truncated: false };
+  }
+}
+
+/** Removes a worktree that has nothing in it. Gives the path of one that is kept. Never rejects. */
+export async function leavePlace(
+  { worktree }: Place,
+  changes: TreeChanges | undefined,
+  { worktrees, log }: PlaceOptions,
+): Promise<string | undefined> {
+  if (worktree === undefined) return undefined;
+  try {
+    return (await worktrees.leave(worktree, changes)) ? undefined : worktree.path;
+  } catch (thrown) {
+    log.warn('a worktree could not be removed', { worktree: worktree.path, error: asError(thrown).message });
+    return worktree.path;
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * The files of an audit: `audit.jsonl` is being written, `audit.jsonl.1` was before it, and so on up to the oldest.
+ * Naming, rotation and what a start finds of the last run; used by the writer and the verifier.
+ */
+import { type FileHandle, mkdir, open, readdir, rename, truncate, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { takeFileLock } from '../../base/file-lock.ts';
+import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './chain.ts';
+
+/** Hosts that may share one audit setting at a time; each beyond the first writes a chain of its own. */
+const MAX_WRITERS = 64;
+
+/** One file of an audit. */
+export interface AuditFile {
+  readonly path: string;
+  /** 0 for the file being written, 1 for the one before it, … */
+  readonly index: number;
+}
+
+/** The files of the chain that `file` is the newest of, newest first. Fails as `readdir` does. */
+export async function filesOf(file: string): Promise<AuditFile[]> {
+  const name = basename(file);
+  const files: AuditFile[] = [];
+  for (const entry of await readdir(dirname(file))) {
+    const suffix = entry.startsWith(name) ? /^(?:\.([1-9]\d{0,5}))?$/.exec(entry.slice(name.length)) : null;
+    if (suffix) files.push({ path: join(dirname(file), entry), index: Number(suffix[1] ?? 0) });
+  }
+  return files.sort((a, b) => a.index - b.index);
+}
+
+/**
+ * Finds a file no other living process writes: `file` itself, else `audit-2.jsonl`, `audit-3.jsonl`, … Hosts that an
+ * agent starts on its pipes often share one configuration; each gets a chain of its own in the same folder.
+ */
+export async function claim(file: string): Promise<{ path: string; release: () => void }> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  for (let writer = 1; writer <= MAX_WRITERS; writer++) {
+    const path = writer === 1 ? file : file.replace(/(\.[^./\\]*)?$/, (ending) => `-${writer}${ending}`);
+    const release = takeFileLock(`${path}.lock`);
+    if (release !== undefined) return { path, release };
+  }
+  throw new Error(`${MAX_WRITERS} other processes write the audit ${file}`);
+}
+
+/** Moves every file one number up. Removes nothing: see {@link prune}. */
+export async function rotate(file: string): Promise<void> {
+  for (const { path, index } of (await filesOf(file)).reverse()) await rename(path, `${file}.${index + 1}`);
+}
+
+/**
+ * Removes the files beyond `maxFiles`. Called once the new file's first line, which says what is kept, is on disk: a
+ * crash in between leaves a file too many, never one that seems to be missing.
+ */
+export async function prune(file: string, maxFiles: number): Promise<void> {
+  for (const { path, index } of await filesOf(file)) if (index >= maxFiles) await unlink(path);
+}
+
+/** Number of the oldest line that {@link prune} will leave, or undefined when its file cannot tell. */
+export async function oldestLine(file: string, maxFiles: number): Promise<number | undefined> {
+  const kept = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
+  const oldest = kept.at(-1);
+  if (oldest === undefined) return undefined;
+  await using handle = await open(oldest.path, 'r');
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_LINE_BYTES), 0, MAX_LINE_BYTES, 0);
+  const end = buffer.subarray(0, bytesRead).indexOf(10);
+  return end < 0 ? undefined : readLink(buffer.subarray(0, end))?.n;
+}
+
+/**
+ * How far the chain came before this start. A line cut short by a crash is removed from the end. A file that does not
+ * end in an audit line is set aside as if it were full, and a new chain begins: the verifier shows the seam.
+ */
+export async function recover(file: string): Promise<ChainHead> {
+  for (const { path, index } of await filesOf(file)) {
+    // Numbered files are older and were closed in good order; only the newest one that holds a line matters.
+    const tail = await readTail(path);
+    if (tail.torn && index === 0) await truncate(path, tail.size);
+    if (tail.size === 0) continue;
+    if (tail.head !== undefined) return tail.head;
+    if (index === 0) await rotate(file);
+    return CHAIN_START;
+  }
+  return CHAIN_START;
+}
+
+/** The last whole line of a file: where it ends, whether something cut short follows it, and what it says. */
+async function readTail(path: string): Promise<{ size: number; torn: boolean; head?: ChainHead }> {
+  await using handle: FileHandle = await open(path, 'r');
+  const { size } = await handle.stat();
+  // Room for a whole line and, behind it, one cut short.
+  const length = Math.min(size, 2 * MAX_LINE_BYTES);
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length);
+  const tail = buffer.subarray(0, bytesRead);
+  const end = tail.lastIndexOf(10);
+  if (end < 0) return length < size ? { size, torn: false } : { size: 0, torn: size > 0 };
+  const begin = end === 0 ? 0 : tail.lastIndexOf(10, end - 1) + 1;
+  const link = readLink(tail.subarray(begin, end));
+  const head = link && { n: link.n, hash: link.hash };
+  return { size: size - (tail.length - 1 - end), torn: end !== tail.length - 1, head };
+}

@@ -1,0 +1,225 @@
+/**
+ * Checks an audit: was a line changed, removed, added or moved, is a file missing? Reads the files as a stream, so their
+ * size does not matter, and may run while a host is writing them. Called by `handfast audit verify`.
+ *
+ * What a chain can and cannot show: every change in what is still there, and everything missing before it. Lines cut off
+ * at the end, or a log rewritten from some line on by somebody who knows the format, show only against a hash noted
+ * elsewhere: `expectedHead`.
+ */
+import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { fail } from '../../wire/errors.ts';
+import { CHAIN_START, type ChainHead, type ChainLink, GENESIS, MAX_LINE_BYTES, ROTATED, readLink } from './chain.ts';
+import { type AuditFile, filesOf } from './files.ts';
+
+/**
+ * Why a chain does not hold:
+ *
+ * - `unreadable_line`: not a line of an audit
+ * - `edited`: the line's hash is not that of its content
+ * - `missing_lines`: lines before this one are gone
+ * - `missing_file`: a whole file before this line is gone
+ * - `reordered`: the line's number is not above the one before it
+ * - `rewritten`: numbers fit, but this line was chained to another line than the one before it
+ * - `head_missing`: the noted head is not in the chain: its end was cut off or rewritten
+ */
+export type AuditBreakReason =
+  | 'unreadable_line'
+  | 'edited'
+  | 'missing_lines'
+  | 'missing_file'
+  | 'reordered'
+  | 'rewritten'
+  | 'head_missing';
+
+/** The first place where a chain does not hold. `line` counts from 1 within the file; 0 when no line is to blame. */
+export interface AuditBreak {
+  readonly file: string;
+  readonly line: number;
+  readonly reason: AuditBreakReason;
+}
+
+/** One chain: a host's `audit.jsonl` with its rotated files. */
+export interface AuditChainReport {
+  /** The newest file. */
+  readonly file: string;
+  /** Number of the first line still kept; above 1 once retention has removed files. */
+  readonly first: number;
+  /** The last line: note it elsewhere, to pass as `expectedHead` another time. */
+  readonly head: ChainHead;
+  /** The newest file ends in half a line: it is being written, or its host was killed. Nothing is wrong with the rest. */
+  readonly tornTail: boolean;
+}
+
+export interface AuditReport {
+  readonly ok: boolean;
+  /** Lines read, up to the break of each chain. */
+  readonly lines: number;
+  readonly files: number;
+  readonly chains: readonly AuditChainReport[];
+  readonly firstBreak?: AuditBreak;
+}
+
+/**
+ * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder. `expectedHead` is a hash noted
+ * earlier (`head.hash`), which must still be in one of the chains.
+ *
+ * Fails with `usage` when there is no audit there.
+ */
+export async function verifyAudit(fileOrFolder: string, options: { expectedHead?: string } = {}): Promise<AuditReport> {
+  const chains: AuditChainReport[] = [];
+  const breaks: AuditBreak[] = [];
+  let lines = 0;
+  let files = 0;
+  let headSeen = false;
+  for (const newest of await newestFiles(fileOrFolder)) {
+    const result = await verifyLiveChain(newest, options.expectedHead);
+    lines += result.lines;
+    files += result.files;
+    headSeen ||= result.headSeen;
+    chains.push(result.report);
+    if (result.broken) breaks.push(result.broken);
+  }
+  if (chains.length === 0) throw fail('usage', `no audit at ${fileOrFolder}`);
+  if (options.expectedHead !== undefined && !headSeen) {
+    breaks.push({ file: chains[0]!.file, line: 0, reason: 'head_missing' });
+  }
+  const [firstBreak] = breaks;
+  return { ok: firstBreak === undefined, lines, files, chains, ...(firstBreak && { firstBreak }) };
+}
+
+/** The newest file of every audit at a path. A rotated file stands for the audit it belongs to. */
+async function newestFiles(fileOrFolder: string): Promise<string[]> {
+  const found = await stat(fileOrFolder).catch(() => undefined);
+  const folder = found?.isDirectory() ? fileOrFolder : dirname(fileOrFolder);
+  const only = found?.isDirectory() ? undefined : basename(fileOrFolder).replace(/(?<=\.jsonl)\.\d+$/, '');
+  const names = new Set<string>();
+  for (const entry of await readdir(folder).catch(() => [])) {
+    const name = entry.replace(/(?<=\.jsonl)\.\d+$/, '');
+    if (only === undefined ? name.endsWith('.jsonl') : name === only) names.add(name);
+  }
+  return [...names].sort().map((name) => join(folder, name));
+}
+
+interface OpenedFile extends AuditFile {
+  readonly handle: FileHandle;
+  readonly inode: number;
+}
+
+/** A rotation in the middle of reading looks like a missing file. What is really broken is so again. */
+const MAX_ATTEMPTS = 5;
+
+async function verifyLiveChain(newest: string, expectedHead: string | undefined) {
+  for (let attempt = 1; ; attempt++) {
+    const opened = await openChain(newest);
+    try {
+      const result = { files: opened.length, ...(await verifyChain(newest, opened, expectedHead)) };
+      if (result.broken === undefined || attempt === MAX_ATTEMPTS || (await standsStill(newest, opened))) return result;
+    } finally {
+      for (const { handle } of opened) await handle.close();
+    }
+  }
+}
+
+/** True when the files of the chain are still the ones that were read. */
+async function standsStill(newest: string, opened: readonly OpenedFile[]): Promise<boolean> {
+  const files = await filesOf(newest);
+  const inodes = await Promise.all(
+    files.map(({ path }) =>
+      stat(path).then(
+        ({ ino }) => ino,
+        () => undefined,
+      ),
+    ),
+  );
+  const read = opened.map(({ inode }) => inode).reverse();
+  return inodes.length === read.length && inodes.every((inode, index) => inode === read[index]);
+}
+
+/** Opens all files of a chain, oldest first. */
+async function openChain(newest: string): Promise<OpenedFile[]> {
+  const opened: OpenedFile[] = [];
+  const inodes = new Set<number>();
+  // Newest first, and every file once: a rotation in between then only moves files to names still to be opened.
+  const { index: highest = 0 } = (await filesOf(newest)).at(-1) ?? {};
+  for (let index = 0; index <= highest + 1; index++) {
+    const path = index === 0 ? newest : `${newest}.${index}`;
+    const handle = await open(path, 'r').catch((cause: NodeJS.ErrnoException) => {
+      if (cause.code === 'ENOENT') return undefined;
+      throw cause;
+    });
+    if (handle === undefined) continue;
+    const { ino } = await handle.stat();
+    if (inodes.has(ino)) await handle.close();
+    else opened.unshift({ path, index, handle, inode: ino });
+    inodes.add(ino);
+  }
+  return opened;
+}
+
+async function verifyChain(newest: string, files: readonly OpenedFile[], expectedHead: string | undefined) {
+  let lines = 0;
+  let first = 0;
+  let oldest = 1;
+  let tornTail = false;
+  let broken: AuditBreak | undefined;
+  let head = CHAIN_START;
+  let headSeen = expectedHead === GENESIS;
+  let previous: OpenedFile | undefined;
+
+  reading: for (const file of files) {
+    let line = 0;
+    for await (const bytes of linesOf(file.handle)) {
+      line++;
+      if (bytes === HALF_LINE && file === files.at(-1)) {
+        tornTail = true;
+        break;
+      }
+      const link = typeof bytes === 'string' ? undefined : readLink(bytes);
+      const fileGone = line === 1 && previous !== undefined && previous.index - file.index > 1;
+      const reason = link === undefined ? 'unreadable_line' : judge(link, head, first === 0, fileGone);
+      if (reason !== undefined || link === undefined) {
+        broken = { file: file.path, line, reason: reason ?? 'unreadable_line' };
+        break reading;
+      }
+      if (first === 0) first = link.n;
+      if (link.type === ROTATED && typeof link.oldest === 'number') oldest = link.oldest;
+      lines++;
+      head = { n: link.n, hash: link.hash };
+      headSeen ||= link.hash === expectedHead;
+    }
+    previous = file;
+  }
+  // Retention may remove the oldest files, but the first line of each later file says what it left.
+  if (broken === undefined && first > oldest) broken = { file: files[0]!.path, line: 1, reason: 'missing_file' };
+  return { lines, headSeen, broken, report: { file: newest, first, head, tornTail } };
+}
+
+/** What is wrong with a line that follows `head`; undefined when nothing is. */
+function judge(link: ChainLink, head: ChainHead, isFirst: boolean, fileGone: boolean): AuditBreakReason | undefined {
+  if (link.hash !== link.actual) return 'edited';
+  if (isFirst) return link.n === 1 && link.prev !== GENESIS ? 'rewritten' : undefined;
+  if (link.n > head.n + 1) return fileGone ? 'missing_file' : 'missing_lines';
+  if (link.n <= head.n) return 'reordered';
+  return link.prev === head.hash ? undefined : 'rewritten';
+}
+
+/** What {@link linesOf} gives for a line that cannot be given. */
+const HALF_LINE = 'half';
+const LONG_LINE = 'long';
+
+/** The lines of a file without their newlines. Ends after the first that is too long or has no newline. */
+async function* linesOf(handle: FileHandle): AsyncGenerator<Buffer | typeof HALF_LINE | typeof LONG_LINE> {
+  let pending: Buffer = Buffer.alloc(0);
+  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false })) {
+    let rest: Buffer = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
+    for (let end = rest.indexOf(10); end >= 0; end = rest.indexOf(10)) {
+      if (end > MAX_LINE_BYTES) return yield LONG_LINE;
+      yield rest.subarray(0, end);
+      rest = rest.subarray(end + 1);
+    }
+    pending = rest;
+    if (pending.length > MAX_LINE_BYTES) return yield LONG_LINE;
+  }
+  if (pending.length > 0) yield HALF_LINE;
+}

@@ -1,0 +1,249 @@
+/**
+ * The tables of the SQLite journal and every statement that touches them. `store.ts` decides when they run.
+ *
+ * Each row carries a CRC-32 of all its other columns, and each block names the one before it: `PRAGMA quick_check` finds
+ * damaged structure, the checksum a flipped bit inside a row, the chain a row that an index no longer finds.
+ */
+import { crc32 } from 'node:zlib';
+import { fail } from '../../wire/errors.ts';
+import type { JournalSession } from '../journal.ts';
+import { type Block, blockSum, newestIn, type PageBuilder } from './block.ts';
+
+/** The parts of `DatabaseSync` used here, so that a test can stand in for it. */
+export interface Database {
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  close(): void;
+  readonly isTransaction: boolean;
+}
+
+export interface Statement {
+  run(...values: SqlValue[]): unknown;
+  get(...values: SqlValue[]): Row | undefined;
+  all(...values: SqlValue[]): Row[];
+  iterate(...values: SqlValue[]): Iterable<unknown>;
+}
+
+type SqlValue = string | number;
+type Row = Record<string, unknown>;
+
+/** Marks a file as a Handfast journal ("HFJL"), so that another program's database is never taken for one. */
+export const APPLICATION_ID = 0x48464a4c;
+
+/**
+ * Step n takes a file from `user_version` n to n + 1. Steps are only ever added.
+ *
+ * `blocks` is clustered by the time of writing, not by session: then what is written together lies together, and a commit
+ * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` stand before the texts so that
+ * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are gone, even
+ * while their rows are still there. `sessions.written` orders sessions by their last write; it is a counter and no time,
+ * clocks go back. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
+ */
+export const MIGRATIONS: readonly string[] = [
+  `CREATE TABLE blocks (
+     id INTEGER PRIMARY KEY, session TEXT NOT NULL, last INTEGER NOT NULL, after INTEGER NOT NULL,
+     first INTEGER NOT NULL, entries INTEGER NOT NULL, size INTEGER NOT NULL, crc INTEGER NOT NULL,
+     heads TEXT NOT NULL, bodies TEXT NOT NULL
+   ) STRICT;
+   CREATE UNIQUE INDEX blocks_in_order ON blocks (session, last);
+   CREATE TABLE sessions (
+     session TEXT NOT NULL PRIMARY KEY, written INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+     evicted INTEGER NOT NULL, entries INTEGER NOT NULL, bytes INTEGER NOT NULL, reserved INTEGER NOT NULL,
+     crc INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
+];
+
+/** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
+const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, crc';
+
+/** What the `sessions` table knows of a session besides its name. */
+export interface Counters {
+  /** Which append of the whole journal was its last. */
+  written: number;
+  /** Oldest cursor held; `last + 1` when none is. */
+  first: number;
+  last: number;
+  /** Highest cursor that retention took; 0 when none. */
+  evicted: number;
+  /** Entries held. */
+  entries: number;
+  /** Length of their bodies' texts. */
+  bytes: number;
+  /** Cursors up to here may be in use without being in the file; 0 when none are. */
+  reserved: number;
+}
+
+/** A block without its texts. */
+export interface BlockSummary {
+  readonly after: number;
+  readonly first: number;
+  readonly last: number;
+  readonly entries: number;
+  readonly size: number;
+}
+
+const sessionSum = (session: string, { written, first, last, evicted, entries, bytes, reserved }: Counters) =>
+  crc32(`${session}\n${written}\n${first}\n${last}\n${evicted}\n${entries}\n${bytes}\n${reserved}`);
+
+const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
+
+/** What a change dirties in the file at least. */
+const PAGE_BYTES = 4096;
+
+/** Every statement of the journal, prepared once. All methods throw what SQLite throws. */
+export class JournalRows {
+  /** Roughly how much has gone to the log through these statements, in bytes. Set back by whoever empties the log. */
+  logged = 0;
+  readonly #insert: Statement;
+  readonly #page: Statement;
+  readonly #summaries: Statement;
+  readonly #heads: Statement;
+  readonly #trim: Statement;
+  readonly #find: Statement;
+  readonly #put: Statement;
+  readonly #list: Statement;
+  readonly #names: Statement;
+  readonly #newest: Statement;
+  readonly #reserved: Statement;
+  readonly #removeBlocks: Statement;
+  readonly #removeSession: Statement;
+  readonly #highest: Statement;
+
+  constructor(db: Database) {
+    this.#insert = db.prepare(
+      `INSERT INTO blocks (session, last, after, first, entries, size, crc, heads, bodies)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#page = db.prepare(
+      `SELECT last, after, first, entries, crc, heads, bodies FROM blocks
+       WHERE session = ? AND last > ? ORDER BY last`,
+    );
+    this.#summaries = db.prepare(
+      `SELECT last, after, first, entries, size FROM blocks
+       WHERE session = ? AND last > ? ORDER BY last LIMIT ?`,
+    );
+    this.#heads = db.prepare('SELECT heads FROM blocks WHERE session = ? AND last = ?');
+    this.#trim = db.prepare('DELETE FROM blocks WHERE session = ? AND last <= ?');
+    this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
+    this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
+    this.#names = db.prepare('SELECT session FROM sessions ORDER BY written');
+    this.#newest = db.prepare('SELECT heads FROM blocks WHERE session = ? AND entries > 0 ORDER BY last DESC LIMIT 1');
+    this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
+    this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
+    this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
+    this.#highest = db.prepare('SELECT max(written) AS written FROM sessions');
+  }
+
+  insert(session: string, block: Block): void {
+    const { last, after, first, entries, heads, bodies } = block;
+    const sum = blockSum(session, block);
+    this.logged += heads.length + bodies.length + PAGE_BYTES;
+    this.#insert.run(session, last, after, first, entries, bodies.length, sum, heads, bodies);
+  }
+
+  /**
+   * Fills `page` from the blocks of a session that ends at `last`. Throws `journal_corrupt` when one does not match its
+   * checksum or is missing.
+   */
+  fill(page: PageBuilder, session: string, last: number): void {
+    for (const row of this.#page.iterate(session, page.at)) {
+      const { crc, ...block } = row as Block & { crc: number };
+      const which = block.first === block.last ? `entry ${block.last}` : `entries ${block.first} to ${block.last}`;
+      if (blockSum(session, block) !== crc) throw damaged(`the checksum of ${which} is wrong`);
+      if (block.after > page.at) throw damaged(`what comes before ${which} is missing`);
+      page.addBlock(block);
+      if (page.full) return;
+    }
+    if (page.at !== last) throw damaged(`what comes after entry ${page.at} is missing`);
+  }
+
+  /** The oldest blocks that end above `after`. */
+  summaries(session: string, after: number, limit: number): BlockSummary[] {
+    return this.#summaries.all(session, after, limit) as unknown as BlockSummary[];
+  }
+
+  /** The heads of the block that ends at `last`, unchecked. */
+  heads(session: string, last: number): string {
+    return (this.#heads.get(session, last)?.heads as string | undefined) ?? '';
+  }
+
+  /** Removes the blocks that end at or before `cursor`. */
+  trim(session: string, cursor: number): void {
+    this.logged += PAGE_BYTES;
+    this.#trim.run(session, cursor);
+  }
+
+  /** Throws `journal_corrupt` when the row does not match its checksum. */
+  find(session: string): Counters | undefined {
+    const row = this.#find.get(session);
+    return row === undefined ? undefined : checked(row);
+  }
+
+  put(session: string, counters: Counters): void {
+    const { written, first, last, evicted, entries, bytes, reserved } = counters;
+    const sum = sessionSum(session, counters);
+    this.logged += PAGE_BYTES;
+    this.#put.run(session, written, first, last, evicted, entries, bytes, reserved, sum);
+  }
+
+  remove(session: string): void {
+    this.logged += PAGE_BYTES;
+    this.#removeBlocks.run(session);
+    this.#removeSession.run(session);
+  }
+
+  list(limit: number): JournalSession[] {
+    return this.#list.all(limit).map((row) => {
+      const { first, last, bytes } = checked(row);
+      return { session: row.session as string, first, last, bytes };
+    });
+  }
+
+  /** Every session, the one written to longest ago first. */
+  names(): string[] {
+    return this.#names.all().map(({ session }) => session as string);
+  }
+
+  /** When the newest entry of a session was appended, epoch milliseconds; undefined when its rows do not say. Unchecked. */
+  newestAt(session: string): number | undefined {
+    const heads = this.#newest.get(session)?.heads;
+    return typeof heads === 'string' ? newestIn(heads) : undefined;
+  }
+
+  /** The sessions with reserved cursors. */
+  reserved(): string[] {
+    return this.#reserved.all().map(({ session }) => session as string);
+  }
+
+  /** Ends a session's reservation; with `lost`, the cursors it covered count as used and their entries as lost. */
+  unreserve(session: string, lost: boolean): void {
+    let counters: Counters | undefined;
+    try {
+      counters = this.find(session);
+    } catch {
+      // Damaged: whoever reads it is told, and it must not keep the others from being opened.
+    }
+    if (counters === undefined) return;
+    const { last, reserved, entries } = counters;
+    if (lost && reserved > last) {
+      const block = { after: last, first: last + 1, last: reserved, entries: 0, heads: '', bodies: '' };
+      if (entries > 0) this.insert(session, block);
+      else Object.assign(counters, { first: reserved + 1, evicted: reserved });
+      counters.last = reserved;
+    }
+    this.put(session, { ...counters, reserved: 0 });
+  }
+
+  /** The highest `written` in use; 0 in an empty journal. */
+  highestWritten(): number {
+    return (this.#highest.get()?.written as number | null | undefined) ?? 0;
+  }
+}
+
+function checked(row: Row): Counters {
+  const { session, crc, ...counters } = row as unknown as Counters & { session: string; crc: number };
+  if (sessionSum(session, counters) !== crc)
+    throw damaged(`the checksum of session ${JSON.stringify(session)} is wrong`);
+  return counters;
+}

@@ -1,0 +1,270 @@
+/**
+ * One session inside the SQLite journal: its counters as last committed, the entries that wait to be written, and how
+ * they are written. `store.ts` owns it and decides when that happens.
+ *
+ * Durable and volatile entries wait in one line, so that they reach the file in the order of their cursors.
+ */
+import type { HandfastError } from '../../wire/errors.ts';
+import type { Followable, Follower } from '../follow.ts';
+import type { JournalEntry, Page, Retention } from '../journal.ts';
+import { SessionRing } from '../ring.ts';
+import { BLOCK_ENTRIES, BlockPacker, PageBuilder, textOf } from './block.ts';
+import { evict, NOTHING_KNOWN, type OldestKnown } from './retention.ts';
+import type { Counters, JournalRows } from './rows.ts';
+
+/** What a follower takes at a time, and so what one that stands still keeps in memory. */
+const FOLLOW_PAGE = BLOCK_ENTRIES;
+const FOLLOW_PAGE_BYTES = 256 * 1024;
+/**
+ * Cursors reserved at a time, in the file, before volatile entries use them. A crash costs the numbers, never their
+ * uniqueness; a busy session comes back for more every minute or so, which is one synced commit.
+ */
+export const RESERVED_CURSORS = 1024 * 1024;
+
+const EMPTY: Counters = Object.freeze({
+  written: 0,
+  first: 1,
+  last: 0,
+  evicted: 0,
+  entries: 0,
+  bytes: 0,
+  reserved: 0,
+});
+/** What waits is not evicted by being appended to: see {@link SqliteSession.addVolatile}. */
+const UNBOUNDED: Retention = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
+
+/** A durable entry ready to be stored: the text of an object body is made when it is appended. */
+export interface DurableEntry {
+  /** With the text as its body. */
+  readonly entry: JournalEntry & { readonly body: string };
+  /** 1 when the text stands for an object. */
+  readonly encoded: 0 | 1;
+}
+
+/** What becomes true of a session when the transaction under way commits. */
+interface Staged {
+  readonly counters: Counters;
+  readonly oldest: OldestKnown;
+  /** Volatile entries that turned out not to be JSON. */
+  readonly unwritable: number;
+}
+
+export class SqliteSession implements Followable {
+  readonly id: string;
+  /** Which append of the whole journal was its last. Set by whoever appends. */
+  written: number;
+  /** What the write-behind has counted of the waiting entries; its own business. */
+  readonly counted = { behind: false, entries: 0, bytes: 0 };
+  readonly #rows: JournalRows;
+  readonly #retention: Retention;
+  #committed: Counters;
+  #oldest = NOTHING_KNOWN;
+  #waiting: SessionRing;
+  /** The durable ones among the waiting entries, with their `encoded`; null when there are none. */
+  #promised: Map<number, 0 | 1> | null = null;
+  /** Volatile entries before the waiting ones that were given up, up to this cursor; 0 when none were. */
+  #lostTo = 0;
+  #reserved: number;
+  #staged: Staged | undefined;
+  #followers: Set<Follower> | null = null;
+
+  /** `counters` are those of the `sessions` table; undefined for a session that is not in it yet. */
+  constructor(id: string, rows: JournalRows, retention: Retention, counters: Counters = EMPTY) {
+    this.id = id;
+    this.#rows = rows;
+    this.#retention = retention;
+    this.#committed = counters;
+    this.written = counters.written;
+    this.#reserved = counters.reserved;
+    this.#waiting = new SessionRing(UNBOUNDED, counters.last);
+  }
+
+  /** The last cursor, with the entries that are not committed yet. */
+  get last(): number {
+    return this.#waiting.last;
+  }
+
+  /** True once it has a row in the file. */
+  get stored(): boolean {
+    return this.#committed.last > 0;
+  }
+
+  /** Volatile entries may have cursors up to here: see {@link reserve}. */
+  get reserved(): number {
+    return this.#reserved;
+  }
+
+  /** Entries that wait to be written. */
+  get waitingEntries(): number {
+    return this.#waiting.length;
+  }
+
+  get waitingBytes(): number {
+    return this.#waiting.bytes;
+  }
+
+  /** True when nothing is lost by forgetting this object: it can be loaded again. */
+  get idle(): boolean {
+    return this.#waiting.length === 0 && this.#lostTo === 0 && this.#followers === null;
+  }
+
+  /** Takes durable entries in for the next commit; they are readable from now on. */
+  addDurable(entries: readonly DurableEntry[]): void {
+    this.#promised ??= new Map();
+    for (const { entry, encoded } of entries) {
+      this.#promised.set(entry.cursor, encoded);
+      this.#waiting.push(entry);
+    }
+    this.#wake();
+  }
+
+  /** Takes volatile entries in; what retention would take of the waiting ones anyway is never written. */
+  addVolatile(entries: readonly JournalEntry[]): void {
+    for (const entry of entries) this.#waiting.push(entry);
+    // A durable entry that waits may be taken back, and what it had evicted would have to come back with it.
+    if (this.#promised === null) this.#waiting.retain(this.#retention);
+    if (this.#followers !== null) this.#wake();
+  }
+
+  /**
+   * From the next commit on, cursors up to some way above `cursor` count as used, whether or not their entries reach the
+   * file. For a session without a row that need not be on disk before they are used: it would be lost together with them.
+   */
+  reserve(cursor: number): void {
+    this.#reserved = Math.min(cursor + RESERVED_CURSORS, Number.MAX_SAFE_INTEGER);
+  }
+
+  /** As `Journal.read`; stops early once the bodies passed `maxBytes`. Throws what SQLite throws. */
+  page(after: number, limit = FOLLOW_PAGE, maxBytes = FOLLOW_PAGE_BYTES): Page {
+    const page = new PageBuilder(after, limit, maxBytes);
+    const overrun = this.#overrun;
+    page.lost(overrun || this.#committed.evicted);
+    if (!page.full && page.at < this.#committed.last) this.#rows.fill(page, this.id, this.#committed.last);
+    if (!page.full && page.at < this.#lostTo) page.lost(this.#lostTo);
+    if (!page.full) {
+      for (const entry of this.#waiting.after(page.at, limit - page.entries.length)) page.add(this.#decoded(entry), 0);
+    }
+    return { entries: page.entries, gap: page.gap, last: this.last };
+  }
+
+  /** Writes what waits and what retention makes of it, inside the transaction under way. */
+  write(): void {
+    const overrun = this.#overrun;
+    const before = this.#committed;
+    const counters: Counters = { ...before, written: this.written, last: this.last, reserved: this.#reserved };
+    let oldest = this.#oldest;
+    if (overrun > 0) {
+      // All that is in the file is older than entries which are gone already.
+      this.#rows.trim(this.id, before.last);
+      Object.assign(counters, { evicted: overrun, entries: 0, bytes: 0 });
+      oldest = NOTHING_KNOWN;
+    }
+    const packer = new BlockPacker(overrun || before.last, (block) => this.#rows.insert(this.id, block));
+    if (this.#lostTo > 0 && overrun === 0) packer.lost(this.#lostTo);
+    const unwritable = this.#pack(packer, counters);
+    oldest = evict(this.#rows, this.id, counters, this.#retention, oldest);
+    if (counters.entries === 0) Object.assign(counters, { first: counters.last + 1, evicted: counters.last });
+    this.#rows.put(this.id, counters);
+    this.#staged = { counters, oldest, unwritable };
+  }
+
+  /** The transaction committed. Returns how many volatile entries were lost for not being JSON. */
+  settle(): number {
+    const staged = this.#staged;
+    if (staged === undefined) return 0;
+    this.#staged = undefined;
+    this.#committed = staged.counters;
+    this.#oldest = staged.oldest;
+    this.#waiting.clear();
+    this.#promised = null;
+    this.#lostTo = 0;
+    return staged.unwritable;
+  }
+
+  /**
+   * The transaction failed. Durable entries are gone, and followers that saw one are told; volatile ones wait on, even
+   * those that came later.
+   */
+  takeBack(failure: HandfastError): void {
+    this.#staged = undefined;
+    const promised = this.#promised;
+    if (promised === null) return;
+    this.#promised = null;
+    const kept = this.#waiting.after(0, this.#waiting.length).filter(({ cursor }) => !promised.has(cursor));
+    this.#waiting = new SessionRing(UNBOUNDED, this.#waiting.evicted);
+    for (const entry of kept) this.#waiting.push(entry);
+    const [first = 0] = promised.keys();
+    for (const follower of this.#followers ?? []) follower.takeBack(first - 1, failure);
+  }
+
+  /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns how many. */
+  giveUp(): number {
+    const { length, last } = this.#waiting;
+    if (length === 0) return 0;
+    this.#lostTo = last;
+    this.#waiting = new SessionRing(UNBOUNDED, last);
+    return length;
+  }
+
+  join(follower: Follower): void {
+    this.#followers ??= new Set();
+    this.#followers.add(follower);
+  }
+
+  leave(follower: Follower): void {
+    this.#followers?.delete(follower);
+    if (this.#followers?.size === 0) this.#followers = null;
+  }
+
+  /** Ends every follower: the session was deleted or the journal closes. */
+  end(): void {
+    this.#waiting.clear();
+    this.#promised = null;
+    this.#lostTo = 0;
+    for (const follower of this.#followers ?? []) follower.end();
+  }
+
+  /** The last entry that retention took of the waiting ones, and so of the session; 0 when all of them are still there. */
+  get #overrun(): number {
+    const { evicted } = this.#waiting;
+    return evicted > Math.max(this.#committed.last, this.#lostTo) ? evicted : 0;
+  }
+
+  #pack(packer: BlockPacker, counters: Counters): number {
+    const promised = this.#promised;
+    let unwritable = 0;
+    for (const entry of this.#waiting.after(0, this.#waiting.length)) {
+      const { cursor, body } = entry;
+      const encoded = promised?.get(cursor);
+      let text = '';
+      if (typeof body === 'string') text = body;
+      else {
+        try {
+          text = textOf(body);
+        } catch {
+          packer.lost(cursor);
+          unwritable += 1;
+          continue;
+        }
+      }
+      if (counters.entries === 0) counters.first = cursor;
+      counters.entries += 1;
+      counters.bytes += text.length;
+      if (encoded !== undefined) packer.close();
+      packer.add(entry, text, encoded ?? (typeof body === 'string' ? 0 : 1));
+      if (encoded !== undefined) packer.close();
+    }
+    packer.close();
+    return unwritable;
+  }
+
+  /** A waiting entry as a reader gets it: a durable object is a copy, so that later changes to the original do not show. */
+  #decoded(entry: JournalEntry): JournalEntry {
+    if (this.#promised?.get(entry.cursor) !== 1) return entry;
+    return { ...entry, body: JSON.parse(entry.body as string) as object };
+  }
+
+  #wake(): void {
+    for (const follower of this.#followers ?? []) follower.wake();
+  }
+}

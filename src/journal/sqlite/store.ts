@@ -1,0 +1,418 @@
+/**
+ * The SQLite journal at work: transactions, reads, followers. `sqlite.ts` opens the file and hands it over.
+ *
+ * Everything durable that is appended in one turn of the event loop is one transaction. `node:sqlite` is synchronous, so
+ * a commit holds the event loop for as long as the disk takes to sync; sharing it is what makes that cheap. Volatile
+ * entries wait longer, and their transactions do not sync (`write-behind.ts`). Until they are written, entries are held
+ * in memory, where `read` and `follow` find them.
+ */
+
+import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { Follower } from '../follow.ts';
+import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, Page, Retention } from '../journal.ts';
+import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
+import { textOf, unfit } from './block.ts';
+import { Expiry, type SessionExpiry } from './expiry.ts';
+import { type Database, JournalRows, type Statement } from './rows.ts';
+import { type DurableEntry, SqliteSession } from './session.ts';
+import { WriteBehind } from './write-behind.ts';
+
+/**
+ * A durable batch this large is committed within the `append` that filled it. So what waits in memory is bounded, and a
+ * producer in a tight loop feels the disk instead of meeting an error.
+ */
+export const MAX_BATCH_ENTRIES = 4096;
+/** The same bound in body bytes. */
+export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
+/** How much goes into SQLite's log before it is copied into the file: some milliseconds of the loop, in a turn of its own. */
+const CHECKPOINT_BYTES = 2 * 1024 * 1024;
+/** Where no turn ends, as in a loop that only appends, the log grows up to this. */
+const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
+/** Sessions whose counters stay in memory while nobody uses them. */
+const MAX_IDLE_SESSIONS = 10_000;
+
+/** What the next durable commit holds. Its promise is the one every durable `append` of the batch returned. */
+interface Batch {
+  readonly committed: PromiseWithResolvers<void>;
+  readonly sessions: Set<SqliteSession>;
+  readonly deleted: Set<string>;
+  readonly timer: NodeJS.Immediate;
+  entries: number;
+  bytes: number;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+/** What errors call it. */
+const WHAT = 'the journal file';
+
+/** Needs a database that is open, checked and migrated; owns it from now on. `release` is called when it is closed. */
+export class SqliteStore implements Journal {
+  readonly #db: Database;
+  readonly #rows: JournalRows;
+  readonly #retention: Retention;
+  readonly #release: () => void;
+  readonly #begin: Statement;
+  readonly #commit: Statement;
+  readonly #rollback: Statement;
+  readonly #checkpoint: Statement;
+  readonly #now: () => number;
+  readonly #sessions = new Map<string, SqliteSession>();
+  readonly #behind: WriteBehind;
+  #sweepAt = MAX_IDLE_SESSIONS;
+  #batch: Batch | undefined;
+  /** Counts appends; see `SqliteSession.written`. */
+  #written: number;
+  /** Whether the database syncs at each commit, as it was last told; undefined = never told. */
+  #syncs: boolean | undefined;
+  #failed: HandfastError | undefined;
+  #closed = false;
+  #checkpointer: NodeJS.Immediate | undefined;
+  #expiry: Expiry | undefined;
+
+  /** `now` counts milliseconds; only how long writing took is measured with it. */
+  constructor(db: Database, retention: Retention, release: () => void, now: () => number = () => performance.now()) {
+    this.#db = db;
+    this.#rows = new JournalRows(db);
+    this.#retention = retention;
+    this.#release = release;
+    this.#begin = db.prepare('BEGIN IMMEDIATE');
+    this.#commit = db.prepare('COMMIT');
+    this.#rollback = db.prepare('ROLLBACK');
+    this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
+    this.#now = now;
+    this.#behind = new WriteBehind(
+      { commit: () => this.#flush(), write: (sessions) => this.#failed ?? this.#transact(false, NONE, sessions) },
+      now,
+    );
+    this.#written = this.#rows.highestWritten();
+    this.#unreserve(true);
+  }
+
+  /** Drops sessions as `rule` says, from now on until the journal is closed. `now` is epoch milliseconds. */
+  expire(rule: SessionExpiry, now: () => number): void {
+    const source = {
+      names: () => this.#rows.names(),
+      newestAt: (session: string) => this.#rows.newestAt(session),
+      busy: (session: string) => this.#sessions.get(session)?.idle === false,
+      drop: (sessions: readonly string[]) => this.#drop(sessions),
+      failed: (thrown: unknown) => void this.#note(thrown),
+    };
+    this.#expiry = new Expiry(source, rule, now);
+  }
+
+  /** Why nothing can be written any more, or undefined. Reads go on; only closing and opening again may help. */
+  get failed(): HandfastError | undefined {
+    return this.#failed;
+  }
+
+  get volatileFailures(): number {
+    return this.#behind.failures;
+  }
+
+  /** Why the last write of volatile entries failed; undefined once one has succeeded again. */
+  get volatileFailure(): HandfastError | undefined {
+    return this.#behind.failure;
+  }
+
+  append(session: string, entries: readonly NewEntry[], durability?: 'durable'): Promise<void>;
+  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
+  append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined {
+    return durability === 'volatile' ? this.#appendVolatile(session, entries) : this.#appendDurable(session, entries);
+  }
+
+  #appendVolatile(session: string, entries: readonly NewEntry[]): Promise<void> | undefined {
+    if (this.#closed) return refuse(journalClosed(), 'volatile');
+    let held = this.#sessions.get(session);
+    if (held === undefined) {
+      // A session that is being deleted must be gone from the file before its cursors are used again.
+      if (this.#batch?.deleted.has(session)) this.#flush();
+      try {
+        held = this.#find(session);
+      } catch (thrown) {
+        return refuse(this.#note(thrown), 'volatile');
+      }
+    }
+    let last = held === undefined ? 0 : held.last;
+    for (const entry of entries) {
+      const problem = follows(entry.cursor, last) ? unfit(entry) : outOfOrder(entry.cursor, last);
+      if (problem !== undefined) return refuse(problem, 'volatile');
+      last = entry.cursor;
+    }
+    if (entries.length === 0) return undefined;
+    held ??= this.#keep(session);
+    if (last > held.reserved) this.#reserve(held, last);
+    this.#written += 1;
+    held.written = this.#written;
+    held.addVolatile(entries);
+    this.#behind.appended(held);
+    return undefined;
+  }
+
+  #appendDurable(session: string, entries: readonly NewEntry[]): Promise<void> {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) return Promise.reject(refusal);
+    if (entries.length === 0) return Promise.resolve();
+    let held: SqliteSession | undefined;
+    const stored: DurableEntry[] = [];
+    let bytes = 0;
+    try {
+      held = this.#find(session);
+      let last = held?.last ?? 0;
+      for (const entry of entries) {
+        const problem = follows(entry.cursor, last) ? unfit(entry) : outOfOrder(entry.cursor, last);
+        if (problem !== undefined) throw problem;
+        last = entry.cursor;
+        const { body } = entry;
+        const text = typeof body === 'string' ? body : textOf(body);
+        bytes += text.length;
+        stored.push({ entry: { ...entry, body: text }, encoded: typeof body === 'string' ? 0 : 1 });
+      }
+    } catch (thrown) {
+      return Promise.reject(this.#note(thrown));
+    }
+    held ??= this.#keep(session);
+    const batch = this.#schedule();
+    batch.sessions.add(held);
+    batch.entries += stored.length;
+    batch.bytes += bytes;
+    this.#written += 1;
+    held.written = this.#written;
+    held.addDurable(stored);
+    if (batch.entries >= MAX_BATCH_ENTRIES || batch.bytes >= MAX_BATCH_BYTES) this.#flush();
+    return batch.committed.promise;
+  }
+
+  async read(session: string, after: number, limit = 256): Promise<Page> {
+    if (this.#closed) throw journalClosed();
+    try {
+      const held = this.#find(session);
+      return held?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? { entries: [], last: 0 };
+    } catch (thrown) {
+      throw this.#note(thrown);
+    }
+  }
+
+  follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap> {
+    const open = () => {
+      if (this.#closed) throw journalClosed();
+      return this.#find(session) ?? this.#keep(session);
+    };
+    return new Follower(open, after, signal);
+  }
+
+  async sessions(limit = 256): Promise<readonly JournalSession[]> {
+    if (this.#closed) throw journalClosed();
+    this.#flush();
+    this.#behind.flush();
+    try {
+      return this.#rows.list(Math.max(0, limit));
+    } catch (thrown) {
+      throw this.#note(thrown);
+    }
+  }
+
+  async delete(session: string): Promise<void> {
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw refusal;
+    let held: SqliteSession | undefined;
+    try {
+      held = this.#find(session);
+    } catch (thrown) {
+      // A damaged session must be deletable; anything else is a reason to refuse.
+      const error = this.#note(thrown);
+      if (error.code !== 'journal_corrupt' || this.#failed !== undefined) throw error;
+      held = this.#keep(session);
+    }
+    if (held === undefined) return;
+    this.#sessions.delete(session);
+    const batch = this.#schedule();
+    batch.sessions.delete(held);
+    batch.deleted.add(session);
+    this.#behind.settled(held);
+    held.end();
+    return batch.committed.promise;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#flush();
+    // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
+    if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
+    this.#closed = true;
+    this.#expiry?.stop();
+    clearImmediate(this.#checkpointer);
+    for (const session of this.#sessions.values()) session.end();
+    this.#sessions.clear();
+    try {
+      this.#db.close();
+    } catch {
+      // What was acknowledged is in the log beside the file; the next one to open it takes it over.
+    } finally {
+      this.#release();
+    }
+  }
+
+  #refusal(): HandfastError | undefined {
+    if (this.#closed) return journalClosed();
+    const why = this.#failed;
+    return (
+      why && fail(why.code as 'runtime_error', `the journal takes no more writes: ${why.message}`, why.detail, why)
+    );
+  }
+
+  /** Forgets sessions nobody uses. Without a sync: should it be undone by a loss of power, the next sweep does it again. */
+  #drop(sessions: readonly string[]): boolean {
+    if (this.#refusal() !== undefined) return false;
+    this.#flush();
+    if (this.#transact(false, sessions, []) !== undefined) return false;
+    for (const session of sessions) this.#sessions.delete(session);
+    return true;
+  }
+
+  /** The session, loaded when the file has it. */
+  #find(session: string): SqliteSession | undefined {
+    const held = this.#sessions.get(session);
+    if (held !== undefined) return held;
+    // Its rows are there until the commit, but for everybody here it is gone.
+    if (this.#batch?.deleted.has(session)) return undefined;
+    const counters = this.#rows.find(session);
+    return counters && this.#keep(session, counters);
+  }
+
+  #keep(session: string, counters?: ReturnType<JournalRows['find']>): SqliteSession {
+    if (this.#sessions.size >= this.#sweepAt) {
+      for (const [id, idle] of this.#sessions) if (idle.idle) this.#sessions.delete(id);
+      this.#sweepAt = Math.max(MAX_IDLE_SESSIONS, this.#sessions.size * 2);
+    }
+    const created = new SqliteSession(session, this.#rows, this.#retention, counters);
+    this.#sessions.set(session, created);
+    return created;
+  }
+
+  #schedule(): Batch {
+    this.#batch ??= {
+      committed: Promise.withResolvers(),
+      sessions: new Set(),
+      deleted: new Set(),
+      timer: setImmediate(() => this.#flush()),
+      entries: 0,
+      bytes: 0,
+    };
+    return this.#batch;
+  }
+
+  /** Commits what is durable and settles its promise. Does not throw. */
+  #flush(): void {
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    this.#batch = undefined;
+    clearImmediate(batch.timer);
+    const failure = this.#transact(true, batch.deleted, batch.sessions);
+    if (failure === undefined) return batch.committed.resolve();
+    // Their deletion did not happen: whatever took their place here must make room for what the file still has.
+    for (const id of batch.deleted) {
+      const held = this.#sessions.get(id);
+      if (held === undefined) continue;
+      this.#behind.lost(held.waitingEntries);
+      this.#behind.settled(held);
+      held.end();
+      this.#sessions.delete(id);
+    }
+    batch.committed.reject(failure);
+  }
+
+  /**
+   * Deletes and writes in one transaction, synced or not. Returns why it could not; then nothing of it happened, and the
+   * sessions have taken back what was durable. Does not throw.
+   */
+  #transact(synced: boolean, deleted: Iterable<string>, sessions: Iterable<SqliteSession>): HandfastError | undefined {
+    try {
+      this.#sync(synced);
+      this.#begin.run();
+      // Before the entries: a session deleted and written to again in one batch starts anew.
+      for (const session of deleted) this.#rows.remove(session);
+      for (const session of sessions) session.write();
+      this.#commit.run();
+    } catch (thrown) {
+      const failure = this.#note(thrown);
+      this.#undo();
+      for (const session of sessions) session.takeBack(failure);
+      return failure;
+    }
+    for (const session of sessions) {
+      this.#behind.settled(session);
+      this.#behind.lost(session.settle());
+    }
+    if (this.#rows.logged > MAX_LOG_BYTES) this.#emptyLog();
+    else if (this.#rows.logged > CHECKPOINT_BYTES) this.#checkpointer ??= setImmediate(this.#emptyLog);
+    return undefined;
+  }
+
+  /** Copies the log into the file. Apart from the commits, so that who waits for one does not wait for this. */
+  readonly #emptyLog = (): void => {
+    clearImmediate(this.#checkpointer);
+    this.#checkpointer = undefined;
+    this.#rows.logged = 0;
+    const started = this.#now();
+    try {
+      this.#checkpoint.get();
+    } catch (thrown) {
+      // What is in the log stays there; only when it was a sync that failed may nothing follow.
+      this.#note(thrown);
+    }
+    this.#behind.spent(this.#now() - started);
+  };
+
+  /**
+   * Chooses whether the next commits sync. Without, a commit survives the end of the process at once and the loss of
+   * power only after the next synced one or the next checkpoint; the file is whole either way.
+   */
+  #sync(synced: boolean): void {
+    if (this.#syncs === synced) return;
+    this.#db.exec(`PRAGMA synchronous=${synced ? 'FULL' : 'NORMAL'}`);
+    this.#syncs = synced;
+  }
+
+  #undo(): void {
+    try {
+      if (this.#db.isTransaction) this.#rollback.run();
+    } catch (thrown) {
+      this.#failed ??= sqliteFailure(thrown, WHAT);
+    }
+  }
+
+  /** Makes sure that the cursor of a volatile entry is not used again should its entry be lost. */
+  #reserve(held: SqliteSession, cursor: number): void {
+    held.reserve(cursor);
+    // On a failing disk the reservation waits with the entries.
+    if (!held.stored || this.#failed !== undefined || this.#behind.failure !== undefined) return;
+    this.#flush();
+    this.#transact(true, NONE, [held]);
+  }
+
+  /**
+   * Ends all reservations in the file: when it is closed, none is needed any more; when it is opened, they are of a
+   * process that did not close it, and what they covered is `lost`.
+   */
+  #unreserve(lost: boolean): void {
+    const sessions = this.#rows.reserved();
+    if (sessions.length === 0) return;
+    try {
+      this.#sync(true);
+      this.#begin.run();
+      for (const session of sessions) this.#rows.unreserve(session, lost);
+      this.#commit.run();
+    } catch (thrown) {
+      this.#undo();
+      if (lost) throw thrown;
+    }
+  }
+
+  /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
+  #note(thrown: unknown): HandfastError {
+    const error = sqliteFailure(thrown, WHAT);
+    if (isFatal(thrown)) this.#failed ??= error;
+    return error;
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * The server of sessions out of a configuration: its data directory, its journal, the agents and hosts it can use.
+ *
+ * Called by `start-server.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
+ */
+import { realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import type { Log } from '../../base/log.ts';
+import { Checkers } from '../../capabilities/tools/arguments.ts';
+import type { HostConfig } from '../../config/config.ts';
+import { acpBackend } from '../../control/backends/acp/acp.ts';
+import type { Backend } from '../../control/backends/backend.ts';
+import { type ControlServer, createControlServer } from '../../control/control-server.ts';
+import type { Handled } from '../../control/handlers.ts';
+import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
+import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import type { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { Principal } from '../../session/principal.ts';
+import { spawnLink } from '../../transport/subprocess.ts';
+import { fail } from '../../wire/errors.ts';
+import { sessionEnvironments, type WorkspaceHost } from './session-environments.ts';
+
+export interface ControlAssemblyOptions {
+  readonly log: Log;
+  /** Version of this software, told to agents. */
+  readonly version: string;
+  /** Who may come in. Default: everybody, as on the pipes of this process. */
+  readonly auth?: Authenticator;
+  readonly backoff?: FailureBackoff;
+  /** See `ControlServerOptions.handlers`. */
+  readonly handlers?: readonly Handled[];
+  /** In place of what the configuration says. */
+  readonly backend?: string;
+  readonly serverName?: string;
+  /** Folder of sessions that name none. Default: the workspace of the configuration. */
+  readonly cwd?: string;
+  /** See `session-environments.ts`. */
+  readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** Bounds of one session's events: a conversation is kept whole, and nothing but its deletion shortens it. */
+const RETENTION = { maxEntries: 100_000_000, maxBytes: 64 * 1024 ** 3 };
+
+/**
+ * Opens the data directory and starts the server. What it stands on is closed when it has ended.
+ *
+ * Fails with `journal_locked` when another process has the directory (`detail.pid`), `config_invalid`, `disk_full`.
+ */
+export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
+  const { control, providers } = config;
+  const { log, version, auth, backoff } = options;
+  const folder = config.file === undefined ? process.cwd() : dirname(config.file);
+  const home = control.data === undefined ? config.home : resolve(folder, control.data);
+  const journal = await sqliteJournal({
+    file: join(home, 'sessions.journal.db'),
+    retention: RETENTION,
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('the journal of sessions was damaged; a new one was begun', { reason, movedTo }),
+  });
+  try {
+    const checkers = new Checkers();
+    const server = await createControlServer({
+      home,
+      journal,
+      openEnvironment: sessionEnvironments({ config, log, workspaceHost: options.workspaceHost }),
+      handlers: options.handlers,
+      checkContent: async (schema, content) => (await checkers.compile(schema, 'answer'))(content),
+      backends: control.agents.map((agent): Backend => {
+        const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
+        return acpBackend({ agent: { ...agent, env }, start: spawnLink, version, log });
+      }),
+      backend: options.backend ?? control.backend,
+      providers,
+      approvals: control.approvals,
+      instructions: control.instructions,
+      imageRoots: control.imageRoots.map((root) => resolve(folder, root)),
+      defaults: { maxRounds: control.maxRounds },
+      cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
+      checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace),
+      principalOf: (name) => principalOf(config, name),
+      serverName: options.serverName ?? control.serverName,
+      auth,
+      backoff,
+      requireHandshake: control.requireHandshake,
+      rpcLimits: { maxMessageBytes: control.maxMessageBytes },
+      sessionLimits: {
+        sessions: control.maxSessions,
+        queueLength: control.maxQueue,
+        turns: control.maxTurns,
+        turnTimeoutMs: control.turnTimeoutMs,
+        interruptGraceMs: control.interruptGraceMs,
+      },
+      env: options.env,
+      log,
+    });
+    void server.rpc.stopped.then(() => journal.close());
+    return server;
+  } catch (error) {
+    await journal.close();
+    throw error;
+  }
+}
+
+/** Administrators work anywhere; others where the configuration lets tools work. */
+function checkFolder(cwd: string, { admin }: Principal, workspace: string): void {
+  if (admin === true) return;
+  const way = relative(workspace, realpathSync(cwd));
+  if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) {
+    throw fail('unauthorized', 'sessions of this principal work inside the workspace of the server');
+  }
+}
+
+/** Whose rights the turns of a name have. One that is no longer configured has none. */
+function principalOf({ auth }: HostConfig, name: string): Principal {
+  if (name === LOCAL_PRINCIPAL.name) return LOCAL_PRINCIPAL;
+  const grant = auth.grants.find(({ principal }) => principal.name === name);
+  return grant?.principal ?? { name, capabilities: [] };
+}

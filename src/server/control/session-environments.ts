@@ -1,0 +1,109 @@
+/**
+ * The hosts whose tools sessions use. In the workspace of the configuration it is the host that serves it, with all its
+ * plugins; in any other folder one of this process with the built-in plugins; or one host at an address, for all of them.
+ * Each session has the rights of its owner there.
+ *
+ * Used by `control-assembly.ts`. `control/turns/environments.ts` decides how long each is kept.
+ */
+import { addressOf } from '../../agent/addresses.ts';
+import { AgentSession, type Dial } from '../../agent/agent.ts';
+import type { Log } from '../../base/log.ts';
+import { ToolsClient } from '../../capabilities/tools/client.ts';
+import type { HostConfig, PluginConfig } from '../../config/config.ts';
+import type { Environment, Place } from '../../control/turns/environments.ts';
+import { createHost, type Host } from '../../host/host.ts';
+import type { Principal } from '../../session/principal.ts';
+import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
+import { memoryPair } from '../../transport/memory.ts';
+import { loadPlugins } from '../assemble.ts';
+import { builtinPlugin } from '../builtin-plugins.ts';
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/** A host that runs already, and the token with which sessions of a principal come in. */
+export interface WorkspaceHost {
+  readonly host: Host;
+  tokenFor(principal: Principal): string;
+}
+
+export interface SessionEnvironmentsOptions {
+  readonly config: HostConfig;
+  /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. */
+  readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  /** For a host at an address: this process's token for it. */
+  readonly token?: string;
+  readonly log: Log;
+}
+
+/** Finds or starts the host of a place. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
+export function sessionEnvironments(options: SessionEnvironmentsOptions): (place: Place) => Promise<Environment> {
+  const { config, log } = options;
+  const { host: address } = config.control;
+  if (address !== undefined) return () => Promise.resolve(remote(address, options));
+  return async ({ cwd, principal }) => {
+    const own = cwd === config.workspace;
+    const running = own ? await options.workspaceHost?.() : undefined;
+    if (running !== undefined) {
+      const { host } = running;
+      const token = running.tokenFor(principal);
+      // It is not ours to stop.
+      return { connect: () => agentOf(inProcess(host), { token, resume: false }), stop: async () => {} };
+    }
+    // Plugins of the user are started once: they may hold what must not be held twice.
+    const closing: (() => unknown)[] = [];
+    const host = createHost({
+      hostId: config.hostId,
+      plugins: own ? await loadPlugins(config, closing) : config.plugins.filter(isBuiltin).map(builtinPlugin),
+      limits: { ...config.limits, maxParallel: 64 },
+      workspace: cwd,
+      auth: { hasTokens: false, authenticate: () => principal },
+      log,
+    });
+    await host.start();
+    return { connect: () => agentOf(inProcess(host), { resume: false }), stop: () => stopAll(host, closing) };
+  };
+}
+
+const isBuiltin = ({ builtin }: PluginConfig): boolean => builtin;
+
+async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {
+  await host.stop(0);
+  for (const close of closing) await close();
+}
+
+function remote(address: string, { token = '' }: SessionEnvironmentsOptions): Environment {
+  const { dial, reconnects } = addressOf(address, {
+    timeoutMs: CONNECT_TIMEOUT_MS,
+    maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
+  });
+  return {
+    connect: () => agentOf(dial, { token, ...(!reconnects && { resume: false }) }),
+    // It is not ours to stop.
+    stop: async () => {},
+  };
+}
+
+async function agentOf(dial: Dial, options: { token?: string; resume?: boolean }) {
+  const agent = await AgentSession.open(dial, ['tools'], {
+    agentId: 'handfast-sessions',
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    // How long a call may take is up to the turn.
+    timeoutMs: 0,
+    ...options,
+  });
+  return {
+    get state() {
+      return agent.state;
+    },
+    tools: new ToolsClient(agent),
+    close: () => agent.close(),
+  };
+}
+
+function inProcess(host: Host): Dial {
+  return async () => {
+    const [ours, theirs] = memoryPair();
+    host.accept(theirs);
+    return ours;
+  };
+}

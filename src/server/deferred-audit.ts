@@ -1,0 +1,69 @@
+/**
+ * The audit of a host that may have to answer its first handshake before there was time to load one: records are held
+ * until the writer is there. Made by `assemble.ts` for every host with an audit; a host that has time calls `open`.
+ *
+ * Loading the writer costs as much as starting the rest of a small host, because it hashes and locks.
+ */
+
+import type { Log } from '../base/log.ts';
+import type { Audit, AuditHealth, AuditOptions, AuditRecord } from '../host/audit/audit.ts';
+import type { AuditSink } from '../host/host.ts';
+
+/** The first record is left alone for so long: the peer that caused it is likely to ask for more at once. */
+const LOAD_AFTER_MS = 100;
+
+/** Records held while the writer is loaded; one more is not kept. */
+const MOST_HELD = 8_192;
+
+export class LateAudit implements AuditSink {
+  readonly #options: AuditOptions;
+  readonly #log: Log;
+  readonly #held: AuditRecord[] = [];
+  #audit: Audit | undefined;
+  #opening: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #dropped = 0;
+
+  constructor(options: AuditOptions, log: Log) {
+    this.#options = options;
+    this.#log = log;
+  }
+
+  record(record: AuditRecord): void {
+    if (this.#audit !== undefined) return this.#audit.record(record);
+    if (this.#held.length < MOST_HELD) this.#held.push(record);
+    else this.#dropped++;
+    this.#timer ??= setTimeout(() => void this.open(), LOAD_AFTER_MS).unref();
+  }
+
+  /** Loads the writer now. Never rejects: a host without an audit still serves, and says so in its log. */
+  open(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#opening ??= this.#open();
+    return this.#opening;
+  }
+
+  async #open(): Promise<void> {
+    try {
+      const { openAudit } = await import('../host/audit/audit.ts');
+      this.#audit = openAudit(this.#options);
+      for (const record of this.#held.splice(0)) this.#audit.record(record);
+    } catch (error) {
+      this.#log.error('there is no audit', { error });
+    }
+  }
+
+  /** How it is doing; undefined until the writer is loaded. */
+  get health(): AuditHealth | undefined {
+    const health = this.#audit?.health;
+    return health && { ...health, dropped: health.dropped + this.#dropped };
+  }
+
+  /** Writes what is left and closes. Never rejects; bounded as `Audit.close` is. */
+  async close(): Promise<void> {
+    // A host that was never asked anything leaves no trace.
+    if (this.#opening === undefined && this.#held.length === 0) return clearTimeout(this.#timer);
+    await this.open();
+    await this.#audit?.close();
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * A fleet out of its configuration: the orchestrator, its buses, the workers of this process, and the methods and routes by
+ * which others reach them.
+ *
+ * Called by `start-server.ts` for `handfast fleet up`.
+ */
+import { join } from 'node:path';
+import type { Log } from '../../base/log.ts';
+import type { FleetConfig } from '../../config/fleet-config.ts';
+import type { Dialect } from '../../connection/accept.ts';
+import type { ControlServer } from '../../control/control-server.ts';
+import type { Handled } from '../../control/handlers.ts';
+import { CARD_PATH, RPC_PATH } from '../../fleet/bus/http/dialect.ts';
+import { httpPeerBus } from '../../fleet/bus/http/http-peer-bus.ts';
+import { inProcessBus } from '../../fleet/bus/in-process.ts';
+import type { OrchestratorBus } from '../../fleet/bus/peer.ts';
+import { streamBus } from '../../fleet/bus/stream/stream-bus.ts';
+import { createOrchestrator } from '../../fleet/orchestrator/orchestrator.ts';
+import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
+import { sqliteTaskStore } from '../../fleet/orchestrator/store-sqlite.ts';
+import type { TaskStore } from '../../fleet/orchestrator/task.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
+import type { Authenticator } from '../../session/auth.ts';
+import type { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { HttpRoute } from '../../transport/http/http-exchange.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { fleetHandlers } from './fleet-handlers.ts';
+import { fleetNats } from './fleet-nats.ts';
+import { FleetQuestions } from './fleet-questions.ts';
+import { secretOf } from './secret-reader.ts';
+import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
+
+const DAY_MS = 86_400_000;
+/** What receivers of earlier versions look for at an orchestrator. */
+const ROUTES = [
+  ['POST', RPC_PATH],
+  ['GET', CARD_PATH],
+] as const;
+/** What is kept of one task's events: progress of a long run may be a lot. */
+const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
+
+export interface FleetAssemblyOptions {
+  readonly auth: Authenticator;
+  readonly backoff: FailureBackoff;
+  readonly log: Log;
+  readonly version: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Gives up waiting for another orchestrator of the name, where this one stands by. */
+  readonly signal?: AbortSignal;
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+}
+
+/** A fleet that has its data and is not yet open to anybody. */
+export interface AssembledFleet {
+  readonly name: string;
+  readonly orchestrator: Orchestrator;
+  /** Names of the workers of this process. */
+  readonly workers: readonly string[];
+  /** Methods for session RPC. */
+  readonly handlers: readonly Handled[];
+  /** Serves workers on stream links. */
+  readonly dialect: Dialect;
+  /** What receivers of earlier versions call. */
+  readonly routes: readonly HttpRoute[];
+  /** Starts orchestrator and workers. Questions of workers go to `control`. */
+  start(control: ControlServer): Promise<void>;
+  /** Resolves when the fleet is over by itself: another orchestrator of its name is at work. Never rejects. */
+  readonly ended: Promise<HandfastError>;
+  /** The workers of this process take no more tasks; resolves when what they have has ended. Unbounded, never rejects. */
+  drain(): Promise<void>;
+  /** Ends everything in good order; open tasks stay. Idempotent, bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens the data of a fleet and makes its parts. Where tasks are kept on NATS and another orchestrator of the name is at
+ * work, this waits for its end.
+ *
+ * Fails with `journal_locked` when another process has the data, `config_invalid`, `not_configured`. Then nothing is left
+ * open.
+ */
+export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
+  const { log, auth, backoff, version, env = process.env, signal, now = Date.now } = options;
+  const { name, folder } = config;
+  const closing: (() => unknown)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closing.splice(0).toReversed()) {
+      try {
+        await close();
+      } catch (error) {
+        log.error('a part of the fleet did not close cleanly', { error });
+      }
+    }
+  };
+  try {
+    // The journal is this process's alone, and with it the folder.
+    const journal = await openJournal(config, log);
+    closing.push(() => journal.close());
+    const nats = await fleetNats(config, { log, env, ...(signal && { signal }) });
+    closing.push(() => nats?.close());
+    const store = nats?.store ?? (await openTasks(config, log, now));
+    closing.push(() => store.close());
+    const assembled: AssembledWorker[] = [];
+    for (const each of config.workers) {
+      const one = await assembleWorker(each, { log: logOf(log, each.id), version, folder, env, now });
+      assembled.push(one);
+      closing.push(() => one.stop());
+    }
+    const workers = assembled.map(({ worker }) => worker);
+    const taken = new Set([...config.workers, ...config.peers].map(({ id }) => id));
+    const stream = streamBus({ name, auth, backoff, log, leaseTtlS: config.leaseTtlS, taken });
+    const local = inProcessBus(nats === undefined ? workers : [], { log });
+    const upstream = httpPeerBus({
+      name,
+      peers: config.peers
+        .filter(({ kind }) => kind === 'upstream')
+        .map((peer) => ({ name: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+      auth,
+      backoff,
+      log,
+      url: () => config.listen.find((address) => address.startsWith('http')) ?? '',
+      version,
+      recall: async (peerId, contextId) => {
+        const [task] = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'] });
+        if (task === undefined || task.spec.context_id !== contextId) return undefined;
+        return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
+      },
+    });
+    const a2a = await a2aOf(config, { log, env });
+    const buses: readonly OrchestratorBus[] = [
+      local,
+      stream,
+      upstream,
+      ...[a2a, nats?.bus].filter((bus) => bus !== undefined),
+    ];
+    const questions = new FleetQuestions(name);
+    const orchestrator = createOrchestrator({
+      name,
+      store,
+      journal,
+      buses,
+      routePolicy: {
+        ttl_s: config.routing.ttlS,
+        default_max_concurrent: config.routing.defaultMaxConcurrent,
+        min_lead_s: config.routing.minLeadS,
+        unverified: config.routing.unverified,
+        tiers: config.routing.tiers,
+      },
+      blockedPolicy: {
+        max_reroutes: config.blockedPolicy.maxReroutes,
+        max_retries: config.blockedPolicy.maxRetries,
+        backoff_s: config.blockedPolicy.backoffS,
+        table: config.blockedPolicy.table,
+      },
+      hooks: config.routing.hooks,
+      inlineHints: config.inlineHints,
+      leaseTtlS: config.leaseTtlS,
+      plainTurnS: config.plainTurnS,
+      settleMs: config.settleS * 1000,
+      repositories: repositoriesOf(config),
+      askUser: (question, task, signal) => questions.ask(question, task, signal),
+      maxOpenTasks: config.maxOpenTasks,
+      retainMs: config.retainDays * DAY_MS,
+      maxTasks: config.maxTasks,
+      log,
+      now,
+    });
+    const stopping = new AbortController();
+    let stopped: Promise<void> | undefined;
+    return {
+      name,
+      orchestrator,
+      workers: workers.map(({ agentId }) => agentId),
+      handlers: fleetHandlers({ name, orchestrator, buses: busNames(config), journal, stopping: stopping.signal }),
+      dialect: stream.dialect,
+      routes: ROUTES.map(([method, path]) => ({
+        method,
+        path,
+        handle: (request, response) => upstream.handle(request, response),
+      })),
+      ended: nats === undefined ? new Promise(() => {}) : over(nats.bus.ended),
+      async start(control) {
+        questions.answeredBy(control);
+        await Promise.all(assembled.map((one) => one.start()));
+        await orchestrator.start();
+        if (nats === undefined) return;
+        for (const worker of workers) {
+          const member = nats.join(worker);
+          closing.push(() => member.leave());
+        }
+      },
+      async drain() {
+        await Promise.allSettled(workers.map((worker) => worker.drain('stopping')));
+      },
+      stop() {
+        stopping.abort(fail('interrupted', 'the fleet is stopping; open tasks go on with its next start'));
+        const ending = stopped ?? orchestrator.stop().then(closeAll);
+        stopped = ending;
+        return ending;
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+/** A log that says which worker of this process speaks. */
+function logOf(log: Log, worker: string): Log {
+  return {
+    debug: (message, fields) => log.debug(message, { worker, ...fields }),
+    info: (message, fields) => log.info(message, { worker, ...fields }),
+    warn: (message, fields) => log.warn(message, { worker, ...fields }),
+    error: (message, fields) => log.error(message, { worker, ...fields }),
+  };
+}
+
+/** The bus to A2A agents; undefined where there are none. */
+async function a2aOf(
+  { peers, folder }: FleetConfig,
+  { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
+): Promise<OrchestratorBus | undefined> {
+  const agents = peers.filter(({ kind }) => kind === 'a2a');
+  if (agents.length === 0) return undefined;
+  const { a2aBus } = await import('../../fleet/bus/a2a/peer-bus.ts');
+  return a2aBus({
+    peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+    log,
+  });
+}
+
+/** What a bus ended with, when it did so by itself. */
+function over(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
+  return new Promise((resolve) => {
+    void ended.then((error) => error !== undefined && resolve(error));
+  });
+}
+
+const busNames = ({ natsServers }: FleetConfig): readonly string[] =>
+  natsServers.length === 0 ? ['in-process'] : natsServers;
+
+function openTasks({ data }: FleetConfig, log: Log, now: () => number): Promise<TaskStore> {
+  return sqliteTaskStore({
+    file: join(data, 'tasks.db'),
+    now,
+    onCorrupt: ({ reason, movedTo }) => log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
+  });
+}
+
+function openJournal({ data, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
+  return sqliteJournal({
+    file: join(data, 'events.db'),
+    retention: RETENTION,
+    expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, keeps: () => false },
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('the events of tasks were damaged; a new file was begun', { reason, movedTo }),
+  });
+}
+
+/** Where results can be checked: the folders of this process's workers, and of peers that name theirs. */
+function repositoriesOf({ workers, peers }: FleetConfig): ReadonlyMap<string, string> {
+  const own = workers.map(({ id, repo }) => [id, repo] as const);
+  const others = peers.flatMap(({ id, repo }) => (repo === undefined ? [] : [[id, repo] as const]));
+  return new Map([...own, ...others]);
+}

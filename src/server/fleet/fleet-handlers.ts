@@ -1,0 +1,183 @@
+/**
+ * The `fleet.*` methods of session RPC, answered by an orchestrator. Who may call them: administrators, this user's own
+ * command line, and principals that are granted the capability `multi_agent` by name.
+ *
+ * Called by `fleet-assembly.ts`.
+ */
+import { type Handled, handles, type RpcCall } from '../../control/handlers.ts';
+import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
+import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
+import { explanationTable } from '../../fleet/route/explain.ts';
+import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
+import * as methods from '../../protocol/fleet-rpc.ts';
+import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
+import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import { fail } from '../../wire/errors.ts';
+
+/** Longest wait a request may ask for, milliseconds. */
+const MAX_WAIT_MS = 30_000;
+const PAGE = 500;
+
+type Json = Readonly<Record<string, unknown>>;
+
+export interface FleetHandlerParts {
+  readonly name: string;
+  readonly orchestrator: Orchestrator;
+  readonly buses: readonly string[];
+  readonly journal: Journal;
+  /** Aborts when the fleet begins to stop; its reason is what is answered from then on. */
+  readonly stopping: AbortSignal;
+}
+
+export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerParts): Handled[] {
+  const operates = operatesUntil(stopping);
+  return [
+    operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),
+    operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map((worker) => plain(worker)) })),
+    operates(methods.workerDrain, async ({ peer_id, on }) => {
+      await orchestrator.drain(peer_id, on ?? true);
+      return { ok: true };
+    }),
+    operates(methods.taskSubmit, async ({ spec }) => ({ task: plain(await orchestrator.submit(specOf(spec))) })),
+    operates(methods.taskSubmitBatch, async ({ specs }) => {
+      if (!Array.isArray(specs))
+        throw fail('schema_violation', '`specs` must be an array of tasks', { field: 'specs' });
+      return { tasks: (await orchestrator.submitBatch(specs.map(specOf))).map(plain) };
+    }),
+    operates(methods.taskList, async ({ states, parked, batch, worker, before, limit }) => ({
+      tasks: (
+        await orchestrator.find({
+          ...(states && { states: states as TaskState[] }),
+          ...(parked !== undefined && { parked }),
+          ...(batch && { batch }),
+          ...(worker && { worker }),
+          ...(before !== undefined && { before }),
+          ...(limit !== undefined && { limit }),
+        })
+      ).map(plain),
+    })),
+    operates(methods.taskGet, async ({ task_id }) => ({ task: plain(await orchestrator.get(task_id)) })),
+    operates(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, { signal }) => {
+      const stream = `task:${task_id}`;
+      const look = async () => {
+        // The record first: what is read behind it cannot be older than what it says.
+        const task = await orchestrator.get(task_id);
+        const page = await journal.read(stream, after, PAGE);
+        const last = page.entries.at(-1)?.cursor ?? page.gap?.to ?? after;
+        return { page, last, complete: isOver(task) && last >= page.last && !orchestrator.verifying(task_id) };
+      };
+      let seen = await look();
+      if (seen.last === after && !seen.complete) {
+        await somethingAfter(journal, stream, Math.max(after, seen.page.last), waitOf(wait_ms), signal);
+        seen = await look();
+      }
+      const { page, last, complete } = seen;
+      return {
+        entries: page.entries.map(({ cursor, ts, kind, body }) => ({ cursor, ts, kind, body: parsed(body) })),
+        gap: page.gap === undefined ? null : { from: page.gap.from, to: page.gap.to },
+        last,
+        complete,
+        task: plain(await orchestrator.get(task_id)),
+      };
+    }),
+    operates(methods.taskResult, async ({ task_id, wait_ms }, { signal }) => {
+      const { record, ended } = await endOf(orchestrator, task_id, waitOf(wait_ms), signal);
+      return { ended, task: plain(record) };
+    }),
+    operates(methods.taskCancel, async ({ task_id, reason }) => ({
+      task: plain(await orchestrator.cancel(task_id, reason)),
+    })),
+    operates(methods.taskRetry, async ({ task_id, worker }) => ({
+      task: plain(await orchestrator.retry(task_id, worker)),
+    })),
+    operates(methods.taskDrop, async ({ task_id, reason }) => ({
+      task: plain(await orchestrator.drop(task_id, reason)),
+    })),
+    operates(methods.taskSteer, async ({ task_id, text }) => {
+      await orchestrator.steer(task_id, text);
+      return { ok: true };
+    }),
+    operates(methods.taskAnswer, async ({ task_id, question_id, allowed, content, reason }) => {
+      await orchestrator.answer(task_id, question_id, { allowed, content, reason });
+      return { ok: true };
+    }),
+    operates(methods.routeExplain, async ({ task_id, spec }) => {
+      if ((task_id === undefined) === (spec === undefined)) {
+        throw fail('schema_violation', 'one of `task_id` and `spec` is needed', { field: 'task_id' });
+      }
+      const explanation = await orchestrator.explain(task_id ?? specOf(spec));
+      return { explanation: plain(explanation), table: explanationTable(explanation) };
+    }),
+  ];
+}
+
+/** Makes handlers for operators only. */
+function operatesUntil(stopping: AbortSignal) {
+  return <Fields extends Params, Result>(
+    method: RpcMethod<Fields, Result>,
+    handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
+  ): Handled =>
+    handles(method, async (params, call) => {
+      const { name, admin, capabilities } = call.caller.principal;
+      if (name !== LOCAL_PRINCIPAL.name && admin !== true && capabilities?.includes('multi_agent') !== true) {
+        throw fail('unauthorized', `${name} may not operate the fleet`);
+      }
+      stopping.throwIfAborted();
+      const signal = AbortSignal.any([call.signal, stopping]);
+      try {
+        return await handle(params, { ...call, signal });
+      } catch (error) {
+        // What fails because everything is being closed says nothing about the request.
+        throw stopping.aborted ? stopping.reason : error;
+      }
+    });
+}
+
+function specOf(spec: unknown): TaskSpec {
+  if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) {
+    throw fail('schema_violation', '`spec` must be an object', { field: 'spec' });
+  }
+  return spec as TaskSpec;
+}
+
+/** A value as JSON has it; maps become objects. */
+const plain = (value: object): Json =>
+  JSON.parse(JSON.stringify(value, (_key, member) => (member instanceof Map ? Object.fromEntries(member) : member)));
+
+const parsed = (body: string | object): unknown => (typeof body === 'string' ? JSON.parse(body) : body);
+
+const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, waitMs ?? 0));
+
+/** Nothing more happens to it by itself. */
+const isOver = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
+
+/** Resolves when something is behind `after`, and at the latest after `waitMs`. */
+async function somethingAfter(
+  journal: Journal,
+  stream: string,
+  after: number,
+  waitMs: number,
+  signal: AbortSignal,
+): Promise<JournalEntry | Gap | undefined> {
+  if (waitMs === 0) return undefined;
+  const bound = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
+  for await (const entry of journal.follow(stream, after, bound)) return entry;
+  return undefined;
+}
+
+/** The record when it has ended or was parked, or as it is after `waitMs`. */
+async function endOf(
+  orchestrator: Orchestrator,
+  taskId: string,
+  waitMs: number,
+  signal: AbortSignal,
+): Promise<{ readonly record: TaskRecord; readonly ended: boolean }> {
+  const bound = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
+  try {
+    return { record: (await orchestrator.result(taskId, bound)).record, ended: true };
+  } catch (error) {
+    if (!bound.aborted) throw error;
+    const record = await orchestrator.get(taskId);
+    return { record, ended: isOver(record) };
+  }
+}

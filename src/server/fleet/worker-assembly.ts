@@ -1,0 +1,183 @@
+/**
+ * A worker out of its configuration: the executor that does its work, and the shim around it.
+ *
+ * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
+ */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Log } from '../../base/log.ts';
+import type { WorkerConfig } from '../../config/fleet-config.ts';
+import type { ExecutorSettings, McpServerSettings } from '../../config/fleet-config-executor.ts';
+import type { ExecutorConfig } from '../../fleet/executors/config.ts';
+import type { TaskFunction } from '../../fleet/executors/function.ts';
+import { makeExecutor } from '../../fleet/executors/make.ts';
+import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
+import type { McpServerOptions } from '../../fleet/worker/worker-options.ts';
+import { spawnLink } from '../../transport/subprocess.ts';
+import { fail } from '../../wire/errors.ts';
+import { secretOf } from './secret-reader.ts';
+import { openWorkerDoors, type WorkerDoors } from './worker-endpoints.ts';
+
+export interface WorkerAssembly {
+  readonly log: Log;
+  /** Version of this software, told to agents. */
+  readonly version: string;
+  /** Folder that paths of modules start at. */
+  readonly folder: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly now?: () => number;
+}
+
+/** A worker, and its doors to others than its fleet. */
+export interface AssembledWorker {
+  readonly worker: Worker;
+  /** Starts the worker and opens its doors. Fails with `runtime_error` for a port that cannot be had, `not_configured`. */
+  start(): Promise<void>;
+  /** Addresses others reach it at, once started. */
+  readonly addresses: readonly string[];
+  /** Ends it in good order. Bounded, never rejects. */
+  stop(): Promise<void>;
+}
+
+/** Makes a worker; it is started by whoever gives it a bus. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
+export async function assembleWorker(config: WorkerConfig, options: WorkerAssembly): Promise<AssembledWorker> {
+  const { log, folder, version, env = process.env, now } = options;
+  const { executor: settings } = config;
+  if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor`);
+  const executor = makeExecutor(await executorOf(settings, folder, env), {
+    home: config.data,
+    log,
+    version,
+    start: spawnLink,
+  });
+  const worker = await createWorker({
+    agentId: config.id,
+    executor,
+    cwd: config.repo,
+    home: config.data,
+    model: config.model ?? settings.model ?? null,
+    modelTier: config.tier ?? null,
+    contextWindow: config.contextWindow ?? null,
+    tools: config.tools,
+    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, folder, env)),
+    pools: config.pools,
+    maxConcurrent: config.maxConcurrent,
+    minLeadS: config.minLeadS,
+    countCacheReads: config.countCacheReads,
+    overheadTokens: config.overheadTokens ?? 'measure',
+    turnTimeoutMs: config.turnTimeoutMs,
+    log,
+    now,
+  });
+  let doors: WorkerDoors | undefined;
+  return {
+    worker,
+    async start() {
+      await worker.start();
+      doors = await openWorkerDoors(worker, config, { executor, log, version, folder, env });
+    },
+    get addresses() {
+      return doors?.addresses ?? [];
+    },
+    async stop() {
+      await doors?.close();
+      await worker.stop();
+    },
+  };
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+async function executorOf(settings: ExecutorSettings, folder: string, env: Variables): Promise<ExecutorConfig> {
+  const { kind, args, model, timeoutS, startTimeoutS, sandbox } = settings;
+  const command = programAt(settings.command, folder);
+  const program = {
+    ...(command !== undefined && { command }),
+    args,
+    env: Object.fromEntries(settings.env),
+    ...(timeoutS !== undefined && { timeoutMs: timeoutS * 1000 }),
+  };
+  const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(folder, path));
+  switch (kind) {
+    case 'claude':
+      return { kind, ...program, model, role: settings.role, mcpConfig: fileOf(settings.mcpConfig) };
+    case 'codex':
+      return { kind, ...program, model, ...(typeof sandbox === 'string' && { sandbox }) };
+    case 'opencode':
+      return { kind, ...program, model, agent: settings.agent };
+    case 'agy':
+      return { kind, ...program, sandbox: sandbox === true, conversationsFile: fileOf(settings.conversationsFile) };
+    case 'command':
+      return { kind, ...program, command: command ?? '', output: settings.output };
+    case 'acp':
+      return {
+        kind,
+        command: command ?? '',
+        args,
+        env: program.env,
+        model,
+        mode: settings.mode,
+        permissions: settings.permissions,
+        mcpServers: settings.mcpServers.map((server) => acpServerOf(server, folder, env)),
+        startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1000,
+      };
+    case 'a2a':
+      return { kind, url: settings.url ?? '', token: secretOf(settings, folder, env) };
+    case 'function':
+      return { kind, ...(await functionOf(resolve(folder, settings.module ?? ''))) };
+    case 'rehearsal':
+      return { kind };
+  }
+}
+
+/** The `run` of a module. */
+async function functionOf(file: string): Promise<{ readonly run: TaskFunction; readonly label: string }> {
+  const loaded: { readonly run?: unknown } = await import(pathToFileURL(file).href).catch((error: unknown) => {
+    throw fail('config_invalid', `the module of an executor cannot be loaded: ${file}: ${String(error)}`, {}, error);
+  });
+  if (typeof loaded.run !== 'function') throw fail('config_invalid', `${file} exports no function named run`);
+  return { run: loaded.run as TaskFunction, label: file };
+}
+
+/** A program that is given as a path is looked for where the file is, one that is given as a name in `PATH`. */
+function programAt(command: string | undefined, folder: string): string | undefined {
+  return command?.includes('/') ? resolve(folder, command) : command;
+}
+
+function mcpServerOf(
+  server: WorkerConfig['mcpServers'][number],
+  folder: string,
+  variables: Variables,
+): McpServerOptions {
+  const { name, args, env, url, disabled } = server;
+  const command = programAt(server.command, folder);
+  return {
+    name,
+    disabled,
+    ...(command !== undefined && { stdio: { command, args, env: Object.fromEntries(env) } }),
+    ...(url !== undefined && { http: { url, headers: headersOf(server, variables) } }),
+  };
+}
+
+/** A server in the words of the Agent Client Protocol. */
+function acpServerOf(
+  server: ExecutorSettings['mcpServers'][number],
+  folder: string,
+  variables: Variables,
+): Record<string, unknown> {
+  const { name, args, env, url, type } = server;
+  if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
+  return { name, command: programAt(server.command, folder), args, env: Object.fromEntries(env) };
+}
+
+/** The headers a server is sent. A secret that is not there must not be left out as if it was not needed. */
+function headersOf({ name, headers, headersEnv }: McpServerSettings, variables: Variables): Record<string, string> {
+  const secret = [...headersEnv].map(([header, variable]) => {
+    const value = variables[variable];
+    if (!value) {
+      throw fail('not_configured', `the environment variable ${variable}, for the MCP server ${name}, is not set`);
+    }
+    return [header, value] as const;
+  });
+  return Object.fromEntries([...headers, ...secret]);
+}

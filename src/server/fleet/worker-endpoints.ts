@@ -1,0 +1,164 @@
+/**
+ * The doors of a worker beside its bus: a port where senders of earlier versions hand it tasks, and one where it is an A2A
+ * agent.
+ *
+ * Opened by `fleet-assembly.ts` and by the `worker` command, as its configuration says.
+ */
+import { join } from 'node:path';
+import type { Log } from '../../base/log.ts';
+import { SENDER, type WorkerConfig } from '../../config/fleet-config.ts';
+import type { Callback } from '../../fleet/bus/http/callbacks.ts';
+import { listenHttp, PORT_BANDS, type PortBand } from '../../fleet/bus/http/http-listener.ts';
+import { httpReceiver } from '../../fleet/bus/http/receiver.ts';
+import type { Executor } from '../../fleet/executors/executor.ts';
+import type { Worker } from '../../fleet/worker/worker.ts';
+import {
+  type Authenticator,
+  createAuthenticator,
+  LOCAL_PRINCIPAL,
+  type TokenGrant,
+  tokenDigest,
+} from '../../session/auth.ts';
+import { type SecretSource, secretOf } from './secret-reader.ts';
+
+export interface WorkerDoorsOptions {
+  /** What does the work; senders that look are told whether it can. */
+  readonly executor: Executor;
+  readonly log: Log;
+  readonly version: string;
+  /** Folder that paths of token files start at. */
+  readonly folder: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** Longest look at an executor. */
+const PROBE_MS = 3000;
+const DAY_MS = 86_400_000;
+
+export interface WorkerDoors {
+  readonly addresses: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Opens what the configuration asks for. Fails with `runtime_error` for a port that cannot be had, `not_configured`. */
+export async function openWorkerDoors(
+  worker: Worker,
+  config: WorkerConfig,
+  options: WorkerDoorsOptions,
+): Promise<WorkerDoors> {
+  const doors: Door[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(doors.map((door) => door.close()));
+  };
+  try {
+    if (config.receiver !== undefined) doors.push(await openReceiver(worker, config, config.receiver, options));
+    if (config.a2a !== undefined) doors.push(await openAgent(worker, config, config.a2a, options));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { addresses: doors.map(({ address }) => address), close };
+}
+
+interface Door {
+  readonly address: string;
+  close(): Promise<void>;
+}
+
+async function openReceiver(
+  worker: Worker,
+  config: WorkerConfig,
+  wanted: NonNullable<WorkerConfig['receiver']>,
+  { executor, log, version, folder, env = process.env }: WorkerDoorsOptions,
+): Promise<Door> {
+  const { auth, callbacks } = await sendersOf(wanted, folder, env);
+  let address = '';
+  const receiver = httpReceiver({
+    worker,
+    repoPath: config.repo,
+    url: () => wanted.url ?? address,
+    version,
+    auth,
+    ready: () => readiness(executor),
+    callbacks,
+    replyTimeoutMs: wanted.replyTimeoutS * 1000,
+    log,
+  });
+  const listening = listenHttp({
+    host: wanted.host,
+    port: wanted.port === 0 ? bandOf(config) : wanted.port,
+    hasTokens: auth !== undefined,
+    handle: (request, response) => receiver.handle(request, response),
+  });
+  const listener = await listening.catch((error) => {
+    receiver.close();
+    throw error;
+  });
+  address = listener.address;
+  return {
+    address,
+    async close() {
+      receiver.close();
+      await listener.close();
+    },
+  };
+}
+
+async function openAgent(
+  worker: Worker,
+  config: WorkerConfig,
+  wanted: NonNullable<WorkerConfig['a2a']>,
+  { log, version, folder, env = process.env }: WorkerDoorsOptions,
+): Promise<Door> {
+  const { serveA2a } = await import('../../fleet/bus/a2a/agent-server.ts');
+  const { host, port, url, partialState, retainDays } = wanted;
+  return serveA2a(worker, {
+    host,
+    port,
+    ...(url !== undefined && { url: () => url }),
+    partialState,
+    retainMs: retainDays * DAY_MS,
+    file: join(config.data, 'a2a.db'),
+    auth: await accessBy(secretOf(wanted, folder, env), 'client'),
+    version,
+    log,
+  });
+}
+
+/** The ports receivers of this kind are looked for at; any free one for the others. */
+function bandOf({ executor }: WorkerConfig): PortBand | 0 {
+  const kind = executor?.kind ?? '';
+  return Object.hasOwn(PORT_BANDS, kind) ? (kind as PortBand) : 0;
+}
+
+/** A port that answers says nothing about the program behind it, so that is asked. */
+async function readiness(executor: Executor): Promise<{ readonly ok: boolean; readonly detail: string }> {
+  const { present, authenticated, detail } = await executor.probe(AbortSignal.timeout(PROBE_MS));
+  return { ok: present && authenticated !== false, detail };
+}
+
+/** Who may send tasks to a receiver, and where the results of each are sent. */
+async function sendersOf(
+  receiver: NonNullable<WorkerConfig['receiver']>,
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ readonly auth: Authenticator | undefined; readonly callbacks: ReadonlyMap<string, Callback> }> {
+  const grants: TokenGrant[] = [];
+  const callbacks = new Map<string, Callback>();
+  const one = secretOf(receiver, folder, env);
+  // Without any token, whoever reaches the port is the user of this machine.
+  const first = { ...receiver, name: one === undefined ? LOCAL_PRINCIPAL.name : SENDER };
+  for (const sender of [first, ...receiver.senders]) {
+    const { name, callback } = sender;
+    const secret = secretOf(sender, folder, env);
+    if (secret !== undefined) grants.push({ principal: { name }, digests: [tokenDigest(await secret())] });
+    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretOf(callback, folder, env) });
+  }
+  return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
+}
+
+/** One token, one principal; undefined where none is configured. */
+async function accessBy(secret: SecretSource | undefined, name: string): Promise<Authenticator | undefined> {
+  if (secret === undefined) return undefined;
+  return createAuthenticator([{ principal: { name }, digests: [tokenDigest(await secret())] }]);
+}

@@ -1,0 +1,264 @@
+/**
+ * The one HTTP port: guards every request, routes it, upgrades `/ws` and `/rpc`, answers `/health`, and closes without cutting
+ * anybody off.
+ *
+ * Started by whoever puts a server together; the A2E binding's endpoint, the console and others bring their routes.
+ * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#what-is-defended.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import {
+  errorReply,
+  type HttpReply,
+  type HttpRoute,
+  jsonReply,
+  sendReply,
+} from '../../transport/http/http-exchange.ts';
+import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
+import type { Link, Listener } from '../../transport/link.ts';
+import type { WebSocketAcceptor } from '../../transport/websocket.ts';
+import { fail } from '../../wire/errors.ts';
+import { type Guard, requestGuard } from './http-guard.ts';
+import { pathOf, Router } from './router.ts';
+
+export interface HttpServerOptions {
+  /** Address to bind. Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Default 0: any free one. */
+  readonly port?: number;
+  /** The HTTP + SSE binding. Its routes are served, and closing waits for its sessions. */
+  readonly endpoint?: HttpSseEndpoint;
+  readonly routes?: readonly HttpRoute[];
+  /** Serves upgrades of `/ws`; links go to `accept`. */
+  readonly webSocket?: WebSocketAcceptor;
+  readonly accept?: (link: Link) => void;
+  /** Serves upgrades of `/rpc`: links that speak session RPC, whose messages may be longer than those of `/ws`. */
+  readonly rpc?: { readonly webSocket: WebSocketAcceptor; accept(link: Link): void };
+  /** Added to `{"status":"ok"}` of `GET /health`; anybody who reaches the port can read it. */
+  readonly health?: () => Record<string, unknown>;
+  /** Names this server is called by, beside loopback and `host`: `name` (any port) or `name:port`. */
+  readonly allowedHosts?: readonly string[];
+  /** Origins of pages, beside its own, that may talk to it. */
+  readonly allowedOrigins?: readonly string[];
+  /** TCP connections at once; one more is dropped. Default 10,000. */
+  readonly maxConnections?: number;
+  /** Time for the head of a request. Default 10 s. */
+  readonly headersTimeoutMs?: number;
+  /** Time for a whole request. Default 30 s. */
+  readonly requestTimeoutMs?: number;
+  /** How long a connection may idle between requests. Default 15 s. */
+  readonly keepAliveTimeoutMs?: number;
+  /** How long answers under way may take after `close`. Default 2 s. */
+  readonly drainMs?: number;
+  /** Told what a handler threw; the client only hears 500. */
+  readonly onHandlerError?: (error: unknown, path: string) => void;
+}
+
+export interface HttpListener extends Listener {
+  readonly port: number;
+  /**
+   * Accepts no new session, upgrade or other request (503). Sessions and WebSocket links already open go on, and the port
+   * stays open for the former until the last is gone; without any it is closed when this resolves, within `drainMs`.
+   */
+  close(): Promise<void>;
+}
+
+/** Longest head of a request. */
+const MAX_HEADER_BYTES = 16 * 1024;
+/** Dead peers of open streams are found by the operating system's probes, the first after this. */
+const PROBE_AFTER_MS = 30_000;
+
+const FORBIDDEN = errorReply(403, 'unauthorized', 'forbidden', ['Connection', 'close']);
+const BAD_TARGET = errorReply(400, 'invalid_message', 'the request target must be a path', ['Connection', 'close']);
+const FAILED = errorReply(500, 'runtime_error', 'the request failed');
+const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
+const HEALTHY = jsonReply(200, { status: 'ok' });
+const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
+const UNREADABLE = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
+const TOO_SLOW = errorReply(408, 'timeout', 'the request took too long', ['Connection', 'close']);
+const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
+
+/** Starts listening. Fails with `runtime_error` (`detail.reason`: the system's code) when the address cannot be bound. */
+export async function httpServer(options: HttpServerOptions): Promise<HttpListener> {
+  const { host = '127.0.0.1', headersTimeoutMs = 10_000, requestTimeoutMs = 30_000 } = options;
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: Math.min(headersTimeoutMs, requestTimeoutMs),
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs ?? 15_000,
+    connectionsCheckingInterval: Math.max(20, Math.min(1_000, headersTimeoutMs / 4, requestTimeoutMs / 4)),
+    keepAlive: true,
+    keepAliveInitialDelay: PROBE_AFTER_MS,
+    insecureHTTPParser: false,
+    // The guard refuses a missing Host itself, with the same 403 as a wrong one.
+    requireHostHeader: false,
+    // Other protocols that a client merely offers to switch to are none of our business.
+    shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
+  });
+  // The size of the head bounds their number. A count would drop the rest silently, and the guard must see all of them.
+  server.maxHeadersCount = 0;
+  server.maxConnections = options.maxConnections ?? 10_000;
+  const port = new HttpPort(server, options);
+  const bound = await listen(server, options.port ?? 0, host);
+  const { allowedHosts = [], allowedOrigins = [] } = options;
+  port.open(requestGuard({ port: bound.port, host, allowedHosts, allowedOrigins }));
+  return {
+    address: `http://${reachable(host)}:${bound.port}`,
+    port: bound.port,
+    close: () => port.close(),
+  };
+}
+
+/** What a client on this machine calls the server that was bound to `host`. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function listen(server: Server, port: number, host: string): Promise<{ port: number }> {
+  return new Promise((resolve, reject) => {
+    const refused = (error: NodeJS.ErrnoException): void => {
+      const address = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+      const why = error.code === 'EADDRINUSE' ? 'somebody else is listening there' : error.message;
+      reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
+    };
+    server.once('error', refused);
+    server.listen(port, host, () => {
+      server.removeListener('error', refused);
+      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      server.on('error', () => {});
+      resolve({ port: (server.address() as AddressInfo).port });
+    });
+  });
+}
+
+/** The running port. */
+class HttpPort {
+  readonly #server: Server;
+  readonly #options: HttpServerOptions;
+  readonly #router: Router;
+  /** Paths that are WebSocket links, and who gets them. */
+  readonly #upgrades = new Map<string, { webSocket: WebSocketAcceptor; accept: (link: Link) => void }>();
+  /** Nothing comes in before the port is known. */
+  #guard: Guard = () => false;
+  #closing: Promise<void> | undefined;
+  #upgraded = 0;
+  /** The newest answer on each connection, to know whether bytes of our own may still be written to it. */
+  readonly #answers = new WeakMap<Socket, ServerResponse>();
+
+  constructor(server: Server, options: HttpServerOptions) {
+    this.#server = server;
+    this.#options = options;
+    const health: HttpRoute = {
+      method: 'GET',
+      path: '/health',
+      handle: (_request, response) => this.#health(response),
+    };
+    this.#router = new Router([health, ...(options.endpoint?.routes ?? []), ...(options.routes ?? [])]);
+    const { webSocket, accept, rpc } = options;
+    if (webSocket !== undefined && accept !== undefined) this.#upgrades.set('/ws', { webSocket, accept });
+    if (rpc !== undefined) this.#upgrades.set('/rpc', { ...rpc, accept: (link) => rpc.accept(link) });
+    server.on('request', (request, response) => this.#request(request, response));
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#unreadable(error, socket as Socket));
+  }
+
+  open(guard: Guard): void {
+    this.#guard = guard;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const { endpoint } = this.#options;
+    const sessionsGone = endpoint?.close();
+    if (endpoint !== undefined && endpoint.size > 0) {
+      // Sessions need new connections for what they send, so listening ends with the last of them.
+      void sessionsGone?.then(() => this.#stopListening());
+      return;
+    }
+    await this.#stopListening();
+  }
+
+  /** Ends listening; answers under way get their time, WebSocket links are nobody's answer and stay. */
+  #stopListening(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      this.#server.closeAllConnections();
+      resolve();
+    }, this.#options.drainMs ?? 2_000);
+    this.#server.close(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+    this.#server.closeIdleConnections();
+    if (this.#upgraded > 0) resolve();
+    return promise;
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse): void {
+    this.#answers.set(request.socket, response);
+    if (!this.#guard(request)) return sendReply(response, FORBIDDEN);
+    const target = request.url ?? '';
+    if (!target.startsWith('/')) return sendReply(response, BAD_TARGET);
+    const path = pathOf(target);
+    const found = this.#router.find(request.method ?? '', path);
+    if (!('handle' in found)) return sendReply(response, found);
+    if (this.#closing !== undefined && !found.whileClosing) return sendReply(response, CLOSING);
+    try {
+      found.handle(request, response, path)?.catch((error: unknown) => this.#handlerFailed(error, path, response));
+    } catch (error) {
+      this.#handlerFailed(error, path, response);
+    }
+  }
+
+  #handlerFailed(error: unknown, path: string, response: ServerResponse): void {
+    this.#options.onHandlerError?.(error, path);
+    // An answer that was begun cannot be taken back, only broken off.
+    if (response.headersSent) response.destroy();
+    else sendReply(response, FAILED);
+  }
+
+  #health(response: ServerResponse): void {
+    const details = this.#options.health?.();
+    sendReply(response, details === undefined ? HEALTHY : jsonReply(200, { status: 'ok', ...details }));
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    // From here on nobody else listens for errors of this socket until the link does.
+    socket.on('error', () => socket.destroy());
+    if (!this.#guard(request)) return endWith(socket, FORBIDDEN);
+    if (this.#closing !== undefined) return endWith(socket, CLOSING);
+    const upgrade = this.#upgrades.get(pathOf(request.url ?? ''));
+    if (upgrade === undefined) return endWith(socket, NO_UPGRADE);
+    this.#upgraded += 1;
+    socket.once('close', () => {
+      this.#upgraded -= 1;
+    });
+    upgrade.webSocket.handle(request, socket, head, upgrade.accept);
+  }
+
+  /** Bytes that are no request: told so when nothing of ours is under way on this connection, and closed. */
+  #unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+    const answer = this.#answers.get(socket);
+    const midAnswer = answer?.writableFinished === false && (answer.headersSent || answer.req.complete);
+    if (error.code === 'ECONNRESET' || !socket.writable || midAnswer) {
+      socket.destroy();
+      return;
+    }
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') endWith(socket, TOO_SLOW);
+    else endWith(socket, error.code === 'HPE_HEADER_OVERFLOW' ? HEAD_TOO_LARGE : UNREADABLE);
+  }
+}
+
+/** The last words on a connection that node:http does not answer for us. */
+function endWith(socket: Duplex, { status, headers, body }: HttpReply): void {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;
+  socket.end(`${head}\r\n${body}`, () => socket.destroy());
+}

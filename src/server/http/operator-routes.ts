@@ -1,0 +1,126 @@
+/**
+ * What an operator may look up over HTTP: `GET /status` (health, audit, listeners) and `GET /sessions`. Both need
+ * `Authorization: Bearer TOKEN`; `GET /health` of `http.ts` tells everybody that the host is there, and no more.
+ *
+ * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Host } from '../../host/host.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { Authenticator } from '../../session/auth.ts';
+import { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { Principal } from '../../session/principal.ts';
+import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
+import type { LateAudit } from '../deferred-audit.ts';
+
+/** What the routes tell about. */
+export interface Operated {
+  readonly host: Host;
+  readonly journal: Journal;
+  readonly auth: Authenticator;
+  readonly audit: LateAudit | undefined;
+  /** Addresses, as far as they are known by now. */
+  readonly listeners: () => readonly string[];
+}
+
+/** One session in the answer of `GET /sessions`. */
+export interface SessionLine {
+  readonly session_id: string;
+  /** `ended`: only its journal is left. */
+  readonly state: 'open' | 'detached' | 'draining' | 'closed' | 'ended';
+  /** `''` for a session that has ended. */
+  readonly agent_id: string;
+  readonly principal: string;
+  /** Last cursor of its journal. */
+  readonly last: number;
+}
+
+/** Ended sessions listed at most. */
+const MOST_ENDED = 200;
+
+const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
+const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
+const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from this address', ['Retry-After', '5']);
+
+/** The routes. Wrong tokens are answered ever more slowly, as they are at the handshake. */
+export function operatorRoutes(operated: Operated): HttpRoute[] {
+  const backoff = new FailureBackoff();
+  const guarded =
+    (answer: (principal: Principal) => object | Promise<object>): HttpRoute['handle'] =>
+    async (request, response) => {
+      const principal = await admit(request, response, operated.auth, backoff);
+      if (principal !== undefined) sendReply(response, jsonReply(200, await answer(principal)));
+    };
+  return [
+    { method: 'GET', path: '/status', whileClosing: true, handle: guarded(() => statusOf(operated)) },
+    { method: 'GET', path: '/sessions', handle: guarded((principal) => sessionsFor(principal, operated)) },
+  ];
+}
+
+/** Whose request this is; undefined when it was answered with a refusal. */
+async function admit(
+  request: IncomingMessage,
+  response: ServerResponse,
+  auth: Authenticator,
+  backoff: FailureBackoff,
+): Promise<Principal | undefined> {
+  const address = request.socket.remoteAddress ?? '';
+  if (!backoff.enter(address)) {
+    sendReply(response, TOO_MANY);
+    return undefined;
+  }
+  try {
+    const token = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
+    const principal = auth.authenticate(token);
+    if (principal !== undefined) return principal;
+    // Asking without a token is no guess.
+    const { delayMs } = token === '' ? { delayMs: 0 } : backoff.failed(address);
+    if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs).unref());
+    sendReply(response, REFUSED);
+    return undefined;
+  } finally {
+    backoff.leave(address);
+  }
+}
+
+function statusOf({ host, audit, listeners }: Operated): object {
+  const health = audit?.health;
+  return {
+    status: 'ok',
+    ...host.health(),
+    listeners: listeners(),
+    audit: health && {
+      written: health.written,
+      queued: health.queued,
+      dropped: health.dropped,
+      failures: health.failures,
+      last_error: health.lastError,
+      head: health.head,
+    },
+  };
+}
+
+/** The sessions a principal may read: its own living ones, or for an administrator all, those that ended included. */
+async function sessionsFor(principal: Principal, { host, journal }: Operated): Promise<object> {
+  const sessions: SessionLine[] = [];
+  const living = new Set<string>();
+  for (const session of host.sessions) {
+    living.add(session.id);
+    if (principal.admin !== true && session.principal.name !== principal.name) continue;
+    const { id, state, agentId, connection } = session;
+    sessions.push({
+      session_id: id,
+      state,
+      agent_id: agentId,
+      principal: session.principal.name,
+      last: connection.cursor,
+    });
+  }
+  if (principal.admin === true) {
+    for (const { session, last } of await journal.sessions(MOST_ENDED)) {
+      if (!living.has(session))
+        sessions.push({ session_id: session, state: 'ended', agent_id: '', principal: '', last });
+    }
+  }
+  return { sessions };
+}

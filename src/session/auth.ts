@@ -1,0 +1,63 @@
+/**
+ * Who a token belongs to. Made once from the configuration, asked at every handshake; the only place where tokens are
+ * compared.
+ *
+ * Tokens are held as SHA-256 digests only, so that neither the configuration nor a crash dump shows them, and every
+ * comparison takes the same time whatever was sent: the digest of what came is compared with each digest held.
+ */
+import type { Principal } from './principal.ts';
+
+/** A principal and the digests of its live tokens; several at a time is how a token is rotated. */
+export interface TokenGrant {
+  readonly principal: Principal;
+  /** SHA-256 of each token's UTF-8, as made by {@link tokenDigest}. */
+  readonly digests: readonly Uint8Array[];
+}
+
+/** Answers "whose token is this?". */
+export interface Authenticator {
+  /** False when no token is configured: then everybody is {@link LOCAL_PRINCIPAL}. */
+  readonly hasTokens: boolean;
+  /** The owner of a token, or undefined: refuse with `auth_failed`. `token` is whatever the peer sent. */
+  authenticate(token: unknown): Principal | undefined;
+}
+
+/** Who comes in when no token is configured, and the owner of the token made for the command line of this user. */
+export const LOCAL_PRINCIPAL: Principal = Object.freeze({ name: 'local', admin: true });
+
+/** Loading it costs milliseconds, and a host without tokens never needs it. */
+const crypto = () => process.getBuiltinModule('node:crypto');
+
+/** What is kept of a token in place of the token. */
+export function tokenDigest(token: string): Uint8Array {
+  return crypto().hash('sha256', token, 'buffer');
+}
+
+/** The grant for the token of this user's own command line. */
+export function localGrant(token: string): TokenGrant {
+  return { principal: LOCAL_PRINCIPAL, digests: [tokenDigest(token)] };
+}
+
+/**
+ * Makes the authenticator of a host. Without grants everybody is {@link LOCAL_PRINCIPAL}; whether that may be is
+ * decided by `checkBind` and the setting `auth.required` before this is called.
+ */
+export function createAuthenticator(grants: readonly TokenGrant[]): Authenticator {
+  if (grants.length === 0) return { hasTokens: false, authenticate: () => LOCAL_PRINCIPAL };
+  const known = grants.flatMap(({ principal, digests }) => digests.map((digest) => ({ principal, digest })));
+  const { timingSafeEqual } = crypto();
+  return {
+    hasTokens: true,
+    authenticate(token) {
+      // Ill-formed text would be encoded with replacement characters, so different texts could have one digest.
+      const usable = typeof token === 'string' && token.isWellFormed();
+      const sent = tokenDigest(usable ? token : '');
+      let owner: Principal | undefined;
+      // Every digest is compared, also after a match: the time must not tell which one it was, nor how many there are.
+      for (const { principal, digest } of known) {
+        if (timingSafeEqual(sent, digest)) owner = principal;
+      }
+      return usable ? owner : undefined;
+    },
+  };
+}

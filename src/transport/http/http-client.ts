@@ -1,0 +1,254 @@
+/**
+ * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event stream
+ * that reconnects, and an ordered queue of `POST /send`.
+ *
+ * Called with an `http:` or `https:` address. Works with any host of the binding; with our own server it also packs the
+ * messages of a turn into one POST, repeats a POST whose answer was lost, and resumes the stream without a hole.
+ *
+ * @see docs/protocol/a2e.md#http-and-sse
+ */
+import { type ErrorName, fail } from '../../wire/errors.ts';
+import {
+  type Closed,
+  DEFAULT_MAX_MESSAGE_BYTES,
+  type Link,
+  type LinkLimits,
+  type Malformed,
+  type Message,
+  type Receiver,
+} from '../link.ts';
+import { wireText } from './http-body.ts';
+import { EventStream } from './http-event-stream.ts';
+import { PostQueue } from './http-post-queue.ts';
+import { exchange, type HttpHeaders, type HttpTarget, httpTarget } from './http-request.ts';
+import type { HttpAnswer } from './http-response.ts';
+
+export interface ConnectHttpOptions extends Partial<LinkLimits> {
+  /** Longest wait for one answer while connecting, and for the head of each event stream. Default 10 s. */
+  readonly timeoutMs?: number;
+  /** Gives connecting up. Has no meaning once the link is there. */
+  readonly signal?: AbortSignal;
+  /** Sent with every request. */
+  readonly headers?: HttpHeaders;
+  /** How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 30 s. */
+  readonly reconnectMs?: number;
+  /** How long one POST may stay unanswered: above the time a host holds it as backpressure. Default 30 s. */
+  readonly sendTimeoutMs?: number;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+  readonly random?: () => number;
+}
+
+/**
+ * Opens a link to the host at `url`. Fails with `unreachable` (also when no answer comes in time), `cancelled`,
+ * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (not such an address).
+ */
+export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
+  const { timeoutMs = 10_000, signal } = options;
+  const target = await httpTarget(url, options.headers);
+  let session: HttpClientSession;
+  try {
+    session = sessionOf(target, await exchange(target, 'POST', '/session', { timeoutMs, signal }));
+  } catch (error) {
+    target.close();
+    throw error;
+  }
+  const link = new HttpClientLink(target, session, options);
+  // Other hosts may send the head of the stream together with the first event, which they owe to our first message.
+  if (session.extended) await streamBegun(link, timeoutMs, signal);
+  return link;
+}
+
+/** Waits until what the host sends has somewhere to go. Fails with `cancelled` or `unreachable`. */
+async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
+  const timer = setTimeout(() => link.destroy(`no event stream in ${timeoutMs} ms`), timeoutMs);
+  const abort = (): void => link.destroy('cancelled');
+  signal?.addEventListener('abort', abort);
+  if (signal?.aborted) abort();
+  await link.ready;
+  clearTimeout(timer);
+  signal?.removeEventListener('abort', abort);
+  const reason = link.lostBecause;
+  if (reason === undefined) return;
+  if (signal?.aborted) throw fail('cancelled', `connecting to ${link.peer} was given up`);
+  throw fail('unreachable', `${link.peer}: ${reason}`, { address: link.peer });
+}
+
+interface HttpClientSession {
+  readonly id: string;
+  /** Several messages a POST, numbered bodies, and readers that resume: said by `"lines": true`. */
+  readonly extended: boolean;
+}
+
+/** Ids go into a header, so they are held to what a header can carry. */
+const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
+
+/** Answers that say more than that this is no host. */
+const REFUSALS: Readonly<Record<number, ErrorName>> = {
+  401: 'auth_failed',
+  403: 'unauthorized',
+  429: 'over_capacity',
+  503: 'over_capacity',
+};
+
+function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClientSession {
+  const detail = { address: target.origin, status };
+  const refusal = REFUSALS[status];
+  if (refusal !== undefined) throw fail(refusal, `${target.origin} answered ${status}`, detail);
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString());
+  } catch {
+    value = undefined;
+  }
+  const { session_id: id, lines } = (value ?? {}) as Record<string, unknown>;
+  if (status < 200 || status > 299 || typeof id !== 'string' || !SESSION_ID.test(id)) {
+    throw fail('unreachable', `${target.origin} is no host of this binding`, detail);
+  }
+  return { id, extended: lines === true };
+}
+
+class HttpClientLink implements Link {
+  readonly transport = 'http';
+  readonly text = true;
+  readonly peer: string;
+  readonly #target: HttpTarget;
+  readonly #headers: HttpHeaders;
+  readonly #posts: PostQueue;
+  readonly #stream: EventStream;
+  #receiver: Receiver | undefined;
+  #paused = false;
+  #closing: Promise<void> | undefined;
+  #cause: Closed | undefined;
+  readonly #gone = Promise.withResolvers<void>();
+  readonly #ready = Promise.withResolvers<void>();
+
+  constructor(target: HttpTarget, session: HttpClientSession, options: ConnectHttpOptions) {
+    const { timeoutMs = 10_000, reconnectMs = 30_000, sendTimeoutMs = 30_000 } = options;
+    const { now = () => performance.now(), random = Math.random } = options;
+    const headers = { 'X-Session-Id': session.id };
+    this.peer = target.origin;
+    this.#target = target;
+    this.#headers = headers;
+    this.#posts = new PostQueue({
+      target,
+      headers,
+      packs: session.extended,
+      answerTimeoutMs: sendTimeoutMs,
+      retryTotalMs: reconnectMs,
+      now,
+      failed: (reason) => this.destroy(reason),
+    });
+    this.#stream = new EventStream(
+      {
+        target,
+        headers,
+        resumes: session.extended,
+        answerTimeoutMs: timeoutMs,
+        reconnectMs,
+        maxMessageBytes: options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES,
+        now,
+        random,
+      },
+      {
+        began: () => this.#ready.resolve(),
+        message: (text: string) => this.#receiver?.message(text),
+        malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
+        finished: (cause: Closed, held: boolean) => (held ? this.destroy(cause.reason) : this.#finish(cause)),
+      },
+    );
+  }
+
+  /** Resolves when the event stream began for the first time, or the link is gone. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  /** Why the link is gone; undefined while it is there. */
+  get lostBecause(): string | undefined {
+    return this.#cause?.reason;
+  }
+
+  open(receiver: Receiver): void {
+    const first = this.#receiver === undefined;
+    this.#receiver = receiver;
+    if (!first) return;
+    if (this.#cause !== undefined) this.#tellClosed(this.#cause);
+    else this.#stream.pause(this.#paused);
+  }
+
+  send(message: string | Message): void {
+    if (this.#closing !== undefined || this.#cause !== undefined) return;
+    this.#posts.push(wireText(typeof message === 'string' ? message : JSON.stringify(message)));
+  }
+
+  get buffered(): number {
+    return this.#posts.buffered;
+  }
+
+  drained(lowWaterBytes = 0): Promise<void> {
+    return this.#posts.drained(lowWaterBytes);
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (this.#receiver !== undefined) this.#stream.pause(paused);
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.#stream.setMaxMessageBytes(bytes);
+  }
+
+  close(reason = 'closed', graceMs = 2_000): Promise<void> {
+    this.#closing ??= this.#cause === undefined ? this.#sayGoodbye(reason, graceMs) : this.#gone.promise;
+    return this.#closing;
+  }
+
+  destroy(reason = 'destroyed'): void {
+    if (this.#cause !== undefined) return;
+    this.#finish({ clean: false, reason });
+    // Best effort, so that the host need not wait for a stream that will not come back.
+    const request = this.#target.begin(
+      'DELETE',
+      '/session',
+      { ...this.#headers, 'X-Session-End': 'abrupt' },
+      { timeoutMs: 2_000, apart: true },
+    );
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => {});
+    request.on('response', (response) => response.resume());
+    request.end();
+  }
+
+  /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
+  async #sayGoodbye(reason: string, graceMs: number): Promise<void> {
+    const timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
+    await this.#posts.drained(0);
+    if (this.#cause === undefined) {
+      // The host answers the DELETE by ending the stream, which would look like its own decision.
+      this.#stream.stop();
+      await exchange(this.#target, 'DELETE', '/session', { headers: this.#headers, timeoutMs: graceMs }).catch(
+        () => {},
+      );
+    }
+    clearTimeout(timer);
+    this.#finish({ clean: true, reason });
+    await this.#gone.promise;
+  }
+
+  #finish(cause: Closed): void {
+    if (this.#cause !== undefined) return;
+    this.#cause = cause;
+    this.#posts.stop();
+    this.#stream.stop();
+    this.#target.close();
+    this.#gone.resolve();
+    this.#ready.resolve();
+    if (this.#receiver !== undefined) this.#tellClosed(cause);
+  }
+
+  /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
+  #tellClosed(cause: Closed): void {
+    queueMicrotask(() => this.#receiver?.closed(cause));
+  }
+}

@@ -1,0 +1,206 @@
+/**
+ * The receiving half of an HTTP client link: keeps `GET /stream` open, reconnects with `Last-Event-ID` when it breaks, and
+ * says when nothing more will come.
+ *
+ * Used by `http-client.ts`. A reconnect is tried at once, then with doubling delay, for a bounded time in all.
+ */
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { Closed, Malformed } from '../link.ts';
+import type { HttpHeaders, HttpTarget } from './http-request.ts';
+import { type EventSink, SseReader } from './http-sse-reader.ts';
+
+export interface EventStreamOptions {
+  readonly target: HttpTarget;
+  readonly headers: HttpHeaders;
+  /** True when the server understands a reader that says where it stands before it saw anything. */
+  readonly resumes: boolean;
+  /** How long the head of the answer may take. */
+  readonly answerTimeoutMs: number;
+  /** How long reconnecting is tried in all. */
+  readonly reconnectMs: number;
+  readonly maxMessageBytes: number;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** 0 ≤ x < 1, spreads reconnects. */
+  readonly random: () => number;
+}
+
+export interface StreamSink {
+  /** A stream began. Called again after each reconnect. */
+  began(): void;
+  message(text: string): void;
+  malformed(problem: Malformed): void;
+  /** Nothing more will come. `held` = the host may still hold the session. Called at most once, last. */
+  finished(cause: Closed, held: boolean): void;
+}
+
+/** Until the server wishes otherwise. */
+const FIRST_DELAY_MS = 250;
+const LONGEST_DELAY_MS = 5_000;
+
+export class EventStream implements EventSink {
+  readonly #options: EventStreamOptions;
+  readonly #sink: StreamSink;
+  #maxMessageBytes: number;
+  #paused = true;
+  #stopped = false;
+  #lastId: string;
+  #request: ClientRequest | undefined;
+  #response: IncomingMessage | undefined;
+  #reader: SseReader | undefined;
+  #retryDelayMs = FIRST_DELAY_MS;
+  /** Attempts since the last event. */
+  #attempts = 0;
+  #lostAt: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Nothing is read before the first `pause(false)`. */
+  constructor(options: EventStreamOptions, sink: StreamSink) {
+    this.#options = options;
+    this.#sink = sink;
+    this.#maxMessageBytes = options.maxMessageBytes;
+    this.#lastId = options.resumes ? '0' : '';
+    this.#connect();
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (paused) this.#response?.pause();
+    else this.#response?.resume();
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.#maxMessageBytes = bytes;
+    this.#reader?.setMaxBytes(bytes);
+  }
+
+  /** Ends the stream; the sink hears nothing more. */
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+    this.#request?.destroy();
+  }
+
+  // ── What the reader found ──
+
+  event(type: string, data: string, id: string): void {
+    if (this.#stopped) return;
+    this.#seen(id);
+    if (type === '' || type === 'message') this.#sink.message(data);
+    else if (type === 'gap') this.#giveUp(gapReason(data));
+    else if (type === 'end') this.#finish(endCause(data), false);
+  }
+
+  malformed(problem: Malformed, id: string): void {
+    if (this.#stopped) return;
+    this.#seen(id);
+    this.#sink.malformed(problem);
+  }
+
+  retry(delayMs: number): void {
+    this.#retryDelayMs = Math.min(LONGEST_DELAY_MS, Math.max(1, delayMs));
+  }
+
+  #seen(id: string): void {
+    if (id !== '') this.#lastId = id;
+    this.#attempts = 0;
+  }
+
+  // ── The connection ──
+
+  #connect(): void {
+    const { target, headers, answerTimeoutMs } = this.#options;
+    const own: Record<string, string> = { ...headers, Accept: 'text/event-stream', 'Cache-Control': 'no-cache' };
+    if (this.#lastId !== '') own['Last-Event-ID'] = this.#lastId;
+    const request = target.begin('GET', '/stream', own);
+    this.#request = request;
+    this.#timer = setTimeout(() => request.destroy(new Error('the event stream did not begin')), answerTimeoutMs);
+    request.on('error', (error) => this.#lost(request, error.message));
+    request.on('response', (response) => {
+      clearTimeout(this.#timer);
+      if (this.#request === request && !this.#stopped) this.#answered(request, response);
+      else response.destroy();
+    });
+    request.end();
+  }
+
+  #answered(request: ClientRequest, response: IncomingMessage): void {
+    const status = response.statusCode ?? 0;
+    response.on('error', (error) => this.#lost(request, error.message));
+    if (status !== 200) {
+      response.resume();
+      if (status === 404 || status === 410) {
+        this.#finish({ clean: false, reason: 'the host no longer knows this session' }, false);
+      } else if (status === 408 || status === 429 || status >= 500) this.#lost(request, `the host answers ${status}`);
+      else this.#giveUp(`the host answered ${status} to the event stream`);
+      return;
+    }
+    if (!/^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')) {
+      this.#giveUp('what the host sends is no event stream');
+      return;
+    }
+    this.#lostAt = undefined;
+    this.#response = response;
+    const reader = new SseReader(this, this.#maxMessageBytes);
+    this.#reader = reader;
+    response.on('data', (chunk: Buffer) => {
+      if (!this.#stopped) reader.push(chunk);
+    });
+    response.on('end', () => this.#lost(request, 'the event stream ended'));
+    if (this.#paused) response.pause();
+    this.#sink.began();
+  }
+
+  /** One attempt, or a stream that ran, is over. */
+  #lost(request: ClientRequest, reason: string): void {
+    if (this.#stopped || this.#request !== request) return;
+    clearTimeout(this.#timer);
+    this.#request = undefined;
+    this.#response = undefined;
+    this.#reader = undefined;
+    const { now, random, reconnectMs } = this.#options;
+    this.#lostAt ??= now();
+    const leftMs = this.#lostAt + reconnectMs - now();
+    if (leftMs <= 0) {
+      this.#giveUp(`the event stream was lost: ${reason}`);
+      return;
+    }
+    const doubledMs = Math.min(LONGEST_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
+    const delayMs = this.#attempts === 0 ? 0 : doubledMs * (0.5 + random() / 2);
+    this.#attempts += 1;
+    this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
+  }
+
+  #giveUp(reason: string): void {
+    this.#finish({ clean: false, reason }, true);
+  }
+
+  #finish(cause: Closed, held: boolean): void {
+    if (this.#stopped) return;
+    this.stop();
+    this.#sink.finished(cause, held);
+  }
+}
+
+/** What our own server says about events it can no longer send. */
+function gapReason(data: string): string {
+  const { from, to } = fieldsOf(data);
+  return Number.isInteger(from) && Number.isInteger(to)
+    ? `messages ${from} to ${to} of this link are lost`
+    : 'messages of this link are lost';
+}
+
+/** What our own server says when it ends the link. */
+function endCause(data: string): Closed {
+  const { clean, reason } = fieldsOf(data);
+  return { clean: clean === true, reason: typeof reason === 'string' ? reason : 'the host ended the link' };
+}
+
+function fieldsOf(data: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(data);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * The incoming half of an HTTP session: bodies of `POST /send`, delivered one after the other, each answered once its
+ * messages were handed over. While the link is paused the answer is held back: that is the sender's backpressure.
+ *
+ * Used by `http-session.ts` only.
+ */
+import type { Buffer } from 'node:buffer';
+import type { ServerResponse } from 'node:http';
+import { type ErrorName, errorTable } from '../../wire/errors.ts';
+import { GATE_MAX_MESSAGE_BYTES, type Malformed, type Receiver } from '../link.ts';
+import { splitBody } from './http-body.ts';
+import { errorReply, type HttpReply, jsonReply, sendReply } from './http-exchange.ts';
+
+/** A body that is being delivered, or waits for it. */
+interface Delivery {
+  readonly lines: readonly (string | Malformed)[];
+  /** The sender's number of this body, from 1, or 0 when it does not count. */
+  readonly sequence: number;
+  readonly response: ServerResponse;
+  next: number;
+  /** True once it held a message. */
+  taken: boolean;
+  /** Why the first line that was no message was none. */
+  refused: HttpReply | undefined;
+  started: boolean;
+  answered: boolean;
+  sweeps: number;
+}
+
+/** Requests to `/send` of one session that may be open at once; plain clients and ours use one. */
+const MAX_OPEN_SENDS = 8;
+
+const OK = jsonReply(200, { ok: true });
+const TOO_LARGE = refusal(413, 'too_large', 'the message is over the size limit');
+const TOO_DEEP = refusal(413, 'too_large', 'the message is nested too deeply');
+const BAD_UTF8 = refusal(400, 'parse_error', 'the body is not valid UTF-8');
+const NOT_JSON = refusal(400, 'parse_error', 'the body is not JSON');
+const NO_OBJECT = refusal(400, 'invalid_message', 'a message is a JSON object');
+const OUT_OF_SEQUENCE = errorReply(409, 'invalid_message', 'X-Send-Sequence leaves a hole');
+const PAUSED = errorReply(429, 'over_capacity', 'the session is not reading at the moment; nothing was taken', [
+  'Retry-After',
+  '1',
+]);
+/** The answer to every request that names a session which is not there. */
+export const UNKNOWN_SESSION: HttpReply = errorReply(404, 'session_not_found', 'no such session');
+
+export class HttpInbox {
+  maxMessageBytes: number;
+  readonly #holdSweeps: number;
+  readonly #queue: Delivery[] = [];
+  #receiver: Receiver | undefined;
+  #paused = false;
+  #closed = false;
+  #scheduled = false;
+  #openSends = 0;
+  #lastSequence = 0;
+
+  /** @param holdSweeps How long a body is held for a paused link before it is refused with 429. */
+  constructor(maxMessageBytes: number, holdSweeps: number) {
+    this.maxMessageBytes = maxMessageBytes;
+    this.#holdSweeps = holdSweeps;
+  }
+
+  /** Requests to `/send` that are not answered yet. */
+  get openSends(): number {
+    return this.#openSends;
+  }
+
+  /** Longest body taken: several short messages may be packed in one even before the handshake. */
+  get maxBodyBytes(): number {
+    return Math.max(this.maxMessageBytes, GATE_MAX_MESSAGE_BYTES);
+  }
+
+  open(receiver: Receiver): void {
+    this.#receiver = receiver;
+    this.#deliverSoon();
+  }
+
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (!paused) this.#deliverSoon();
+  }
+
+  /** Begins a `/send`; false when too many are open, and then it has been refused. */
+  begin(response: ServerResponse): boolean {
+    if (this.#openSends >= MAX_OPEN_SENDS) {
+      sendReply(response, PAUSED);
+      return false;
+    }
+    this.#openSends += 1;
+    return true;
+  }
+
+  /** Ends a `/send` whose body never arrived. */
+  abandon(): void {
+    this.#openSends -= 1;
+  }
+
+  /** Takes the body of a `/send` that was begun; undefined = it was longer than {@link maxBodyBytes}. */
+  take(body: Buffer | undefined, sequence: number, response: ServerResponse): void {
+    const limit = this.maxMessageBytes;
+    const lines = body === undefined ? [{ reason: 'too_large', limit } as const] : splitBody(body, limit);
+    const delivery: Delivery = {
+      lines,
+      sequence,
+      response,
+      next: 0,
+      taken: false,
+      refused: undefined,
+      started: false,
+      answered: false,
+      sweeps: 0,
+    };
+    if (this.#closed) {
+      this.#answer(delivery, UNKNOWN_SESSION);
+      return;
+    }
+    this.#queue.push(delivery);
+    this.#deliver();
+  }
+
+  /** One tick: answers bodies held long enough, before their client runs into its own time limit and sends again. */
+  sweep(): void {
+    for (const delivery of [...this.#queue]) {
+      delivery.sweeps += 1;
+      if (delivery.sweeps <= this.#holdSweeps || delivery.answered) continue;
+      if (delivery.started) {
+        // Part of it is delivered, so the rest is ours now.
+        this.#answer(delivery, OK);
+      } else {
+        this.#queue.splice(this.#queue.indexOf(delivery), 1);
+        this.#answer(delivery, PAUSED);
+      }
+    }
+  }
+
+  /** Delivers what was already acknowledged, paused or not: its sender counts on it. */
+  deliverAcknowledged(): void {
+    const first = this.#queue[0];
+    if (first?.started) this.#handOver(first, true);
+  }
+
+  /** Delivers nothing more and answers whoever waits. */
+  close(): void {
+    this.#closed = true;
+    for (const delivery of this.#queue.splice(0)) {
+      this.#answer(delivery, delivery.started ? verdict(delivery) : UNKNOWN_SESSION);
+    }
+  }
+
+  /** In a microtask, because whoever calls `open` or `pause` may be in the middle of something. */
+  #deliverSoon(): void {
+    if (this.#scheduled || this.#queue.length === 0) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      this.#deliver();
+    });
+  }
+
+  #deliver(): void {
+    while (this.#queue.length > 0 && this.#receiver !== undefined && !this.#paused) {
+      const delivery = this.#queue[0]!;
+      if (!delivery.started) {
+        const refusal = this.#refusal(delivery);
+        if (refusal !== undefined) {
+          this.#queue.shift();
+          this.#answer(delivery, refusal);
+          continue;
+        }
+        delivery.started = true;
+        if (delivery.sequence > 0) this.#lastSequence = delivery.sequence;
+      }
+      if (!this.#handOver(delivery, false)) return;
+      // The receiver may have closed the link meanwhile, and then the queue has been emptied and answered already.
+      if (this.#queue[0] === delivery) this.#queue.shift();
+      this.#answer(delivery, verdict(delivery));
+    }
+  }
+
+  /** Why a body is not delivered at all: sent before, out of order, or nobody is left to be told what became of it. */
+  #refusal(delivery: Delivery): HttpReply | undefined {
+    if (delivery.response.destroyed) return UNKNOWN_SESSION;
+    if (delivery.sequence === 0) return undefined;
+    if (delivery.sequence <= this.#lastSequence) return OK;
+    return delivery.sequence === this.#lastSequence + 1 ? undefined : OUT_OF_SEQUENCE;
+  }
+
+  /** Gives the receiver the rest of a body; false when it paused the link before the end. */
+  #handOver(delivery: Delivery, force: boolean): boolean {
+    while (delivery.next < delivery.lines.length && !this.#closed) {
+      if (this.#paused && !force) return false;
+      const line = delivery.lines[delivery.next]!;
+      delivery.next += 1;
+      if (typeof line !== 'string') {
+        delivery.refused ??= line.reason === 'too_large' ? TOO_LARGE : BAD_UTF8;
+        this.#receiver?.malformed(line);
+        continue;
+      }
+      // Only who reads the text knows whether it is JSON; parsing it here as well would double the cost of a message.
+      const code = this.#receiver?.message(line);
+      if (typeof code !== 'string') delivery.taken = true;
+      else delivery.refused ??= code === 'parse_error' ? NOT_JSON : code === 'too_large' ? TOO_DEEP : NO_OBJECT;
+    }
+    return true;
+  }
+
+  #answer(delivery: Delivery, reply: HttpReply): void {
+    if (delivery.answered) return;
+    delivery.answered = true;
+    this.#openSends -= 1;
+    sendReply(delivery.response, reply);
+  }
+}
+
+/**
+ * What a delivered body is answered: a refusal only when it held nothing but what was refused, so that nobody sends a
+ * message again that was taken.
+ */
+const verdict = ({ taken, refused }: Delivery): HttpReply => (taken ? OK : (refused ?? OK));
+
+/** The answer to a body that was read and held no message. `ok: false` tells it from refusals of the request itself. */
+function refusal(status: number, code: ErrorName, message: string): HttpReply {
+  const { retryable } = errorTable[code];
+  return jsonReply(status, { ok: false, detail: message, error: { code, message, retryable } });
+}

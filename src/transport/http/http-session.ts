@@ -1,0 +1,313 @@
+/**
+ * One session of the HTTP binding as a {@link Link}: messages come in by `POST /send`, go out over whichever event stream
+ * is attached, and wait in between.
+ *
+ * Made and driven by `http-sse.ts`. A session outlives its streams: losing one does not close the link, staying away does.
+ * Time is counted in sweeps of the endpoint's one timer, so an idle session owns no timer.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Closed, Link, Message, Receiver } from '../link.ts';
+import { unwritten } from '../unsent-bytes.ts';
+import { wireText } from './http-body.ts';
+import { EventLog } from './http-event-log.ts';
+import { SAFE_HEADERS } from './http-exchange.ts';
+import { HttpInbox } from './http-inbox.ts';
+
+/** What a session is held to. Spans of time are numbers of sweeps. */
+export interface SessionRules {
+  readonly replayBytes: number;
+  readonly waitingBytes: number;
+  readonly keepAliveSweeps: number;
+  readonly idleSweeps: number;
+  readonly reattachSweeps: number;
+  readonly holdSweeps: number;
+}
+
+/** An attached event stream. At most one write is under way; what is produced meanwhile leaves with the next. */
+interface Stream {
+  readonly response: ServerResponse;
+  /** True when the reader said where it stands, and so understands typed events. Others would take them for messages. */
+  readonly resumes: boolean;
+  busy: boolean;
+  quietSweeps: number;
+}
+
+/** Longest text handed to the stream at once, unless a single message is longer. */
+const WRITE_BYTES = 256 * 1024;
+const RECONNECT_HINT_MS = 1_000;
+
+const STREAM_HEADERS: string[] = [
+  'Content-Type',
+  'text/event-stream; charset=utf-8',
+  'Cache-Control',
+  'no-cache',
+  // A buffering proxy would hold events back.
+  'X-Accel-Buffering',
+  'no',
+  ...SAFE_HEADERS,
+];
+
+export class HttpSession implements Link {
+  readonly transport = 'http';
+  readonly text = true;
+  readonly id: string;
+  readonly peer: string;
+  /** The requests to `/send` of this session. */
+  readonly inbox: HttpInbox;
+  readonly #rules: SessionRules;
+  readonly #log: EventLog;
+  readonly #onGone: (session: HttpSession) => void;
+  #receiver: Receiver | undefined;
+  #stream: Stream | undefined;
+  #hadStream = false;
+  #flushScheduled = false;
+  /** Characters the system has taken, over all streams. */
+  #taken = 0;
+  #unseenSweeps = 0;
+  #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
+  #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
+  #ending = false;
+  #cause: Closed | undefined;
+
+  constructor(
+    id: string,
+    peer: string,
+    maxMessageBytes: number,
+    rules: SessionRules,
+    onGone: (session: HttpSession) => void,
+  ) {
+    this.id = id;
+    this.peer = peer;
+    this.inbox = new HttpInbox(maxMessageBytes, rules.holdSweeps);
+    this.#rules = rules;
+    this.#log = new EventLog(rules.replayBytes);
+    this.#onGone = onGone;
+  }
+
+  // ── The link, as its owner uses it ──
+
+  open(receiver: Receiver): void {
+    const first = this.#receiver === undefined;
+    this.#receiver = receiver;
+    if (this.#cause === undefined) this.inbox.open(receiver);
+    else if (first) this.#tellClosed(this.#cause);
+  }
+
+  send(message: string | Message): void {
+    if (this.#closing !== undefined || this.#cause !== undefined) return;
+    this.#log.append(wireText(typeof message === 'string' ? message : JSON.stringify(message)));
+    const stream = this.#stream;
+    if (stream === undefined) {
+      if (this.#log.waitingBytes > this.#rules.waitingBytes && this.#log.waiting > 1) {
+        this.destroy('slow_consumer: too much waits and nobody reads');
+      }
+    } else if (!this.#flushScheduled && !stream.busy) {
+      this.#flushScheduled = true;
+      setImmediate(flushSession, this);
+    }
+  }
+
+  get buffered(): number {
+    return this.#log.waitingBytes;
+  }
+
+  get progress(): number | undefined {
+    const socket = this.#stream?.response.socket;
+    return socket ? this.#taken - unwritten(socket) : undefined;
+  }
+
+  drained(lowWaterBytes = 0): Promise<void> {
+    if (this.#cause !== undefined || this.buffered <= lowWaterBytes) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiters ??= [];
+      this.#waiters.push({ lowWaterBytes, resolve });
+    });
+  }
+
+  pause(paused: boolean): void {
+    this.inbox.pause(paused);
+  }
+
+  setMaxMessageBytes(bytes: number): void {
+    this.inbox.maxMessageBytes = bytes;
+  }
+
+  close(reason = 'closed', graceMs = 2_000): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing.promise;
+    if (this.#cause !== undefined) return Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late = `the peer did not finish within ${graceMs} ms`;
+    const timer = setTimeout(() => this.destroy(late), graceMs);
+    this.#closing = { reason, promise, resolve, timer };
+    this.#endIfDelivered();
+    return promise;
+  }
+
+  destroy(reason = 'destroyed'): void {
+    this.#finish({ clean: false, reason });
+  }
+
+  // ── The session, as the endpoint drives it ──
+
+  /** True while bodies are taken; the stream may still be fetched when the session is closing. */
+  get receiving(): boolean {
+    return this.#closing === undefined && this.#cause === undefined;
+  }
+
+  /** True when it is over. */
+  get gone(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  /** A request of the client was seen. */
+  touch(): void {
+    this.#unseenSweeps = 0;
+  }
+
+  /** True when `id` can be the last event this client has seen. */
+  hasReached(id: number): boolean {
+    return id <= this.#log.lastId;
+  }
+
+  /**
+   * Makes `response` the event stream; a former one ends. After `lastEventId` when the reader named one, with a `gap`
+   * event for what is no longer kept; otherwise from the first message that no stream handed to the operating system.
+   */
+  attach(response: ServerResponse, lastEventId: number | undefined): void {
+    this.#dropStream({ clean: false, reason: 'another reader took over' });
+    const stream: Stream = { response, resumes: lastEventId !== undefined, busy: false, quietSweeps: 0 };
+    const gap = lastEventId === undefined ? undefined : this.#log.resumeAfter(lastEventId);
+    this.#stream = stream;
+    this.#hadStream = true;
+    response.on('close', () => this.#detached(stream));
+    // A write that loses its race with the peer's close is reported here; `close` follows and does the work.
+    response.on('error', () => {});
+    response.writeHead(200, STREAM_HEADERS);
+    response.write(`retry: ${RECONNECT_HINT_MS}\n\n${gap === undefined ? '' : typedEvent('gap', gap)}`, 'latin1');
+    this.#flush(stream);
+  }
+
+  /** The client ended the session: `clean` in good order, otherwise as if the link had been lost. */
+  endedByPeer(clean: boolean): void {
+    this.inbox.deliverAcknowledged();
+    this.#finish({ clean, reason: clean ? 'the client ended the session' : 'the client dropped the session' });
+  }
+
+  /** One tick of the endpoint's timer. */
+  sweep(): void {
+    const stream = this.#stream;
+    if (stream === undefined) {
+      this.#unseenSweeps = this.inbox.openSends > 0 ? 0 : this.#unseenSweeps + 1;
+      const limit = this.#hadStream ? this.#rules.reattachSweeps : this.#rules.idleSweeps;
+      if (this.#unseenSweeps > limit) {
+        this.destroy(
+          this.#hadStream ? 'the event stream was lost and nobody came back' : 'nobody ever read the stream',
+        );
+        return;
+      }
+    } else if (!stream.busy && !this.#ending) {
+      stream.quietSweeps += 1;
+      if (stream.quietSweeps >= this.#rules.keepAliveSweeps) {
+        stream.quietSweeps = 0;
+        stream.response.write(': keep-alive\n\n', 'latin1');
+      }
+    }
+    this.inbox.sweep();
+  }
+
+  /** Everything that was sent in one turn of the event loop leaves in one write. */
+  flush(): void {
+    this.#flushScheduled = false;
+    if (this.#stream !== undefined) this.#flush(this.#stream);
+  }
+
+  #flush(stream: Stream): void {
+    if (stream.busy || this.#ending) return;
+    const frames = this.#log.next(WRITE_BYTES);
+    if (frames === undefined) {
+      this.#endIfDelivered();
+      return;
+    }
+    stream.busy = true;
+    stream.quietSweeps = 0;
+    stream.response.write(frames.text, 'latin1', (error) => {
+      // A failed write, or one of a stream that was replaced, proves nothing: its messages are sent again.
+      if (error || this.#stream !== stream) return;
+      stream.busy = false;
+      this.#log.delivered(frames.lastId);
+      this.#taken += frames.text.length;
+      this.#wake();
+      this.#flush(stream);
+    });
+  }
+
+  #wake(): void {
+    if (this.#waiters === undefined) return;
+    const left = this.#waiters.filter((waiter) => {
+      if (this.#cause === undefined && this.buffered > waiter.lowWaterBytes) return true;
+      waiter.resolve();
+      return false;
+    });
+    this.#waiters = left.length > 0 ? left : undefined;
+  }
+
+  #detached(stream: Stream): void {
+    if (this.#stream !== stream) return;
+    this.#stream = undefined;
+    this.#unseenSweeps = 0;
+    if (this.#ending) this.#finish({ clean: true, reason: this.#closing?.reason ?? 'closed' });
+  }
+
+  /** Lets the attached stream go and says why, unless something is stuck in it: then it is cut off. */
+  #dropStream(cause: Closed): void {
+    const stream = this.#stream;
+    if (stream === undefined) return;
+    this.#stream = undefined;
+    const { response } = stream;
+    if (response.writableFinished) return;
+    if (stream.busy || response.writableEnded || response.writableLength > 0) response.destroy();
+    else response.end(stream.resumes ? typedEvent('end', cause) : '', 'latin1');
+  }
+
+  #endIfDelivered(): void {
+    const closing = this.#closing;
+    if (closing === undefined || this.#ending || this.#log.waiting > 0) return;
+    const stream = this.#stream;
+    const cause: Closed = { clean: true, reason: closing.reason };
+    if (stream === undefined) {
+      this.#finish(cause);
+      return;
+    }
+    this.#ending = true;
+    stream.response.end(stream.resumes ? typedEvent('end', cause) : '', 'latin1', () => this.#finish(cause));
+  }
+
+  #finish(cause: Closed): void {
+    if (this.#cause !== undefined) return;
+    this.#cause = cause;
+    this.#dropStream(cause);
+    this.inbox.close();
+    this.#log.clear();
+    this.#wake();
+    if (this.#closing !== undefined) {
+      clearTimeout(this.#closing.timer);
+      this.#closing.resolve();
+    }
+    this.#onGone(this);
+    if (this.#receiver !== undefined) this.#tellClosed(cause);
+  }
+
+  /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
+  #tellClosed(cause: Closed): void {
+    queueMicrotask(() => this.#receiver?.closed(cause));
+  }
+}
+
+function flushSession(session: HttpSession): void {
+  session.flush();
+}
+
+/** An event that is not a message and carries no id. */
+function typedEvent(type: 'gap' | 'end', data: object): string {
+  return `event: ${type}\ndata: ${wireText(JSON.stringify(data))}\n\n`;
+}

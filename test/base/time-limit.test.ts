@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { timeLimit } from '../../src/base/time-limit.ts';
+
+test('work within the limit gives its value, and what it throws comes through', () => {
+  const within = timeLimit(60_000);
+  assert.equal(
+    within(() => 5),
+    5,
+  );
+  const wrong = new Error('no');
+  assert.throws(
+    () =>
+      within(() => {
+        throw wrong;
+      }),
+    (error) => error === wrong,
+  );
+  assert.equal(
+    within(() => within(() => 'inner') + within(() => ' twice')),
+    'inner twice',
+  );
+});
+
+test('work that goes on for ever is stopped, inside a regular expression too, and the limit can be used again', () => {
+  // A busy machine may stop us for a while in the middle of nothing.
+  const within = timeLimit(250);
+  const slow = /^(a+)+$/;
+  assert.throws(() => within(() => slow.test(`${'a'.repeat(40)}!`)), { code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' });
+  assert.equal(
+    within(() => 1),
+    1,
+  );
+});

@@ -1,0 +1,48 @@
+/** Text from elsewhere on a terminal: nothing in it acts, nothing in it hides. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { isLocal } from '../../../src/cli/connect/find-host.ts';
+import { failureOf } from '../../../src/cli/failure.ts';
+import { visible } from '../../../src/cli/output/escape-controls.ts';
+import { fail } from '../../../src/wire/errors.ts';
+
+test('what could act on a terminal, hide or reorder text is shown', () => {
+  assert.equal(visible('\u001b[2J\u0007\u009b1m'), '\\u{1b}[2J\\u{7}\\u{9b}1m');
+  assert.equal(visible('a\u202eb\u200bc\ufeff\u{e0041}'), 'a\\u{202e}b\\u{200b}c\\u{feff}\\u{e0041}');
+  assert.equal(visible('over\rwritten'), 'over\\u{d}written');
+});
+
+test('ordinary text in any script, with tabs and line breaks, stays as it is', () => {
+  const text = 'tab\there\nnext line\n日本語 עברית 👩‍💻'.replace('\u200d', '');
+  assert.equal(visible(text), text);
+  assert.equal(visible('one\r\ntwo'), 'one\ntwo');
+});
+
+test('errors of the system are not taken for errors of the table', () => {
+  const system = Object.assign(new Error('no such file'), { code: 'ENOENT' });
+  assert.deepEqual(failureOf(system), { code: 'runtime_error', message: 'no such file', detail: {}, retryable: false });
+  const ours = fail('over_capacity', 'full', { retry_after_ms: 5 });
+  assert.deepEqual(failureOf(ours), {
+    code: 'over_capacity',
+    message: 'full',
+    detail: { retry_after_ms: 5 },
+    retryable: true,
+  });
+  assert.equal(failureOf('a text').message, 'a text');
+});
+
+test('the token of this user is offered to addresses of this machine only', () => {
+  const local = ['unix:///run/x.sock', 'http://localhost:4700', 'ws://127.0.0.1:1/ws', 'tcp://[::1]:1'];
+  assert.deepEqual(
+    local.filter((address) => !isLocal(address)),
+    [],
+  );
+  const remote = [
+    'https://example.org',
+    'tcp://192.168.1.2:1',
+    'http://127.0.0.1.example.org',
+    'http://localhost:80@example.org/',
+    'stdio:some program',
+  ];
+  assert.deepEqual(remote.filter(isLocal), []);
+});

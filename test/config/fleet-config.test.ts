@@ -1,0 +1,260 @@
+/** `fleet.yaml`, the file of a worker, and batch files: what they may say, and what is told when they say it wrongly. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { loadFleetConfig, loadWorkerConfig, workerConfig } from '../../src/config/fleet-config.ts';
+import { timeOf } from '../../src/config/parse-deadline.ts';
+import { loadTaskBatch } from '../../src/config/task-batch.ts';
+
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-fleet-config-')));
+after(() => rmSync(folder, { recursive: true }));
+const env = { HANDFAST_HOME: join(folder, 'home') };
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+const load = (text: string) => loadFleetConfig(file('fleet.yaml', text), { env, cwd: folder });
+
+test('a fleet without a file is an orchestrator that workers join', async () => {
+  const config = await loadFleetConfig(undefined, { env, cwd: folder });
+  assert.deepEqual([config.name, config.natsServers, config.workers], ['fleet', [], []]);
+  assert.deepEqual(config.listen, ['http://127.0.0.1:9219']);
+  assert.equal(config.data, join(env.HANDFAST_HOME, 'fleet', 'fleet'));
+});
+
+test('workers are read with their paths absolute and their defaults filled in', async () => {
+  const config = await load(`
+name: demo
+bus: nats://127.0.0.1:4222
+workers:
+  - id: claude-1
+    executor: claude
+    mcp_servers: [{ name: context-mode, command: ctx, args: [serve], env: { A: "1" } }]
+  - { id: other, executor: { kind: command, command: ./run.sh, output: json_lines }, repo: ., max_concurrent: 1 }
+routing: { tiers: { gemini-flash: 1 }, hooks: [{ when: 'task.priority == "low"', then: prefer, score: 10 }] }
+blocked_policy: { table: { dirty_repo: [retry, alert] } }
+`);
+  assert.deepEqual(config.natsServers, ['nats://127.0.0.1:4222']);
+  const [claude, other] = config.workers;
+  assert.deepEqual(
+    [claude?.executor?.kind, claude?.repo, claude?.data, claude?.maxConcurrent, claude?.tools],
+    ['claude', folder, join(env.HANDFAST_HOME, 'fleet', 'demo', 'workers', 'claude-1'), 3, ['terminal', 'file']],
+  );
+  assert.deepEqual([...(claude?.mcpServers[0]?.env ?? [])], [['A', '1']]);
+  assert.deepEqual([other?.executor?.output, other?.maxConcurrent], ['json_lines', 1]);
+  assert.deepEqual([...config.routing.tiers], [['gemini-flash', 1]]);
+  assert.deepEqual([...config.blockedPolicy.table], [['dirty_repo', ['retry', 'alert']]]);
+});
+
+test('everything that is wrong is told at once, with its line', async () => {
+  await assert.rejects(
+    load(`
+name: Bad Name
+bus: [in-process, nats://127.0.0.1:4222]
+workers:
+  - { id: a, executor: claud }
+  - { id: a, executor: command }
+  - { id: b, executor: a2a, repo: nowhere }
+  - { id: c, executor: rehearsal, mcp_servers: [{ name: x }] }
+`),
+    (error: Error & { code: string }) => {
+      assert.equal(error.code, 'config_invalid');
+      for (const part of [
+        'fleet.yaml:2:7: at name: expected a name of lower-case letters',
+        'at bus: expected in-process or addresses, got both',
+        'did you mean "claude"?',
+        'expected a name of its own, got "a" again',
+        'expected command for an executor of kind command, got nothing',
+        'expected url for an executor of kind a2a, got nothing',
+        'at workers[2].repo: expected a folder',
+        'expected command or url, and not both',
+      ]) {
+        assert.ok(error.message.includes(part), `${part} not in:\n${error.message}`);
+      }
+      return true;
+    },
+  );
+});
+
+/** Each part of what is told, and nothing else. */
+async function toldOf(loading: Promise<unknown>, parts: readonly string[]): Promise<void> {
+  await assert.rejects(loading, (error: Error & { code: string; detail: { problems?: readonly unknown[] } }) => {
+    assert.equal(error.code, 'config_invalid');
+    for (const part of parts) assert.ok(error.message.includes(part), `${part} not in:\n${error.message}`);
+    assert.equal(error.detail.problems?.length, parts.length, error.message);
+    return true;
+  });
+}
+
+test('a setting that an executor would not look at is told, with its line', async () => {
+  await toldOf(
+    load(`
+workers:
+  - { id: a, executor: { kind: codex, sandbox: true } }
+  - { id: b, executor: { kind: agy, sandbox: read-only } }
+  - { id: c, executor: { kind: codex, sandbox: readonly } }
+  - { id: d, executor: { kind: claude, permissions: allow, mcp_config: ./servers.json } }
+  - { id: e, executor: { kind: rehearsal, model: sonnet } }
+  - { id: f, executor: { kind: acp, command: x, timeout_s: 9, mcp_servers: [{ name: m, command: m, url: 'http://m' }] } }
+  - { id: g, executor: { kind: a2a, url: 'http://x', token_env: A, token_file: b } }
+`),
+    [
+      'fleet.yaml:3:48: at workers[0].executor.sandbox: expected read-only, workspace-write, danger-full-access for an executor of kind codex, got true',
+      'at workers[1].executor.sandbox: expected true or false for an executor of kind agy, got read-only',
+      'at workers[2].executor.sandbox: expected read-only, workspace-write or danger-full-access, got "readonly" (did you mean "read-only"?)',
+      'at workers[3].executor.permissions: expected command, args, env, timeout_s, model, role, mcp_config for an executor of kind claude',
+      'at workers[4].executor.model: expected no other setting for an executor of kind rehearsal',
+      'at workers[5].executor.timeout_s: expected',
+      'at workers[5].executor.mcp_servers[0]: expected command or url, and not both',
+      'at workers[6].executor: expected token_env or token_file, got both',
+    ],
+  );
+});
+
+test('senders of a receiver have tokens and names of their own', async () => {
+  await toldOf(
+    load(`
+workers:
+  - id: a
+    executor: rehearsal
+    receiver:
+      host: everywhere
+      callback: { url: 'http://127.0.0.1:9219' }
+      senders:
+        - { name: lead }
+        - { name: lead, token_env: LEAD, callback: { url: lead.example } }
+        - { name: sender, token_env: OTHER }
+`),
+    [
+      'at workers[0].receiver.host: expected an IP address, got "everywhere"',
+      'at workers[0].receiver.callback: expected token_env or token_file beside it where senders have tokens',
+      'at workers[0].receiver.senders[0]: expected token_env or token_file, got neither',
+      'at workers[0].receiver.senders[1].name: expected a name of its own, got "lead" again',
+      'at workers[0].receiver.senders[1].callback.url: expected an http address, got "lead.example"',
+      'at workers[0].receiver.senders[2].name: expected a name of its own, got "sender" again',
+    ],
+  );
+});
+
+test('how NATS is reached is read with its paths absolute, and its contradictions are told', async () => {
+  const { nats, natsServers } = await load(`
+bus: [nats://a:4222, nats://b:4222, tls://c:4222]
+nats: { user: fleet, password_file: ./pw, tls: { ca_file: ca.pem, cert_file: c.pem, key_file: /k.pem }, tasks: true }
+`);
+  assert.deepEqual(
+    [natsServers.length, nats.user, nats.passwordFile, nats.tasks],
+    [3, 'fleet', join(folder, 'pw'), true],
+  );
+  assert.deepEqual(nats.tls, {
+    caFile: join(folder, 'ca.pem'),
+    certFile: join(folder, 'c.pem'),
+    keyFile: '/k.pem',
+    handshakeFirst: false,
+  });
+  await toldOf(
+    load(`
+bus: nats://127.0.0.1:4222
+nats: { credentials_file: a, nkey_file: b, user: c, tls: { cert_file: d } }
+`),
+    [
+      'fleet.yaml:3:41: at nats.nkey_file: expected one way to sign in, got credentials_file and nkey_file and user',
+      'at nats.user: expected password_env or password_file with a user, got neither',
+      'at nats.tls: expected cert_file and key_file together, got one of them',
+    ],
+  );
+  await toldOf(load('nats: { tasks: true, password_env: P }\n'), [
+    'at nats.tasks: expected nats:// addresses in bus, got none',
+    'at nats: expected user with a password, got none',
+  ]);
+  const { warnings } = await load('nats: { replicas: 3 }\n');
+  assert.match(warnings[0]?.message ?? '', /these settings do nothing/);
+});
+
+test('a password in an address is refused, and not repeated', async () => {
+  await assert.rejects(load('bus: [nats://a:4222, nats://fleet:open-sesame@b:4222]\n'), (error: Error) => {
+    assert.match(error.message, /fleet\.yaml:1:22: at bus\[1\]: expected an address without user and password/);
+    assert.ok(!error.message.includes('open-sesame'));
+    return true;
+  });
+});
+
+test('the file of a worker says how it joins over NATS', async () => {
+  const name = file('worker.yaml', 'id: one\nexecutor: rehearsal\nnats: { nkey_file: one.nk }\n');
+  const { config, nats } = await loadWorkerConfig(name, { env, cwd: folder });
+  assert.equal(nats.nkeyFile, join(folder, 'one.nk'));
+  assert.equal('nats' in config, false);
+});
+
+test('the file of a worker can be overruled word by word', async () => {
+  const name = file('worker.yaml', 'id: one\nexecutor: rehearsal\ntier: haiku\n');
+  const { config } = await loadWorkerConfig(name, { env, cwd: folder, instead: { id: 'two', max_concurrent: 5 } });
+  assert.deepEqual([config.id, config.tier, config.maxConcurrent], ['two', 'haiku', 5]);
+  await assert.rejects(loadWorkerConfig(name, { env, cwd: folder, instead: { id: 'two words' } }), {
+    code: 'usage',
+    message: /^--id: expected a name/,
+  });
+});
+
+test('a worker needs no file', async () => {
+  const config = await workerConfig({ id: 'w', executor: 'rehearsal', tools: ['terminal'] }, { env, cwd: folder });
+  assert.deepEqual(
+    [config.id, config.executor?.kind, config.repo, config.tools],
+    ['w', 'rehearsal', folder, ['terminal']],
+  );
+  await assert.rejects(workerConfig({ id: 'w' }, { env, cwd: folder }), { code: 'usage', message: /--executor/ });
+});
+
+test('a batch becomes tasks in the words of the wire', async () => {
+  const now = Date.parse('2026-06-01T12:00:00Z');
+  const name = file(
+    'release.yaml',
+    `
+tasks:
+  - { id: build, brief: build it, budget: 5000, deadline: 30m, require_mcp: context-mode }
+  - { brief: ship it, after: [build], priority: high, reply: json, answer_schema: { type: object } }
+`,
+  );
+  assert.deepEqual(await loadTaskBatch(name, now, folder), [
+    {
+      task_id: 'build',
+      token_budget: 5000,
+      deadline: '2026-06-01T12:30:00.000Z',
+      required_mcp: ['context-mode'],
+      brief: 'build it',
+      batch: 'release',
+    },
+    {
+      priority: 'high',
+      reply_schema: 'json',
+      answer_schema: { type: 'object' },
+      after: ['build'],
+      brief: 'ship it',
+      batch: 'release',
+    },
+  ]);
+});
+
+test('a batch with a wrong task is refused whole', async () => {
+  const name = file('wrong.yaml', 'tasks:\n  - { brief: x, deadline: soon, priority: now }\n  - { id: y }\n');
+  await assert.rejects(loadTaskBatch(name, 0, folder), (error: Error) => {
+    assert.match(error.message, /wrong\.yaml:2:\d+: at tasks\[0\]\.deadline: "soon" is no time/);
+    assert.match(error.message, /priority: expected low, normal, high or urgent/);
+    assert.match(error.message, /tasks\[1\]\.brief: expected a text, got nothing/);
+    return true;
+  });
+});
+
+test('times are spans from now or points with an offset', () => {
+  const now = Date.parse('2026-06-01T12:00:00Z');
+  assert.equal(timeOf('90s', now), '2026-06-01T12:01:30.000Z');
+  assert.equal(timeOf('1h30m', now), '2026-06-01T13:30:00.000Z');
+  assert.equal(timeOf('2d', now), '2026-06-03T12:00:00.000Z');
+  assert.equal(timeOf('2026-06-01T14:00:00+02:00', now), '2026-06-01T12:00:00.000Z');
+  for (const wrong of ['', '5', 'm', '2026-06-01', '2026-06-01T14:00:00', '1h x']) {
+    assert.throws(() => timeOf(wrong, now), { code: 'usage' }, wrong);
+  }
+});

@@ -1,0 +1,452 @@
+/** The approval desk: who decides, what is remembered, what a restart keeps, and that everything settles exactly once. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
+import { Desk } from '../../../src/control/approvals/broker.ts';
+import { compilePolicy } from '../../../src/control/approvals/policy.ts';
+import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
+import type { Approval, ApprovalAnswer } from '../../../src/protocol/session-types.ts';
+import { FakeSessionLog } from '../support/fake-session-log.ts';
+
+const shell = (command: string, callId = command): ApprovalRequest => ({
+  kind: 'tool',
+  title: `run ${command}`,
+  tool: { name: 'shell', input: { command }, call_id: callId },
+  risks: ['exec'],
+});
+const question: ApprovalRequest = { kind: 'question', title: 'which one?', risks: [], schema: { type: 'object' } };
+const never = new AbortController().signal;
+const allow = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'allow', remember });
+const deny = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'deny', remember });
+
+/** The newest request of a session that waits. */
+const waiting = (log: FakeSessionLog): Approval => {
+  const found = log.record.approvals.findLast(({ state }) => state === 'pending');
+  assert.ok(found, 'something waits');
+  return found;
+};
+
+const memoryRules = () => {
+  const kept = new Map<string, DirectoryRule[]>();
+  return {
+    kept,
+    get: (owner: string, cwd: string) => kept.get(`${owner} ${cwd}`) ?? [],
+    add: (owner: string, cwd: string, rule: DirectoryRule) =>
+      void kept.set(`${owner} ${cwd}`, [...(kept.get(`${owner} ${cwd}`) ?? []), rule]),
+  };
+};
+
+test('weakness 25: a call that can do harm waits for the user; one that only reads does not', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk({ now: () => Date.parse('2026-01-01T00:00:00Z'), newId: () => 'a-1', timeoutMs: 60_000 });
+  const read = { ...shell('x'), risks: ['reads'] };
+  assert.equal((await desk.ask(log, 'turn-1', read, never)).state, 'allowed');
+  assert.deepEqual(log.events, []);
+
+  const asked = desk.ask(log, 'turn-1', shell('npm test', 'call-1'), never);
+  assert.deepEqual(log.of('approval.requested'), [
+    {
+      approval: {
+        id: 'a-1',
+        session_id: 'session-1',
+        turn_id: 'turn-1',
+        kind: 'tool',
+        title: 'run npm test',
+        tool: { name: 'shell', input: { command: 'npm test' }, call_id: 'call-1' },
+        covers: 'shell: npm test …',
+        risks: ['exec'],
+        reason: 'this tool runs programs',
+        created_at: '2026-01-01T00:00:00.000Z',
+        expires_at: '2026-01-01T00:01:00.000Z',
+        state: 'pending',
+      },
+    },
+  ]);
+  const { approval, accepted } = desk.answer(log, 'a-1', allow(), 'local (editor)');
+  assert.equal(accepted, true);
+  assert.equal(approval.state, 'allowed');
+  assert.equal(approval.answered_by, 'local (editor)');
+  assert.deepEqual(await asked, approval);
+  assert.deepEqual(log.of('approval.resolved'), [{ approval }]);
+});
+
+test('what the policy denies is not asked, but seen', async () => {
+  const log = new FakeSessionLog();
+  const rules = JSON.parse('[{"when":"tool.kind == \'db\'","then":"deny","reason":"not here"}]');
+  const desk = new Desk({ policy: compilePolicy(rules) });
+  const denied = await desk.ask(log, 'turn-1', { ...shell('x'), toolKind: 'db' }, never);
+  assert.deepEqual([denied.state, denied.reason, denied.answered_by], ['denied', 'not here', 'policy']);
+  assert.deepEqual(log.of('approval.resolved'), [{ approval: denied }]);
+  assert.deepEqual(log.of('approval.requested'), []);
+});
+
+test('the setting of a session answers what would be asked, but never what the policy denies', async () => {
+  const desk = new Desk({ defaultMode: 'deny' });
+  assert.equal((await desk.ask(new FakeSessionLog(), 'turn-1', shell('x'), never)).state, 'denied');
+  const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
+  assert.equal((await desk.ask(free, 'turn-1', shell('x'), never)).state, 'allowed');
+  assert.deepEqual(free.events, []);
+  const strict = new Desk({ policy: compilePolicy(JSON.parse('[{"when":"true","then":"deny"}]')) });
+  assert.equal((await strict.ask(free, 'turn-1', shell('x'), never)).state, 'denied');
+});
+
+test('a question is put to the user even where nothing is asked, and denied where everything is', async () => {
+  const desk = new Desk();
+  const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
+  const asked = desk.ask(free, 'turn-1', question, never);
+  const content = { which: 'this' };
+  desk.answer(free, waiting(free).id, { decision: 'allow', remember: 'directory', content }, 'local');
+  assert.deepEqual((await asked).answer, { decision: 'allow', remember: 'once', content });
+  const closed = new FakeSessionLog({ settings: { approvals: 'deny' } });
+  assert.equal((await desk.ask(closed, 'turn-1', question, never)).state, 'denied');
+});
+
+test('the first answer wins; a later one is told what it was, an unknown one fails', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  const { id } = waiting(log);
+  desk.answer(log, id, deny(), 'one');
+  const late = desk.answer(log, id, allow(), 'two');
+  assert.deepEqual([late.accepted, late.approval.state, late.approval.answered_by], [false, 'denied', 'one']);
+  assert.equal((await asked).state, 'denied');
+  log.record.approvals = [];
+  assert.equal(desk.answer(log, id, allow(), 'two').accepted, false, 'also when the record has forgotten it');
+  assert.throws(() => desk.answer(log, 'unheard-of', allow(), 'two'), { code: 'not_found' });
+  const other = new FakeSessionLog({ id: 'session-2', owner: 'somebody' });
+  assert.throws(() => desk.answer(other, id, allow(), 'two'), { code: 'not_found' });
+});
+
+test('a session cannot answer what another one asks', () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  void desk.ask(log, 'turn-1', shell('x'), never);
+  const other = new FakeSessionLog({ id: 'session-2' });
+  assert.throws(() => desk.answer(other, waiting(log).id, allow(), 'two'), { code: 'not_found' });
+  assert.equal(waiting(log).state, 'pending');
+});
+
+test('asking again for the same call waits for the first request, and is given its answer afterwards', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const first = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const second = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const third = desk.ask(log, 'turn-1', shell('x', 'call-2'), never);
+  assert.equal(log.of('approval.requested').length, 2);
+  const { id } = log.of('approval.requested')[0]!.approval;
+  const { approval } = desk.answer(log, id, allow(), 'local');
+  assert.deepEqual(await Promise.all([first, second]), [approval, approval]);
+  assert.deepEqual(await desk.ask(log, 'turn-1', shell('x', 'call-1'), never), approval);
+  desk.answer(log, waiting(log).id, deny(), 'local');
+  assert.equal((await third).state, 'denied');
+});
+
+test('a request that nobody answers in time expires, once, as a denial', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk({ timeoutMs: 20 });
+  const expired = await desk.ask(log, 'turn-1', shell('x'), never);
+  assert.deepEqual([expired.state, expired.answer], ['expired', undefined]);
+  assert.deepEqual(log.of('approval.resolved'), [{ approval: expired }]);
+  assert.equal(desk.answer(log, expired.id, allow(), 'local').accepted, false);
+});
+
+test('each request has its own time, with one timer for all', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk({ timeoutMs: 60_000 });
+  const order: string[] = [];
+  const ask = async (command: string, timeoutMs?: number) => {
+    const { state } = await desk.ask(log, 'turn-1', { ...shell(command), timeoutMs }, never);
+    order.push(`${command} ${state}`);
+  };
+  const long = ask('long');
+  await Promise.all([ask('b', 40), ask('a', 10)]);
+  assert.deepEqual(order, ['a expired', 'b expired']);
+  desk.answer(log, waiting(log).id, allow(), 'local');
+  await long;
+});
+
+test('a turn that ends takes its question back', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const turn = new AbortController();
+  const asked = desk.ask(log, 'turn-1', shell('x'), turn.signal);
+  turn.abort();
+  assert.equal((await asked).state, 'cancelled');
+  assert.equal(log.of('approval.resolved')[0]?.approval.state, 'cancelled');
+  assert.equal((await desk.ask(log, 'turn-1', shell('y'), turn.signal)).state, 'cancelled', 'too late to ask');
+  assert.equal(log.of('approval.requested').length, 1);
+});
+
+test('who gives up waiting does not take the question from others who wait for it', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const impatient = new AbortController();
+  const one = desk.ask(log, 'turn-1', shell('x'), impatient.signal);
+  const other = desk.ask(log, 'turn-1', shell('x'), never);
+  impatient.abort();
+  assert.equal((await one).state, 'cancelled');
+  desk.answer(log, waiting(log).id, allow(), 'local');
+  assert.equal((await other).state, 'allowed');
+});
+
+test('an answer for the session holds for what it covers, for nothing else, and not in other sessions', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const asked = desk.ask(log, 'turn-1', shell('npm test'), never);
+  desk.answer(log, waiting(log).id, allow('session'), 'local');
+  await asked;
+  const covered = await desk.ask(log, 'turn-2', shell('npm test src'), never);
+  assert.deepEqual([covered.state, covered.answered_by], ['allowed', 'remembered']);
+  assert.equal(log.of('approval.requested').length, 1);
+  void desk.ask(log, 'turn-2', shell('npm test; rm x'), never);
+  assert.equal(log.of('approval.requested').length, 2);
+  const other = new FakeSessionLog({ id: 'session-2' });
+  void desk.ask(other, 'turn-1', shell('npm test'), never);
+  assert.equal(other.of('approval.requested').length, 1);
+});
+
+test('a denial is remembered too', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  void desk.ask(log, 'turn-1', shell('git push'), never);
+  desk.answer(log, waiting(log).id, deny('session'), 'local');
+  assert.equal((await desk.ask(log, 'turn-2', shell('git push'), never)).state, 'denied');
+});
+
+test('an answer for the directory holds for every session of its owner there, and is kept', async () => {
+  const directories = memoryRules();
+  const log = new FakeSessionLog();
+  const desk = new Desk({ directories });
+  void desk.ask(log, 'turn-1', shell('npm test'), never);
+  desk.answer(log, waiting(log).id, allow('directory'), 'local (editor)');
+  const [kept] = directories.get('local', '/project');
+  assert.deepEqual([kept?.words, kept?.decision, kept?.by], ['shell: npm test …', 'allow', 'local (editor)']);
+
+  const later = new Desk({ directories });
+  const state = async (given: ConstructorParameters<typeof FakeSessionLog>[0]) => {
+    const session = new FakeSessionLog(given);
+    const turn = new AbortController();
+    const asked = later.ask(session, 'turn-1', shell('npm test'), turn.signal);
+    turn.abort();
+    return (await asked).state;
+  };
+  assert.equal(await state({ id: 'session-2' }), 'allowed');
+  assert.equal(await state({ id: 'session-3', cwd: '/elsewhere' }), 'cancelled');
+  assert.equal(await state({ id: 'session-4', owner: 'somebody' }), 'cancelled');
+});
+
+test('an answer that is remembered settles the other requests it covers', async () => {
+  const desk = new Desk();
+  const log = new FakeSessionLog();
+  const near = new FakeSessionLog({ id: 'session-2' });
+  const foreign = new FakeSessionLog({ id: 'session-3', owner: 'somebody' });
+  const first = desk.ask(log, 'turn-1', shell('npm test'), never);
+  const covered = desk.ask(log, 'turn-1', shell('npm test b'), never);
+  const neighbour = desk.ask(near, 'turn-1', shell('npm test'), never);
+  void desk.ask(log, 'turn-1', shell('npm publish'), never);
+  void desk.ask(foreign, 'turn-1', shell('npm test'), never);
+  desk.answer(log, log.of('approval.requested')[0]!.approval.id, allow('session'), 'local');
+  assert.deepEqual([(await first).state, (await covered).state], ['allowed', 'allowed']);
+  assert.equal(waiting(near).state, 'pending', 'an answer for the session is none for its neighbour');
+  assert.equal(waiting(log).tool?.input.command, 'npm publish');
+  void desk.ask(log, 'turn-1', { ...shell('git status') }, never);
+  void desk.ask(near, 'turn-1', { ...shell('git status') }, never);
+  desk.answer(log, waiting(log).id, allow('directory'), 'local');
+  assert.equal(near.of('approval.resolved').length, 1);
+  desk.answer(near, waiting(near).id, deny(), 'local');
+  assert.equal((await neighbour).state, 'denied');
+  assert.equal(waiting(foreign).state, 'pending');
+});
+
+test('after a restart a request waits on with the time it has left, and the turn that asks again gets its answer', async () => {
+  const log = new FakeSessionLog();
+  const startedAt = Date.now();
+  void new Desk({ timeoutMs: 60_000, now: () => startedAt }).ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const again = log.reopened();
+  const desk = new Desk();
+  desk.restore(again);
+  assert.deepEqual(again.events, []);
+  assert.equal([...desk.waiting()].length, 1);
+  const asked = desk.ask(again, 'turn-1', shell('x', 'call-1'), never);
+  assert.deepEqual(again.events, [], 'not asked a second time');
+  assert.equal(desk.answer(again, waiting(again).id, allow(), 'local').accepted, true);
+  assert.equal((await asked).state, 'allowed');
+});
+
+test('after a restart an answer that came before the turn went on is not lost', async () => {
+  const log = new FakeSessionLog();
+  void new Desk().ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const again = log.reopened();
+  const desk = new Desk();
+  desk.restore(again);
+  desk.answer(again, waiting(again).id, allow(), 'local');
+  assert.equal((await desk.ask(again, 'turn-1', shell('x', 'call-1'), never)).state, 'allowed');
+  assert.equal(again.of('approval.requested').length, 0);
+});
+
+test('after a restart what expired meanwhile expires, and what belongs to a turn that is over is cancelled', async () => {
+  const log = new FakeSessionLog();
+  const before = new Desk({ timeoutMs: 1000, now: () => Date.now() - 5000 });
+  void before.ask(log, 'turn-1', shell('x'), never);
+  void before.ask(log, 'turn-0', shell('y'), never);
+  const again = log.reopened();
+  const settled = Promise.withResolvers<void>();
+  again.onEvent = () => again.of('approval.resolved').length === 2 && settled.resolve();
+  new Desk().restore(again);
+  await settled.promise;
+  assert.deepEqual(
+    again.of('approval.resolved').map(({ approval }) => `${approval.turn_id} ${approval.state}`),
+    ['turn-0 cancelled', 'turn-1 expired'],
+  );
+});
+
+test('after a restart a session still remembers its answers', async () => {
+  const log = new FakeSessionLog();
+  const before = new Desk();
+  void before.ask(log, 'turn-1', shell('npm test'), never);
+  before.answer(log, waiting(log).id, allow('session'), 'local');
+  const again = log.reopened();
+  const desk = new Desk();
+  desk.restore(again);
+  assert.equal((await desk.ask(again, 'turn-2', shell('npm test'), never)).state, 'allowed');
+});
+
+test('a request waits on when its session is opened anew in the same process', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  const again = log.reopened();
+  desk.restore(again);
+  assert.equal(desk.answer(again, waiting(again).id, allow(), 'local').accepted, true);
+  assert.equal((await asked).state, 'allowed');
+  assert.equal(again.of('approval.resolved').length, 1);
+  assert.equal(log.of('approval.resolved').length, 0);
+});
+
+test('a question that a restart left waiting is found again by the turn that asks it again', async () => {
+  const log = new FakeSessionLog();
+  void new Desk().ask(log, 'turn-1', question, never);
+  const again = log.reopened();
+  const desk = new Desk();
+  desk.restore(again);
+  const first = desk.ask(again, 'turn-1', question, never);
+  void desk.ask(again, 'turn-1', question, never);
+  assert.equal(again.of('approval.requested').length, 1, 'the same question asked twice at once is two questions');
+  const restored = again.record.approvals[0]!;
+  desk.answer(again, restored.id, allow(), 'local');
+  assert.equal((await first).id, restored.id);
+});
+
+test('closing the desk ends every wait and leaves the requests in their sessions', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk({ timeoutMs: 5 });
+  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  desk.close();
+  assert.equal((await asked).state, 'cancelled');
+  assert.deepEqual(log.of('approval.resolved'), []);
+  assert.equal(waiting(log).state, 'pending');
+});
+
+test('a session that is gone can neither ask nor hold up whoever asks', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  log.deleted = true;
+  desk.answer(log, waiting(log).id, allow(), 'local');
+  assert.equal((await asked).state, 'allowed');
+  assert.equal((await desk.ask(log, 'turn-1', shell('y'), never)).state, 'cancelled');
+  assert.deepEqual([...desk.waiting()], []);
+});
+
+test('a session that asks without end is denied past its limit', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk({ maxPending: 2 });
+  void desk.ask(log, 'turn-1', shell('a'), never);
+  void desk.ask(log, 'turn-1', question, never);
+  const denied = await desk.ask(log, 'turn-1', shell('c'), never);
+  assert.deepEqual([denied.state, denied.answered_by], ['denied', 'limit']);
+  assert.equal((await desk.ask(log, 'turn-1', { ...question, title: 'and?' }, never)).state, 'denied');
+  const other = new FakeSessionLog({ id: 'session-2' });
+  void desk.ask(other, 'turn-1', shell('a'), never);
+  assert.equal(other.of('approval.requested').length, 1);
+});
+
+test('whoever is told of a request may answer it at once', async () => {
+  const log = new FakeSessionLog();
+  const desk = new Desk();
+  log.onEvent = ({ type }) => {
+    if (type === 'approval.requested') desk.answer(log, waiting(log).id, allow('session'), 'quick');
+  };
+  assert.equal((await desk.ask(log, 'turn-1', shell('x'), never)).answered_by, 'quick');
+});
+
+/** One step of a run: what somebody does to the desk. */
+const step = fc.oneof(
+  fc.record({
+    do: fc.constant('ask' as const),
+    command: fc.constantFrom('npm test', 'npm test b', 'rm a'),
+    session: fc.nat(1),
+  }),
+  fc.record({ do: fc.constant('again' as const), which: fc.nat(20) }),
+  fc.record({
+    do: fc.constant('answer' as const),
+    which: fc.nat(20),
+    decision: fc.constantFrom('allow' as const, 'deny' as const),
+    remember: fc.constantFrom('once' as const, 'session' as const, 'directory' as const),
+    by: fc.constantFrom('one', 'two'),
+  }),
+  fc.record({ do: fc.constant('abort' as const), which: fc.nat(20) }),
+  fc.record({ do: fc.constant('restore' as const), session: fc.nat(1) }),
+);
+
+test('under any interleaving every request resolves exactly once, every wait ends, and the first answer wins', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const logs = [new FakeSessionLog({ id: 's0' }), new FakeSessionLog({ id: 's1' })] as const;
+      const desk = new Desk({ directories: memoryRules() });
+      const asks: { log: FakeSessionLog; turn: AbortController; call: ApprovalRequest; end: Promise<Approval> }[] = [];
+      /** By approval: the outcome of the one answer that was accepted. */
+      const accepted = new Map<string, string>();
+      const requested = () =>
+        logs.flatMap((log) => log.of('approval.requested').map(({ approval }) => ({ log, id: approval.id })));
+      const ask = (log: FakeSessionLog, call: ApprovalRequest) => {
+        const turn = new AbortController();
+        asks.push({ log, turn, call, end: desk.ask(log, 'turn-1', call, turn.signal) });
+      };
+      for (const one of steps) {
+        if (one.do === 'ask') ask(logs[one.session]!, shell(one.command, `call-${asks.length}`));
+        else if (one.do === 'restore') desk.restore(logs[one.session]!);
+        else if (one.do === 'answer') {
+          const target = requested().at(one.which);
+          if (target === undefined) continue;
+          const { decision, remember, by } = one;
+          const before = target.log.record.approvals.find(({ id }) => id === target.id)!;
+          const { approval, accepted: taken } = desk.answer(target.log, target.id, { decision, remember }, by);
+          assert.equal(taken, before.state === 'pending');
+          if (taken) accepted.set(target.id, `${decision} ${by}`);
+          else assert.deepEqual(approval, before);
+        } else {
+          const earlier = asks.at(one.which);
+          if (earlier === undefined) continue;
+          if (one.do === 'abort') earlier.turn.abort();
+          else ask(earlier.log, earlier.call);
+        }
+      }
+      for (const { turn } of asks) turn.abort();
+      const ends = await Promise.all(asks.map(({ end }) => end));
+      assert.ok(ends.every(({ state }) => state !== 'pending'));
+      assert.deepEqual([...desk.waiting()], []);
+      for (const log of logs) {
+        const resolved = log.of('approval.resolved').map(({ approval }) => approval);
+        for (const { approval } of log.of('approval.requested')) {
+          const mine = resolved.filter(({ id }) => id === approval.id);
+          assert.equal(mine.length, 1);
+          const won = accepted.get(approval.id);
+          if (won !== undefined) assert.equal(`${mine[0]?.answer?.decision} ${mine[0]?.answered_by}`, won);
+        }
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

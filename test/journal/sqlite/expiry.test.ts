@@ -1,0 +1,215 @@
+/**
+ * Which sessions the SQLite journal drops as a whole, and when: the rule against a source that only counts, then the file.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import { Expiry, type ExpirySource, type SessionExpiry } from '../../../src/journal/sqlite/expiry.ts';
+import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
+import { recognisable } from '../fixtures/recognisable.ts';
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const NOW = Date.UTC(2031, 1, 3, 4, 5, 6);
+const THIRTY_DAYS: SessionExpiry = { maxAgeMs: 30 * DAY_MS, maxSessions: 1_000_000, keeps: () => false };
+
+describe('sqlite journal: which sessions expire', () => {
+  /** A journal that is only a list: session and age in days; undefined = nobody knows. */
+  function swept(
+    t: TestContext,
+    sessions: [string, number | undefined][],
+    rule: Partial<SessionExpiry> = {},
+    source: Partial<ExpirySource> = {},
+    apis: ('setTimeout' | 'setImmediate')[] = ['setTimeout', 'setImmediate'],
+  ) {
+    t.mock.timers.enable({ apis });
+    const held = new Map(sessions);
+    const state = { now: NOW, looks: 0, drops: [] as string[][], failures: [] as unknown[] };
+    const expiry = new Expiry(
+      {
+        names: () => [...held.keys()],
+        newestAt(session) {
+          state.looks++;
+          const days = held.get(session);
+          return days === undefined ? undefined : NOW - days * DAY_MS;
+        },
+        busy: () => false,
+        drop(names) {
+          state.drops.push([...names]);
+          for (const name of names) held.delete(name);
+          return true;
+        },
+        failed: (thrown) => void state.failures.push(thrown),
+        ...source,
+      },
+      { ...THIRTY_DAYS, ...rule },
+      () => state.now,
+    );
+    t.after(() => expiry.stop());
+    return { held, state, expiry, pass: (ms: number) => t.mock.timers.tick(ms), left: () => [...held.keys()] };
+  }
+
+  it('those older than the limit, a second after opening, and nobody behind the first young one is looked at', (t) => {
+    const { state, pass, left } = swept(t, [
+      ['a', 90],
+      ['b', 31],
+      ['c', 29],
+      ['d', 40],
+      ['e', 1],
+    ]);
+    pass(999);
+    assert.equal(state.looks, 0);
+    pass(1);
+    assert.deepEqual([state.drops, left()], [[['a', 'b']], ['c', 'd', 'e']]);
+    assert.equal(state.looks, 3);
+  });
+
+  it('again every hour', (t) => {
+    const { state, pass, left } = swept(t, [
+      ['a', 29.5],
+      ['b', 29.2],
+      ['c', 1],
+    ]);
+    pass(1000);
+    assert.deepEqual(state.drops, []);
+    state.now += 15 * HOUR_MS;
+    pass(HOUR_MS);
+    assert.deepEqual(left(), ['b', 'c']);
+    state.now += 15 * HOUR_MS;
+    pass(HOUR_MS - 1);
+    assert.deepEqual(left(), ['b', 'c']);
+    pass(1);
+    assert.deepEqual(left(), ['c']);
+  });
+
+  it('never those that are kept or used', (t) => {
+    const keeps = (session: string): boolean => session === 'lives' || session.startsWith('session/');
+    const busy = (session: string): boolean => session === 'read';
+    const sessions: [string, number][] = ['lives', 'session/chat', 'a', 'read', 'b'].map((name) => [name, 99]);
+    const { pass, left } = swept(t, sessions, { keeps }, { busy });
+    pass(1000);
+    assert.deepEqual(left(), ['lives', 'session/chat', 'read']);
+  });
+
+  it('those without a time, or with one of a clock that was wrong, with the next one that is too old', (t) => {
+    const { pass, left } = swept(t, [
+      ['unknown', undefined],
+      ['future', -400],
+      ['old', 31],
+      ['later', undefined],
+      ['young', 2],
+    ]);
+    pass(1000);
+    assert.deepEqual(left(), ['later', 'young']);
+  });
+
+  it('the oldest of too many, whatever their age, and with a limit of 0 days none else', (t) => {
+    const sessions: [string, number][] = [0, 1, 2, 3, 4].map((at) => [`s${at}`, 99 - at]);
+    const { state, pass, left } = swept(t, [['kept', 99], ...sessions], {
+      maxAgeMs: 0,
+      maxSessions: 3,
+      keeps: (session) => session === 'kept',
+    });
+    pass(1000);
+    assert.deepEqual(left(), ['kept', 's2', 's3', 's4']);
+    assert.equal(state.looks, 0);
+  });
+
+  it('a few in each turn, so that nobody waits for a thousand, and none after it was stopped', async (t) => {
+    const many = Array.from({ length: 1_000 }, (_, at): [string, number] => [`s${at}`, 99]);
+    const { state, pass, left, expiry } = swept(t, many, {}, {}, ['setTimeout']);
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    pass(1000);
+    assert.equal(left().length, 984);
+    await turn();
+    assert.equal(left().length, 968);
+    for (let turns = 0; turns < 10; turns++) await turn();
+    assert.ok(state.drops.every(({ length }) => length <= 16));
+    expiry.stop();
+    const before = left().length;
+    assert.ok(before > 0 && before < 968);
+    pass(HOUR_MS);
+    await turn();
+    assert.equal(left().length, before);
+  });
+
+  it('not on a disk that fails: the sweep ends and the next one tries again', (t) => {
+    let works = false;
+    const { held, pass, state } = swept(
+      t,
+      [['a', 99]],
+      {},
+      {
+        names() {
+          if (!works) throw new Error('the disk failed');
+          return [...held.keys()];
+        },
+      },
+    );
+    pass(1000);
+    assert.equal(state.failures.length, 1);
+    works = true;
+    pass(HOUR_MS);
+    assert.deepEqual([state.failures.length, state.drops], [1, [['a']]]);
+  });
+});
+
+describe('sqlite journal: expired sessions in the file', { timeout: 300_000 }, () => {
+  let directory = '';
+  before(() => {
+    directory = mkdtempSync(join(tmpdir(), 'handfast-expiry-'));
+  });
+  after(() => rmSync(directory, { recursive: true }));
+
+  it('are gone with all their rows, the others are whole, and none goes unless it is asked for', async (t) => {
+    const file = join(directory, 'journal.db');
+    const aged = (cursor: number, days: number) => ({ ...recognisable(cursor), ts: NOW - days * DAY_MS });
+    const first = await sqliteJournal({ file });
+    for (const [session, days] of [
+      ['old', 40],
+      ['read', 40],
+      ['waits', 40],
+    ] as const) {
+      await first.append(session, [aged(1, days + 1), aged(2, days)]);
+    }
+    // Volatile entries of a while ago are written in blocks of many.
+    for (let cursor = 1; cursor <= 300; cursor++) void first.append('volatile', [aged(cursor, 39)], 'volatile');
+    await first.append('young', [aged(1, 3), aged(2, 2)]);
+    await first.close();
+
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const journal = await sqliteJournal({ file, expiry: THIRTY_DAYS, now: () => NOW });
+    const controller = new AbortController();
+    const reading = journal.follow('read', 1, controller.signal)[Symbol.asyncIterator]();
+    assert.equal((await reading.next()).value?.cursor, 2);
+    // Used again before anybody looked: what came last counts.
+    await journal.append('waits', [aged(3, 0)]);
+    assert.equal((await journal.sessions()).length, 5);
+    const names = async () => (await journal.sessions()).map(({ session }) => session).sort();
+    t.mock.timers.tick(1000);
+    // Each round of it is a turn of its own.
+    for (let turns = 0; turns < 1000 && (await names()).length > 3; turns++) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.deepEqual(await names(), ['read', 'waits', 'young']);
+    assert.deepEqual(await journal.read('old', 0), { entries: [], last: 0 });
+    assert.equal((await journal.read('waits', 0)).entries.length, 3);
+    controller.abort();
+    await journal.close();
+
+    const db = new DatabaseSync(file, { readOnly: true });
+    const left = db.prepare('SELECT DISTINCT session FROM blocks ORDER BY session').all();
+    db.close();
+    assert.deepEqual(
+      left.map(({ session }) => session),
+      ['read', 'waits', 'young'],
+    );
+    const again = await sqliteJournal({ file });
+    await again.append('old', [aged(1, 0)]);
+    assert.equal((await again.read('old', 0)).entries.length, 1, 'a name may be used again');
+    await again.close();
+  });
+});

@@ -1,0 +1,83 @@
+/** What operators of a fleet are answered. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { FleetClient } from '../../../src/bridge/fleet-client.ts';
+import type { RpcCall } from '../../../src/control/handlers.ts';
+import type { ControlClient } from '../../../src/control-client/control.ts';
+import { fleetHandlers } from '../../../src/server/fleet/fleet-handlers.ts';
+import { fail } from '../../../src/wire/errors.ts';
+import { fleet, guardedStore } from '../../fleet/orchestrator/support/fleet.ts';
+import { repository } from '../../fleet/support/git-repository.ts';
+import { temporaryFolder } from '../../host/temporary-folder.ts';
+
+const OPERATOR = { caller: { principal: { name: 'operator', admin: true } } };
+
+/** A fleet of one worker, and its operator, for whom everything ends with `stop`. */
+async function operated(t: TestContext, repository?: string) {
+  const { bus, journal, orchestrator } = await fleet(t, {
+    // As on a disk: what is told is told before it is kept.
+    store: guardedStore(() => new Promise((resolve) => setTimeout(resolve, 20))),
+    ...(repository !== undefined && { repositories: new Map([['w', repository]]) }),
+  });
+  const worker = await bus.worker('w');
+  const stopping = new AbortController();
+  const handlers = fleetHandlers({ name: 'main', orchestrator, buses: [], journal, stopping: stopping.signal });
+  const control = {
+    state: 'open',
+    server: { methods: handlers.map(({ method }) => method.name) },
+    async call(name: string, params: object) {
+      const { handle } = handlers.find(({ method }) => method.name === name)!;
+      return handle(params as never, { ...OPERATOR, signal: new AbortController().signal } as unknown as RpcCall);
+    },
+  } as unknown as ControlClient;
+  return {
+    orchestrator,
+    worker,
+    client: new FleetClient(control),
+    stop: () => stopping.abort(fail('interrupted', 'the fleet is stopping')),
+  };
+}
+
+/** What is told of a task that its worker reports as done, and the record at the end. */
+async function followed(
+  { orchestrator, worker, client, stop }: Awaited<ReturnType<typeof operated>>,
+  artifacts: Readonly<Record<string, unknown>>,
+  stopAfter?: string,
+) {
+  const { task_id } = await orchestrator.submit({ brief: 'x' });
+  const events = client.follow(task_id);
+  const told: string[] = [];
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done) return { told, record: value };
+    told.push(value.kind);
+    // Not waited for: when it is kept, all may be told.
+    if (value.kind === 'accepted') void worker.report(task_id, 'done', { artifacts }, 1);
+    if (value.kind === stopAfter) stop();
+  }
+}
+
+const BEGINNING = ['submitted', 'decided', 'accepted', 'result', 'ended'];
+
+test('whoever follows a task needs nothing more of the fleet once all is told', async (t) => {
+  const { told, record } = await followed(await operated(t), {}, 'ended');
+  assert.deepEqual(told, [...BEGINNING, 'verified']);
+  assert.equal(record.verified, 'not_checked');
+});
+
+// A follower that waits for more, waits 25 s.
+test('whoever follows a task is told whether what it did was found', { timeout: 20_000 }, async (t) => {
+  const folder = temporaryFolder(t);
+  await repository(folder);
+  const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt', 'invented.txt'] });
+  assert.deepEqual(told, [...BEGINNING, 'verified']);
+  assert.equal(record.verified, 'no');
+});
+
+test('a fleet that stops while it looks at a result does not keep whoever followed its task', async (t) => {
+  const folder = temporaryFolder(t);
+  await repository(folder);
+  const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt'] }, 'ended');
+  assert.deepEqual(told, BEGINNING);
+  assert.deepEqual([record.state, record.verified], ['done', null]);
+});

@@ -1,0 +1,234 @@
+/**
+ * The settings of a worker's file, as they arrive: at the programs its executor starts, and at those who send it tasks. Each
+ * test hands a task in at the worker's own HTTP door.
+ */
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Log } from '../../../src/base/log.ts';
+import { loadWorkerConfig } from '../../../src/config/fleet-config.ts';
+import { type AssembledWorker, assembleWorker } from '../../../src/server/fleet/worker-assembly.ts';
+import { say } from '../../fleet/support/upstream-sender.ts';
+
+const log: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Answers what a worker asks of every program, and writes down how it was started for a task. */
+const PROGRAM = `#!${process.execPath}
+const { appendFileSync, writeFileSync } = require('node:fs');
+const words = process.argv.slice(2);
+if (words.includes('--version')) console.log('1.0.0');
+else if (words.some((word) => word.includes('the task'))) {
+  appendFileSync(__dirname + '/started.jsonl', JSON.stringify(words) + '\\n');
+  if (process.env.CONVERSATIONS) writeFileSync(process.env.CONVERSATIONS, JSON.stringify({ [process.cwd()]: 'c-1' }));
+  console.log(process.env.REPLY ?? 'done');
+}
+`;
+
+interface Site {
+  readonly folder: string;
+  /** Folder of the repository. */
+  readonly repo: string;
+  /** Arguments of each run for a task. */
+  readonly started: () => string[][];
+  /** A worker of this file, started. Its data is kept between two of them. */
+  worker(yaml: string, env?: Record<string, string>): Promise<AssembledWorker & { readonly url: string }>;
+}
+
+function site(context: TestContext): Site {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-worker-'));
+  const repo = join(folder, 'repo');
+  mkdirSync(repo);
+  const program = join(folder, 'program.cjs');
+  writeFileSync(program, PROGRAM);
+  chmodSync(program, 0o755);
+  const running: AssembledWorker[] = [];
+  context.after(async () => {
+    await Promise.all(running.map((one) => one.stop()));
+    rmSync(folder, { recursive: true });
+  });
+  return {
+    folder,
+    repo,
+    started() {
+      const file = join(folder, 'started.jsonl');
+      if (!existsSync(file)) return [];
+      return readFileSync(file, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+    },
+    async worker(yaml, env = {}) {
+      const file = join(folder, 'worker.yaml');
+      writeFileSync(file, `id: w\nrepo: repo\ndata: data\noverhead_tokens: 0\n${yaml}`);
+      const { config, folder: from } = await loadWorkerConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') } });
+      const assembled = await assembleWorker(config, { log, version: '1.0.0', folder: from, env });
+      running.push(assembled);
+      await assembled.start();
+      return Object.assign(assembled, { url: assembled.addresses[0] as string });
+    },
+  };
+}
+
+const executor = (settings: string): string =>
+  `executor: { command: ./program.cjs, ${settings} }\nreceiver: { port: 0 }\n`;
+/** How many ports this process listens on. */
+const doors = (): number => process.getActiveResourcesInfo().filter((what) => what === 'TCPServerWrap').length;
+/** What follows a word in the arguments of a run. */
+const after = (words: readonly string[] | undefined, word: string): string | undefined =>
+  words?.[words.indexOf(word) + 1];
+
+test('codex works in the sandbox the file names', async (context) => {
+  const { worker, started } = site(context);
+  const { url } = await worker(executor('kind: codex, sandbox: read-only'));
+  await say(url, 'the task');
+  assert.equal(after(started()[0], '-s'), 'read-only');
+});
+
+test('claude is given the MCP servers of the file that is named', async (context) => {
+  const { worker, started, folder } = site(context);
+  const { url } = await worker(executor('kind: claude, mcp_config: servers.json, role: be brief'));
+  await say(url, 'the task');
+  assert.equal(after(started()[0], '--mcp-config'), join(folder, 'servers.json'));
+  assert.equal(after(started()[0], '--append-system-prompt'), 'be brief');
+});
+
+test('agy is sandboxed, and its conversation is found in the file that is named', async (context) => {
+  const { worker, started, folder } = site(context);
+  const env = `env: { CONVERSATIONS: ${join(folder, 'conversations.json')} }`;
+  const { url } = await worker(executor(`kind: agy, sandbox: true, conversations_file: conversations.json, ${env}`));
+  for (const text of ['the task', 'go on with the task']) await say(url, text, { contextId: 'c' });
+  const [first, second] = started();
+  assert.ok(first?.includes('--sandbox') && second?.includes('--sandbox'));
+  assert.deepEqual([first?.includes('--conversation'), after(second, '--conversation')], [false, 'c-1']);
+});
+
+test('an ACP agent is put into its mode and told of its MCP servers, with their secrets', async (context) => {
+  const { worker, folder } = site(context);
+  const agent = join(import.meta.dirname, '../../agents/acp/fixtures/scripted-agent.ts');
+  const script = join(folder, 'script.json');
+  const modes = {
+    currentModeId: 'build',
+    availableModes: ['build', 'plan'].map((id) => ({ id, name: id })),
+  };
+  writeFileSync(
+    script,
+    JSON.stringify({ capabilities: { mcpCapabilities: { http: true } }, session: { modes }, prompts: [[]] }),
+  );
+  const yaml = `
+executor:
+  kind: acp
+  command: ${process.execPath}
+  args: [${agent}, ${script}]
+  mode: plan
+  start_timeout_s: 20
+  mcp_servers:
+    - { name: files, command: mcp-files, args: [serve], env: { ROOT: /srv } }
+    - { name: web, url: 'http://127.0.0.1:1/mcp', headers_env: { Authorization: WEB_TOKEN } }
+receiver: { port: 0 }
+`;
+  await assert.rejects(worker(yaml), { code: 'not_configured', message: /WEB_TOKEN, for the MCP server web/ });
+  const { url } = await worker(yaml, { WEB_TOKEN: 'Bearer w' });
+  await say(url, 'the task');
+  const requests = readFileSync(`${script}.requests`, 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { method: string; params: { mcpServers: unknown; modeId: unknown } });
+  const told = (method: string) => requests.find((request) => request.method === method)?.params;
+  assert.deepEqual(told('session/new')?.mcpServers, [
+    { name: 'files', command: 'mcp-files', args: ['serve'], env: [{ name: 'ROOT', value: '/srv' }] },
+    {
+      type: 'http',
+      name: 'web',
+      url: 'http://127.0.0.1:1/mcp',
+      headers: [{ name: 'Authorization', value: 'Bearer w' }],
+    },
+  ]);
+  assert.equal(told('session/set_mode')?.modeId, 'plan');
+});
+
+/** An orchestrator that takes late replies. */
+async function orchestrator(context: TestContext) {
+  const calls: { readonly token: string | undefined; readonly body: string }[] = [];
+  const heard = Promise.withResolvers<void>();
+  const server = createServer((request: IncomingMessage, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (chunk: string) => {
+      body += chunk;
+    });
+    request.on('end', () => {
+      calls.push({ token: request.headers.authorization, body });
+      response.setHeader('content-type', 'application/json');
+      response.end(
+        JSON.stringify({ jsonrpc: '2.0', id: 1, result: { message: { role: 'agent', parts: [{ text: 'thanks' }] } } }),
+      );
+      heard.resolve();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  context.after(() => server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, heard: heard.promise };
+}
+
+test('in managed mode a sender is answered at once, and its orchestrator is called with the result', async (context) => {
+  const { worker, folder } = site(context);
+  const { url: address, calls, heard } = await orchestrator(context);
+  writeFileSync(join(folder, 'lead.token'), 'of-the-lead\n');
+  const { url } = await worker(
+    `
+executor: { kind: command, command: ${join(folder, 'program.cjs')}, env: { REPLY: it is done } }
+receiver:
+  token_env: ANYBODY
+  senders:
+    - { name: lead, token_file: lead.token, callback: { url: '${address}', token_env: BACK } }
+`,
+    { ANYBODY: 'of-anybody', BACK: 'back' },
+  );
+  const managed = await say(url, 'the task', { token: 'of-the-lead' });
+  assert.doesNotMatch(managed.text, /it is done/);
+  await heard;
+  assert.equal(calls[0]?.token, 'Bearer back');
+  assert.match(calls[0]?.body ?? '', /it is done/);
+  const waited = await say(url, 'the task', { token: 'of-anybody' });
+  assert.match(waited.text, /it is done/);
+  assert.equal((await say(url, 'the task', { token: 'of-nobody' })).status, 401);
+});
+
+test('a receiver without a token calls back too', async (context) => {
+  const { worker, folder } = site(context);
+  const { url: address, calls, heard } = await orchestrator(context);
+  const { url } = await worker(`
+executor: { kind: command, command: ${join(folder, 'program.cjs')} }
+receiver: { callback: { url: '${address}' } }
+`);
+  await say(url, 'the task');
+  await heard;
+  assert.equal(calls[0]?.token, undefined);
+});
+
+test('a worker whose second door cannot be opened leaves the first one closed', async (context) => {
+  const { worker, folder } = site(context);
+  const { url: taken } = await orchestrator(context);
+  const port = Number(new URL(taken).port);
+  const yaml = `
+executor: { kind: command, command: ${join(folder, 'program.cjs')} }
+receiver: { port: 0 }
+a2a: { port: ${port} }
+`;
+  const before = doors();
+  await assert.rejects(worker(yaml), { code: 'runtime_error' });
+  assert.equal(doors(), before);
+});
+
+test('an empty token file is no token that everybody has', async (context) => {
+  const { worker, folder } = site(context);
+  writeFileSync(join(folder, 'empty.token'), '\n');
+  const yaml = `
+executor: { kind: command, command: ${join(folder, 'program.cjs')} }
+receiver: { token_file: empty.token }
+`;
+  await assert.rejects(worker(yaml), { code: 'not_configured', message: /empty\.token is empty/ });
+});

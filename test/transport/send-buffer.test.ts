@@ -1,0 +1,154 @@
+/** Packing: few writes, in order, nothing while the system is behind, and everybody who waits is let go. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { Outbox } from '../../src/transport/send-buffer.ts';
+import { turns, within } from '../contract/recorder.ts';
+
+/** A target whose system takes everything at once, or nothing until it is told to. */
+class Target {
+  readonly packs: string[] = [];
+  readonly outbox = new Outbox(this);
+  blocked = false;
+  pending = 0;
+
+  write(pack: string): void {
+    this.packs.push(pack);
+    if (this.blocked) this.pending += pack.length;
+  }
+
+  /** The system takes what is pending. */
+  take(): void {
+    this.pending = 0;
+    this.outbox.written();
+  }
+}
+
+describe('the outbox', () => {
+  test('writes all messages of a turn at once, those of the promise callbacks that follow included', async () => {
+    const { outbox, packs } = new Target();
+    outbox.send('1');
+    void Promise.resolve().then(() => outbox.send('2'));
+    void (async () => {
+      for (let hop = 0; hop < 5; hop++) await null;
+      outbox.send('3');
+    })();
+    assert.deepEqual(packs, []);
+    await turns(1);
+    assert.deepEqual(packs, ['1\n2\n3']);
+    outbox.send('4');
+    await turns(1);
+    assert.deepEqual(packs, ['1\n2\n3', '4']);
+  });
+
+  test('writes early once 8 KiB have come together', () => {
+    const { outbox, packs } = new Target();
+    for (let n = 0; n < 9; n++) outbox.send('x'.repeat(1000));
+    assert.equal(packs.length, 1);
+    assert.equal(packs[0]?.length, 9008);
+    outbox.send('y'.repeat(9000));
+    assert.equal(packs.length, 2);
+  });
+
+  test('writes nothing while the system is behind, then packs of some 256 KiB one by one', async () => {
+    const target = new Target();
+    target.blocked = true;
+    target.outbox.send('x'.repeat(9000));
+    for (let n = 0; n < 3000; n++) target.outbox.send(`${n} ${'y'.repeat(300)}`);
+    await turns(2);
+    assert.equal(target.packs.length, 1);
+    const sent = 9000 + 3000 * 301 + [...Array(3000).keys()].join('').length;
+    // Besides the messages at most one line break for each.
+    assert.ok(target.outbox.buffered >= sent && target.outbox.buffered < sent + 3000);
+    for (let writes = 2; target.pending > 0; writes++) {
+      target.take();
+      assert.equal(target.packs.length, Math.min(writes, 5));
+    }
+    assert.ok(target.packs.every((pack) => pack.length < 257 * 1024));
+    const numbers = target.packs
+      .slice(1)
+      .join('\n')
+      .split('\n')
+      .map((line) => Number.parseInt(line, 10));
+    assert.deepEqual(numbers, [...Array(3000).keys()]);
+    assert.equal(target.outbox.buffered, 0);
+  });
+
+  test('lets a waiter go when its mark is reached and not before', async () => {
+    const target = new Target();
+    target.blocked = true;
+    target.outbox.send('x'.repeat(9000));
+    target.outbox.send('y'.repeat(5000));
+    const reached: string[] = [];
+    const low = target.outbox.drained(0).then(() => reached.push('low'));
+    const high = target.outbox.drained(5000).then(() => reached.push('high'));
+    await target.outbox.drained(20_000);
+    await turns(2);
+    assert.deepEqual(reached, []);
+    target.take();
+    await within(high, 'the high mark');
+    assert.deepEqual(reached, ['high']);
+    target.take();
+    await within(low, 'the low mark');
+  });
+
+  test('lets a waiter go when the turn is over and the system took everything', async () => {
+    const { outbox, packs } = new Target();
+    outbox.send('1');
+    await within(outbox.drained(0), 'the end of the turn');
+    assert.deepEqual(packs, ['1']);
+  });
+
+  test('is silent after closing, and nobody waits any more', async () => {
+    const target = new Target();
+    target.blocked = true;
+    target.outbox.send('x'.repeat(9000));
+    target.outbox.send('lost');
+    const waiting = target.outbox.drained(0);
+    target.outbox.close();
+    await within(waiting, 'the waiter');
+    target.outbox.send('never');
+    await turns(1);
+    target.take();
+    assert.equal(target.packs.length, 1);
+    await target.outbox.drained(0);
+  });
+
+  test('gives everything away at its end, though the system is behind', () => {
+    const target = new Target();
+    target.blocked = true;
+    for (const message of ['a'.repeat(9000), 'b'.repeat(300_000), 'c']) target.outbox.send(message);
+    target.outbox.flushAll();
+    assert.equal(target.packs.join('\n').length, 309_003);
+  });
+
+  test('keeps the order and loses nothing, whenever the system blocks and takes', async () => {
+    const step = fc.oneof(
+      { weight: 6, arbitrary: fc.integer({ min: 1, max: 90_000 }) },
+      { weight: 1, arbitrary: fc.constantFrom('block', 'take', 'turn') },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const target = new Target();
+        const sent: string[] = [];
+        for (const each of steps) {
+          if (each === 'block') target.blocked = true;
+          else if (each === 'take') {
+            target.blocked = false;
+            target.take();
+          } else if (each === 'turn') await turns(1);
+          else {
+            sent.push(`${sent.length}:${'x'.repeat(each as number)}`);
+            target.outbox.send(sent.at(-1) as string);
+          }
+        }
+        target.blocked = false;
+        target.take();
+        await turns(1);
+        assert.equal(target.packs.join('\n') === sent.join('\n'), true);
+        assert.equal(target.outbox.buffered, 0);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
