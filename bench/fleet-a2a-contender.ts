@@ -26,7 +26,7 @@ import { a2aBus } from '../src/fleet/bus/a2a/peer-bus.ts';
 import { httpPeerBus } from '../src/fleet/bus/http/http-peer-bus.ts';
 import { httpReceiver } from '../src/fleet/bus/http/receiver.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from '../src/fleet/bus/peer.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from '../src/fleet/bus/reply-channel.ts';
+import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../src/fleet/bus/reply-channel.ts';
 import { joinOverLink } from '../src/fleet/bus/stream/join.ts';
 import { streamBus } from '../src/fleet/bus/stream/stream-bus.ts';
 import type { Dispatched } from '../src/fleet/messages/decoded.ts';
@@ -47,7 +47,7 @@ interface Contender {
 
 /** A worker that has done everything at once and remembers nothing. */
 function idleWorker(): WorkerPort {
-  const outlets = new Map<string, WorkerOutlet>();
+  const outlets = new Map<string, ReplyChannel>();
   return {
     agentId: 'worker-1',
     incarnation: 'life-1',
@@ -66,11 +66,11 @@ function idleWorker(): WorkerPort {
       outlets.set(outlet.name, outlet);
       return () => outlets.delete(outlet.name);
     },
-    async receive({ task_id, envelope }: Dispatched, outlet): Promise<Reception> {
+    async receive({ task_id, envelope }: Dispatched, outlet): Promise<DispatchOutcome> {
       const begin = (): void => {
         const result = resultMessage({ task_id, status: 'done', tokens_spent: 0 }, { attempt: envelope.attempt });
         // One that has gone by now is not sent to: the run is over.
-        (outlets.get(outlet.name) ?? outlet).deliver(result).catch(() => {});
+        (outlets.get(outlet.name) ?? outlet).deliverResult(result).catch(() => {});
       };
       return { kind: 'accepted', begin, abandon: async () => {} };
     },

@@ -16,7 +16,7 @@ import { rowsOf, rowsText, targetsText, thisMachine } from './report.ts';
 import { type RoundSettings, runHeats } from './rounds.ts';
 import { judgeTargets } from './targets.ts';
 
-const MOST_ROUNDS = 99;
+const MAX_ROUNDS = 99;
 
 interface Options {
   readonly filters: Filters;
@@ -27,8 +27,8 @@ interface Options {
 /** Three sittings of three rounds; `--quick` is one sitting of three short ones. */
 function settingsOf(quick: boolean, rounds: string | undefined): RoundSettings {
   const wanted = rounds === undefined ? (quick ? 3 : 9) : Number(rounds);
-  if (!Number.isInteger(wanted) || wanted < 1 || wanted > MOST_ROUNDS) {
-    throw new Error(`--rounds must be 1 to ${MOST_ROUNDS}`);
+  if (!Number.isInteger(wanted) || wanted < 1 || wanted > MAX_ROUNDS) {
+    throw new Error(`--rounds must be 1 to ${MAX_ROUNDS}`);
   }
   const sittings = quick ? 1 : Math.min(3, wanted);
   return {

@@ -24,7 +24,7 @@ import { type StreamWorkloads, streams } from './sessions/stream.ts';
 import { judgeTargets } from './sessions/targets.ts';
 import type { Settings, Workload } from './sessions/workload.ts';
 
-const MOST_ROUNDS = 99;
+const MAX_ROUNDS = 99;
 const SUBSCRIBERS = [1, 20];
 const WORKLOADS = ['rpc-ping', 'rpc-handshake', 'stream', 'first-chunk', 'open'];
 
@@ -47,8 +47,8 @@ function options(): Options {
   });
   const { quick, workload: wanted } = values;
   const rounds = values.rounds === undefined ? (quick ? 3 : 9) : Number(values.rounds);
-  if (!Number.isInteger(rounds) || rounds < 1 || rounds > MOST_ROUNDS) {
-    throw new Error(`--rounds must be 1 to ${MOST_ROUNDS}`);
+  if (!Number.isInteger(rounds) || rounds < 1 || rounds > MAX_ROUNDS) {
+    throw new Error(`--rounds must be 1 to ${MAX_ROUNDS}`);
   }
   for (const name of wanted) {
     if (!WORKLOADS.includes(name)) throw new Error(`no workload "${name}"; there are: ${WORKLOADS.join(', ')}`);

@@ -13,7 +13,7 @@ export { httpPeerBus } from './fleet/bus/http/http-peer-bus.ts';
 export { httpReceiver } from './fleet/bus/http/receiver.ts';
 export { inProcessBus } from './fleet/bus/in-process.ts';
 export type { DispatchMode, FleetPeer, OrchestratorBus, PeerEvents } from './fleet/bus/peer.ts';
-export type { Lease, Reception, WorkerOutlet, WorkerPort } from './fleet/bus/reply-channel.ts';
+export type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './fleet/bus/reply-channel.ts';
 export { type Joined, joinOverLink, workerOverStdio } from './fleet/bus/stream/join.ts';
 export { type StreamBus, streamBus } from './fleet/bus/stream/stream-bus.ts';
 export type { ExecutorConfig } from './fleet/executors/config.ts';

@@ -22,5 +22,5 @@ export {
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export { listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';
-export { type Authenticator, createAuthenticator, type TokenGrant, tokenDigest } from './session/auth.ts';
+export { type Authenticator, createAuthenticator, type PrincipalTokens, tokenDigest } from './session/auth.ts';
 export type { Listener } from './transport/link.ts';

@@ -4,5 +4,5 @@
  * `connect(host)` already talks to a host of the same process; the pair is for tests that want both ends of a link.
  */
 
-export type { Closed, Link, Malformed, Message, Receiver } from './transport/link.ts';
+export type { CloseInfo, Link, LinkReceiver, Malformed, Message } from './transport/link.ts';
 export { memoryPair } from './transport/memory.ts';

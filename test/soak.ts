@@ -20,7 +20,7 @@ const SESSIONS = { tcp: 12, webSocket: 8, http: 4 };
 /** About how often each connection is cut. */
 const CUT_EVERY_MS = 4_000;
 /** Last quarter of the resident memory to the second one. */
-const MOST_GROWTH = 1.1;
+const MAX_GROWTH = 1.1;
 /** A run must be this long for its memory to mean anything. */
 const MEMORY_MINUTES = 5;
 const MIB = 1024 * 1024;
@@ -173,7 +173,7 @@ for (const kind of Object.keys(are)) {
   if ((are[kind] ?? 0) > (were[kind] ?? 0)) problems.push(`${kind}: ${were[kind] ?? 0} before, ${are[kind]} after`);
 }
 if (filesAfter > filesBefore) problems.push(`open files: ${filesBefore} before, ${filesAfter} after`);
-if (minutes >= MEMORY_MINUTES && growth > MOST_GROWTH) problems.push(`memory grew by ${growth.toFixed(3)}`);
+if (minutes >= MEMORY_MINUTES && growth > MAX_GROWTH) problems.push(`memory grew by ${growth.toFixed(3)}`);
 
 console.log(`
 calls      ${totals.calls}, of which ${totals.streams} with ${totals.events} events, in ${totals.sessions} sessions

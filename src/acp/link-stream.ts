@@ -4,14 +4,14 @@
  *
  * Called by `agent-process.ts` and by the bridge.
  */
-import type { Closed, Link, Message } from '../transport/link.ts';
+import type { CloseInfo, Link, Message } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
 import type { Stream } from './sdk.ts';
 
 export interface LinkStream {
   readonly stream: Stream;
   /** Resolves when the link is gone. Never rejects. */
-  readonly closed: Promise<Closed>;
+  readonly closed: Promise<CloseInfo>;
 }
 
 /** What is on both sides of a stream; the SDK's own type of a message. */
@@ -32,7 +32,7 @@ export interface LinkStreamOptions {
  * ever know. Lines that are no JSON objects are skipped; agents print the odd line before they speak.
  */
 export function linkStream(link: Link, { skipped, take }: LinkStreamOptions = {}): LinkStream {
-  const closed = Promise.withResolvers<Closed>();
+  const closed = Promise.withResolvers<CloseInfo>();
   let over = false;
   const readable = new ReadableStream<Sent>({
     start(controller) {

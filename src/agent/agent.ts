@@ -5,7 +5,7 @@
  * @see docs/architecture.md#resume
  */
 
-import { pause } from '../base/abortable-delay.ts';
+import { abortableDelay } from '../base/abortable-delay.ts';
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import {
   Connection,
@@ -15,7 +15,7 @@ import {
   type Message,
   shown,
 } from '../connection/connection.ts';
-import type { CallLimits, Calls } from '../connection/outgoing-calls.ts';
+import type { CallLimits, OutgoingCalls } from '../connection/outgoing-calls.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
@@ -27,10 +27,10 @@ import {
   ping,
 } from '../protocol/a2e.ts';
 import { answered, type Method } from '../protocol/method.ts';
-import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { A2EWriter, errorOf, isObject, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
-import { type Offer, shakeHands } from './handshake.ts';
+import { type Offer, performHandshake } from './handshake.ts';
 
 export interface AgentOptions {
   /** Free name, shown in the host's log. Default `handfast-agent`. */
@@ -54,7 +54,7 @@ export interface AgentOptions {
   /** Told when the link is lost, is back, or the session is over. */
   readonly onState?: (state: AgentState, error?: HandfastError) => void;
   /** Told of lines that were no messages, e.g. banners on a host's stdout. */
-  readonly onNoise?: (line: string) => void;
+  readonly onUnparsed?: (line: string) => void;
 }
 
 /** `open`: has a link. `lost`: looks for a new one. `closed`: over, every call has been settled. */
@@ -70,7 +70,7 @@ export interface GrantedCapability {
 export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 
 const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
+const MAX_RETRY_MS = 2_000;
 
 /** What an agent keeps to towards its host, which it trusts more than a host trusts its agents. */
 const connectionLimits: ConnectionLimits = {
@@ -170,7 +170,7 @@ export class AgentSession implements ConnectionOwner {
   }
 
   /** The outgoing calls; capability clients make theirs here. */
-  get calls(): Calls {
+  get calls(): OutgoingCalls {
     return this.#connection.calls(this.#callLimits);
   }
 
@@ -279,7 +279,7 @@ export class AgentSession implements ConnectionOwner {
   }
 
   unreadable(_error: HandfastError, raw: string | undefined): void {
-    this.#options.onNoise?.(raw ?? '');
+    this.#options.onUnparsed?.(raw ?? '');
   }
 
   failed(_request: RunningRequest, thrown: unknown): HandfastError {
@@ -295,7 +295,7 @@ export class AgentSession implements ConnectionOwner {
     void this.#connection.link?.close('the host ended the link');
   }
 
-  linkLost(cause: Closed): void {
+  linkLost(cause: CloseInfo): void {
     if (this.#state === 'closed') return;
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
     const final = error === this.#farewell && error.code !== 'slow_consumer';
@@ -309,7 +309,7 @@ export class AgentSession implements ConnectionOwner {
     const until = performance.now() + this.#resumeWindowMs;
     this.#stop ??= new AbortController();
     const { signal } = this.#stop;
-    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, LONGEST_RETRY_MS)) {
+    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, MAX_RETRY_MS)) {
       try {
         const resume = { session_id: this.sessionId, cursor: this.#connection.cursor };
         const greeting = await this.#greet(signal, resume);
@@ -323,7 +323,7 @@ export class AgentSession implements ConnectionOwner {
         }
       }
       if (performance.now() + delay > until) return this.#end(lost);
-      await pause(delay * (0.5 + Math.random() / 2), signal);
+      await abortableDelay(delay * (0.5 + Math.random() / 2), signal);
     }
   }
 
@@ -373,7 +373,7 @@ export class AgentSession implements ConnectionOwner {
       extensions,
     };
     const timeoutMs = this.#options.connectTimeoutMs ?? 10_000;
-    return shakeHands(link, this.#writer, offer, { timeoutMs, signal, onNoise: this.#options.onNoise });
+    return performHandshake(link, this.#writer, offer, { timeoutMs, signal, onUnparsed: this.#options.onUnparsed });
   }
 
   #agree(response: HandshakeResp): void {

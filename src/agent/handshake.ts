@@ -6,7 +6,7 @@
  */
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
 import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
-import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
 import { type A2EWriter, errorOf, isObject } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
@@ -22,7 +22,7 @@ export interface Offer {
 }
 
 /** Messages that may come between the answer and the moment the link is handed on. */
-const MOST_HELD = 10_000;
+const MAX_HELD = 10_000;
 
 const reasons: Record<HandshakeReason, string> = {
   auth_failed: 'the host refused the token',
@@ -32,7 +32,7 @@ const reasons: Record<HandshakeReason, string> = {
 };
 
 /** An accepted handshake; `handOver` gives the link to its connection. */
-export interface Greeting {
+export interface HandshakeOutcome {
   readonly response: HandshakeResp;
   handOver(receiver: { attach(link: Link): void; message(message: string | Message): void }): void;
 }
@@ -41,15 +41,15 @@ export interface Greeting {
  * Shakes hands. Rejects with the host's reason (`auth_failed`, `version_mismatch`, `no_caps`, `server_error`), `timeout`,
  * `cancelled` or `connection_lost`; the link is then closed.
  */
-export async function shakeHands(
+export async function performHandshake(
   link: Link,
   writer: A2EWriter,
   offer: Offer,
-  wait: { timeoutMs: number; signal?: AbortSignal; onNoise?: (line: string) => void },
-): Promise<Greeting> {
+  wait: { timeoutMs: number; signal?: AbortSignal; onUnparsed?: (line: string) => void },
+): Promise<HandshakeOutcome> {
   const answer = Promise.withResolvers<HandshakeResp>();
   const id = writer.id();
-  const waiting = new Waiting(id, answer, wait.onNoise);
+  const waiting = new Waiting(id, answer, wait.onUnparsed);
   link.open(waiting);
   const body = {
     agent_id: offer.agentId,
@@ -83,8 +83,8 @@ export async function shakeHands(
         receiver.attach(link);
         for (const message of waiting.held.splice(0)) receiver.message(message);
         // A link that ended meanwhile has said so to a receiver nobody listens to any more.
-        if (waiting.gone !== undefined) (receiver as unknown as Receiver).closed(waiting.gone);
-        else if (waiting.over) (receiver as unknown as Receiver).ended();
+        if (waiting.gone !== undefined) (receiver as unknown as LinkReceiver).closed(waiting.gone);
+        else if (waiting.over) (receiver as unknown as LinkReceiver).ended();
       },
     };
   } catch (error) {
@@ -96,24 +96,24 @@ export async function shakeHands(
   }
 }
 
-class Waiting implements Receiver {
+class Waiting implements LinkReceiver {
   readonly #id: string;
   readonly #answer: PromiseWithResolvers<HandshakeResp>;
-  readonly #onNoise: ((line: string) => void) | undefined;
+  readonly #onUnparsed: ((line: string) => void) | undefined;
   #answered = false;
   readonly held: (string | Message)[] = [];
-  gone: Closed | undefined;
+  gone: CloseInfo | undefined;
   over = false;
 
-  constructor(id: string, answer: PromiseWithResolvers<HandshakeResp>, onNoise?: (line: string) => void) {
+  constructor(id: string, answer: PromiseWithResolvers<HandshakeResp>, onUnparsed?: (line: string) => void) {
     this.#id = id;
     this.#answer = answer;
-    this.#onNoise = onNoise;
+    this.#onUnparsed = onUnparsed;
   }
 
   message(raw: string | Message): void {
     if (this.#answered) {
-      if (this.held.length < MOST_HELD) this.held.push(raw);
+      if (this.held.length < MAX_HELD) this.held.push(raw);
       return;
     }
     let message: unknown = raw;
@@ -121,7 +121,7 @@ class Waiting implements Receiver {
       try {
         message = JSON.parse(raw);
       } catch {
-        this.#onNoise?.(raw); // Hosts in the field print banners on their stdout.
+        this.#onUnparsed?.(raw); // Hosts in the field print banners on their stdout.
         return;
       }
     }
@@ -137,14 +137,14 @@ class Waiting implements Receiver {
   }
 
   malformed(_problem: Malformed): void {
-    this.#onNoise?.('');
+    this.#onUnparsed?.('');
   }
 
   ended(): void {
     this.over = true;
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.gone = cause;
     this.#answer.reject(fail('connection_lost', `the link ended before the handshake was answered: ${cause.reason}`));
   }

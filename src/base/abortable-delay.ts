@@ -1,7 +1,7 @@
 /** A wait between two tries that ends early when nobody wants the next one any more. Called by whoever dials again. */
 
 /** Resolves after so many milliseconds, or as soon as the signal aborts. Never rejects. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
+export function abortableDelay(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const done = (): void => {

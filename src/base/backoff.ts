@@ -5,7 +5,7 @@
  */
 
 /** All optional. */
-export interface RetryDelayOptions {
+export interface BackoffOptions {
   /** Milliseconds before the first try again. Default 250. */
   readonly firstDelayMs?: number;
   /** Longest delay, milliseconds. Default 30,000. */
@@ -14,13 +14,13 @@ export interface RetryDelayOptions {
   readonly random?: () => number;
 }
 
-export class RetryDelay {
+export class Backoff {
   readonly #firstDelayMs: number;
   readonly #maxDelayMs: number;
   readonly #random: () => number;
   #failures = 0;
 
-  constructor({ firstDelayMs = 250, maxDelayMs = 30_000, random = Math.random }: RetryDelayOptions = {}) {
+  constructor({ firstDelayMs = 250, maxDelayMs = 30_000, random = Math.random }: BackoffOptions = {}) {
     this.#firstDelayMs = firstDelayMs;
     this.#maxDelayMs = Math.max(firstDelayMs, maxDelayMs);
     this.#random = random;
@@ -52,7 +52,7 @@ export class RetryDelay {
 /**
  * What `promise` gives, unless `ms` pass before it settles: then it fails with what `late` makes. The promise itself goes on.
  */
-export function within<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
+export function withTimeout<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), ms);
     promise.then(

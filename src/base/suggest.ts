@@ -4,14 +4,14 @@
  */
 
 /** Words longer than this are not compared: no key is this long, and the cost grows with the square. */
-const LONGEST_WORD = 64;
+const MAX_WORD = 64;
 
 /**
  * The known word that `word` was most likely meant to be: at most a third of its letters (and always one) inserted,
  * removed, changed or swapped. Undefined when nothing is near; of several equally near, the first.
  */
 export function suggest(word: string, known: Iterable<string>): string | undefined {
-  if (word.length > LONGEST_WORD) return undefined;
+  if (word.length > MAX_WORD) return undefined;
   const wanted = word.toLowerCase();
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;

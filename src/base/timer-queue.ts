@@ -28,7 +28,7 @@ export const processTimer: Timer = (run, ms) => {
   return () => clearTimeout(timer);
 };
 
-export class Alarms<K> {
+export class TimerQueue<K> {
   readonly #clock: Clock;
   readonly #ring: (key: K) => void;
   readonly #alarms = new Map<K, Alarm<K>>();

@@ -1,7 +1,7 @@
 /** Waiting for a while, or for the signal. Used by `worker.ts` and `running-tasks.ts`. */
 
 /** Resolves after `ms`, or when the signal aborts. Does not keep the process alive. */
-export function after(ms: number, signal?: AbortSignal): Promise<void> {
+export function unrefDelay(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
@@ -15,8 +15,8 @@ export function after(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** Resolves with `promise`, at the latest after `ms`. `promise` must not reject. */
-export async function atMost(promise: Promise<unknown>, ms: number): Promise<void> {
+export async function waitAtMost(promise: Promise<unknown>, ms: number): Promise<void> {
   const given = new AbortController();
-  await Promise.race([promise, after(ms, given.signal)]);
+  await Promise.race([promise, unrefDelay(ms, given.signal)]);
   given.abort();
 }

@@ -1,6 +1,6 @@
 /** Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults. */
 import { existsSync } from 'node:fs';
-import { type ConfigSurroundings, type HostConfig, loadConfig } from '../config/config.ts';
+import { type ConfigDeps, type HostConfig, loadConfig } from '../config/config.ts';
 
 /** Read when no file is named. */
 export const CONFIG_FILE = 'handfast.yaml';
@@ -24,7 +24,7 @@ export function fleetFile(named: string | undefined): string | undefined {
  */
 export function configOf(
   named: string | undefined,
-  options: Pick<ConfigSurroundings, 'insecureBind'> = {},
+  options: Pick<ConfigDeps, 'insecureBind'> = {},
 ): Promise<HostConfig> {
   return loadConfig(configFile(named), options);
 }

@@ -5,7 +5,7 @@
  * 6 refused in the handshake, 7 out of time, 130 interrupted.
  */
 import { exitCodeOf } from '../wire/errors.ts';
-import { visible } from './output/escape-controls.ts';
+import { escapeControls } from './output/escape-controls.ts';
 
 /** An error as `--json` prints it, on one line of stderr. */
 export interface FailureLine {
@@ -34,6 +34,6 @@ export function failureOf(thrown: unknown): FailureLine['error'] {
 export function reportFailure(thrown: unknown, json: boolean): number {
   const error = failureOf(thrown);
   if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
-  else process.stderr.write(`handfast: ${visible(error.message)} [${visible(error.code)}]\n`);
+  else process.stderr.write(`handfast: ${escapeControls(error.message)} [${escapeControls(error.code)}]\n`);
   return exitCodeOf(error.code);
 }

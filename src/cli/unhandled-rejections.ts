@@ -6,6 +6,6 @@
  */
 import type { Log } from '../base/log.ts';
 
-export function logStrayRejections(log: Log): void {
+export function logUnhandledRejections(log: Log): void {
   process.on('unhandledRejection', (error) => log.error('a promise was rejected that nobody waits for', { error }));
 }

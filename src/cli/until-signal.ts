@@ -9,7 +9,7 @@ import { fail } from '../wire/errors.ts';
 import type { Terminal } from './output/terminal.ts';
 
 /** Resolves at the first signal to stop. */
-export function signalled(terminal: Terminal): Promise<void> {
+export function untilSignal(terminal: Terminal): Promise<void> {
   const { promise, resolve: stop } = Promise.withResolvers<void>();
   let asked = false;
   const onSignal = (): void => {

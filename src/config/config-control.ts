@@ -2,7 +2,7 @@
  * The settings of session RPC in `handfast.yaml`: `control` and `providers`. Part of `config-schema.ts`; what uses them is
  * `server/control/control-assembly.ts`.
  */
-import { GATE_MAX_MESSAGE_BYTES, HIGHEST_MAX_MESSAGE_BYTES } from '../transport/link.ts';
+import { MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 import { anything, choice, flag, group, integer, listOf, type Settings, text } from './config-fields.ts';
 
 const DAY_MS = 86_400_000;
@@ -55,7 +55,7 @@ export const controlFields = {
   ),
   max_message_bytes: integer(
     'Longest line of a client of session RPC, in bytes, whichever address it came to. A prompt carries its images in it.',
-    { default: 32 * 1024 * 1024, min: GATE_MAX_MESSAGE_BYTES, max: HIGHEST_MAX_MESSAGE_BYTES },
+    { default: 32 * 1024 * 1024, min: PRE_HANDSHAKE_MAX_MESSAGE_BYTES, max: MESSAGE_BYTES_CEILING },
   ),
   data: text(
     'Where sessions, settings and credentials are kept, by one process at a time. Left out: the Handfast folder of this user.',

@@ -5,7 +5,11 @@
  * What depends on several settings, on files or on the environment is in `config.ts`.
  */
 import { capabilityNames, capabilityOf } from '../protocol/a2e.ts';
-import { DEFAULT_MAX_MESSAGE_BYTES, GATE_MAX_MESSAGE_BYTES, HIGHEST_MAX_MESSAGE_BYTES } from '../transport/link.ts';
+import {
+  DEFAULT_MAX_MESSAGE_BYTES,
+  MESSAGE_BYTES_CEILING,
+  PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
+} from '../transport/link.ts';
 import { controlFields, providersFields } from './config-control.ts';
 import {
   anything,
@@ -266,8 +270,8 @@ export const configFields = {
   limits: group('Bounds of links and sessions.', {
     max_message_bytes: integer('Longest message after the handshake, in bytes.', {
       default: DEFAULT_MAX_MESSAGE_BYTES,
-      min: GATE_MAX_MESSAGE_BYTES,
-      max: HIGHEST_MAX_MESSAGE_BYTES,
+      min: PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
+      max: MESSAGE_BYTES_CEILING,
     }),
     max_pending_links: integer('Links that may be open without a handshake.', { default: 128, min: 1, max: 10_000 }),
     handshake_timeout_ms: integer('Time for the handshake.', { default: 10_000, min: 100, max: 600_000 }),

@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type TokenGrant, tokenDigest } from '../session/auth.ts';
+import { type PrincipalTokens, tokenDigest } from '../session/auth.ts';
 import type { FileSettings } from './config-schema.ts';
 import { MIN_TOKEN_CHARACTERS, tokensOf } from './local-token.ts';
 
@@ -31,13 +31,13 @@ interface FoundToken {
 }
 
 /** The grants of all listed tokens, with every problem told. */
-export async function readGrants(loading: Loading): Promise<TokenGrant[]> {
+export async function readConfigTokens(loading: Loading): Promise<PrincipalTokens[]> {
   const { settings, item, problem } = loading;
   const tokens = settings.auth?.tokens ?? [];
   if (settings.auth?.required === false && tokens.length > 0) {
     problem('auth.required', 'expected true, because tokens are listed, got false');
   }
-  const grants: TokenGrant[] = [];
+  const grants: PrincipalTokens[] = [];
   const names = new Set<string>();
   const owners = new Map<string, string>();
   for (const [index, entry] of tokens.entries()) {

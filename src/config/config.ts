@@ -7,12 +7,12 @@
  */
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
-import type { TokenGrant } from '../session/auth.ts';
+import type { PrincipalTokens } from '../session/auth.ts';
 import type { HandfastError } from '../wire/errors.ts';
 import { meant } from './config-fields.ts';
 import { type ConfigProblem, openConfig, whatIs } from './config-reading.ts';
 import { builtinPlugins, configRoot, type FileSettings } from './config-schema.ts';
-import { type Loading, readGrants } from './config-tokens.ts';
+import { type Loading, readConfigTokens } from './config-tokens.ts';
 import { checkBind } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
 
@@ -41,7 +41,7 @@ export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'j
   readonly auth: {
     /** A token is needed to connect. With no grants, the local token (`ensureLocalToken`) is that token. */
     readonly required: boolean;
-    readonly grants: readonly TokenGrant[];
+    readonly grants: readonly PrincipalTokens[];
   };
   readonly journal: FileSettings['journal'] & { readonly file: string };
   readonly audit: FileSettings['audit'] & { readonly file: string };
@@ -51,7 +51,7 @@ export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'j
 }
 
 /** What the configuration may depend on besides its file. */
-export interface ConfigSurroundings {
+export interface ConfigDeps {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
   /** True: as if the file said `insecure_bind: true`. For whoever starts the host and says so there. */
@@ -65,14 +65,14 @@ export interface ConfigSurroundings {
  * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message says them all, one a
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
-export async function loadConfig(file: string | undefined, surroundings: ConfigSurroundings = {}): Promise<HostConfig> {
+export async function loadConfig(file: string | undefined, surroundings: ConfigDeps = {}): Promise<HostConfig> {
   const { env = process.env, cwd = process.cwd(), insecureBind = false } = surroundings;
   const opened = await openConfig(file, configRoot, cwd);
   const { said, warnings } = opened;
   const settings = insecureBind ? { ...said, insecureBind } : said;
   const loading: Loading = { ...opened, settings, env };
   const home = handfastHome(env);
-  const grants = await readGrants(loading);
+  const grants = await readConfigTokens(loading);
   const config: HostConfig = {
     ...settings,
     file: opened.file,

@@ -40,7 +40,7 @@ export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'data' | 'b
   readonly warnings: readonly ConfigProblem[];
 }
 
-interface Surroundings {
+interface ProcessContext {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
 }
@@ -52,7 +52,7 @@ interface Surroundings {
  */
 export async function loadFleetConfig(
   file: string | undefined,
-  { env = process.env, cwd = process.cwd() }: Surroundings = {},
+  { env = process.env, cwd = process.cwd() }: ProcessContext = {},
 ): Promise<FleetConfig> {
   const opened = await openConfig(file, fleetRoot, cwd);
   const { said, folder, item, problem, warn, warnings } = opened;
@@ -118,7 +118,7 @@ export type WorkerWords = Readonly<Record<string, string | number | readonly str
  */
 export async function loadWorkerConfig(
   file: string,
-  { env = process.env, cwd = process.cwd(), instead = {} }: Surroundings & { readonly instead?: WorkerWords } = {},
+  { env = process.env, cwd = process.cwd(), instead = {} }: ProcessContext & { readonly instead?: WorkerWords } = {},
 ): Promise<{
   readonly config: WorkerConfig;
   readonly folder: string;
@@ -136,7 +136,7 @@ export async function loadWorkerConfig(
 /** A worker without a file. Fails with `config_invalid`. */
 export async function workerConfig(
   words: WorkerWords,
-  { env = process.env, cwd = process.cwd() }: Surroundings = {},
+  { env = process.env, cwd = process.cwd() }: ProcessContext = {},
 ): Promise<WorkerConfig> {
   const opened = await openConfig(undefined, group('A worker.', {}), cwd);
   const said = workerRoot.read(nodeOf({ repo: cwd, ...words }), '', strictly('--')) as WorkerSettings;

@@ -9,7 +9,7 @@ const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_6
  * @param now epoch milliseconds
  * @throws usage for anything else
  */
-export function timeOf(text: string, now: number): string {
+export function parseDeadline(text: string, now: number): string {
   const parts = [...text.matchAll(/(\d{1,6})([smhd])/g)];
   if (parts.length > 0 && parts.map(([part]) => part).join('') === text) {
     const span = parts.reduce((sum, [, count, unit]) => sum + Number(count) * (UNITS_MS[unit as string] as number), 0);

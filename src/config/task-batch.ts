@@ -10,7 +10,7 @@ import { PRIORITIES, REPLY_SCHEMAS } from '../protocol/fleet.ts';
 import { HandfastError } from '../wire/errors.ts';
 import { anything, choice, flag, group, integer, listOf, text } from './config-fields.ts';
 import { openConfig } from './config-reading.ts';
-import { timeOf } from './parse-deadline.ts';
+import { parseDeadline } from './parse-deadline.ts';
 
 const word = (about: string) => text(about, { required: true, expected: 'a word' });
 
@@ -103,7 +103,7 @@ export async function loadTaskBatch(file: string, now: number, cwd = process.cwd
 function deadlineOf(text: string | undefined, now: number, problem: (message: string) => void): string | undefined {
   if (text === undefined) return undefined;
   try {
-    return timeOf(text, now);
+    return parseDeadline(text, now);
   } catch (error) {
     problem(error instanceof HandfastError ? error.message : String(error));
     return undefined;

@@ -8,7 +8,13 @@
  */
 
 import { Deadlines } from '../base/deadlines.ts';
-import { type Closed, GATE_MAX_MESSAGE_BYTES, type Link, type Malformed, type Receiver } from '../transport/link.ts';
+import {
+  type CloseInfo,
+  type Link,
+  type LinkReceiver,
+  type Malformed,
+  PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
+} from '../transport/link.ts';
 import { isObject } from '../wire/a2e.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -29,12 +35,12 @@ export function dialectOf(message: Message): DialectName {
 /** A dialect's own doorkeeper. */
 export interface Dialect {
   /** A message before the link was taken over; `raw` is the same as it came. */
-  greet(message: Message, gate: Gate, raw: string | Message): void;
+  onMessage(message: Message, gate: PendingLink, raw: string | Message): void;
   /** Input that is no message; `raw` is its text, where there is one. The link closes after the answer when the gate decides so. */
-  unreadable(error: HandfastError, gate: Gate, raw?: string): void;
+  unreadable(error: HandfastError, gate: PendingLink, raw?: string): void;
 }
 
-export interface GateLimits {
+export interface HandshakeLimits {
   /** Absolute time a link may take to shake hands, in milliseconds. */
   readonly handshakeTimeoutMs: number;
   /** Links before their handshake at once; one more takes the place of the one that is silent longest. */
@@ -46,7 +52,7 @@ export interface GateLimits {
 }
 
 /** Counts the links of an address that have not shaken hands; `session/auth-throttle.ts` is one. */
-export interface Origins {
+export interface OriginTracker {
   /** False: drop this link unread. */
   enter(origin: string): boolean;
   leave(origin: string): void;
@@ -63,10 +69,10 @@ export function originOf({ transport, peer }: Link): string | undefined {
 }
 
 /** Messages that came behind the handshake while it was still being decided. */
-const MOST_HELD = 256;
+const MAX_HELD = 256;
 
 /** One link before its handshake. */
-export class Gate implements Receiver {
+export class PendingLink implements LinkReceiver {
   readonly link: Link;
   readonly deadlineAt: number;
   readonly #acceptor: Acceptor;
@@ -88,7 +94,7 @@ export class Gate implements Receiver {
   }
 
   /** The handshake is being decided: what comes meanwhile waits. */
-  hold(): void {
+  bufferMessages(): void {
     this.#held = [];
     this.link.pause(true);
   }
@@ -133,7 +139,7 @@ export class Gate implements Receiver {
   message(raw: string | Message): string | undefined {
     if (this.#over) return undefined;
     if (this.#held !== undefined) {
-      if (this.#held.push(raw) > MOST_HELD) this.refuse('too much before the handshake was answered');
+      if (this.#held.push(raw) > MAX_HELD) this.refuse('too much before the handshake was answered');
       return undefined;
     }
     let message: unknown = raw;
@@ -149,7 +155,7 @@ export class Gate implements Receiver {
       if (!isObject(message)) return this.#unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
     }
     this.#dialect ??= this.#acceptor.dialect(dialectOf(message as Message));
-    this.#dialect.greet(message as Message, this, raw);
+    this.#dialect.onMessage(message as Message, this, raw);
     return undefined;
   }
 
@@ -162,7 +168,7 @@ export class Gate implements Receiver {
     if (this.#held === undefined) this.refuse('ended before the handshake');
   }
 
-  closed(_cause: Closed): void {
+  closed(_cause: CloseInfo): void {
     this.#leave();
   }
 
@@ -180,20 +186,20 @@ export class Gate implements Receiver {
 
 /** Stands in front of all listeners of a host. */
 export class Acceptor {
-  readonly limits: GateLimits;
+  readonly limits: HandshakeLimits;
   readonly #dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect };
-  readonly #pending = new Set<Gate>();
-  readonly #deadlines = new Deadlines<Gate>(
+  readonly #pending = new Set<PendingLink>();
+  readonly #deadlines = new Deadlines<PendingLink>(
     () => this.#pending,
     (gate) => gate.refuse('handshake_timeout'),
   );
 
-  readonly #origins: Origins;
+  readonly #origins: OriginTracker;
 
   constructor(
     dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect },
-    limits: GateLimits,
-    origins: Origins = { enter: () => true, leave() {} },
+    limits: HandshakeLimits,
+    origins: OriginTracker = { enter: () => true, leave() {} },
   ) {
     this.#dialects = dialects;
     this.limits = limits;
@@ -218,10 +224,10 @@ export class Acceptor {
         return link.destroy('too many links before their handshake');
       }
     }
-    const gate = new Gate(this, link, performance.now() + this.limits.handshakeTimeoutMs, origin);
+    const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, origin);
     this.#pending.add(gate);
     this.#deadlines.watch(gate.deadlineAt);
-    link.setMaxMessageBytes(Math.min(GATE_MAX_MESSAGE_BYTES, this.limits.maxMessageBytes));
+    link.setMaxMessageBytes(Math.min(PRE_HANDSHAKE_MAX_MESSAGE_BYTES, this.limits.maxMessageBytes));
     link.open(gate);
   }
 
@@ -230,7 +236,7 @@ export class Acceptor {
     return this.#dialects[name] ?? (name === 'jsonrpc' ? notServedJsonRpc : this.#dialects.a2e);
   }
 
-  left(gate: Gate): void {
+  left(gate: PendingLink): void {
     this.#pending.delete(gate);
     if (gate.origin !== undefined) this.#origins.leave(gate.origin);
     if (this.#pending.size === 0) this.#deadlines.rest();
@@ -245,7 +251,7 @@ export class Acceptor {
 
 /** Tells a JSON-RPC client that no session RPC is served on this listener. */
 const notServedJsonRpc: Dialect = {
-  greet(message, gate) {
+  onMessage(message, gate) {
     const id = typeof message.id === 'string' || typeof message.id === 'number' ? message.id : null;
     const error = { code: -32601, message: 'session RPC is not served here', data: { reason: 'dialect_not_served' } };
     if (gate.link.text) gate.link.send(JSON.stringify({ jsonrpc: '2.0', id, error }));

@@ -40,7 +40,7 @@ export interface Call<Result> extends Promise<Result>, AsyncIterable<CallEvent> 
 }
 
 /** Events kept for a reader that has not come for them; past it `progress` is replaced by the newest and the call fails. */
-const MOST_UNREAD_EVENTS = 100_000;
+const MAX_UNREAD_EVENTS = 100_000;
 
 /** The events of one call between the link and their reader. */
 export class EventStream implements AsyncIterator<CallEvent, undefined> {
@@ -65,7 +65,7 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
       return true;
     }
     const unread = this.#events.length - this.#head;
-    if (unread >= MOST_UNREAD_EVENTS) {
+    if (unread >= MAX_UNREAD_EVENTS) {
       const last = this.#events.at(-1);
       if (event.kind !== 'progress' || last?.kind !== 'progress') return false;
       this.#events[this.#events.length - 1] = event;

@@ -9,16 +9,16 @@
  */
 import { versionFits } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
-import type { Closed, Link, Malformed, Receiver } from '../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
 import { type A2EWriter, errorBody, errorOf, isObject } from '../wire/a2e.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
-import { type RequestLimits, type RequestOwner, Requests } from './incoming-requests.ts';
-import { type CallLimits, Calls, type CallWire } from './outgoing-calls.ts';
+import { IncomingRequests, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
+import { type CallLimits, type CallWire, OutgoingCalls } from './outgoing-calls.ts';
 import type { Route, RunningRequest } from './running-request.ts';
-import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowReader, type SlowReaderLimits } from './slow-consumer.ts';
+import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard, type SlowReaderLimits } from './slow-consumer.ts';
 
 export type Message = Record<string, unknown>;
 
@@ -51,7 +51,7 @@ export interface ConnectionOwner {
   /** The peer sends nothing more but still reads. */
   ended(): void;
   /** The link is gone. */
-  linkLost(cause: Closed): void;
+  linkLost(cause: CloseInfo): void;
 }
 
 /** Writes down what passes; see `session/session.ts`. */
@@ -59,16 +59,16 @@ export interface Recorder {
   record(cursor: number, kind: string, request: string, body: string | Message): void;
 }
 
-export class Connection implements Receiver, RequestOwner, CallWire {
+export class Connection implements LinkReceiver, RequestOwner, CallWire {
   readonly writer: A2EWriter;
   readonly limits: ConnectionLimits;
   readonly #owner: ConnectionOwner;
   #link: Link | undefined;
   #text = true;
-  #calls: Calls | undefined;
-  #requests: Requests | undefined;
+  #calls: OutgoingCalls | undefined;
+  #requests: IncomingRequests | undefined;
   /** Watches a reader that has been behind. */
-  #slow: SlowReader | undefined;
+  #slow: SlowConsumerGuard | undefined;
   #drained: Promise<void> | undefined;
   /** Set while a link without its missed entries is on its way here. */
   #replay: PromiseWithResolvers<void> | undefined;
@@ -99,8 +99,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     return this.#link;
   }
 
-  get requests(): Requests {
-    this.#requests ??= new Requests(this, this.limits);
+  get requests(): IncomingRequests {
+    this.#requests ??= new IncomingRequests(this, this.limits);
     return this.#requests;
   }
 
@@ -110,8 +110,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
   }
 
   /** The outgoing half. The first use may set its limits. */
-  calls(limits: CallLimits = { maxParallel: 4, queueLimit: 1024, timeoutMs: 60_000 }): Calls {
-    this.#calls ??= new Calls(this, limits);
+  calls(limits: CallLimits = { maxParallel: 4, queueLimit: 1024, timeoutMs: 60_000 }): OutgoingCalls {
+    this.#calls ??= new OutgoingCalls(this, limits);
     return this.#calls;
   }
 
@@ -189,7 +189,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     this.#owner.ended();
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#link = undefined;
     this.#notSlow();
     this.#owner.linkLost(cause);
@@ -424,8 +424,8 @@ export class Connection implements Receiver, RequestOwner, CallWire {
     link.send(out);
     const { buffered } = link;
     if (buffered > HIGH_WATER_BYTES || buffered > this.limits.outboxBytes) {
-      this.#slow ??= new SlowReader(link, this.limits);
-      this.#slow.behind(buffered);
+      this.#slow ??= new SlowConsumerGuard(link, this.limits);
+      this.#slow.onBuffered(buffered);
     }
   }
 
@@ -436,7 +436,7 @@ export class Connection implements Receiver, RequestOwner, CallWire {
 }
 
 /** Listens to nothing: for links that were let go. */
-const silent: Receiver = { message() {}, malformed() {}, ended() {}, closed() {} };
+const silent: LinkReceiver = { message() {}, malformed() {}, ended() {}, closed() {} };
 
 /** Types that answer or announce; a receiver with no use for one ignores it. */
 export function isAnswer(type: string): boolean {

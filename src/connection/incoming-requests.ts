@@ -29,7 +29,7 @@ export interface RequestOwner {
 /** What a client is told to wait before it tries again. */
 const RETRY_AFTER_MS = 100;
 
-export class Requests {
+export class IncomingRequests {
   readonly #owner: RequestOwner;
   readonly limits: RequestLimits;
   /** Everything admitted and not yet answered, running or waiting, in arrival order. */

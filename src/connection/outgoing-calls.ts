@@ -74,7 +74,7 @@ interface WithRecord {
   [record]: PendingCall;
 }
 
-export class Calls {
+export class OutgoingCalls {
   readonly #wire: CallWire;
   readonly limits: CallLimits;
   readonly #pending = new Map<string, PendingCall>();
@@ -123,7 +123,7 @@ export class Calls {
     const promise = new Promise<unknown>((resolve, reject) => {
       call.resolve = resolve;
       call.reject = reject;
-    }) as Promise<unknown> & WithRecord & { calls: Calls; id: string };
+    }) as Promise<unknown> & WithRecord & { calls: OutgoingCalls; id: string };
     promise[record] = call;
     promise.id = call.id;
     promise.calls = this;
@@ -320,12 +320,12 @@ export class Calls {
   }
 }
 
-function iterate(this: Promise<unknown> & WithRecord & { calls: Calls }): EventStream {
+function iterate(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }): EventStream {
   this.catch(() => {}); // The iterator reports the failure too; who only iterates has handled it.
   return this.calls.iterator(this[record]);
 }
 
-function cancel(this: Promise<unknown> & WithRecord & { calls: Calls }): void {
+function cancel(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }): void {
   this.calls.giveUp(this[record]);
 }
 

@@ -25,7 +25,7 @@ export interface SlowReaderLimits {
 /** How often progress is looked for within `writeStallMs`: a link is dropped at most a quarter of it too late. */
 const LOOKS = 4;
 
-export class SlowReader {
+export class SlowConsumerGuard {
   readonly #link: Link;
   readonly #limits: SlowReaderLimits;
   /** Set while it is too far behind. */
@@ -40,7 +40,7 @@ export class SlowReader {
   }
 
   /** So many bytes wait for the reader now. Called for each message while it is behind. */
-  behind(bytes: number): void {
+  onBuffered(bytes: number): void {
     const { outboxBytes, writeStallMs } = this.#limits;
     if (this.#looking === undefined && writeStallMs > 0) this.#look();
     if (this.#grace === undefined && bytes > outboxBytes) this.#holdBack();

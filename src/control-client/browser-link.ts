@@ -4,7 +4,13 @@
  *
  * Loaded by `connect.ts` where there is no Node. Held to the contract of `transport/link.ts`.
  */
-import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Message, type Receiver } from '../transport/link.ts';
+import {
+  type CloseInfo,
+  DEFAULT_MAX_MESSAGE_BYTES,
+  type Link,
+  type LinkReceiver,
+  type Message,
+} from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
 
 /** How often the queue of a socket is looked at while somebody waits for it; browsers do not tell. */
@@ -76,7 +82,7 @@ class BrowserLink implements Link {
   readonly text = true;
   readonly peer: string;
   readonly #socket: BrowserSocket;
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   /** What came before anybody listened, or while reading is paused. */
   #waiting: string[] = [];
   #scheduled = false;
@@ -85,7 +91,7 @@ class BrowserLink implements Link {
   #outgoing: string[] = [];
   #closing: (PromiseWithResolvers<void> & { readonly reason: string }) | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
 
   constructor(socket: BrowserSocket, peer: string, maxMessageBytes: number) {
     this.#socket = socket;
@@ -98,7 +104,7 @@ class BrowserLink implements Link {
     };
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     this.#receiver = receiver;
     this.#schedule();
   }
@@ -149,7 +155,7 @@ class BrowserLink implements Link {
     this.#gone({ clean: false, reason });
   }
 
-  #gone(cause: Closed): void {
+  #gone(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     clearTimeout(this.#timer);

@@ -3,7 +3,7 @@
  *
  * The front door `control.ts` exports it; the command line uses it.
  */
-import { HIGHEST_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import { type Link, MESSAGE_BYTES_CEILING } from '../transport/link.ts';
 import { ControlClient, type ControlOptions, type Dial } from './control.ts';
 
 export interface ConnectControlOptions extends ControlOptions {
@@ -34,7 +34,7 @@ export async function connectControl(
   // Where no path is named, it is the one of session RPC.
   const url = address.replace(/^(?:http|ws)(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/rpc');
   const { connectTimeoutMs: timeoutMs = 10_000, cwd, env, onStderr } = options;
-  const maxMessageBytes = HIGHEST_MAX_MESSAGE_BYTES;
+  const maxMessageBytes = MESSAGE_BYTES_CEILING;
   if (!isNode()) {
     const { connectBrowser } = await import('./browser-link.ts');
     return ControlClient.open((signal) => connectBrowser(url, { signal, timeoutMs, maxMessageBytes }), options);

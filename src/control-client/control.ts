@@ -4,7 +4,7 @@
  * Made by `connectControl` of the front door `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
-import { pause } from '../base/abortable-delay.ts';
+import { abortableDelay } from '../base/abortable-delay.ts';
 import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
 import {
   type HandshakeResult,
@@ -71,7 +71,7 @@ export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpSe
 }
 
 const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
+const MAX_RETRY_MS = 2_000;
 
 /** A connection to a server of sessions. */
 export class ControlClient {
@@ -310,14 +310,14 @@ export class ControlClient {
   /** Dials until it succeeds, its time is over, or the client is closed. Never rejects. */
   async #reconnect(lost: HandfastError, until: number): Promise<void> {
     const { signal } = this.#stop;
-    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, LONGEST_RETRY_MS)) {
+    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, MAX_RETRY_MS)) {
       try {
         return await this.#connect(signal);
       } catch (thrown) {
         const error = asError(thrown);
         if (!error.retryable || performance.now() + delay > until) return this.#end(error.retryable ? lost : error);
       }
-      await pause(delay * (0.5 + Math.random() / 2), signal);
+      await abortableDelay(delay * (0.5 + Math.random() / 2), signal);
     }
   }
 

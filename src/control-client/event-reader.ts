@@ -8,8 +8,8 @@ import { fail, type HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 
 /** Most events that wait for one reader, and most characters of them. One event always fits. */
-export const MOST_WAITING = 1024;
-export const MOST_WAITING_CHARS = 8 * 1024 * 1024;
+export const MAX_WAITING = 1024;
+export const MAX_WAITING_CHARS = 8 * 1024 * 1024;
 /** A reader that fell behind goes on when no more than this part of its bounds is waiting. */
 const LOW_PART = 1 / 4;
 
@@ -182,13 +182,12 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
 
   #hasRoomFor(chars: number): boolean {
     if (this.#waiting.length === 0) return true;
-    return this.#waiting.length < MOST_WAITING && this.#waitingChars + chars <= MOST_WAITING_CHARS;
+    return this.#waiting.length < MAX_WAITING && this.#waitingChars + chars <= MAX_WAITING_CHARS;
   }
 
   #catchUp(): void {
     if (!this.#behind || this.#over) return;
-    const isLow =
-      this.#waiting.length <= MOST_WAITING * LOW_PART && this.#waitingChars <= MOST_WAITING_CHARS * LOW_PART;
+    const isLow = this.#waiting.length <= MAX_WAITING * LOW_PART && this.#waitingChars <= MAX_WAITING_CHARS * LOW_PART;
     if (!isLow) return;
     this.#behind = false;
     this.#feed.join(this);

@@ -3,7 +3,7 @@
  *
  * One per link; `control.ts` makes a new one for each reconnect. It runs in browsers too, so it uses nothing of Node.
  */
-import type { Closed, Link, Message, Receiver } from '../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Message } from '../transport/link.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { errorFromRpc } from '../wire/jsonrpc.ts';
 
@@ -38,7 +38,7 @@ interface Pending {
 export const DEFAULT_TIMEOUT_MS = 60_000;
 
 /** One link with its open requests. */
-export class RpcClient implements Receiver {
+export class RpcClient implements LinkReceiver {
   readonly #link: Link;
   readonly #listener: RpcListener;
   readonly #pending = new Map<number, Pending>();
@@ -124,7 +124,7 @@ export class RpcClient implements Receiver {
     void this.#link.close('the server ended');
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#end(this.#refusal ?? fail('connection_lost', `the link ended: ${cause.reason}`));
   }
 

@@ -24,7 +24,7 @@ import { type Handled, handles, type RpcCall } from './handlers.ts';
 export type CallMethod = (method: string, params: Readonly<Record<string, unknown>>, call: RpcCall) => Promise<unknown>;
 
 /** What the commands reach besides other methods. */
-export interface CommandParts {
+export interface CommandDeps {
   readonly callMethod: CallMethod;
   /** Fails with `session_not_found` unless the caller may use this session. Asked before the command is looked at. */
   checkSession(sessionId: string, call: RpcCall): void | Promise<void>;
@@ -58,7 +58,7 @@ export interface CommandParts {
 interface Command {
   readonly name: string;
   readonly description: string;
-  run(parts: CommandParts, sessionId: string, words: readonly string[], call: RpcCall): unknown;
+  run(parts: CommandDeps, sessionId: string, words: readonly string[], call: RpcCall): unknown;
 }
 
 /** Saved chats `/history` lists. */
@@ -142,7 +142,7 @@ const commands: readonly Command[] = [
 const byName: ReadonlyMap<string, Command> = new Map(commands.map((command) => [command.name, command]));
 
 /** The handler of `command.execute`. */
-export function commandHandler(parts: CommandParts): Handled {
+export function commandHandler(parts: CommandDeps): Handled {
   return handles(commandExecute, async ({ session_id, raw_command }, call) => {
     await parts.checkSession(session_id, call);
     if (!raw_command.startsWith('/')) return { handled: false };
@@ -156,7 +156,7 @@ export function commandHandler(parts: CommandParts): Handled {
 
 /** Other people's credentials go with it, so being connected is not enough. */
 async function forgetEverything(
-  parts: CommandParts,
+  parts: CommandDeps,
   sessionId: string,
   _words: readonly string[],
   call: RpcCall,
@@ -173,7 +173,7 @@ async function forgetEverything(
 }
 
 async function quit(
-  { shutdown }: CommandParts,
+  { shutdown }: CommandDeps,
   _sessionId: string,
   _words: readonly string[],
   call: RpcCall,

@@ -11,12 +11,12 @@ import type { Journal } from '../journal/journal.ts';
 import { stateGet } from '../protocol/session-rpc.ts';
 import type { SessionSettings, Snapshot } from '../protocol/session-types.ts';
 import type { Authenticator } from '../session/auth.ts';
-import type { FailureBackoff } from '../session/auth-throttle.ts';
+import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
-import type { ApprovalDesk } from './approvals/approval.ts';
-import { Desk } from './approvals/broker.ts';
+import type { Approver } from './approvals/approval.ts';
+import { ApprovalBroker } from './approvals/broker.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
-import { type ApprovalHandlerParts, approvalHandlers } from './approvals/handlers.ts';
+import { type ApprovalHandlerDeps, approvalHandlers } from './approvals/handlers.ts';
 import { compilePolicy, type PolicyRule } from './approvals/policy.ts';
 import type { Backend } from './backends/backend.ts';
 import { modelBackend } from './backends/model/model-backend.ts';
@@ -45,7 +45,7 @@ export interface ControlServerOptions {
   /** Finds or starts the host whose tools a session uses. */
   readonly openEnvironment: EnvironmentsOptions['open'];
   /** Checks answers to questions; see `ApprovalHandlerParts`. */
-  readonly checkContent: ApprovalHandlerParts['checkContent'];
+  readonly checkContent: ApprovalHandlerDeps['checkContent'];
   /** Methods beside those of sessions: what else this process can be asked over session RPC. */
   readonly handlers?: readonly Handled[];
   /** Backends beside `model` and `rehearsal`. */
@@ -69,7 +69,7 @@ export interface ControlServerOptions {
   readonly auth?: Authenticator;
   /** See `RpcServerOptions.requireHandshake`. */
   readonly requireHandshake?: boolean;
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   readonly rpcLimits?: Partial<RpcLimits>;
   readonly sessionLimits?: Partial<SessionLimits>;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -84,7 +84,7 @@ export interface ControlServer {
   readonly rpc: RpcServer;
   readonly sessions: Sessions;
   /** Where questions to the user wait. */
-  readonly desk: ApprovalDesk;
+  readonly desk: Approver;
   /** The backend new sessions get now. */
   readonly defaultBackend: string;
 }
@@ -152,7 +152,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       );
     }
     const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
-    const desk = new Desk({ policy, directories, timeoutMs: options.approvals?.timeoutMs, now });
+    const desk = new ApprovalBroker({ policy, directories, timeoutMs: options.approvals?.timeoutMs, now });
     await skills.scan();
     const snapshot = (): Snapshot => ({
       ...settings.snapshotParts(),

@@ -7,14 +7,14 @@ import type { Session } from '../session/session.ts';
 import type { CallContext } from './context.ts';
 
 /** What every call of a host shares. */
-export interface CallSurroundings {
+export interface CallDeps {
   readonly log: Log;
   readonly workspace: string;
 }
 
 export class HostCall extends RunningRequest implements CallContext {
   readonly session: Session;
-  readonly #surroundings: CallSurroundings;
+  readonly #surroundings: CallDeps;
 
   constructor(
     connection: Connection,
@@ -22,7 +22,7 @@ export class HostCall extends RunningRequest implements CallContext {
     route: Route,
     size: number,
     session: Session,
-    surroundings: CallSurroundings,
+    surroundings: CallDeps,
   ) {
     super(connection, message, route, size);
     this.session = session;

@@ -6,7 +6,7 @@
  */
 
 import type { Log } from '../base/log.ts';
-import type { Dialect, Gate } from '../connection/accept.ts';
+import type { Dialect, PendingLink } from '../connection/accept.ts';
 import { shown } from '../connection/connection.ts';
 import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
 import {
@@ -19,7 +19,7 @@ import {
   versionFits,
 } from '../protocol/a2e.ts';
 import type { Authenticator } from '../session/auth.ts';
-import type { FailureBackoff } from '../session/auth-throttle.ts';
+import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import type { Session } from '../session/session.ts';
 import { A2EWriter, errorBody, isObject } from '../wire/a2e.ts';
@@ -29,9 +29,9 @@ import { fail, type HandfastError } from '../wire/errors.ts';
 type Message = Record<string, unknown>;
 
 /** What the doorkeeper needs from its host. */
-export interface Doorway {
+export interface A2EHandshakeDeps {
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   readonly uptimeMs: () => number;
   /** Capabilities loaded. */
@@ -49,22 +49,27 @@ export interface Doorway {
   maxParallel(principal: Principal): number;
   resumeWindowMs: number;
   /** A handshake was decided; for the audit. */
-  shook(gate: Gate, principal: Principal | undefined, session: Session | undefined, reason: string): void;
+  onHandshakeDone(
+    gate: PendingLink,
+    principal: Principal | undefined,
+    session: Session | undefined,
+    reason: string,
+  ): void;
 }
 
 /** Answers a peer gets without a handshake before its link is closed. */
-const MOST_STRIKES = 16;
+const MAX_STRIKES = 16;
 
-export class A2EDoor implements Dialect {
-  readonly #host: Doorway;
+export class A2EHandshake implements Dialect {
+  readonly #host: A2EHandshakeDeps;
   readonly #writer: A2EWriter;
 
-  constructor(host: Doorway, writer = new A2EWriter()) {
+  constructor(host: A2EHandshakeDeps, writer = new A2EWriter()) {
     this.#host = host;
     this.#writer = writer;
   }
 
-  greet(message: Message, gate: Gate): void {
+  onMessage(message: Message, gate: PendingLink): void {
     switch (message.type) {
       case 'handshake/req':
         return this.#shake(message, gate);
@@ -89,25 +94,25 @@ export class A2EDoor implements Dialect {
     }
   }
 
-  unreadable(error: HandfastError, gate: Gate): void {
+  unreadable(error: HandfastError, gate: PendingLink): void {
     this.#refuseMessage(gate, {}, error);
     // Nobody may make us read through long lines before we know who it is.
     if (error.code === 'too_large') gate.refuse(error.code);
   }
 
   /** Answers a message that is no handshake. Where a token is required there is no second try. */
-  #refuseMessage(gate: Gate, message: Message, error: HandfastError): void {
+  #refuseMessage(gate: PendingLink, message: Message, error: HandfastError): void {
     this.#strike(gate, 'error', message, errorBody(error));
     if (this.#host.auth.hasTokens) gate.refuse(error.code);
   }
 
-  #strike(gate: Gate, type: string, message: Message, body: object): void {
+  #strike(gate: PendingLink, type: string, message: Message, body: object): void {
     const id = typeof message.id === 'string' ? message.id : '';
     gate.link.send(this.#writer.reply(gate.link.text, type, JSON.stringify(id), id, body, 0));
-    if (++gate.strikes >= MOST_STRIKES) gate.refuse('too many messages before the handshake');
+    if (++gate.strikes >= MAX_STRIKES) gate.refuse('too many messages before the handshake');
   }
 
-  #shake(message: Message, gate: Gate): void {
+  #shake(message: Message, gate: PendingLink): void {
     if (typeof message.id !== 'string' || message.id === '') {
       const error = fail('invalid_message', 'a request needs an id, a text that is not empty');
       return this.#refuseMessage(gate, message, error);
@@ -133,7 +138,7 @@ export class A2EDoor implements Dialect {
     this.#open(gate, request, principal, extensions);
   }
 
-  #open(gate: Gate, request: HandshakeReq, principal: Principal, asked: Message): void {
+  #open(gate: PendingLink, request: HandshakeReq, principal: Principal, asked: Message): void {
     const host = this.#host;
     const policy = { available: host.offers(), allowed: principal.capabilities };
     const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
@@ -156,11 +161,11 @@ export class A2EDoor implements Dialect {
       reason: '',
       ...(extensions.size > 0 && { extensions: agreed }),
     });
-    host.shook(gate, principal, session, '');
+    host.onHandshakeDone(gate, principal, session, '');
     gate.accept(session.connection);
   }
 
-  #resume(gate: Gate, request: HandshakeReq, session: Session, resume: Message): void {
+  #resume(gate: PendingLink, request: HandshakeReq, session: Session, resume: Message): void {
     const host = this.#host;
     const { cursor } = resume;
     const { connection } = session;
@@ -170,7 +175,7 @@ export class A2EDoor implements Dialect {
       });
       return this.#refuseMessage(gate, request as Message, error);
     }
-    gate.hold();
+    gate.bufferMessages();
     const steps = {
       alive: () => gate.waiting,
       greet: (gap: { from: number; to: number } | undefined) => {
@@ -197,7 +202,7 @@ export class A2EDoor implements Dialect {
           reason: '',
           extensions: agreed,
         });
-        host.shook(gate, session.principal, session, 'resumed');
+        host.onHandshakeDone(gate, session.principal, session, 'resumed');
       },
       take: () => gate.accept(connection),
     };
@@ -207,18 +212,18 @@ export class A2EDoor implements Dialect {
     });
   }
 
-  #authFailed(gate: Gate, request: HandshakeReq): void {
+  #authFailed(gate: PendingLink, request: HandshakeReq): void {
     const { origin } = gate;
     if (origin === undefined) return this.#reject(gate, request, 'auth_failed');
-    const { delayMs, failures, report } = this.#host.backoff.failed(origin);
+    const { delayMs, failures, report } = this.#host.authThrottle.failed(origin);
     if (report) this.#host.log.warn('a peer sent a wrong credential', { origin, failures });
     if (delayMs === 0) return this.#reject(gate, request, 'auth_failed', { report });
-    gate.hold();
+    gate.bufferMessages();
     setTimeout(() => this.#reject(gate, request, 'auth_failed', { report }), delayMs).unref();
   }
 
   #reject(
-    gate: Gate,
+    gate: PendingLink,
     request: HandshakeReq,
     reason: HandshakeReason,
     facts: { principal?: Principal; accepted?: readonly object[]; report?: boolean } = {},
@@ -226,11 +231,11 @@ export class A2EDoor implements Dialect {
     const { principal, accepted = [], report = true } = facts;
     if (!gate.waiting) return;
     this.#answer(gate, request, { session_id: '', accepted_caps: accepted, max_parallel: 0, ok: false, reason });
-    if (report) this.#host.shook(gate, principal, undefined, reason);
+    if (report) this.#host.onHandshakeDone(gate, principal, undefined, reason);
     gate.refuse(reason);
   }
 
-  #answer(gate: Gate, request: HandshakeReq, body: object): void {
+  #answer(gate: PendingLink, request: HandshakeReq, body: object): void {
     const { link } = gate;
     link.send(this.#writer.reply(link.text, 'handshake/resp', JSON.stringify(request.id), request.id, body, 0));
   }

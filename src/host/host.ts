@@ -21,7 +21,7 @@ import {
   journalFollow,
 } from '../protocol/a2e.ts';
 import { type Authenticator, createAuthenticator } from '../session/auth.ts';
-import { FailureBackoff } from '../session/auth-throttle.ts';
+import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
@@ -30,7 +30,7 @@ import { isVerbatim } from '../wire/a2e.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit/audit.ts';
 import { HostCall } from './call.ts';
-import { A2EDoor, type Doorway, hostExtensions } from './handshake.ts';
+import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import { journalReader } from './journal-reader.ts';
 import type { Plugin } from './plugin.ts';
 import { offers, routes, serving } from './routes.ts';
@@ -95,7 +95,7 @@ export interface HostOptions {
   readonly workspace?: string;
   readonly snapshots?: SnapshotStore;
   /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
-  readonly backoff?: FailureBackoff;
+  readonly authThrottle?: AuthThrottle;
   /** Other protocols served on the same listeners. */
   readonly dialects?: Partial<Record<Exclude<DialectName, 'a2e'>, Dialect>>;
   /** Epoch milliseconds. */
@@ -142,11 +142,11 @@ export function createHost(options: HostOptions): Host {
   return new EnvironmentHost(options);
 }
 
-class EnvironmentHost implements Host, SessionHost, Doorway {
+class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly id: string;
   readonly limits: HostLimits;
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly authThrottle: AuthThrottle;
   readonly log: Log;
   readonly extensions: ReadonlySet<string>;
   readonly #options: HostOptions;
@@ -174,16 +174,16 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     this.id = options.hostId ?? 'handfast';
     this.limits = { ...defaultHostLimits, ...options.limits };
     this.auth = options.auth ?? createAuthenticator([]);
-    this.backoff = options.backoff ?? new FailureBackoff();
+    this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.log = options.log ?? silentLog;
     this.#now = options.now ?? Date.now;
     this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingLinks: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
-      { ...options.dialects, a2e: new A2EDoor(this) },
+      { ...options.dialects, a2e: new A2EHandshake(this) },
       { ...this.limits, maxPending },
-      this.backoff,
+      this.authThrottle,
     );
     this.extensions = extensionsOf(options.journal, this.limits);
     this.#journalRoute = journalReader({
@@ -338,7 +338,12 @@ class EnvironmentHost implements Host, SessionHost, Doorway {
     return limits;
   }
 
-  shook(gate: { link: Link }, principal: Principal | undefined, session: Session | undefined, reason: string): void {
+  onHandshakeDone(
+    gate: { link: Link },
+    principal: Principal | undefined,
+    session: Session | undefined,
+    reason: string,
+  ): void {
     const { transport, peer } = gate.link;
     this.log.info('handshake', { transport, peer, principal: principal?.name, session: session?.id, reason });
     this.#options.audit?.record({

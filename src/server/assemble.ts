@@ -13,13 +13,13 @@ import type { Journal } from '../journal/journal.ts';
 import { memoryJournal } from '../journal/memory.ts';
 import type { Authenticator } from '../session/auth.ts';
 import { builtinPlugin } from './builtin-plugins.ts';
-import { LateAudit } from './deferred-audit.ts';
+import { DeferredAudit } from './deferred-audit.ts';
 
 export interface AssembleOptions {
   readonly auth: Authenticator;
   readonly log: Log;
   /** Counts failed handshakes; shared with the other protocols. */
-  readonly backoff?: HostOptions['backoff'];
+  readonly backoff?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
   /** Makes session ids; default 128 random bits. They must not be guessable where anybody may open links. */
@@ -30,7 +30,7 @@ export interface AssembleOptions {
 export interface AssembledHost {
   readonly host: Host;
   readonly journal: Journal;
-  readonly audit: LateAudit | undefined;
+  readonly audit: DeferredAudit | undefined;
   /**
    * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
    * @param graceMs time running work is granted; default `limits.shutdown_ms`
@@ -54,7 +54,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     // Not before the host is there can anybody say which sessions live.
     const journal = await openJournal(config, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
-    const audit = config.audit.enabled ? new LateAudit(config.audit, log) : undefined;
+    const audit = config.audit.enabled ? new DeferredAudit(config.audit, log) : undefined;
     closing.push(() => audit?.close());
     const host = createHost({
       hostId,
@@ -69,7 +69,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
       dialects,
-      backoff,
+      authThrottle: backoff,
     });
     running = host;
     await host.start();

@@ -11,13 +11,13 @@ import { defaultHostLimits } from '../host/host.ts';
 import { DEFAULT_RETENTION } from '../journal/journal.ts';
 
 /** What the defaults depend on. */
-export interface Surroundings {
+export interface ProcessContext {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
 }
 
 /** The defaults. Equal to `loadConfig(undefined, surroundings)`. */
-export function defaultConfig({ env = process.env, cwd = process.cwd() }: Surroundings = {}): HostConfig {
+export function defaultConfig({ env = process.env, cwd = process.cwd() }: ProcessContext = {}): HostConfig {
   const home = env.HANDFAST_HOME ? resolve(env.HANDFAST_HOME) : join(homedir(), '.handfast');
   const own = join(home, 'hosts', 'handfast');
   return {

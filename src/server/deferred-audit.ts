@@ -13,9 +13,9 @@ import type { AuditSink } from '../host/host.ts';
 const LOAD_AFTER_MS = 100;
 
 /** Records held while the writer is loaded; one more is not kept. */
-const MOST_HELD = 8_192;
+const MAX_HELD = 8_192;
 
-export class LateAudit implements AuditSink {
+export class DeferredAudit implements AuditSink {
   readonly #options: AuditOptions;
   readonly #log: Log;
   readonly #held: AuditRecord[] = [];
@@ -31,7 +31,7 @@ export class LateAudit implements AuditSink {
 
   record(record: AuditRecord): void {
     if (this.#audit !== undefined) return this.#audit.record(record);
-    if (this.#held.length < MOST_HELD) this.#held.push(record);
+    if (this.#held.length < MAX_HELD) this.#held.push(record);
     else this.#dropped++;
     this.#timer ??= setTimeout(() => void this.open(), LOAD_AFTER_MS).unref();
   }

@@ -33,7 +33,7 @@ const MAX_RECORD_BYTES = 64 * 1024;
 const folderOf = (home: string): string => join(home, 'running');
 
 /** Writes the file of a running host (0600 in a folder of 0700); resolves with the function that removes it again. */
-export async function announce(home: string, running: RunningHost): Promise<() => Promise<void>> {
+export async function registerRunningHost(home: string, running: RunningHost): Promise<() => Promise<void>> {
   const folder = folderOf(home);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const file = join(folder, `${running.host_id}-${running.pid}.json`);

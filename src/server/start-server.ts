@@ -13,15 +13,15 @@ import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../session/auth.ts';
-import { FailureBackoff } from '../session/auth-throttle.ts';
+import { AuthThrottle } from '../session/auth-throttle.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
 import type { ControlAssemblyOptions } from './control/control-assembly.ts';
 import type { WorkspaceHost } from './control/session-environments.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
-import { InsideTokens } from './fleet/internal-tokens.ts';
+import { InternalTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
-import { announce, dialable, type RunningHost } from './running-hosts.ts';
+import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
 
 export interface StartServerOptions {
   /** Default: nothing is written. */
@@ -68,8 +68,8 @@ export interface RunningServer {
 export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
-  const backoff = new FailureBackoff();
-  const inside = new InsideTokens(auth);
+  const backoff = new AuthThrottle();
+  const inside = new InternalTokens(auth);
   // Turns left over from an earlier run may want tools before the host is there.
   const workspace = Promise.withResolvers<WorkspaceHost>();
   workspace.promise.catch(() => {});
@@ -179,7 +179,7 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
   };
   // Without the file commands must be given the address; that is no reason not to serve.
   const withdraw = serving.announced
-    ? await announce(config.home, running).catch((error) => {
+    ? await registerRunningHost(config.home, running).catch((error) => {
         log.warn('commands will not find this host by themselves', { error });
         return undefined;
       })

@@ -25,7 +25,7 @@ export interface BackoffSettings {
 }
 
 /** What to do about one failure. */
-export interface FailureVerdict {
+export interface ThrottleVerdict {
   /** Wait so long before the refusal is sent and the link closed. */
   readonly delayMs: number;
   /** Failures of this address that are remembered, this one included. */
@@ -34,15 +34,15 @@ export interface FailureVerdict {
   readonly report: boolean;
 }
 
-interface Standing {
+interface AddressRecord {
   failures: number;
   lastFailureMs: number;
   pendingLinks: number;
 }
 
 /** The memory of failures, bounded in addresses. */
-export class FailureBackoff {
-  readonly #standings = new Map<string, Standing>();
+export class AuthThrottle {
+  readonly #standings = new Map<string, AddressRecord>();
   readonly #settings: Required<BackoffSettings>;
 
   constructor(settings: BackoffSettings = {}) {
@@ -89,7 +89,7 @@ export class FailureBackoff {
    * `address` sent a wrong token. A right one is not told here: it must not clear the failures of somebody else behind
    * the same address.
    */
-  failed(address: string): FailureVerdict {
+  failed(address: string): ThrottleVerdict {
     const key = networkOf(address);
     const standing = this.#standings.get(key) ?? this.#remember(key);
     standing.failures = this.#decayed(standing) + 1;
@@ -106,14 +106,14 @@ export class FailureBackoff {
     return failures <= freeFailures ? 0 : Math.min(maxDelayMs, firstDelayMs * 2 ** (failures - freeFailures - 1));
   }
 
-  #decayed(standing: Standing): number {
+  #decayed(standing: AddressRecord): number {
     const halvings = Math.floor((this.#settings.now() - standing.lastFailureMs) / this.#settings.halfLifeMs);
     return halvings <= 0 ? standing.failures : Math.floor(standing.failures / 2 ** halvings);
   }
 
-  #remember(key: string): Standing {
+  #remember(key: string): AddressRecord {
     if (this.#standings.size >= this.#settings.maxAddresses) this.#forgetOne();
-    const standing: Standing = { failures: 0, lastFailureMs: this.#settings.now(), pendingLinks: 0 };
+    const standing: AddressRecord = { failures: 0, lastFailureMs: this.#settings.now(), pendingLinks: 0 };
     this.#standings.set(key, standing);
     return standing;
   }

@@ -8,7 +8,7 @@
 import type { Principal } from './principal.ts';
 
 /** A principal and the digests of its live tokens; several at a time is how a token is rotated. */
-export interface TokenGrant {
+export interface PrincipalTokens {
   readonly principal: Principal;
   /** SHA-256 of each token's UTF-8, as made by {@link tokenDigest}. */
   readonly digests: readonly Uint8Array[];
@@ -34,7 +34,7 @@ export function tokenDigest(token: string): Uint8Array {
 }
 
 /** The grant for the token of this user's own command line. */
-export function localGrant(token: string): TokenGrant {
+export function localGrant(token: string): PrincipalTokens {
   return { principal: LOCAL_PRINCIPAL, digests: [tokenDigest(token)] };
 }
 
@@ -42,7 +42,7 @@ export function localGrant(token: string): TokenGrant {
  * Makes the authenticator of a host. Without grants everybody is {@link LOCAL_PRINCIPAL}; whether that may be is
  * decided by `checkBind` and the setting `auth.required` before this is called.
  */
-export function createAuthenticator(grants: readonly TokenGrant[]): Authenticator {
+export function createAuthenticator(grants: readonly PrincipalTokens[]): Authenticator {
   if (grants.length === 0) return { hasTokens: false, authenticate: () => LOCAL_PRINCIPAL };
   const known = grants.flatMap(({ principal, digests }) => digests.map((digest) => ({ principal, digest })));
   const { timingSafeEqual } = crypto();

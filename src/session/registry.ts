@@ -15,8 +15,8 @@ export interface RegistryLimits {
   readonly maxSessions: number;
 }
 
-const SHORTEST_SWEEP_MS = 20;
-const LONGEST_SWEEP_MS = 15_000;
+const MIN_SWEEP_MS = 20;
+const MAX_SWEEP_MS = 15_000;
 
 export class SessionRegistry {
   readonly #limits: RegistryLimits;
@@ -54,7 +54,7 @@ export class SessionRegistry {
       const { idleTimeoutMs, resumeWindowMs } = this.#limits;
       const never = Number.POSITIVE_INFINITY;
       const shortest = Math.min(idleTimeoutMs || never, resumeWindowMs || never);
-      const every = Math.min(Math.max(shortest / 4, SHORTEST_SWEEP_MS), LONGEST_SWEEP_MS);
+      const every = Math.min(Math.max(shortest / 4, MIN_SWEEP_MS), MAX_SWEEP_MS);
       this.#timer = setInterval(() => this.sweep(), every).unref();
     }
   }

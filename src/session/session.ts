@@ -11,7 +11,7 @@ import { Connection, type ConnectionLimits, type ConnectionOwner, type Message }
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
 import { checkCancel, checkShutdown, EXTENSION_CANCEL } from '../protocol/a2e.ts';
-import type { Closed, Link } from '../transport/link.ts';
+import type { CloseInfo, Link } from '../transport/link.ts';
 import { A2EWriter, errorBody } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
@@ -277,7 +277,7 @@ export class Session implements ConnectionOwner, SessionView {
     });
   }
 
-  linkLost(cause: Closed): void {
+  linkLost(cause: CloseInfo): void {
     if (this.#state === 'closed') return;
     this.connection.endReplay();
     if (this.resumable && this.#state === 'open') {

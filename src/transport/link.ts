@@ -17,7 +17,7 @@ export interface Malformed {
 }
 
 /** How a link ended. */
-export interface Closed {
+export interface CloseInfo {
   /** True when both sides finished in good order. */
   readonly clean: boolean;
   /** One short line for logs and error messages. */
@@ -30,7 +30,7 @@ export interface Closed {
  * Who gets what arrives. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
  * A receiver must not throw.
  */
-export interface Receiver {
+export interface LinkReceiver {
   /**
    * One whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. May return the
    * code of the error (a text) when what came turned out to be no message: the HTTP binding, the only one that answers
@@ -42,7 +42,7 @@ export interface Receiver {
   /** The peer will send nothing more, but may still read. Not every transport can say this. Called at most once. */
   ended(): void;
   /** The link is gone. Called exactly once, last. */
-  closed(cause: Closed): void;
+  closed(cause: CloseInfo): void;
 }
 
 /** Sizes a link must respect. All bytes. */
@@ -52,9 +52,9 @@ export interface LinkLimits {
 }
 
 export const DEFAULT_MAX_MESSAGE_BYTES = 1024 * 1024;
-export const HIGHEST_MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+export const MESSAGE_BYTES_CEILING = 64 * 1024 * 1024;
 /** Longest line accepted before the handshake. */
-export const GATE_MAX_MESSAGE_BYTES = 64 * 1024;
+export const PRE_HANDSHAKE_MAX_MESSAGE_BYTES = 64 * 1024;
 
 export type TransportKind = 'memory' | 'stdio' | 'subprocess' | 'tcp' | 'unix' | 'websocket' | 'http';
 
@@ -70,7 +70,7 @@ export interface Link {
    * Starts delivery to `receiver`. Called again, it replaces the receiver (the gate hands an accepted link over to its
    * session); what arrives later goes to the new one, nothing is delivered twice.
    */
-  open(receiver: Receiver): void;
+  open(receiver: LinkReceiver): void;
 
   /**
    * Queues one message; all messages of one turn of the event loop leave in one write. Never throws, never blocks;

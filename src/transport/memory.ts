@@ -4,7 +4,7 @@
  * Used where agent and host share a process, and by tests that want the real stack without a wire. Whoever sends an
  * object must not change it afterwards.
  */
-import type { Closed, Link, Message, Receiver } from './link.ts';
+import type { CloseInfo, Link, LinkReceiver, Message } from './link.ts';
 
 /** What one message counts in `buffered`: nothing is serialised, so its real size is not known. */
 const NOMINAL_BYTES = 256;
@@ -30,7 +30,7 @@ class MemoryLink implements Link {
   readonly peer = 'memory';
   readonly text = false;
   #other!: MemoryLink;
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   /** Messages for this side: `#inbox[#head .. #count)`. */
   #inbox: (Message | undefined)[] = [];
   #head = 0;
@@ -42,7 +42,7 @@ class MemoryLink implements Link {
   /** Senders on the other side that wait for room here. */
   #waiters: Waiter[] | undefined;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string; timer: NodeJS.Timeout } | undefined;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
   #causeTold = false;
 
   /** Ties two sides together; each needs the other, so neither can be complete before. */
@@ -54,7 +54,7 @@ class MemoryLink implements Link {
     return [left, right];
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     this.#receiver = receiver;
     if (this.#cause !== undefined) this.#tellCause();
     else this.#schedule();
@@ -147,7 +147,7 @@ class MemoryLink implements Link {
     other.#gone({ clean, reason: other.#closing?.reason ?? (clean ? reason : 'the peer dropped the link') });
   }
 
-  #gone(cause: Closed): void {
+  #gone(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     this.#forgetInbox();
@@ -160,7 +160,7 @@ class MemoryLink implements Link {
   #tellCause(): void {
     if (this.#causeTold) return;
     this.#causeTold = true;
-    queueMicrotask(() => this.#receiver?.closed(this.#cause as Closed));
+    queueMicrotask(() => this.#receiver?.closed(this.#cause as CloseInfo));
   }
 
   #forgetInbox(): void {

@@ -25,7 +25,7 @@ const OPEN_BRACE = 123;
 export type Verdict = 'foreign' | 'ours' | 'unsure';
 
 /** Looks at the beginning of one connection, which may come in pieces. */
-export class FirstBytes {
+export class ProtocolSniffer {
   #seen = '';
 
   judge(chunk: Buffer): Verdict {

@@ -9,7 +9,7 @@
 export interface OutboxTarget {
   /**
    * Takes one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not
-   * throw. When `pending` is above zero afterwards, {@link Outbox.written} must be called once it has fallen.
+   * throw. When `pending` is above zero afterwards, {@link SendBuffer.written} must be called once it has fallen.
    */
   write(pack: string): void;
   /** Bytes it took and has not yet passed to the operating system. Zero right after a write the system took at once. */
@@ -37,7 +37,7 @@ interface Waiter {
  * Messages of one turn of the event loop leave together, when the turn is over: after all promise callbacks that follow
  * from it. While the target has not got rid of what it took, everything waits here.
  */
-export class Outbox {
+export class SendBuffer {
   readonly #target: OutboxTarget;
   /** The pack being filled. Adding to it makes a rope; it is flattened once, when the target writes it. */
   #pack = '';
@@ -150,6 +150,6 @@ export class Outbox {
 }
 
 /** Shared by all outboxes: a closure for each would cost memory on links that mostly rest. */
-function flushTurn(outbox: Outbox): void {
+function flushTurn(outbox: SendBuffer): void {
   outbox.turn();
 }

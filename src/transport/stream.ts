@@ -8,10 +8,10 @@ import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { toAscii } from '../wire/ascii.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
-import { type Closed, DEFAULT_MAX_MESSAGE_BYTES, type Link, type Receiver, type TransportKind } from './link.ts';
-import { FirstBytes } from './protocol-sniffer.ts';
-import { Outbox, type OutboxTarget } from './send-buffer.ts';
-import { unwritten } from './unsent-bytes.ts';
+import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link, type LinkReceiver, type TransportKind } from './link.ts';
+import { ProtocolSniffer } from './protocol-sniffer.ts';
+import { type OutboxTarget, SendBuffer } from './send-buffer.ts';
+import { unsentBytes } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 
@@ -35,7 +35,7 @@ export interface StreamLinkOptions {
    */
   readonly closesAlone?: boolean;
   /** Last work after the streams are gone and before `closed` is told, such as waiting for a process. Must settle. */
-  readonly settle?: (cause: Closed, ending: Ending, graceMs: number) => Promise<Closed>;
+  readonly settle?: (cause: CloseInfo, ending: Ending, graceMs: number) => Promise<CloseInfo>;
 }
 
 /**
@@ -71,7 +71,7 @@ export function readInto(target: ReadTarget): {
 /** The writing side of a link as its outbox sees it. */
 class StreamTarget implements OutboxTarget {
   readonly #writable: Writable;
-  readonly outbox = new Outbox(this);
+  readonly outbox = new SendBuffer(this);
 
   constructor(writable: Writable) {
     this.#writable = writable;
@@ -106,10 +106,10 @@ export class StreamLink implements Link, LineSink {
   readonly #writable: Writable;
   readonly #options: StreamLinkOptions;
   readonly #reader: LineReader;
-  #guard: FirstBytes | undefined;
+  #guard: ProtocolSniffer | undefined;
   /** Made by the first message. */
-  #outbox: Outbox | undefined;
-  #receiver: Receiver | undefined;
+  #outbox: SendBuffer | undefined;
+  #receiver: LinkReceiver | undefined;
   #paused = false;
   #opened = false;
   #inputEnded = false;
@@ -123,7 +123,7 @@ export class StreamLink implements Link, LineSink {
   #ending: Ending = 'finished';
   #problem: string | undefined;
   #gone = false;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
 
   constructor(options: StreamLinkOptions) {
     this.#options = options;
@@ -132,7 +132,7 @@ export class StreamLink implements Link, LineSink {
     this.#readable = options.readable;
     this.#writable = options.writable;
     this.#reader = new LineReader(this, options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES, options.loneReturns);
-    if (options.firstByteGuard) this.#guard = new FirstBytes();
+    if (options.firstByteGuard) this.#guard = new ProtocolSniffer();
     const onError = (error: Error): void => {
       this.#problem ??= error.message;
     };
@@ -146,7 +146,7 @@ export class StreamLink implements Link, LineSink {
     this.#writable.once('close', () => this.#outputGone());
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     this.#receiver = receiver;
     if (this.#opened) return;
     this.#opened = true;
@@ -168,7 +168,7 @@ export class StreamLink implements Link, LineSink {
   }
 
   get progress(): number {
-    return this.#outbox === undefined ? 0 : this.#outbox.handed - unwritten(this.#writable);
+    return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#writable);
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
@@ -290,7 +290,7 @@ export class StreamLink implements Link, LineSink {
     void settle({ clean, reason }, this.#ending, graceMs).then((cause) => this.#report(cause));
   }
 
-  #report(cause: Closed): void {
+  #report(cause: CloseInfo): void {
     this.#cause = cause;
     this.#receiver?.closed(cause);
     this.#closing?.resolve();

@@ -7,7 +7,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { fail } from '../wire/errors.ts';
-import type { Closed, Link } from './link.ts';
+import type { CloseInfo, Link } from './link.ts';
 import { StderrLines } from './stderr-lines.ts';
 import { type Ending, StreamLink } from './stream.ts';
 
@@ -158,7 +158,7 @@ async function within(exit: Promise<void>, timeoutMs: number): Promise<boolean> 
 }
 
 /** What the receiver is told: beside how the link ended, how the child did. */
-function withExit(cause: Closed, child: Child, lastWords: string): Closed {
+function withExit(cause: CloseInfo, child: Child, lastWords: string): CloseInfo {
   const { exitCode, signalCode } = child;
   if (cause.clean && exitCode === 0) return { ...cause, exitCode };
   const how = signalCode === null ? `exited with code ${exitCode}` : `was ended by ${signalCode}`;

@@ -15,7 +15,7 @@ interface WithHandle {
  * A number that falls whenever the system takes something of what was written to `stream`, and rises only when more is
  * written. Where nothing is known of the write under way, it falls at its end.
  */
-export function unwritten(stream: Writable): number {
+export function unsentBytes(stream: Writable): number {
   const { _handle: handle } = stream as WithHandle;
   return stream.writableLength + (handle?.writeQueueSize ?? 0);
 }

@@ -12,15 +12,15 @@ import { toAscii } from '../wire/ascii.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type BadLine, LineReader, type LineSink } from '../wire/frame.ts';
 import {
-  type Closed,
+  type CloseInfo,
   DEFAULT_MAX_MESSAGE_BYTES,
-  GATE_MAX_MESSAGE_BYTES,
   type Link,
+  type LinkReceiver,
   type Message,
-  type Receiver,
+  PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from './link.ts';
-import { Outbox, type OutboxTarget } from './send-buffer.ts';
-import { unwritten } from './unsent-bytes.ts';
+import { type OutboxTarget, SendBuffer } from './send-buffer.ts';
+import { unsentBytes } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 const DEFAULT_TIMEOUT_MS = 10_000;
@@ -33,7 +33,7 @@ const CLEAN_CODES = [1000, 1001, 1005];
 const MAX_REASON_CHARS = 40;
 
 /** Bytes a peer may send while the limit for messages is that of the gate, framing included. */
-const GATE_BYTES = 2 * GATE_MAX_MESSAGE_BYTES;
+const GATE_BYTES = 2 * PRE_HANDSHAKE_MAX_MESSAGE_BYTES;
 
 /** Longest frame read. A frame packs several messages, each of which has its own limit. */
 function maxFrameBytes(maxMessageBytes: number): number {
@@ -54,7 +54,7 @@ function commonOptions(maxMessageBytes: number) {
 /** The writing side of a link as its outbox sees it. */
 class FrameTarget implements OutboxTarget {
   readonly #socket: WebSocket;
-  readonly outbox = new Outbox(this);
+  readonly outbox = new SendBuffer(this);
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -79,8 +79,8 @@ class WebSocketLink implements Link, LineSink {
   /** The connection below, on the accepting side. */
   readonly #raw: Duplex | undefined;
   readonly #reader: LineReader;
-  #outbox: Outbox | undefined;
-  #receiver: Receiver | undefined;
+  #outbox: SendBuffer | undefined;
+  #receiver: LinkReceiver | undefined;
   #paused = false;
   #heard = true;
   #gateBytes = 0;
@@ -88,7 +88,7 @@ class WebSocketLink implements Link, LineSink {
   #timer: NodeJS.Timeout | undefined;
   #problem: string | undefined;
   #dropped = false;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
 
   constructor(socket: WebSocket, peer: string, maxMessageBytes: number, raw?: Duplex) {
     this.#socket = socket;
@@ -106,7 +106,7 @@ class WebSocketLink implements Link, LineSink {
     socket.on('close', (code, reason) => this.#closed(code, reason.toString()));
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (!first) return;
@@ -127,7 +127,7 @@ class WebSocketLink implements Link, LineSink {
 
   get progress(): number {
     if (this.#outbox === undefined) return 0;
-    return this.#outbox.handed - (this.#raw === undefined ? this.#socket.bufferedAmount : unwritten(this.#raw));
+    return this.#outbox.handed - (this.#raw === undefined ? this.#socket.bufferedAmount : unsentBytes(this.#raw));
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
@@ -145,7 +145,7 @@ class WebSocketLink implements Link, LineSink {
     this.#reader.setMaxBytes(bytes);
     // A frame is held until it is whole. Before the handshake nobody may use that to fill our memory.
     this.#raw?.removeListener('data', this.#countGate);
-    if (bytes <= GATE_MAX_MESSAGE_BYTES) this.#raw?.on('data', this.#countGate);
+    if (bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw?.on('data', this.#countGate);
   }
 
   close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {

@@ -20,13 +20,13 @@ export interface Check {
 }
 
 /** Issues told to a peer at most; a hostile message must not make a long answer. */
-const MOST_ISSUES = 8;
+const MAX_ISSUES = 8;
 
 /** Longest path told to a peer, in characters; the names in it may be the peer's own. */
-const MOST_PATH = 80;
+const MAX_PATH = 80;
 
 /** A path as it may be told: cut where it is long. */
-export const shortPath = (path: string): string => (path.length > MOST_PATH ? `${path.slice(0, MOST_PATH)}…` : path);
+export const shortPath = (path: string): string => (path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path);
 
 /** JSON Pointer of an issue, naming the missing field where one is missing. */
 export function issuePath(issue: Issue): string {
@@ -44,7 +44,7 @@ export function issueText(issue: Issue): string {
 /** The `schema_violation` for what a check just found; `what` says whose shape was broken, e.g. `tool/call/req`. */
 export function violation(what: string, issues: readonly Issue[] | null | undefined): HandfastError {
   const found = (issues ?? [])
-    .slice(0, MOST_ISSUES)
+    .slice(0, MAX_ISSUES)
     .map((issue) => ({ path: issuePath(issue), message: issueText(issue) }));
   const first = found[0] ?? { path: '', message: 'does not fit its schema' };
   return fail('schema_violation', `${what}: ${first.path === '' ? '' : `${first.path} `}${first.message}`, {

@@ -38,9 +38,9 @@ export interface RpcInvalid {
 export type RpcIncoming = RpcRequest | RpcNotification | RpcInvalid;
 
 /** What is shown of the parser's own words, in characters. */
-const MOST_PARSER_CHARS = 200;
+const MAX_PARSER_CHARS = 200;
 /** What is told back of a method nobody knows, in characters. */
-const MOST_METHOD_CHARS = 256;
+const MAX_METHOD_CHARS = 256;
 
 /**
  * What one line, or one message of the in-memory pair, is. Undefined: a blank line, which is ignored.
@@ -65,12 +65,12 @@ export function readRpc(raw: string | Message, maxDepth: number = MAX_DEPTH): Rp
 
 /** The error for a line that is not JSON. */
 export function parseError(why: string): HandfastError {
-  return fail('parse_error', `parse error: ${why.slice(0, MOST_PARSER_CHARS)}`);
+  return fail('parse_error', `parse error: ${why.slice(0, MAX_PARSER_CHARS)}`);
 }
 
 /** The error for a method nobody serves. */
 export function methodNotFound(method: string): HandfastError {
-  const shown = method.length > MOST_METHOD_CHARS ? `${method.slice(0, MOST_METHOD_CHARS)}…` : method;
+  const shown = method.length > MAX_METHOD_CHARS ? `${method.slice(0, MAX_METHOD_CHARS)}…` : method;
   return fail('unknown_type', `method not found: ${shown}`, { method: shown });
 }
 

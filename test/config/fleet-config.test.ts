@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { loadFleetConfig, loadWorkerConfig, workerConfig } from '../../src/config/fleet-config.ts';
-import { timeOf } from '../../src/config/parse-deadline.ts';
+import { parseDeadline } from '../../src/config/parse-deadline.ts';
 import { loadTaskBatch } from '../../src/config/task-batch.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-fleet-config-')));
@@ -250,11 +250,11 @@ test('a batch with a wrong task is refused whole', async () => {
 
 test('times are spans from now or points with an offset', () => {
   const now = Date.parse('2026-06-01T12:00:00Z');
-  assert.equal(timeOf('90s', now), '2026-06-01T12:01:30.000Z');
-  assert.equal(timeOf('1h30m', now), '2026-06-01T13:30:00.000Z');
-  assert.equal(timeOf('2d', now), '2026-06-03T12:00:00.000Z');
-  assert.equal(timeOf('2026-06-01T14:00:00+02:00', now), '2026-06-01T12:00:00.000Z');
+  assert.equal(parseDeadline('90s', now), '2026-06-01T12:01:30.000Z');
+  assert.equal(parseDeadline('1h30m', now), '2026-06-01T13:30:00.000Z');
+  assert.equal(parseDeadline('2d', now), '2026-06-03T12:00:00.000Z');
+  assert.equal(parseDeadline('2026-06-01T14:00:00+02:00', now), '2026-06-01T12:00:00.000Z');
   for (const wrong of ['', '5', 'm', '2026-06-01', '2026-06-01T14:00:00', '1h x']) {
-    assert.throws(() => timeOf(wrong, now), { code: 'usage' }, wrong);
+    assert.throws(() => parseDeadline(wrong, now), { code: 'usage' }, wrong);
   }
 });

@@ -15,9 +15,9 @@ import { Site, textTransports } from '../support/sites.ts';
 import { type Expected, farewells, fixtures } from './bad-input.ts';
 
 /** Most bytes a connection without a handshake may draw out of a host. */
-const MOST_FAREWELL_BYTES = 1024;
+const MAX_FAREWELL_BYTES = 1024;
 /** Longest piece of bad input an answer may hold, in bytes. */
-const MOST_ECHOED = 256;
+const MAX_ECHOED = 256;
 
 const call = (id: string, tool_name: string, args: object = {}, extra: object = {}): Message => ({
   type: 'tool/call/req',
@@ -165,7 +165,7 @@ for (const name of textTransports) {
         assert.equal(answer.type, 'error');
         const pieces = JSON.stringify(answer).match(/[Q漢]+/g) ?? [];
         const longest = Math.max(0, ...pieces.map((piece) => Buffer.byteLength(piece)));
-        assert.ok(longest <= MOST_ECHOED, `${longest} bytes of ${JSON.stringify(input).slice(0, 90)} came back`);
+        assert.ok(longest <= MAX_ECHOED, `${longest} bytes of ${JSON.stringify(input).slice(0, 90)} came back`);
       }
     });
 
@@ -235,7 +235,7 @@ for (const name of textTransports) {
             );
           } else assertError(answer, expect);
         }
-        assert.ok(stranger.received <= MOST_FAREWELL_BYTES, `${stranger.received} bytes for nothing`);
+        assert.ok(stranger.received <= MAX_FAREWELL_BYTES, `${stranger.received} bytes for nothing`);
         assertDiscreet(stranger.lines);
         await nobodyElseNoticed();
         if (guesses) await site.renew('guessed');

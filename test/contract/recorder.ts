@@ -1,7 +1,7 @@
 /**
  * A receiver that writes down what it hears and lets a test wait for it. Used by the transport tests.
  */
-import type { Closed, Link, Malformed, Message, Receiver } from '../../src/transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../src/transport/link.ts';
 
 /** How long a test waits for something that should happen at once, on a busy machine too. */
 export const PATIENCE_MS = 60_000;
@@ -33,12 +33,12 @@ function parse(text: string): Message {
   }
 }
 
-export class Recorder implements Receiver {
+export class Recorder implements LinkReceiver {
   readonly messages: Message[] = [];
   readonly texts: string[] = [];
   readonly problems: Malformed[] = [];
   endings = 0;
-  readonly causes: Closed[] = [];
+  readonly causes: CloseInfo[] = [];
   /** Calls that came after `closed`: there must be none. */
   lateCalls = 0;
   readonly #watchers = new Set<() => void>();
@@ -88,7 +88,7 @@ export class Recorder implements Receiver {
     this.#look();
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#called();
     this.causes.push(cause);
     this.#look();
@@ -114,9 +114,9 @@ export class Recorder implements Receiver {
   }
 
   /** Resolves with how the link ended. */
-  async end(): Promise<Closed> {
+  async end(): Promise<CloseInfo> {
     await this.until(() => this.causes.length > 0, 'the link to close');
-    return this.causes[0] as Closed;
+    return this.causes[0] as CloseInfo;
   }
 
   #called(): void {

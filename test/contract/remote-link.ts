@@ -5,7 +5,7 @@
 import { createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Closed, Link, Malformed, Message, Receiver } from '../../src/transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../src/transport/link.ts';
 import { toAscii } from '../../src/wire/ascii.ts';
 import { within } from './recorder.ts';
 
@@ -36,7 +36,7 @@ type Report =
   | { event: 'message'; text: string }
   | { event: 'malformed'; problem: Malformed }
   | { event: 'ended' }
-  | { event: 'closed'; cause: Closed }
+  | { event: 'closed'; cause: CloseInfo }
   | { event: 'done'; id: number; buffered: number };
 
 export class RemoteLink implements Link {
@@ -46,7 +46,7 @@ export class RemoteLink implements Link {
   /** As of the last answer of the child. */
   buffered = 0;
   readonly #control: Socket;
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   #closing: Promise<void> | undefined;
   readonly #waiting = new Map<number, () => void>();
   #ids = 0;
@@ -61,7 +61,7 @@ export class RemoteLink implements Link {
     control.on('close', () => this.#lost());
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (first) this.#tell({ do: 'open' });

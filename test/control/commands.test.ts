@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type CallMethod, type CommandParts, commandHandler } from '../../src/control/commands.ts';
+import { type CallMethod, type CommandDeps, commandHandler } from '../../src/control/commands.ts';
 import { type Handled, handles, type RpcCall } from '../../src/control/handlers.ts';
 import { readParams } from '../../src/protocol/rpc-params.ts';
 import {
@@ -63,7 +63,7 @@ function methodCaller(handlers: Iterable<Handled>): CallMethod {
   };
 }
 
-function setUp(changes: Partial<CommandParts> = {}) {
+function setUp(changes: Partial<CommandDeps> = {}) {
   const deeds: string[] = [];
   const others: Handled[] = [
     handles(authStatus, () => status),
@@ -86,7 +86,7 @@ function setUp(changes: Partial<CommandParts> = {}) {
   const note = (deed: string) => {
     deeds.push(deed);
   };
-  const parts: CommandParts = {
+  const parts: CommandDeps = {
     callMethod: methodCaller(others),
     checkSession(id) {
       if (id !== 's') throw fail('session_not_found', `unknown session: ${id}`);

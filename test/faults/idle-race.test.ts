@@ -12,7 +12,7 @@ const IDLE_MS = 100;
 const AT_ONCE = 125;
 const ROUNDS = 4;
 /** Where the machine is so slow that one side always wins, it is tried again so often. */
-const MOST_ROUNDS = 40;
+const MAX_ROUNDS = 40;
 
 const closing: (() => unknown)[] = [];
 after(async () => {
@@ -59,7 +59,7 @@ test('F-43: a message that races the end of its idle session is served or told s
     expired++;
   };
   let round = 0;
-  for (; round < ROUNDS || (round < MOST_ROUNDS && (served === 0 || expired === 0)); round++) {
+  for (; round < ROUNDS || (round < MAX_ROUNDS && (served === 0 || expired === 0)); round++) {
     const peers = await Promise.all(Array.from({ length: AT_ONCE }, () => door.dial()));
     const runs = peers.map(async (peer, at) => {
       await peer.shake();

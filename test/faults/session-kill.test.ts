@@ -21,7 +21,7 @@ const SERVER = fileURLToPath(new URL('fixtures/session-server.ts', import.meta.u
 const LIVES = 8;
 /** With fewer acknowledgements nothing is proved: where the kills came early, more lives follow. */
 const ENOUGH = 60;
-const MOST_LIVES = 60;
+const MAX_LIVES = 60;
 
 /** Runs the server, kills it some moments after it was ready, and returns all it said. */
 async function live(directory: string, afterLines: number): Promise<string[]> {
@@ -58,7 +58,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   const below = random(seed);
   const lines: string[] = [];
   const acks = (): string[] => lines.flatMap((line) => /^ack \S+ (\S+)$/.exec(line)?.[1] ?? []);
-  for (let life = 0; life < LIVES || (acks().length < ENOUGH && life < MOST_LIVES); life += 1) {
+  for (let life = 0; life < LIVES || (acks().length < ENOUGH && life < MAX_LIVES); life += 1) {
     lines.push(...(await live(directory, below(900))));
   }
 

@@ -56,7 +56,7 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     assert.equal(tokensSpent(first.usage), 700 - 100 + 20 + 900 - 400 + 30);
 
     const again = make();
-    assert.equal(again.knows('c-1'), true);
+    assert.equal(again.hasConversation('c-1'), true);
     const second = await again.start(taskOf('And once more.'), fakeContext(folder)).outcome;
     assert.equal(second.failure, undefined);
     assert.match(seen.at(-1) ?? '', /apricot.*once more/);

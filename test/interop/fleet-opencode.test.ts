@@ -63,7 +63,7 @@ test('opencode changes files of a repository, is counted, goes on with a convers
   assert.equal(result?.status, 'done');
 
   const again = make();
-  assert.equal(again.knows('c-1'), true);
+  assert.equal(again.hasConversation('c-1'), true);
   const second = await again.start(taskOf('And once more.'), fakeContext(project.folder)).outcome;
   assert.equal(second.failure, undefined);
   assert.match(seen.at(-1) ?? '', /apricot.*once more/);
@@ -118,7 +118,7 @@ test('opencode over the Agent Client Protocol asks first, takes what is steered 
     await before.stop();
     const restarted = make();
     try {
-      assert.equal(restarted.knows('c-1'), true);
+      assert.equal(restarted.hasConversation('c-1'), true);
       const again = await restarted.start(taskOf('Which word?'), fakeContext(project.folder)).outcome;
       assert.equal(again.text, 'Noted.');
       assert.equal(again.warnings, undefined);

@@ -212,7 +212,7 @@ for (const binding of [stdio(), http()]) {
     if (binding.name === 'stdio') {
       test('reads past what the host prints between its messages', async () => {
         const noise: string[] = [];
-        await using noisy = await join(1, { onNoise: (line) => noise.push(line) });
+        await using noisy = await join(1, { onUnparsed: (line) => noise.push(line) });
         await noisy.ping();
         assert.equal(noise[0], 'A2E_SUBPROCESS_HOST_READY');
       });

@@ -17,7 +17,7 @@ const PACKAGES = ['pydantic', 'fastapi', 'uvicorn', 'requests'];
 const CACHED = join(import.meta.dirname, '../../node_modules/.cache/interop-python');
 const INSTALL_MS = 240_000;
 /** Far above what any program of these tests takes; then it is killed and the test fails. */
-const LONGEST_RUN_MS = 60_000;
+const MAX_RUN_MS = 60_000;
 
 const checkout = process.env.A2E_PYTHON_SDK ?? '';
 
@@ -88,13 +88,13 @@ export interface Program {
   stop(): Promise<void>;
 }
 
-/** Starts a program. It is killed after {@link LONGEST_RUN_MS}. */
+/** Starts a program. It is killed after {@link MAX_RUN_MS}. */
 export function start([command, ...args]: readonly [string, ...string[]], cwd?: string): Program {
   const child = spawn(command, args, {
     cwd,
     env: environment(),
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: LONGEST_RUN_MS,
+    timeout: MAX_RUN_MS,
     killSignal: 'SIGKILL',
   });
   let stderr = '';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLog } from '../../src/base/log.ts';
 import type { AuditRecord } from '../../src/host/audit/audit.ts';
-import { LateAudit } from '../../src/server/deferred-audit.ts';
+import { DeferredAudit } from '../../src/server/deferred-audit.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 const record = (session: string): AuditRecord => ({
@@ -21,7 +21,7 @@ const record = (session: string): AuditRecord => ({
 
 test('records from before the writer was there come first', async (t) => {
   const file = join(temporaryFolder(t), 'audit.jsonl');
-  const audit = new LateAudit({ file, maxBytes: 65_536, maxFiles: 2 }, silentLog);
+  const audit = new DeferredAudit({ file, maxBytes: 65_536, maxFiles: 2 }, silentLog);
   audit.record(record('one'));
   audit.record(record('two'));
   assert.equal(audit.health === undefined, true);
@@ -39,9 +39,9 @@ test('records from before the writer was there come first', async (t) => {
 test('the end writes what nobody had loaded a writer for, and nothing when there is nothing', async (t) => {
   const folder = temporaryFolder(t);
   const options = { file: join(folder, 'audit.jsonl'), maxBytes: 65_536, maxFiles: 2 };
-  await new LateAudit(options, silentLog).close();
+  await new DeferredAudit(options, silentLog).close();
   assert.equal(existsSync(options.file), false);
-  const audit = new LateAudit(options, silentLog);
+  const audit = new DeferredAudit(options, silentLog);
   audit.record(record('only'));
   await audit.close();
   assert.match(readFileSync(options.file, 'utf8'), /"session":"only"/);
@@ -49,7 +49,7 @@ test('the end writes what nobody had loaded a writer for, and nothing when there
 
 test('past what can be held records are counted, not kept', async (t) => {
   const file = join(temporaryFolder(t), 'audit.jsonl');
-  const audit = new LateAudit({ file, maxBytes: 16_777_216, maxFiles: 2 }, silentLog);
+  const audit = new DeferredAudit({ file, maxBytes: 16_777_216, maxFiles: 2 }, silentLog);
   for (let index = 0; index < 8_200; index++) audit.record(record('many'));
   await audit.open();
   await audit.close();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { announce, dialable, findRunning, type RunningHost } from '../../src/server/running-hosts.ts';
+import { dialable, findRunning, type RunningHost, registerRunningHost } from '../../src/server/running-hosts.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 const record = (pid: number, started_at: number): RunningHost => ({
@@ -21,7 +21,7 @@ test('a host is found from its announcement until it withdraws it', async (t) =>
   const home = temporaryFolder(t);
   assert.deepEqual(await findRunning(home), []);
   const mine = record(process.pid, 1);
-  const withdraw = await announce(home, mine);
+  const withdraw = await registerRunningHost(home, mine);
   assert.deepEqual(await findRunning(home), [mine]);
   assert.equal(statSync(join(home, 'running', `box-${process.pid}.json`)).mode & 0o777, 0o600);
   await withdraw();
@@ -36,7 +36,7 @@ test('of several the newest comes first, and those whose process is gone are cle
     [12, 3],
     [13, 2],
   ] as const)
-    await announce(home, record(pid, started));
+    await registerRunningHost(home, record(pid, started));
   const found = await findRunning(home, (pid) => pid !== 12);
   assert.deepEqual(
     found.map(({ pid }) => pid),

@@ -1,11 +1,11 @@
 /** Guessing tokens gets slow, for the guesser alone, in bounded memory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type BackoffSettings, FailureBackoff, networkOf } from '../../src/session/auth-throttle.ts';
+import { AuthThrottle, type BackoffSettings, networkOf } from '../../src/session/auth-throttle.ts';
 
 function withClock(settings: BackoffSettings = {}) {
   const clock = { ms: 1_000 };
-  return { clock, backoff: new FailureBackoff({ now: () => clock.ms, ...settings }) };
+  return { clock, backoff: new AuthThrottle({ now: () => clock.ms, ...settings }) };
 }
 
 test('the first failures cost nothing, then each refusal takes twice as long, up to a bound', () => {

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Host } from '../../src/host/host.ts';
-import type { Closed, Link, Malformed } from '../../src/transport/link.ts';
+import type { CloseInfo, Link, Malformed } from '../../src/transport/link.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape
@@ -16,7 +16,7 @@ const PATIENCE_MS = 60_000;
 export class RawAgent {
   readonly link: Link;
   readonly received: Message[] = [];
-  closedWith: Closed | undefined;
+  closedWith: CloseInfo | undefined;
   #next = 0;
   #wake: (() => void)[] = [];
 
@@ -59,9 +59,9 @@ export class RawAgent {
   }
 
   /** Waits for the end of the link. */
-  async closed(): Promise<Closed> {
+  async closed(): Promise<CloseInfo> {
     await this.#until(() => this.closedWith !== undefined, 'the end of the link');
-    return this.closedWith as Closed;
+    return this.closedWith as CloseInfo;
   }
 
   /** What came beyond what was taken. */

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { Outbox } from '../../src/transport/send-buffer.ts';
+import { SendBuffer } from '../../src/transport/send-buffer.ts';
 import { turns, within } from '../contract/recorder.ts';
 
 /** A target whose system takes everything at once, or nothing until it is told to. */
 class Target {
   readonly packs: string[] = [];
-  readonly outbox = new Outbox(this);
+  readonly outbox = new SendBuffer(this);
   blocked = false;
   pending = 0;
 

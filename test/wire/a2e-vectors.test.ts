@@ -225,7 +225,7 @@ describe('an agent', () => {
       return [...lines, { type: 'tool/list/resp', req_id: message.id, tools: [] }];
     });
     const noise: string[] = [];
-    const { agent, tools } = await agentOn(link.agent, { onNoise: (line) => noise.push(line) });
+    const { agent, tools } = await agentOn(link.agent, { onUnparsed: (line) => noise.push(line) });
     assert.deepEqual(await within(tools.list(), 'the list'), []);
     await within(agent.ping(), 'a pong');
     assert.equal(agent.state, 'open');

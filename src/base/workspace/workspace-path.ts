@@ -20,7 +20,7 @@ const MAX_LINKS = 40;
 export type EntryKind = 'missing' | 'file' | 'directory' | 'other';
 
 /** A place inside the workspace. Disposing it closes the held directory. */
-export interface Place extends AsyncDisposable {
+export interface ResolvedPath extends AsyncDisposable {
   /** The directory that holds the entry; the workspace itself for the workspace. */
   readonly parent: HeldDirectory;
   /** Name in `parent`: one component, or `.` for the workspace. */
@@ -96,7 +96,7 @@ class Trail {
  * Fails with `tool_denied` (`outside_workspace`) when the path, or a link on it, leaves the workspace, even if it would
  * come back; with `tool_error` and a reason of `file-error.ts` when a directory on the way is missing or unusable.
  */
-export async function locate(workspace: string, path: string, options: LocateOptions = {}): Promise<Place> {
+export async function locate(workspace: string, path: string, options: LocateOptions = {}): Promise<ResolvedPath> {
   const { createDirectories = false, addressing = bestAddressing } = options;
   if (path.includes('\0')) {
     throw fail('tool_error', 'a path may not hold a NUL character', { reason: 'bad_path', path: shown(path) });
@@ -118,7 +118,12 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   }
 }
 
-async function walk(trail: Trail, roots: readonly string[], asked: string, createDirectories: boolean): Promise<Place> {
+async function walk(
+  trail: Trail,
+  roots: readonly string[],
+  asked: string,
+  createDirectories: boolean,
+): Promise<ResolvedPath> {
   const first = componentsBelow(roots, asked);
   if (first === undefined) throw outsideWorkspace(asked);
   const pending = first.reverse();
@@ -127,7 +132,7 @@ async function walk(trail: Trail, roots: readonly string[], asked: string, creat
     detours += 1;
     if (detours > MAX_LINKS) throw fileFailure('too_many_links', asked, 'passes through too many symbolic links');
   };
-  const found = (name: string, stats: Stats | undefined): Place => {
+  const found = (name: string, stats: Stats | undefined): ResolvedPath => {
     const parent = trail.last;
     const kind = stats === undefined ? 'missing' : kindOf(stats);
     const where = name === '.' ? trail.names : [...trail.names, name];
@@ -227,7 +232,7 @@ async function makeDirectory(parent: HeldDirectory, name: string): Promise<void>
  * Opens the regular file at a place for reading. Fails with `not_found`, `is_a_directory` or `not_a_regular_file`; never
  * waits on a FIFO and never opens a device.
  */
-export async function openFile(place: Place): Promise<{ handle: FileHandle; stats: Stats }> {
+export async function openFile(place: ResolvedPath): Promise<{ handle: FileHandle; stats: Stats }> {
   if (place.kind === 'missing') throw fileFailure('not_found', place.asked, 'does not exist');
   if (place.kind === 'directory') throw fileFailure('is_a_directory', place.asked, 'is a directory');
   if (place.kind === 'other') throw notRegular(place);
@@ -245,7 +250,7 @@ export async function openFile(place: Place): Promise<{ handle: FileHandle; stat
   }
 }
 
-function notRegular(place: Place): Error {
+function notRegular(place: ResolvedPath): Error {
   return fileFailure('not_a_regular_file', place.asked, 'is not a regular file');
 }
 

@@ -6,7 +6,7 @@ import type { AgentContext, ClientCapabilities, PermissionOption, ToolCallUpdate
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { beginningOf, type CallFacts, callIdOf, changesOf } from './tool-calls.ts';
 
-export interface AskingParts {
+export interface AskingDeps {
   readonly client: Pick<AgentContext, 'request'>;
   readonly capabilities: ClientCapabilities;
   /** Absolute. */
@@ -28,11 +28,11 @@ const REJECT = 'deny';
 type Remember = ApprovalAnswer['remember'];
 
 /** Asks the user of the editor. */
-export function ask(approval: Approval, parts: AskingParts): Promise<Asked> {
+export function ask(approval: Approval, parts: AskingDeps): Promise<Asked> {
   return approval.kind === 'tool' ? askPermission(approval, parts) : askQuestion(approval, parts);
 }
 
-async function askPermission(approval: Approval, { call, cwd, ...parts }: AskingParts): Promise<Asked> {
+async function askPermission(approval: Approval, { call, cwd, ...parts }: AskingDeps): Promise<Asked> {
   const { tool = { name: 'other', input: {}, call_id: approval.id }, title, risks, covers } = approval;
   // What is asked for is what will run: the call as it was streamed may have been shortened.
   const facts: CallFacts = { toolKind: call?.toolKind, risks, name: tool.name, input: tool.input };
@@ -59,7 +59,7 @@ async function askPermission(approval: Approval, { call, cwd, ...parts }: Asking
 /** The option the user took, or `dismissed`. */
 async function choose(
   approval: Approval,
-  { client, signal }: Pick<AskingParts, 'client' | 'signal'>,
+  { client, signal }: Pick<AskingDeps, 'client' | 'signal'>,
   options: PermissionOption[],
   toolCall: ToolCallUpdate,
 ): Promise<string> {
@@ -73,7 +73,7 @@ async function choose(
   return isOffered ? outcome.optionId : 'dismissed';
 }
 
-async function askQuestion(approval: Approval, parts: AskingParts): Promise<Asked> {
+async function askQuestion(approval: Approval, parts: AskingDeps): Promise<Asked> {
   const { client, capabilities, signal } = parts;
   const { schema = { type: 'object', properties: {} }, session_id: sessionId, tool, title } = approval;
   if (capabilities.elicitation?.form != null && isForm(schema)) {

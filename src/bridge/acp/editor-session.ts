@@ -25,7 +25,7 @@ import { ask } from './asking.ts';
 import type { EditorPrompt } from './prompt.ts';
 import { SessionUpdates } from './updates.ts';
 
-export interface EditorSessionParts {
+export interface EditorSessionDeps {
   readonly control: ControlClient;
   readonly client: AgentContext;
   readonly capabilities: ClientCapabilities;
@@ -70,7 +70,7 @@ export class EditorSession {
   readonly id: string;
   /** Absolute. */
   readonly cwd: string;
-  readonly #parts: EditorSessionParts;
+  readonly #parts: EditorSessionDeps;
   readonly #state: SessionState;
   readonly #updates: SessionUpdates;
   readonly #stop = new AbortController();
@@ -86,7 +86,7 @@ export class EditorSession {
   /** Why its events cannot be read any more. */
   #failed: HandfastError | undefined;
 
-  constructor(state: SessionState, parts: EditorSessionParts) {
+  constructor(state: SessionState, parts: EditorSessionDeps) {
     this.id = state.id;
     this.cwd = state.cwd;
     this.#parts = parts;

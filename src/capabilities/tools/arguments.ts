@@ -8,12 +8,12 @@ import { fail } from '../../wire/errors.ts';
 import type { JsonSchema, StandardResult, StandardSchema } from './tool.ts';
 
 /** Returns the value to go on with, or throws `schema_violation` with `detail.path`. */
-export type Checker = (value: unknown) => unknown;
+export type ArgumentValidator = (value: unknown) => unknown;
 
 const isStandard = (schema: object): schema is StandardSchema => '~standard' in schema;
 
 /** Makes checkers; those of one maker share what it takes to check JSON Schema. */
-export class Checkers {
+export class ValidatorCache {
   readonly #schemas = new JsonSchemas();
 
   /**
@@ -21,7 +21,7 @@ export class Checkers {
    * @param what who is told to be wrong in messages, e.g. `arguments of read_file`
    * @throws config_invalid when the schema itself is broken
    */
-  async compile(schema: StandardSchema | JsonSchema, what: string): Promise<Checker> {
+  async compile(schema: StandardSchema | JsonSchema, what: string): Promise<ArgumentValidator> {
     if (isStandard(schema)) return (value) => standard(schema['~standard'].validate(value), what);
     return this.#schemas.compile(schema, what);
   }

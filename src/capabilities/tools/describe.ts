@@ -60,16 +60,16 @@ function typeOf(schema: JsonSchema): string {
 }
 
 /** Words of a query that are looked at, and how much of it: a search costs each word for each tool. */
-const MOST_WORDS = 32;
-const MOST_QUERY = 1000;
+const MAX_WORDS = 32;
+const MAX_QUERY = 1000;
 
 /**
  * How well a tool fits a search; 0 = not at all. The whole query somewhere in name, description or a tag fits, and so do
  * its words when each is found somewhere; the name counts most.
  */
 export function score(tool: ToolDescription, query: string): number {
-  const wanted = query.slice(0, MOST_QUERY).toLowerCase().trim();
-  const words = wordsOf(wanted).slice(0, MOST_WORDS);
+  const wanted = query.slice(0, MAX_QUERY).toLowerCase().trim();
+  const words = wordsOf(wanted).slice(0, MAX_WORDS);
   const name = tool.name.toLowerCase();
   const description = tool.description.toLowerCase();
   const tags = (tool.tags ?? []).map((tag) => tag.toLowerCase());

@@ -8,7 +8,7 @@ import type { CallContext, Principal, ToolRules } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
-import { type Checker, Checkers } from './arguments.ts';
+import { type ArgumentValidator, ValidatorCache } from './arguments.ts';
 import { describe, score } from './describe.ts';
 import {
   type ToolCallReq,
@@ -42,8 +42,8 @@ export interface ToolsPluginOptions {
 interface Entry {
   readonly tool: AnyTool;
   readonly description: ToolDescription;
-  checkInput: Checker | undefined;
-  checkOutput: Checker | undefined;
+  checkInput: ArgumentValidator | undefined;
+  checkOutput: ArgumentValidator | undefined;
   ready: boolean;
   compiling: Promise<void> | undefined;
 }
@@ -51,7 +51,7 @@ interface Entry {
 type Reply = Body<ToolCallResp>;
 
 /** Longest message of a failed tool that is passed on, in characters. */
-const MOST_MESSAGE = 2000;
+const MAX_MESSAGE = 2000;
 
 export function toolsPlugin(options: ToolsPluginOptions): Plugin {
   const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600 } = options;
@@ -67,7 +67,7 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
       compiling: undefined,
     });
   }
-  const checkers = new Checkers();
+  const checkers = new ValidatorCache();
   const everybody = toolFilter(options.rules);
   const filters = new WeakMap<Principal, ToolFilter>();
 
@@ -172,7 +172,7 @@ function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Re
 function finish(
   tool: AnyTool,
   value: unknown,
-  check: Checker | undefined,
+  check: ArgumentValidator | undefined,
   context: CallContext,
 ): Reply | Promise<Reply> {
   const shaped = isShaped(value) ? value : undefined;
@@ -206,7 +206,7 @@ function finish(
 function toolError(tool: AnyTool, thrown: unknown): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  return new HandfastError('tool_error', message.slice(0, MOST_MESSAGE) || 'the tool failed', {
+  return new HandfastError('tool_error', message.slice(0, MAX_MESSAGE) || 'the tool failed', {
     detail: { tool: tool.name },
     retryable: tool.idempotent === true,
     cause: thrown,

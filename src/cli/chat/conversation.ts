@@ -26,7 +26,7 @@ const SHOWN_LINES = 8;
 const TURN_FAILED = 5;
 const FOREVER_MS = 2 ** 30;
 
-export interface ConversationParts {
+export interface ConversationDeps {
   readonly control: ControlClient;
   readonly session: ControlSession;
   readonly terminal: Terminal;
@@ -61,7 +61,7 @@ export class Conversation implements ChatPlace {
   #exit = 0;
   #watching = new AbortController();
 
-  constructor({ control, session, terminal, attended, isShared }: ConversationParts) {
+  constructor({ control, session, terminal, attended, isShared }: ConversationDeps) {
     this.control = control;
     this.session = session;
     this.terminal = terminal;

@@ -7,14 +7,14 @@
 
 import { createLog } from '../../base/log.ts';
 import { serveAcp } from '../../bridge/acp-agent.ts';
-import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
+import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import type { HandfastError } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type ReachedServer, reachServer } from '../connect/reach-server.ts';
 import { leaveSoon } from '../leave.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../unhandled-rejections.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
 export interface AcpFlags extends ControlFlags {
   /** Of a server of our own. */
@@ -32,9 +32,9 @@ export interface AcpFlags extends ControlFlags {
  */
 export async function acp(flags: AcpFlags): Promise<void> {
   // Before anything that may print is loaded: from here on it finds itself on stderr.
-  const link = stdioLink({ maxMessageBytes: HIGHEST_MAX_MESSAGE_BYTES });
+  const link = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING });
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format: 'text' });
-  logStrayRejections(log);
+  logUnhandledRejections(log);
   const stop = (): void => {
     // The second signal finds no listener any more and ends the process at once.
     process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);

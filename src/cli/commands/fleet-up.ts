@@ -10,8 +10,8 @@ import { configOf, fleetFile } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../unhandled-rejections.ts';
-import { signalled, withAdvice, withListeners } from '../until-signal.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
+import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface FleetUpFlags {
   readonly config?: string;
@@ -26,9 +26,9 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   const config = hostOf(await configOf(flags.config), fleetConfig, flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
-  logStrayRejections(log);
+  logUnhandledRejections(log);
   for (const warning of [...config.warnings, ...fleetConfig.warnings]) log.warn(formatProblem(warning));
-  const stopped = signalled(terminal);
+  const stopped = untilSignal(terminal);
   const starting = new AbortController();
   const { signal } = starting;
   let up = false;

@@ -3,7 +3,7 @@
  */
 import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
-import { openTasks, taskMeant, withFleet } from '../connect/open-fleet.ts';
+import { openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
 import { taskLines, workerLines } from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -92,7 +92,7 @@ export async function routeExplain(
   terminal: Terminal,
 ): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet }) => {
-    const asked = brief ? await specOf(words, flags) : (await taskMeant(fleet, words.join(' '))).task_id;
+    const asked = brief ? await specOf(words, flags) : (await resolveTask(fleet, words.join(' '))).task_id;
     const { explanation, table } = await fleet.explain(asked);
     if (terminal.json) return terminal.document(explanation);
     for (const line of table.split('\n')) terminal.line(line);

@@ -4,11 +4,11 @@ import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { RpcServer } from '../../control/rpc/rpc-server.ts';
-import { HIGHEST_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
+import { MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { configOf } from '../config-file.ts';
 import { packageVersion } from '../package-info.ts';
 import { openRpcPipes, serveRpc } from '../stdio/serve-rpc.ts';
-import { logStrayRejections } from '../unhandled-rejections.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
 export interface RpcFlags {
   readonly config?: string;
@@ -46,9 +46,9 @@ const assembled: ComposeRpc = async ({ config, ...options }) => {
 export async function rpc(flags: RpcFlags, compose: ComposeRpc = assembled): Promise<void> {
   const { cwd, serverName, verbose } = flags;
   // Before anything of the configuration is loaded: from here on what it prints goes to stderr.
-  const link = openRpcPipes(HIGHEST_MAX_MESSAGE_BYTES);
+  const link = openRpcPipes(MESSAGE_BYTES_CEILING);
   const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
-  logStrayRejections(log);
+  logUnhandledRejections(log);
   try {
     const config = await configOf(flags.config);
     const backend = flags.backend ?? config.control.backend ?? 'model';

@@ -2,12 +2,12 @@
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
 
-import { timeOf } from '../../config/parse-deadline.ts';
+import { parseDeadline } from '../../config/parse-deadline.ts';
 import { loadTaskBatch } from '../../config/task-batch.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
-import { type FleetForCommand, openTasks, taskMeant, withFleet } from '../connect/open-fleet.ts';
+import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
 import { adviceAfter, eventLine, showOutcome, showTask, stateOf, taskLines } from '../output/task-output.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -60,7 +60,7 @@ export async function taskSubmit(words: readonly string[], flags: SubmitFlags, t
 
 /** The specification with whole ids for `last` and the beginnings of ids. */
 async function withTasksMeant(fleet: FleetForCommand['fleet'], spec: TaskSpec): Promise<TaskSpec> {
-  const whole = async (id: string): Promise<string> => (await taskMeant(fleet, id)).task_id;
+  const whole = async (id: string): Promise<string> => (await resolveTask(fleet, id)).task_id;
   const { after, parent_task_id } = spec;
   return {
     ...spec,
@@ -81,7 +81,7 @@ export async function specOf(words: readonly string[], flags: SubmitFlags): Prom
     ...(flags.reply && { reply_schema: flags.reply }),
     ...(answerSchema !== undefined && { answer_schema: schemaOf(await textOf(answerSchema)) }),
     ...(flags.budget !== undefined && { token_budget: flags.budget }),
-    ...(deadline !== undefined && { deadline: timeOf(deadline, Date.now()) }),
+    ...(deadline !== undefined && { deadline: parseDeadline(deadline, Date.now()) }),
     ...(flags.requireMcp && { required_mcp: flags.requireMcp }),
     ...(flags.require && { required_capabilities: flags.require }),
     ...(flags.minTier && { min_tier: flags.minTier }),
@@ -175,7 +175,7 @@ export async function taskList(flags: ListFlags, terminal: Terminal): Promise<vo
 
 export async function taskShow(id: string, flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet }) => {
-    const task = await taskMeant(fleet, id);
+    const task = await resolveTask(fleet, id);
     if (terminal.json) terminal.document(task);
     else showTask(task, terminal, Date.now());
   });
@@ -184,7 +184,7 @@ export async function taskShow(id: string, flags: ControlFlags, terminal: Termin
 /** Follows a task until it has ended; without one, a live list of those that have not. */
 export async function taskWatch(id: string | undefined, flags: ControlFlags, terminal: Terminal): Promise<number> {
   return withFleet(flags, terminal, async (opened) => {
-    if (id !== undefined) return watched(opened, await taskMeant(opened.fleet, id), terminal);
+    if (id !== undefined) return watched(opened, await resolveTask(opened.fleet, id), terminal);
     const { fleet, signal } = opened;
     await liveView(terminal, signal, async () => {
       const tasks = await openTasks(fleet, { limit: 100 });
@@ -233,7 +233,7 @@ async function watched(
 
 export async function taskResult(id: string, flags: ControlFlags, terminal: Terminal): Promise<number> {
   return withFleet(flags, terminal, async ({ fleet, signal }) => {
-    const { task_id } = await taskMeant(fleet, id);
+    const { task_id } = await resolveTask(fleet, id);
     const task = await fleet.ended(task_id, signal);
     if (terminal.json) terminal.document(task.result ?? withoutResult(task));
     else showOutcome(task, terminal);
@@ -257,7 +257,7 @@ async function acted(
   act: (opened: FleetForCommand, taskId: string) => Promise<TaskRecord>,
 ): Promise<void> {
   await withFleet(flags, terminal, async (opened) => {
-    const { task_id } = await taskMeant(opened.fleet, id);
+    const { task_id } = await resolveTask(opened.fleet, id);
     const task = await act(opened, task_id).catch((thrown) => {
       throw withWayOn(thrown, task_id);
     });

@@ -9,8 +9,8 @@ import { configOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../unhandled-rejections.ts';
-import { signalled, withAdvice, withListeners } from '../until-signal.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
+import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface UpFlags {
   readonly config?: string;
@@ -29,15 +29,15 @@ export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
   const config = withListeners(await configOf(flags.config, { insecureBind }), flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
-  logStrayRejections(log);
+  logUnhandledRejections(log);
   for (const warning of config.warnings) log.warn(formatProblem(warning));
-  const stopped = signalled(terminal);
+  const stopped = untilSignal(terminal);
   const server = await startServer(config, { log, version: packageVersion() }).catch((error) => {
     throw withAdvice(error);
   });
   warnOfRisks(config, server, log);
   if (terminal.json) terminal.document(readyLine(server));
-  else greet(config, server, terminal);
+  else printBanner(config, server, terminal);
   // A client may end the server too (`system.shutdown`).
   await Promise.race([stopped, server.control?.rpc.stopped ?? stopped]);
   await server.stop();
@@ -49,7 +49,7 @@ function readyLine({ url, listeners, tokenFile }: RunningServer): object {
   return { ready: true, url: url ?? null, listeners, token_file: tokenFile ?? null, pid: process.pid };
 }
 
-function greet(
+function printBanner(
   config: HostConfig,
   { host, control, url, listeners, tokenFile }: RunningServer,
   terminal: Terminal,

@@ -16,8 +16,8 @@ import { findHost } from '../connect/find-host.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
-import { logStrayRejections } from '../unhandled-rejections.ts';
-import { signalled } from '../until-signal.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
+import { untilSignal } from '../until-signal.ts';
 
 export interface WorkerFlags {
   readonly join?: string;
@@ -40,14 +40,14 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   const link = flags.stdio ? stdioLink({ maxMessageBytes: DEFAULT_JOIN_MESSAGE_BYTES }) : undefined;
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
-  logStrayRejections(log);
+  logUnhandledRejections(log);
   const { config, folder, nats } = await configured(file, flags);
   if (flags.provision) return provisioned(config, nats, flags, log);
   const assembled = await assembleWorker(config, { log, version: packageVersion(), folder }).catch((error) => {
     throw withOther(error, config.id);
   });
   const running = assembled.worker;
-  const stopped = signalled(terminal);
+  const stopped = untilSignal(terminal);
   try {
     await assembled.start();
     for (const address of assembled.addresses) log.info('also takes tasks over HTTP', { address });

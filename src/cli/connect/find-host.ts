@@ -22,7 +22,7 @@ export interface ConnectFlags {
 }
 
 /** Where commands find what they need. */
-export interface Surroundings {
+export interface ProcessContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
 }
@@ -43,7 +43,7 @@ export interface FoundHost {
  */
 export async function findHost(
   { connect, tokenFile, fleet = false }: Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>,
-  { env, cwd }: Surroundings = { env: process.env, cwd: process.cwd() },
+  { env, cwd }: ProcessContext = { env: process.env, cwd: process.cwd() },
 ): Promise<FoundHost> {
   const home = handfastHome(env);
   const running = connect === undefined ? pick(await findRunning(home), cwd, fleet) : undefined;

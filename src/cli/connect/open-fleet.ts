@@ -42,7 +42,7 @@ const NEWEST = 1000;
 const NAMED = 5;
 
 /** The task an id, the beginning of one, or `last` stands for. Fails with `not_found`, `usage`. */
-export async function taskMeant(fleet: FleetClient, id: string): Promise<TaskRecord> {
+export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskRecord> {
   if (id === '') throw fail('usage', 'which task? give its id, the beginning of it, or "last"');
   if (id === 'last') {
     const [newest] = await fleet.list({ limit: 1 });

@@ -10,7 +10,7 @@
 const INVISIBLE = /(?![\t\n])[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 
 /** The text with what is invisible written as `\u{…}`. */
-export function visible(text: string): string {
+export function escapeControls(text: string): string {
   return text
     .replaceAll('\r\n', '\n')
     .replace(INVISIBLE, (character) => `\\u{${character.codePointAt(0)!.toString(16)}}`);

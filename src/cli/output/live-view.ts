@@ -5,7 +5,7 @@
  * Called by `fleet top` and `task watch`.
  */
 
-import { visible } from './escape-controls.ts';
+import { escapeControls } from './escape-controls.ts';
 import type { Terminal } from './terminal.ts';
 
 /** One look at what is shown. */
@@ -54,7 +54,7 @@ export async function liveView(terminal: Terminal, signal: AbortSignal, look: ()
 /** The lines in place of what was there, as many as fit. */
 function picture(lines: readonly string[], width: number): string {
   const rows = Math.max(4, process.stdout.rows ?? 24);
-  const shown = lines.slice(0, rows).map((line) => `${cut(visible(line), width)}\u001b[K`);
+  const shown = lines.slice(0, rows).map((line) => `${cut(escapeControls(line), width)}\u001b[K`);
   return `\u001b[H${shown.join('\n')}\u001b[J`;
 }
 

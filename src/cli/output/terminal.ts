@@ -4,7 +4,7 @@
  * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
  */
 import { stripVTControlCharacters } from 'node:util';
-import { visible } from './escape-controls.ts';
+import { escapeControls } from './escape-controls.ts';
 
 /** Narrowest width text is fitted into. */
 const NARROWEST = 40;
@@ -50,13 +50,13 @@ export class Terminal {
   /** Result text as it is; on a terminal without anything that would act on it. */
   raw(text: string): void {
     this.settle();
-    process.stdout.write(process.stdout.isTTY ? visible(text) : text);
+    process.stdout.write(process.stdout.isTTY ? escapeControls(text) : text);
   }
 
   /** Text of the other side's stderr. */
   rawError(text: string): void {
     this.settle();
-    process.stderr.write(process.stderr.isTTY ? visible(text) : text);
+    process.stderr.write(process.stderr.isTTY ? escapeControls(text) : text);
   }
 
   /** One line about the result, for people: to stderr. */
@@ -69,7 +69,7 @@ export class Terminal {
     if (!this.watched) return;
     const columns = Math.max(NARROWEST, process.stderr.columns || 80);
     process.stderr.write(
-      `\r\u001b[K${visible(text)
+      `\r\u001b[K${escapeControls(text)
         .replaceAll('\n', ' ')
         .slice(0, columns - 1)}`,
     );
@@ -90,7 +90,7 @@ export class Terminal {
     rows: readonly (readonly string[])[],
     dispensable: readonly string[] = [],
   ): string[] {
-    const all = [headings, ...rows].map((row) => row.map((cell) => visible(cell).replaceAll(/\s+/g, ' ')));
+    const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
     const widths = headings.map((_, column) => Math.max(...all.map((row) => lengthOf(row[column] ?? ''))));
     const kept = this.#fitting(headings, widths, dispensable);
     const last = kept.at(-1) as number;

@@ -9,7 +9,7 @@ import { createLog } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
 import { assembleHost } from '../../server/assemble.ts';
 import { createAuthenticator } from '../../session/auth.ts';
-import type { Link, Receiver } from '../../transport/link.ts';
+import type { Link, LinkReceiver } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { leaveSoon } from '../leave.ts';
 
@@ -50,7 +50,7 @@ export async function serveStdio(config: HostConfig, { verbose, newId }: ServeSt
 function endOf(link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const open = link.open.bind(link);
-  link.open = (receiver: Receiver) =>
+  link.open = (receiver: LinkReceiver) =>
     open({
       message: (message) => receiver.message(message),
       malformed: (problem) => receiver.malformed(problem),

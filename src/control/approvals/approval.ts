@@ -25,7 +25,7 @@ export interface ApprovalRequest {
   readonly timeoutMs?: number;
 }
 
-export interface ApprovalDesk {
+export interface Approver {
   /**
    * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
    * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk

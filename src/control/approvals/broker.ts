@@ -10,12 +10,12 @@ import { Deadlines } from '../../base/deadlines.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { SessionLog } from '../sessions/log/session-log.ts';
-import type { ApprovalDesk, ApprovalRequest } from './approval.ts';
+import type { ApprovalRequest, Approver } from './approval.ts';
 import { coverageOf } from './coverage.ts';
 import { compilePolicy, type Policy } from './policy.ts';
 import { type DirectoryRules, RememberedAnswers } from './remembered.ts';
 
-export interface DeskOptions {
+export interface ApprovalBrokerOptions {
   /** Default: what only reads is allowed, all else is asked. */
   readonly policy?: Policy;
   /** Where answers for directories are kept; default: nowhere beyond their session. */
@@ -32,7 +32,7 @@ export interface DeskOptions {
 }
 
 const DEFAULT_TIMEOUT_MS = 60 * 60 * 1000;
-const LONGEST_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
+const MAX_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
 const DEFAULT_MAX_PENDING = 64;
 
 /** How many settled requests late answers are still told about, beyond those the session's record holds. */
@@ -60,7 +60,7 @@ interface Waiter {
 /** What ends a request. */
 type Outcome = Pick<Approval, 'state' | 'answer' | 'answered_by'>;
 
-export class Desk implements ApprovalDesk {
+export class ApprovalBroker implements Approver {
   readonly #policy: Policy;
   readonly #remembered: RememberedAnswers;
   readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
@@ -76,7 +76,7 @@ export class Desk implements ApprovalDesk {
     (pending) => this.#settle(pending, { state: 'expired' }),
   );
 
-  constructor(options: DeskOptions = {}) {
+  constructor(options: ApprovalBrokerOptions = {}) {
     this.#policy = options.policy ?? compilePolicy();
     this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES);
     this.#defaultMode = options.defaultMode ?? 'ask';
@@ -195,7 +195,7 @@ export class Desk implements ApprovalDesk {
   }
 
   #timeoutOf({ timeoutMs = this.#timeoutMs }: ApprovalRequest): number {
-    return Math.min(Math.max(timeoutMs, 1), LONGEST_TIMEOUT_MS);
+    return Math.min(Math.max(timeoutMs, 1), MAX_TIMEOUT_MS);
   }
 
   /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
@@ -239,7 +239,7 @@ export class Desk implements ApprovalDesk {
   }
 
   #put(log: SessionLog, approval: Approval, leftMs: number): Pending {
-    const deadlineAt = performance.now() + Math.min(Math.max(leftMs, 0), LONGEST_TIMEOUT_MS);
+    const deadlineAt = performance.now() + Math.min(Math.max(leftMs, 0), MAX_TIMEOUT_MS);
     const pending: Pending = { log, approval, deadlineAt, waiters: new Set() };
     this.#pending.set(approval.id, pending);
     this.#deadlines.watch(deadlineAt);
@@ -285,7 +285,7 @@ export class Desk implements ApprovalDesk {
     };
     let kept: Promise<void> | undefined;
     try {
-      kept = pending.log.keepQuestion(approval);
+      kept = pending.log.persistApproval(approval);
     } catch {
       // The session is gone.
       this.#settle(pending, { state: 'cancelled' });

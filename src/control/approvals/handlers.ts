@@ -8,10 +8,10 @@ import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Caller, type Handled, handles } from '../handlers.ts';
 import type { SessionLog } from '../sessions/log/session-log.ts';
-import type { Desk } from './broker.ts';
+import type { ApprovalBroker } from './broker.ts';
 
-export interface ApprovalHandlerParts {
-  readonly desk: Desk;
+export interface ApprovalHandlerDeps {
+  readonly desk: ApprovalBroker;
   /** An open session. */
   readonly session: (id: string) => SessionLog | undefined;
   /** The open sessions. */
@@ -24,7 +24,7 @@ export interface ApprovalHandlerParts {
 }
 
 /** `approval.list` and `approval.answer`. */
-export function approvalHandlers({ desk, session, sessions, checkContent }: ApprovalHandlerParts): readonly Handled[] {
+export function approvalHandlers({ desk, session, sessions, checkContent }: ApprovalHandlerDeps): readonly Handled[] {
   const mayUse = ({ principal }: Caller, owner: string): boolean =>
     principal.admin === true || principal.name === owner;
   return [
@@ -85,7 +85,7 @@ function stored(
 async function contentOf(
   { kind, schema, state }: Approval,
   content: Readonly<Record<string, unknown>> | undefined,
-  check: ApprovalHandlerParts['checkContent'],
+  check: ApprovalHandlerDeps['checkContent'],
 ): Promise<ApprovalAnswer['content']> {
   // A late answer is told what was decided, whatever it says.
   if (kind !== 'question' || state !== 'pending') return undefined;

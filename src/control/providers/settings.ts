@@ -18,11 +18,11 @@ import { type Environment, type ProvidersConfig, resolveEndpoints } from './endp
 import type { Fetch } from './http-json.ts';
 import { type Catalogue, openCatalogue } from './models/catalogue.ts';
 import { readLimits } from './models/limits.ts';
-import { checkChoice, chooseModel, type ModelParts, modelHandlers } from './models/model-methods.ts';
+import { checkChoice, chooseModel, type ModelDeps, modelHandlers } from './models/model-methods.ts';
 import { FIRST_THINKING } from './models/thinking.ts';
 import type { ModelChoice, Providers } from './providers.ts';
 import { type Accounts, createAccounts } from './sign-in/accounts.ts';
-import { type AuthParts, authHandlers, profileFor } from './sign-in/auth-methods.ts';
+import { type AuthDeps, authHandlers, profileFor } from './sign-in/auth-methods.ts';
 import { openCredentials } from './sign-in/credentials.ts';
 import { type Keyring, systemKeyring } from './sign-in/keyring.ts';
 import { createLoginFlows } from './sign-in/login-flows.ts';
@@ -37,8 +37,8 @@ export interface SettingsOptions {
   readonly serverEvents: ServerEvents;
   /** The parts of a snapshot that others know. */
   snapshotExtras(): Pick<Snapshot, 'sessions' | 'skills'>;
-  readonly checkSession: ModelParts['checkSession'];
-  readonly compress: ModelParts['compress'];
+  readonly checkSession: ModelDeps['checkSession'];
+  readonly compress: ModelDeps['compress'];
   readonly log: Log;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -117,7 +117,7 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
     const stateChanged = (reason: string): void => {
       serverEvents.emit('state.changed', { reason, snapshot: { ...snapshotParts(), ...options.snapshotExtras() } });
     };
-    const shared: AuthParts & ModelParts = {
+    const shared: AuthDeps & ModelDeps = {
       ...{ accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged },
       checkSession: options.checkSession,
       compress: options.compress,

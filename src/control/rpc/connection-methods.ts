@@ -15,19 +15,19 @@ import {
 } from '../../protocol/session-rpc.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../handlers.ts';
-import { type Greeting, greetingOf } from './handshake.ts';
+import { type ClientHello, greetingOf } from './handshake.ts';
 import type { RpcConnection } from './rpc-connection.ts';
 
 /** What these methods need of the server. */
 export interface MethodsOwner {
   connectionOf(call: RpcCall): RpcConnection;
   connections(): Iterable<RpcConnection>;
-  welcome(connection: RpcConnection, greeting: Greeting): NonNullable<(typeof handshake)['result']>;
+  welcome(connection: RpcConnection, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
   pong(): NonNullable<(typeof ping)['result']>;
   stopBehind(call: RpcCall, reason: string): Promise<void>;
 }
 
-export function ownMethods(server: MethodsOwner): readonly Handled[] {
+export function connectionMethods(server: MethodsOwner): readonly Handled[] {
   return [
     handles(handshake, (params, call) => {
       const connection = server.connectionOf(call);

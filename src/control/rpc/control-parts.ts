@@ -7,7 +7,7 @@ import type { Snapshot } from '../../protocol/session-types.ts';
 import type { EventSource, ServerEvents } from '../events.ts';
 import type { Handled } from '../handlers.ts';
 
-export interface ControlParts {
+export interface ControlDeps {
   /** Every method that `rpc/` does not answer itself. Two of one name are a mistake of the caller. */
   readonly handlers: readonly Handled[];
   readonly events: EventSource;

@@ -7,7 +7,7 @@
 import type { EventSource, PublishedEvent } from '../events.ts';
 
 /** A connection as a place events go to. */
-export interface EventTaker {
+export interface EventSubscriber {
   /** Told of an event, in order, synchronously. Must not throw. */
   take(event: PublishedEvent): void;
 }
@@ -15,8 +15,8 @@ export interface EventTaker {
 export class EventFanOut {
   readonly source: EventSource;
   /** Those that take every event of every session they may see. */
-  readonly #ofAll = new Set<EventTaker>();
-  readonly #bySession = new Map<string, Set<EventTaker>>();
+  readonly #ofAll = new Set<EventSubscriber>();
+  readonly #bySession = new Map<string, Set<EventSubscriber>>();
   readonly #stop: () => void;
 
   constructor(source: EventSource) {
@@ -24,21 +24,21 @@ export class EventFanOut {
     this.#stop = source.listen((event) => this.#tell(event));
   }
 
-  followAll(taker: EventTaker): void {
+  followAll(taker: EventSubscriber): void {
     this.#ofAll.add(taker);
   }
 
-  leaveAll(taker: EventTaker): void {
+  leaveAll(taker: EventSubscriber): void {
     this.#ofAll.delete(taker);
   }
 
-  follow(session: string, taker: EventTaker): void {
+  follow(session: string, taker: EventSubscriber): void {
     const takers = this.#bySession.get(session);
     if (takers === undefined) this.#bySession.set(session, new Set([taker]));
     else takers.add(taker);
   }
 
-  leave(session: string, taker: EventTaker): void {
+  leave(session: string, taker: EventSubscriber): void {
     const takers = this.#bySession.get(session);
     if (takers?.delete(taker) && takers.size === 0) this.#bySession.delete(session);
   }

@@ -5,8 +5,8 @@
  */
 
 /** Patterns a client may give at once, and characters of each: more than there are event types. */
-export const MOST_PATTERNS = 64;
-export const MOST_PATTERN_CHARS = 128;
+export const MAX_PATTERNS = 64;
+export const MAX_PATTERN_CHARS = 128;
 
 export class EventFilter {
   readonly #exact = new Set<string>();

@@ -2,16 +2,16 @@
  * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and who the client is. On a link whose client was not
  * told by the way it came, the door answers nothing else before it.
  *
- * `RpcDoor` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
+ * `RpcHandshake` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
  * makes the connection. @see docs/protocol/session-rpc.md#handshake
  */
 
 import type { Log } from '../../base/log.ts';
-import type { Dialect, Gate } from '../../connection/accept.ts';
+import type { Dialect, PendingLink } from '../../connection/accept.ts';
 import { type ParamsOf, readParams } from '../../protocol/rpc-params.ts';
 import { type HandshakeResult, handshake, ping, SESSION_RPC_VERSION } from '../../protocol/session-rpc.ts';
 import type { Authenticator } from '../../session/auth.ts';
-import type { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -24,16 +24,16 @@ import {
   writeError,
   writeResult,
 } from '../../wire/jsonrpc.ts';
-import { MOST_PATTERN_CHARS, MOST_PATTERNS } from './event-filter.ts';
+import { MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
 import type { RpcConnection } from './rpc-connection.ts';
 
 /** What is kept of what a client calls itself, in characters. */
-const MOST_NAME_CHARS = 128;
+const MAX_NAME_CHARS = 128;
 /** Answers a peer gets without a handshake before its link is closed. */
-const MOST_STRIKES = 16;
+const MAX_STRIKES = 16;
 
 /** What a client said of itself and of the events it wants. */
-export interface Greeting {
+export interface ClientHello {
   readonly clientName: string | null;
   readonly clientVersion: string | null;
   /** As it came; only an authenticator looks at it. */
@@ -48,7 +48,7 @@ export interface Greeting {
  * Reads a handshake. Fails with `version_mismatch` when it is strict and another version is asked for; a flexible client
  * decides for itself. What 1.0.0 does not check is not checked: a name that is none is no name.
  */
-export function greetingOf(params: ParamsOf<(typeof handshake)['fields']>): Greeting {
+export function greetingOf(params: ParamsOf<(typeof handshake)['fields']>): ClientHello {
   const { protocol_version: version, strict, opt_out_events: optOut } = params;
   if (strict === true && version !== undefined && version !== SESSION_RPC_VERSION) {
     throw fail('version_mismatch', `unsupported protocol_version: ${version}`, { supported: SESSION_RPC_VERSION });
@@ -60,38 +60,38 @@ export function greetingOf(params: ParamsOf<(typeof handshake)['fields']>): Gree
     allEvents: typeof params.events === 'boolean' ? params.events : undefined,
     optedOut: Array.isArray(optOut)
       ? optOut
-          .filter((type): type is string => typeof type === 'string' && type.length <= MOST_PATTERN_CHARS)
-          .slice(0, MOST_PATTERNS)
+          .filter((type): type is string => typeof type === 'string' && type.length <= MAX_PATTERN_CHARS)
+          .slice(0, MAX_PATTERNS)
       : undefined,
   };
 }
 
 function named(value: unknown): string | null {
   if (typeof value !== 'string') return null;
-  return value.trim().slice(0, MOST_NAME_CHARS) || null;
+  return value.trim().slice(0, MAX_NAME_CHARS) || null;
 }
 
 /** What the door needs of its server. */
-export interface Reception {
+export interface RpcHandshakeDeps {
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
   readonly log: Log;
   readonly maxDepth: number;
   /** Makes the connection of a link. Fails with `over_capacity`, and `interrupted` while the server is stopping. */
   admit(link: Link, principal: Principal): RpcConnection;
   /** Takes in what a client said, and answers it. */
-  welcome(connection: RpcConnection, greeting: Greeting): HandshakeResult;
+  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult;
   pong(): object;
 }
 
-export class RpcDoor implements Dialect {
-  readonly #server: Reception;
+export class RpcHandshake implements Dialect {
+  readonly #server: RpcHandshakeDeps;
 
-  constructor(server: Reception) {
+  constructor(server: RpcHandshakeDeps) {
     this.#server = server;
   }
 
-  greet(_message: object, gate: Gate, raw: string | Record<string, unknown>): void {
+  onMessage(_message: object, gate: PendingLink, raw: string | Record<string, unknown>): void {
     const incoming = readRpc(raw, this.#server.maxDepth) as RpcIncoming;
     if (!this.#server.auth.hasTokens) return this.#letIn(incoming, gate);
     if (incoming.kind === 'invalid') return this.#refuse(gate, NO_REQUEST, incoming.error);
@@ -103,7 +103,7 @@ export class RpcDoor implements Dialect {
     this.#strike(gate);
   }
 
-  unreadable(error: HandfastError, gate: Gate, raw?: string): void {
+  unreadable(error: HandfastError, gate: PendingLink, raw?: string): void {
     // The gate only knows that it is no JSON object; this protocol says more.
     const incoming = raw === undefined ? undefined : readRpc(raw, this.#server.maxDepth);
     if (raw !== undefined && incoming === undefined) return this.#strike(gate);
@@ -112,7 +112,7 @@ export class RpcDoor implements Dialect {
   }
 
   /** No token is asked for: whoever reaches this listener may call, with or without a handshake. */
-  #letIn(incoming: RpcIncoming, gate: Gate): void {
+  #letIn(incoming: RpcIncoming, gate: PendingLink): void {
     const { auth } = this.#server;
     let connection: RpcConnection;
     try {
@@ -125,9 +125,9 @@ export class RpcDoor implements Dialect {
     connection.accept(incoming);
   }
 
-  #shake(request: RpcRequest, gate: Gate): void {
+  #shake(request: RpcRequest, gate: PendingLink): void {
     const { auth } = this.#server;
-    let greeting: Greeting;
+    let greeting: ClientHello;
     try {
       greeting = greetingOf(readParams(handshake, request.params));
     } catch (thrown) {
@@ -148,7 +148,7 @@ export class RpcDoor implements Dialect {
     gate.accept(connection);
   }
 
-  #authFailed(gate: Gate, request: RpcRequest): void {
+  #authFailed(gate: PendingLink, request: RpcRequest): void {
     const { backoff, log } = this.#server;
     const refuse = (): void => {
       if (gate.waiting) this.#refuse(gate, request, fail('auth_failed', 'the token is missing or wrong'));
@@ -158,17 +158,17 @@ export class RpcDoor implements Dialect {
     const { delayMs, failures, report } = backoff.failed(origin);
     if (report) log.warn('a client sent a wrong credential', { origin, failures });
     if (delayMs === 0) return refuse();
-    gate.hold();
+    gate.bufferMessages();
     setTimeout(refuse, delayMs).unref();
   }
 
   /** Answers and closes: where a token is asked for there is no second try. */
-  #refuse(gate: Gate, request: Pick<RpcRequest, 'id' | 'idText'>, error: HandfastError): void {
+  #refuse(gate: PendingLink, request: Pick<RpcRequest, 'id' | 'idText'>, error: HandfastError): void {
     gate.link.send(writeError(gate.link.text, request, error));
     gate.refuse(error.code);
   }
 
-  #strike(gate: Gate): void {
-    if (++gate.strikes >= MOST_STRIKES) gate.refuse('too many messages before the handshake');
+  #strike(gate: PendingLink): void {
+    if (++gate.strikes >= MAX_STRIKES) gate.refuse('too many messages before the handshake');
   }
 }

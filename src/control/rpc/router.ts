@@ -37,7 +37,7 @@ const relieving: ReadonlySet<string> = new Set(
 /** A method that is served. */
 export interface Served extends Handled {
   /** True when it is answered although too much is open. */
-  readonly relieves: boolean;
+  readonly exemptFromLimit: boolean;
 }
 
 export class Router {
@@ -54,7 +54,7 @@ export class Router {
         method: handled.method,
         // Kept on its object: a handler may be a method that needs its `this`.
         handle: (params, call) => handled.handle(params, call),
-        relieves: relieving.has(name),
+        exemptFromLimit: relieving.has(name),
       });
     }
     this.names = Object.freeze([...this.#served.keys()].sort());

@@ -7,11 +7,11 @@
 
 import type { Log } from '../../base/log.ts';
 import { unreadable } from '../../connection/connection.ts';
-import { HIGH_WATER_BYTES, SlowReader } from '../../connection/slow-consumer.ts';
+import { HIGH_WATER_BYTES, SlowConsumerGuard } from '../../connection/slow-consumer.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
-import type { Closed, Link, Malformed, Message, Receiver } from '../../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../transport/link.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import {
   methodNotFound,
@@ -45,17 +45,17 @@ export interface RpcOwner {
   /** The input of the peer has ended. */
   ended(connection: RpcConnection): void;
   /** The link is gone, and everything of the connection settled. */
-  closed(connection: RpcConnection, cause: Closed): void;
+  closed(connection: RpcConnection, cause: CloseInfo): void;
 }
 
 export interface ConnectionFacts {
   readonly id: string;
   readonly principal: Principal;
   /** False: only the handshake and pings are answered before a handshake. */
-  readonly greeted: boolean;
+  readonly handshakeDone: boolean;
 }
 
-export class RpcConnection implements Receiver {
+export class RpcConnection implements LinkReceiver {
   readonly id: string;
   readonly link: Link;
   readonly principal: Principal;
@@ -76,16 +76,16 @@ export class RpcConnection implements Receiver {
   #unanswered = 0;
   #idle: PromiseWithResolvers<void> | undefined;
   /** Nothing that comes is looked at any more. */
-  #deaf = false;
+  #ignoringInput = false;
   #over = false;
   /** Watches a peer that has been behind. */
-  #slow: SlowReader | undefined;
+  #slow: SlowConsumerGuard | undefined;
   /** Unsent bytes from which it is watched. */
   readonly #watchedBytes: number;
   /** Characters of events sent since the link is above its bound. */
   #piled = 0;
 
-  constructor(owner: RpcOwner, link: Link, { id, principal, greeted }: ConnectionFacts) {
+  constructor(owner: RpcOwner, link: Link, { id, principal, handshakeDone: greeted }: ConnectionFacts) {
     this.#owner = owner;
     this.#router = owner.router;
     this.#text = link.text;
@@ -129,7 +129,7 @@ export class RpcConnection implements Receiver {
   }
 
   malformed(problem: Malformed): void {
-    if (this.#deaf) return;
+    if (this.#ignoringInput) return;
     const error = unreadable(problem);
     this.#refuse(error.code === 'parse_error' ? parseError(error.message) : error);
   }
@@ -138,9 +138,9 @@ export class RpcConnection implements Receiver {
     this.#owner.ended(this);
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#over = true;
-    this.#deaf = true;
+    this.#ignoringInput = true;
     this.#slow?.stop();
     this.events.close();
     const reason = fail('connection_lost', 'the connection ended');
@@ -156,8 +156,8 @@ export class RpcConnection implements Receiver {
   // What the server does with it.
 
   /** Reads no further message; what runs goes on. */
-  deafen(): void {
-    this.#deaf = true;
+  ignoreInput(): void {
+    this.#ignoringInput = true;
   }
 
   /**
@@ -176,7 +176,7 @@ export class RpcConnection implements Receiver {
 
   /** Answers a message that was read before this connection had the link. */
   accept(incoming: RpcIncoming): void {
-    if (this.#deaf) return;
+    if (this.#ignoringInput) return;
     if (incoming.kind === 'request') this.#request(incoming);
     else if (incoming.kind === 'invalid') this.#refuse(incoming.error);
     else if (incoming.method === '$/cancel_request') this.#cancel(incoming.params);
@@ -200,14 +200,14 @@ export class RpcConnection implements Receiver {
     link.send(out);
     const waiting = link.buffered;
     if (waiting <= this.#watchedBytes) return;
-    this.#slow ??= new SlowReader(link, this.limits);
-    this.#slow.behind(waiting);
+    this.#slow ??= new SlowConsumerGuard(link, this.limits);
+    this.#slow.onBuffered(waiting);
   }
 
   // Requests.
 
   #read(raw: string | Message): void {
-    if (this.#deaf) return;
+    if (this.#ignoringInput) return;
     const incoming = readRpc(raw, this.limits.maxDepth);
     if (incoming !== undefined) this.accept(incoming);
   }
@@ -245,13 +245,13 @@ export class RpcConnection implements Receiver {
     if (served === undefined) return undefined;
     const { maxInFlight, maxOutboxBytes } = this.limits;
     const open = this.#open.size;
-    if (open >= maxInFlight && (!served.relieves || open >= 2 * maxInFlight)) {
+    if (open >= maxInFlight && (!served.exemptFromLimit || open >= 2 * maxInFlight)) {
       return fail('over_capacity', 'too many requests of this connection are running', {
         max_in_flight: maxInFlight,
         retry_after_ms: RETRY_AFTER_MS,
       });
     }
-    if (this.#slow !== undefined && !served.relieves && this.link.buffered > maxOutboxBytes) {
+    if (this.#slow !== undefined && !served.exemptFromLimit && this.link.buffered > maxOutboxBytes) {
       return fail('over_capacity', 'the answers so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
     }
     return undefined;

@@ -15,16 +15,16 @@ import {
   sessionSend,
 } from '../../protocol/session-rpc.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
-import { FailureBackoff } from '../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
-import type { Closed, Link } from '../../transport/link.ts';
+import type { CloseInfo, Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
 import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
 import type { RpcCall } from '../handlers.ts';
-import { type MethodsOwner, ownMethods } from './connection-methods.ts';
-import type { ControlParts } from './control-parts.ts';
+import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
+import type { ControlDeps } from './control-parts.ts';
 import { EventFanOut } from './event-fan-out.ts';
-import { type Greeting, type Reception, RpcDoor } from './handshake.ts';
+import { type ClientHello, RpcHandshake, type RpcHandshakeDeps } from './handshake.ts';
 import { Router } from './router.ts';
 import { RpcConnection, type RpcOwner } from './rpc-connection.ts';
 import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';
@@ -35,7 +35,7 @@ export interface RpcServerOptions {
   /** Whose token is this? Default: no token, everybody is `local`. Not asked for by {@link RpcServer.serve}. */
   readonly auth?: Authenticator;
   /** Slows guessing down; share the host's where both serve the same listeners. */
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   /** True: only the handshake and pings are answered before a handshake, on every link. Default false, as 1.0.0 has it. */
   readonly requireHandshake?: boolean;
   readonly limits?: Partial<RpcLimits>;
@@ -77,25 +77,25 @@ export interface RpcServer {
 }
 
 /** Makes the wire side of the control edge. Throws `runtime_error` when two handlers answer one method. */
-export function createRpcServer(parts: ControlParts, options: RpcServerOptions = {}): RpcServer {
+export function createRpcServer(parts: ControlDeps, options: RpcServerOptions = {}): RpcServer {
   return new SessionRpcServer(parts, options);
 }
 
 /** A link that is served on its own. */
 interface Served {
   readonly connection: RpcConnection;
-  readonly gone: PromiseWithResolvers<Closed>;
+  readonly gone: PromiseWithResolvers<CloseInfo>;
 }
 
-class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
+class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, MethodsOwner {
   readonly limits: RpcLimits;
   readonly router: Router;
   readonly fanOut: EventFanOut;
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
   readonly now: () => number;
-  readonly dialect: Dialect = new RpcDoor(this);
-  readonly #parts: ControlParts;
+  readonly dialect: Dialect = new RpcHandshake(this);
+  readonly #parts: ControlDeps;
   readonly #options: RpcServerOptions;
   readonly #capabilities: HandshakeResult['capabilities'];
   readonly #connections = new Map<string, RpcConnection>();
@@ -106,15 +106,15 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
   #state: 'running' | 'stopping' | 'stopped' = 'running';
   #time = { ms: Number.NaN, pong: { ok: true as const, time: '' } };
 
-  constructor(parts: ControlParts, options: RpcServerOptions) {
+  constructor(parts: ControlDeps, options: RpcServerOptions) {
     this.#parts = parts;
     this.#options = options;
     this.limits = { ...defaultRpcLimits, ...options.limits };
     this.auth = options.auth ?? createAuthenticator([]);
-    this.backoff = options.backoff ?? new FailureBackoff();
+    this.backoff = options.backoff ?? new AuthThrottle();
     this.now = options.now ?? Date.now;
     this.#newId = options.newId ?? (() => crypto.randomUUID());
-    this.router = new Router([...ownMethods(this), ...parts.handlers]);
+    this.router = new Router([...connectionMethods(this), ...parts.handlers]);
     this.#capabilities = {
       events: true,
       command_execute: true,
@@ -136,7 +136,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
     this.fanOut = new EventFanOut(parts.events);
   }
 
-  get log(): ControlParts['log'] {
+  get log(): ControlDeps['log'] {
     return this.#parts.log;
   }
 
@@ -199,14 +199,14 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
       throw fail('over_capacity', 'too many clients are connected', { max_connections: maxConnections });
     }
     const greeted = this.#options.requireHandshake !== true;
-    const connection = new RpcConnection(this, link, { id: this.#newId(), principal, greeted });
+    const connection = new RpcConnection(this, link, { id: this.#newId(), principal, handshakeDone: greeted });
     this.#connections.set(connection.id, connection);
     return connection;
   }
 
   /** Requests that were read get their answers, then the link is closed; on the pipes of this process all ends. */
   ended(connection: RpcConnection): void {
-    connection.deafen();
+    connection.ignoreInput();
     const reason = () => fail('interrupted', 'the input has ended');
     void connection.settle(this.limits.settleMs, reason).then(() => {
       if (this.#served?.connection === connection) return this.stop('input_closed');
@@ -214,7 +214,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
     });
   }
 
-  closed(connection: RpcConnection, cause: Closed): void {
+  closed(connection: RpcConnection, cause: CloseInfo): void {
     this.#connections.delete(connection.id);
     const { id, link, principal, caller } = connection;
     const { transport, peer } = link;
@@ -242,7 +242,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
     return served.handle(readParams(served.method, params), call);
   }
 
-  welcome(connection: RpcConnection, greeting: Greeting): HandshakeResult {
+  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult {
     connection.introduced(greeting.clientName, greeting.clientVersion);
     connection.events.choose(greeting.allEvents, greeting.optedOut);
     const { id, link, principal } = connection;
@@ -303,7 +303,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, Reception, MethodsOwner {
   async #ending(reason: string, announce: boolean): Promise<void> {
     this.#acceptor.close();
     const connections = [...this.#connections.values()];
-    for (const connection of connections) connection.deafen();
+    for (const connection of connections) connection.ignoreInput();
     if (announce) {
       await this.#announce(reason).catch((error) => this.log.error('the end could not be announced', { error }));
     }

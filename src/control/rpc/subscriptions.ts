@@ -15,21 +15,21 @@ import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { writeNotification } from '../../wire/jsonrpc.ts';
 import type { EventPage, PublishedEvent } from '../events.ts';
 import type { RpcCall } from '../handlers.ts';
-import type { EventFanOut, EventTaker } from './event-fan-out.ts';
-import { EventFilter, MOST_PATTERN_CHARS, MOST_PATTERNS } from './event-filter.ts';
+import type { EventFanOut, EventSubscriber } from './event-fan-out.ts';
+import { EventFilter, MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
 import type { RpcConnection } from './rpc-connection.ts';
 
 /** Events read from the journal at once. A connection holds one page at a time, whatever its subscriptions. */
 const PAGE_EVENTS = 128;
 /** Pages in a row, a little later each, that may bring nothing although the journal says there is something. */
-const MOST_STALLS = 30;
+const MAX_STALLS = 30;
 
 type Asked = ParamsOf<(typeof eventsSubscribe)['fields']>;
 type Answer = NonNullable<(typeof eventsSubscribe)['result']>;
 type Role = NonNullable<Asked['role']>;
 
 /** Follows one session (or `''`, the server) from a place in its past. There is at most one for a session. */
-class Reader {
+class EventSubscription {
   /** Undefined for a replay that ends when it has caught up. */
   readonly id: string | undefined;
   readonly session: string;
@@ -49,7 +49,7 @@ class Reader {
   /** Pages in a row that brought nothing although there is something. */
   stalls = 0;
 
-  constructor(session: string, cursor: number, kept: Partial<Pick<Reader, 'id' | 'role' | 'filter'>> = {}) {
+  constructor(session: string, cursor: number, kept: Partial<Pick<EventSubscription, 'id' | 'role' | 'filter'>> = {}) {
     this.session = session;
     this.cursor = cursor;
     this.id = kept.id;
@@ -58,11 +58,11 @@ class Reader {
   }
 }
 
-export class ConnectionEvents implements EventTaker {
+export class ConnectionEvents implements EventSubscriber {
   readonly #connection: RpcConnection;
   readonly #fanOut: EventFanOut;
-  readonly #readers = new Map<string, Reader>();
-  readonly #lagging = new Set<Reader>();
+  readonly #readers = new Map<string, EventSubscription>();
+  readonly #lagging = new Set<EventSubscription>();
   #pumping = false;
   /** Every event of every session is wanted: until the first subscription, unless the handshake said otherwise. */
   #all = true;
@@ -110,7 +110,7 @@ export class ConnectionEvents implements EventTaker {
       .map(({ session, role }) => ({ session_id: session || null, role }));
   }
 
-  // EventTaker.
+  // EventSubscriber.
 
   take(event: PublishedEvent): void {
     const reader = this.#readers.size === 0 ? undefined : this.#readers.get(event.session);
@@ -143,7 +143,7 @@ export class ConnectionEvents implements EventTaker {
     if (call.signal.aborted) throw call.signal.reason;
     const gap = page?.gap ?? null;
     const id = `${this.#connection.id}.${++this.#count}`;
-    const reader = new Reader(session, Math.max(after, gap?.to_seq ?? 0), { id, filter, role: asked.role });
+    const reader = new EventSubscription(session, Math.max(after, gap?.to_seq ?? 0), { id, filter, role: asked.role });
     reader.first = page;
     this.#subscribed = true;
     this.#all = false;
@@ -171,7 +171,7 @@ export class ConnectionEvents implements EventTaker {
   async replay(session: string, signal: AbortSignal): Promise<number> {
     this.#mustSee(session);
     signal.throwIfAborted();
-    const reader = new Reader(session, 0, this.#readers.get(session));
+    const reader = new EventSubscription(session, 0, this.#readers.get(session));
     reader.waiting = Promise.withResolvers<number>();
     this.#add(reader);
     this.#lag(reader);
@@ -193,7 +193,7 @@ export class ConnectionEvents implements EventTaker {
   }
 
   /** Sends one event of a reader that is next in its order. */
-  #give(reader: Reader, event: PublishedEvent): void {
+  #give(reader: EventSubscription, event: PublishedEvent): void {
     reader.cursor = event.seq;
     const { filter } = reader;
     // Not every event of the server is for everybody.
@@ -220,14 +220,14 @@ export class ConnectionEvents implements EventTaker {
     }
   }
 
-  #add(reader: Reader): void {
+  #add(reader: EventSubscription): void {
     const before = this.#readers.get(reader.session);
     if (before !== undefined) this.#remove(before, fail('superseded', 'the events of this session begin anew'));
     this.#readers.set(reader.session, reader);
     this.#fanOut.follow(reader.session, this);
   }
 
-  #remove(reader: Reader, reason: HandfastError): void {
+  #remove(reader: EventSubscription, reason: HandfastError): void {
     if (reader.ended) return;
     reader.ended = true;
     this.#lagging.delete(reader);
@@ -239,13 +239,13 @@ export class ConnectionEvents implements EventTaker {
   }
 
   /** The answer that announced a subscription has left. */
-  #begin(reader: Reader): void {
+  #begin(reader: EventSubscription): void {
     if (!reader.ended && !this.#caughtUp(reader)) this.#lag(reader);
   }
 
   // Reading the journal.
 
-  #lag(reader: Reader): void {
+  #lag(reader: EventSubscription): void {
     reader.lagging = true;
     this.#lagging.add(reader);
     if (this.#pumping) return;
@@ -267,7 +267,7 @@ export class ConnectionEvents implements EventTaker {
     this.#pumping = false;
   }
 
-  async #page(reader: Reader): Promise<void> {
+  async #page(reader: EventSubscription): Promise<void> {
     await this.#room();
     if (reader.ended) return;
     const { first, cursor } = reader;
@@ -288,13 +288,13 @@ export class ConnectionEvents implements EventTaker {
     // Numbers up to `last` that no event has: nothing will come for them.
     if (page.events.length === 0) reader.cursor = Math.max(reader.cursor, page.last);
     if (this.#caughtUp(reader) || first !== undefined || reader.cursor > cursor) reader.stalls = 0;
-    else if (++reader.stalls > MOST_STALLS) throw fail('runtime_error', 'the journal does not go on');
+    else if (++reader.stalls > MAX_STALLS) throw fail('runtime_error', 'the journal does not go on');
     // What was emitted while the page was read is in the next one, or in one after it where writing takes its time.
     else await new Promise((resolve) => setTimeout(resolve, reader.stalls));
   }
 
   /** In the turn in which nothing newer exists, what happens next comes from the fan-out: no hole, no double. */
-  #caughtUp(reader: Reader): boolean {
+  #caughtUp(reader: EventSubscription): boolean {
     if (reader.cursor < this.#fanOut.source.lastSeq(reader.session)) return false;
     this.#lagging.delete(reader);
     reader.lagging = false;
@@ -313,7 +313,7 @@ export class ConnectionEvents implements EventTaker {
   }
 
   /** A subscription that cannot go on says so: silence would look like nothing happened. */
-  #broken(reader: Reader, error: HandfastError): void {
+  #broken(reader: EventSubscription, error: HandfastError): void {
     if (reader.ended) return;
     const expected = error.code === 'session_not_found';
     const { log } = this.#connection;
@@ -324,14 +324,14 @@ export class ConnectionEvents implements EventTaker {
     this.#note('events.ended', reader, { kind: error.code, message: expected ? error.message : 'the journal failed' });
   }
 
-  #tellGap(reader: Reader, from_seq: number, to_seq: number): void {
+  #tellGap(reader: EventSubscription, from_seq: number, to_seq: number): void {
     this.#note('events.gap', reader, { from_seq, to_seq }, to_seq);
   }
 
   /** An event about this connection's events. */
   #note<Type extends keyof ConnectionEventPayloads>(
     type: Type,
-    reader: Reader,
+    reader: EventSubscription,
     facts: Omit<ConnectionEventPayloads[Type], 'session_id' | 'subscription_id'>,
     seq?: number,
   ): void {
@@ -344,8 +344,8 @@ export class ConnectionEvents implements EventTaker {
 
 function filterOf(types: readonly string[] | undefined): EventFilter | undefined {
   if (types === undefined) return undefined;
-  if (types.length > MOST_PATTERNS || types.some((type) => type.length > MOST_PATTERN_CHARS)) {
-    const most = `at most ${MOST_PATTERNS} names of at most ${MOST_PATTERN_CHARS} characters`;
+  if (types.length > MAX_PATTERNS || types.some((type) => type.length > MAX_PATTERN_CHARS)) {
+    const most = `at most ${MAX_PATTERNS} names of at most ${MAX_PATTERN_CHARS} characters`;
     throw wrongParam(eventsSubscribe.name, 'types', most);
   }
   return new EventFilter(types);

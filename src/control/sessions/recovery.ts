@@ -4,7 +4,7 @@
  *
  * Called once by `sessions.ts`.
  */
-import type { ApprovalDesk } from '../approvals/approval.ts';
+import type { Approver } from '../approvals/approval.ts';
 import { OpenSession, sessionOfStream, streamOf } from './log/open-session.ts';
 import type { SessionPool } from './session-pool.ts';
 
@@ -12,7 +12,7 @@ import type { SessionPool } from './session-pool.ts';
 const ALL = Number.MAX_SAFE_INTEGER;
 
 /** Brings the sessions of an earlier process back. Rejects as the journal does. */
-export async function recoverSessions(pool: SessionPool, desk: ApprovalDesk): Promise<void> {
+export async function recoverSessions(pool: SessionPool, desk: Approver): Promise<void> {
   const { store, journal, log } = pool.parts;
   const ends = new Map<string, number>();
   for (const { session: stream, last } of await journal.sessions(ALL)) {
@@ -44,7 +44,7 @@ export async function recoverSessions(pool: SessionPool, desk: ApprovalDesk): Pr
   }
 }
 
-async function takeUp(session: OpenSession, pool: SessionPool, desk: ApprovalDesk): Promise<void> {
+async function takeUp(session: OpenSession, pool: SessionPool, desk: Approver): Promise<void> {
   const { store, log } = pool.parts;
   const lastId = session.record.messages.at(-1)?.id;
   if (lastId !== undefined) store.messageIds.seen(lastId);

@@ -21,15 +21,15 @@ import type { SessionSettings } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import { type Handled, handles } from '../handlers.ts';
 import { importLines } from './history/exports.ts';
-import { type Conversation, conversationOf, takeOver } from './history/forks.ts';
+import { type Conversation, conversationOf, copyConversation } from './history/forks.ts';
 import { pageSize, readCursor, writeCursor } from './history/page-cursor.ts';
 import { stateOf, summaryOf } from './history/views.ts';
 import type { SessionPool } from './session-pool.ts';
 import { settingsFrom } from './settings-params.ts';
 import type { SessionTurns } from './turns/session-turns.ts';
-import type { HandlerParts } from './turns/turn-handlers.ts';
+import type { HandlerDeps } from './turns/turn-handlers.ts';
 
-export interface SessionHandlerParts extends HandlerParts {
+export interface SessionHandlerDeps extends HandlerDeps {
   readonly pool: SessionPool;
   /** Names of the backends there are. */
   readonly backendNames: readonly string[];
@@ -56,7 +56,7 @@ interface Beginning {
 const LISTED = { usual: 50, most: 500 };
 
 /** The handlers. */
-export function sessionHandlers(parts: SessionHandlerParts): readonly Handled[] {
+export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
   const { pool, sessionFor, changed } = parts;
   const { store } = pool.parts;
 
@@ -66,7 +66,7 @@ export function sessionHandlers(parts: SessionHandlerParts): readonly Handled[] 
     const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });
     const { session } = turns;
     try {
-      if (conversation !== undefined) takeOver(session, conversation, () => store.messageIds.next());
+      if (conversation !== undefined) copyConversation(session, conversation, () => store.messageIds.next());
       await session.flushed();
     } catch (thrown) {
       await pool.undo(turns);

@@ -7,10 +7,10 @@
 import type { SessionEventPayloads } from '../../protocol/session-events.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
-import { OpenSession, type SessionParts, streamOf } from './log/open-session.ts';
+import { OpenSession, type SessionDeps, streamOf } from './log/open-session.ts';
 import { storeFailure } from './store/store.ts';
 import type { SessionRow } from './store/store-catalogue.ts';
-import { SessionTurns, type TurnParts } from './turns/session-turns.ts';
+import { SessionTurns, type TurnDeps } from './turns/session-turns.ts';
 
 export interface PoolLimits {
   /** Most sessions that are not closed. */
@@ -18,30 +18,30 @@ export interface PoolLimits {
   /** A quiet session is let go of after this many milliseconds. */
   readonly idleMs: number;
   /** Quiet sessions past this many are let go of at once. */
-  readonly awake: number;
+  readonly loaded: number;
 }
 
 /** With no room for another session, one that did not change for so long is closed. It can be loaded again. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
-interface Awake {
+interface LoadedSession {
   readonly turns: SessionTurns;
   usedAt: number;
 }
 
 export class SessionPool {
-  readonly parts: SessionParts;
-  readonly #turnParts: TurnParts;
+  readonly parts: SessionDeps;
+  readonly #turnParts: TurnDeps;
   readonly #limits: PoolLimits;
   /** In memory, the longest unused first. */
-  readonly #awake = new Map<string, Awake>();
+  readonly #loaded = new Map<string, LoadedSession>();
   /** Let go of, but somebody may still hold them: two of one session must not be. */
   readonly #resting = new Map<string, WeakRef<OpenSession>>();
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
   /** Sessions that are not closed, in the order of their creation, with their owners. */
   readonly #live = new Map<string, string>();
 
-  constructor(parts: Omit<SessionParts, 'awoke'>, turnParts: TurnParts, limits: PoolLimits) {
+  constructor(parts: Omit<SessionDeps, 'awoke'>, turnParts: TurnDeps, limits: PoolLimits) {
     this.parts = { ...parts, awoke: (session) => this.#keep(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
@@ -54,8 +54,8 @@ export class SessionPool {
   }
 
   /** Sessions in memory. */
-  awake(): SessionTurns[] {
-    return [...this.#awake.values()].map(({ turns }) => turns);
+  loaded(): SessionTurns[] {
+    return [...this.#loaded.values()].map(({ turns }) => turns);
   }
 
   /** Makes a session. Fails with `over_capacity`, or `interrupted` while the server ends. */
@@ -98,7 +98,7 @@ export class SessionPool {
 
   /** The session, open to whoever asks. Fails with `session_not_found`. */
   get(id: string): SessionTurns {
-    const awake = this.#awake.get(id);
+    const awake = this.#loaded.get(id);
     if (awake !== undefined) return this.#keep(awake.turns.session);
     const resting = this.#resting.get(id)?.deref();
     if (resting !== undefined) return this.#keep(resting);
@@ -119,19 +119,19 @@ export class SessionPool {
   }
 
   ownerOf(id: string): string | undefined {
-    return this.#awake.get(id)?.turns.session.record.owner ?? this.#live.get(id) ?? this.#row(id)?.owner;
+    return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.get(id) ?? this.#row(id)?.owner;
   }
 
   /** Newest sequence number of a session. Fails with `session_not_found`. */
   seqOf(id: string): number {
-    const seq = this.#awake.get(id)?.turns.session.record.seq ?? this.#row(id)?.seq;
+    const seq = this.#loaded.get(id)?.turns.session.record.seq ?? this.#row(id)?.seq;
     if (seq === undefined) throw unknownSession(id);
     return seq;
   }
 
   /** Brings the catalogue up to date, before it is asked. */
   listAll(): void {
-    for (const { turns } of this.#awake.values()) turns.session.list();
+    for (const { turns } of this.#loaded.values()) turns.session.list();
   }
 
   /** Notes whether a session is closed now. */
@@ -146,7 +146,7 @@ export class SessionPool {
     const { catalogue } = this.parts.store;
     catalogue.markDeleted(id);
     session.delete();
-    this.#awake.delete(id);
+    this.#loaded.delete(id);
     this.#resting.delete(id);
     this.#live.delete(id);
     await this.parts.journal.delete(streamOf(id));
@@ -161,13 +161,13 @@ export class SessionPool {
   /** Lets go of sessions that nothing happens in. */
   sweep(): void {
     const now = this.parts.now();
-    for (const [id, { turns, usedAt }] of this.#awake) {
-      const isOver = this.#awake.size > this.#limits.awake;
+    for (const [id, { turns, usedAt }] of this.#loaded) {
+      const isOver = this.#loaded.size > this.#limits.loaded;
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
       if (!(isOver || isOld)) continue;
       if (!turns.session.awake || (turns.isQuiet && turns.session.rest())) {
-        this.#awake.delete(id);
+        this.#loaded.delete(id);
         this.#resting.set(id, new WeakRef(turns.session));
       }
     }
@@ -187,9 +187,9 @@ export class SessionPool {
     }
     this.#resting.delete(id);
     // Behind all others: it was used last.
-    this.#awake.delete(id);
-    this.#awake.set(id, { turns, usedAt: this.parts.now() });
-    if (this.#awake.size > this.#limits.awake * 2) this.sweep();
+    this.#loaded.delete(id);
+    this.#loaded.set(id, { turns, usedAt: this.parts.now() });
+    if (this.#loaded.size > this.#limits.loaded * 2) this.sweep();
     return turns;
   }
 

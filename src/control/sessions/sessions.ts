@@ -16,11 +16,11 @@ import type { SessionSettings, Snapshot, Usage } from '../../protocol/session-ty
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
-import type { ApprovalDesk } from '../approvals/approval.ts';
+import type { Approver } from '../approvals/approval.ts';
 import type { Backend, Compaction } from '../backends/backend.ts';
 import type { EventSource } from '../events.ts';
 import type { Handled, RpcCall } from '../handlers.ts';
-import { type ChatParts, findChat, saveChat, takeUpChat } from './history/chats.ts';
+import { type ChatDeps, findChat, loadChat, saveChat } from './history/chats.ts';
 import { historyHandlers, ownerSeenBy } from './history/history-handlers.ts';
 import { pageHandlers } from './history/page-handlers.ts';
 import { EventHub } from './log/event-hub.ts';
@@ -33,9 +33,9 @@ import { sessionHandlers } from './session-handlers.ts';
 import { type PoolLimits, SessionPool } from './session-pool.ts';
 import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
-import type { SessionTurns, TurnParts } from './turns/session-turns.ts';
+import type { SessionTurns, TurnDeps } from './turns/session-turns.ts';
 import { turnHandlers } from './turns/turn-handlers.ts';
-import { COMPRESSING, noBackend, type TurnRunParts } from './turns/turn-run.ts';
+import { COMPRESSING, noBackend, type TurnRunDeps } from './turns/turn-run.ts';
 import { TurnSlots } from './turns/turn-slots.ts';
 import { addUsage } from './usage.ts';
 
@@ -54,7 +54,7 @@ export interface SessionLimits {
   /** A session nothing happens in stays in memory for so long, in milliseconds. Default 10 minutes. */
   readonly idleMs: number;
   /** Sessions in memory that nothing happens in. Default 256. */
-  readonly awake: number;
+  readonly loaded: number;
 }
 
 export const DEFAULT_SESSION_LIMITS: SessionLimits = {
@@ -64,7 +64,7 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   turnTimeoutMs: 30 * 60 * 1000,
   interruptGraceMs: 5000,
   idleMs: 10 * 60 * 1000,
-  awake: 256,
+  loaded: 256,
 };
 
 /** How often quiet sessions are looked for. */
@@ -77,12 +77,12 @@ export interface SessionsOptions {
   readonly backends: ReadonlyMap<string, Backend>;
   /** Name of the backend of sessions that choose none; asked at each turn. */
   readonly defaultBackend: string | (() => string);
-  readonly desk: ApprovalDesk;
-  readonly readPrompt: TurnRunParts['readPrompt'];
+  readonly desk: Approver;
+  readonly readPrompt: TurnRunDeps['readPrompt'];
   /** Folders beside that of the session that images may be read from. Default none. */
   readonly imageRoots?: readonly string[];
   /** The skills a prompt names. Default none. */
-  readonly skillsFor?: TurnRunParts['skillsFor'];
+  readonly skillsFor?: TurnRunDeps['skillsFor'];
   /** What sessions follow where they decide nothing: model, thinking level, … */
   readonly defaults?: () => SessionSettings;
   /** Refuses settings of a session that cannot be used. Throws an error of the table. */
@@ -168,7 +168,7 @@ class ServedSessions implements Sessions {
   readonly #pool: SessionPool;
   readonly #newId: () => string;
   readonly #now: () => number;
-  readonly #chats: ChatParts;
+  readonly #chats: ChatDeps;
   /** Principals as they last called, for their turns. */
   readonly #seen = new Map<string, Principal>();
   readonly #sweeper: NodeJS.Timeout;
@@ -188,7 +188,7 @@ class ServedSessions implements Sessions {
       newId: this.#newId,
       now: this.#now,
     };
-    const turnParts: TurnParts = {
+    const turnParts: TurnDeps = {
       readPrompt: options.readPrompt,
       imageRoots: options.imageRoots ?? [],
       skillsFor: options.skillsFor ?? (async () => []),
@@ -248,7 +248,7 @@ class ServedSessions implements Sessions {
   }
 
   opened(): readonly SessionLog[] {
-    return this.#pool.awake().map(({ session }) => session);
+    return this.#pool.loaded().map(({ session }) => session);
   }
 
   open(id: string): SessionLog {
@@ -292,7 +292,7 @@ class ServedSessions implements Sessions {
       // Found again now: what the ended turn saved is part of it.
       const chat = findChat(chats, ownerSeenBy(principal), which);
       this.#forgetAgent(session);
-      takeUpChat(session, chat, chats, () => messageIds.next());
+      loadChat(session, chat, chats, () => messageIds.next());
       session.snapshot();
       await session.flushed();
       const { id: chatId, model, provider, thinking, openRouterProvider } = chat;
@@ -309,7 +309,7 @@ class ServedSessions implements Sessions {
   async #stop(keepWaiting: boolean): Promise<void> {
     clearInterval(this.#sweeper);
     this.#ending = true;
-    const all = this.#pool.awake();
+    const all = this.#pool.loaded();
     const left = keepWaiting ? all.filter((turns) => !turns.suspend()) : all;
     await Promise.all(left.map((turns) => turns.close('shutdown')));
     await Promise.all(

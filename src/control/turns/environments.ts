@@ -11,7 +11,7 @@ import { type Borrow, type EnvironmentAgent, type EnvironmentOptions, environmen
 import type { Toolbox } from './toolbox.ts';
 
 /** Where tools work, and with whose rights. */
-export interface Place {
+export interface EnvironmentKey {
   /** Absolute path of the working directory: the workspace of an in-process host. */
   readonly cwd: string;
   readonly principal: Principal;
@@ -27,7 +27,7 @@ export interface Environment {
 
 export interface EnvironmentsOptions extends EnvironmentOptions {
   /** Finds or starts the host of a place. Rejects with `unreachable`, `config_invalid`, … */
-  readonly open: (place: Place) => Promise<Environment>;
+  readonly open: (place: EnvironmentKey) => Promise<Environment>;
   /** Hosts kept at most. Default 64. */
   readonly maxEnvironments?: number;
 }
@@ -42,7 +42,7 @@ interface Opened {
 
 /** One control session's A2E session. */
 interface Held {
-  readonly place: Place;
+  readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
   /** True once its control session was closed: nothing may be opened for it that nobody would close. */
   released: boolean;
@@ -66,7 +66,7 @@ export class Environments {
   }
 
   /** The toolbox of a control session. Nothing is opened before it is used. */
-  for(session: string, place: Place): Toolbox {
+  for(session: string, place: EnvironmentKey): Toolbox {
     const held = this.#held.get(session);
     if (held !== undefined && keyOf(held.place) === keyOf(place)) return held.toolbox;
     this.release(session);
@@ -106,7 +106,7 @@ export class Environments {
   }
 
   /** The host of a place, now the one used last. */
-  #open(place: Place): Opened {
+  #open(place: EnvironmentKey): Opened {
     const key = keyOf(place);
     let opened = this.#opened.get(key);
     if (opened === undefined) {
@@ -178,4 +178,4 @@ async function closeAgent(connecting: Promise<EnvironmentAgent>): Promise<void> 
 }
 
 /** Equal for places that may share a host. Rights are part of it, not only the name they go by. */
-const keyOf = ({ cwd, principal }: Place): string => JSON.stringify([cwd, principal]);
+const keyOf = ({ cwd, principal }: EnvironmentKey): string => JSON.stringify([cwd, principal]);

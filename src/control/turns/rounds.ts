@@ -14,7 +14,7 @@ import { failedCall } from './failed-call.ts';
 import { interruptible, unlessAborted } from './interruptible.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
-import { type RoundCall, standingOf } from './turn-progress.ts';
+import { type RoundCall, turnProgress } from './turn-progress.ts';
 
 /** Model rounds of a turn when the settings say nothing. */
 export const DEFAULT_MAX_ROUNDS = 50;
@@ -88,7 +88,7 @@ class Rounds {
 
   async #rounds(): Promise<TurnOutcome> {
     // Also for a turn that only begins anew, because its context had to be compressed: rounds and call ids go on counting.
-    const standing = standingOf(this.#turn);
+    const standing = turnProgress(this.#turn);
     this.#round = standing.round;
     for (const callId of standing.callIds) this.#callIds.add(callId);
     if (this.#turn.continued && standing.finished) return { stopReason: 'end_turn' };

@@ -21,7 +21,7 @@ export interface RoundCall {
   readonly ended?: { readonly done: ToolDone; readonly told: boolean };
 }
 
-export interface Standing {
+export interface TurnProgress {
   /** Rounds the model has finished. */
   readonly round: number;
   /** True when the model had nothing more to call: only the end of the turn was not noted. */
@@ -36,7 +36,7 @@ type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
 
 /** Where the turn stands. */
-export function standingOf({ id, log }: Pick<Turn, 'id' | 'log'>): Standing {
+export function turnProgress({ id, log }: Pick<Turn, 'id' | 'log'>): TurnProgress {
   const items = log.record.history.filter(({ turn }) => turn === id);
   const rounds = items.filter((item) => item.role === 'assistant');
   const last = rounds.at(-1);

@@ -17,7 +17,7 @@ const TITLE_CHARACTERS = 160;
 const TELLING = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name'];
 
 /** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
-export function gated(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
+export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
   return {
     list: () => toolbox.list(),
     find: (name) => toolbox.find(name),

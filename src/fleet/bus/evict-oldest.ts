@@ -8,7 +8,7 @@
  * Takes the oldest entries out of a map or a set that holds more than `most`; with `may`, those it is true for first. An
  * eighth goes at once: finding the oldest means passing over the places of all that went before it.
  */
-export function forgetOldest<K>(
+export function evictOldest<K>(
   kept: Map<K, unknown> | Set<K>,
   most: number,
   may: (key: K) => boolean = () => true,

@@ -9,6 +9,6 @@ import type { FleetPeer, PeerEvents } from './peer.ts';
 export const ORCHESTRATOR_FEATURES: readonly Feature[] = ['ack', 'progress', 'lease', 'heartbeat', 'questions'];
 
 /** Resolves when the orchestrator has kept what must be kept; whatever goes wrong there is a rejection. */
-export async function received(events: PeerEvents, peer: FleetPeer, message: Incoming): Promise<void> {
+export async function forwardToOrchestrator(events: PeerEvents, peer: FleetPeer, message: Incoming): Promise<void> {
   await events.received(peer, message);
 }

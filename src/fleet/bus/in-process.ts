@@ -5,17 +5,17 @@
  * normalised form are brought into it with the same checks as on a wire; the others are what they are.
  */
 
-import { within } from '../../base/backoff.ts';
+import { withTimeout } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';
 import type { Feature, FleetMessage, TaskDispatch, TaskResult } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Dispatched, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
-import { ORCHESTRATOR_FEATURES, received } from './forward.ts';
+import { forwardToOrchestrator, ORCHESTRATOR_FEATURES } from './forward.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from './peer.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from './reply-channel.ts';
-import { type Answer, Intake } from './worker-messages.ts';
+import type { DispatchOutcome, ReplyChannel, WorkerPort } from './reply-channel.ts';
+import { type Answer, WorkerMessageHandler } from './worker-messages.ts';
 
 export interface InProcessOptions {
   readonly log?: Log;
@@ -77,10 +77,10 @@ class LocalPeer implements FleetPeer {
   readonly features: ReadonlySet<Feature>;
   readonly #worker: WorkerPort;
   readonly #events: PeerEvents;
-  readonly #intake: Intake;
+  readonly #intake: WorkerMessageHandler;
   readonly #log: Log | undefined;
   readonly #keepTimeoutMs: number;
-  readonly #outlet: WorkerOutlet;
+  readonly #outlet: ReplyChannel;
   #detach: (() => void) | undefined;
   #beats = 0;
   /** Between `joined` and `left`. */
@@ -95,12 +95,12 @@ class LocalPeer implements FleetPeer {
     this.#events = events;
     this.#log = options.log;
     this.#keepTimeoutMs = options.keepTimeoutMs ?? 15_000;
-    this.#intake = new Intake(worker, options.log);
+    this.#intake = new WorkerMessageHandler(worker, options.log);
     this.#outlet = {
       name: 'in-process',
       features: FEATURES,
-      tell: (message) => this.#hear(message),
-      deliver: (result) => this.#keep(result),
+      send: (message) => this.#hear(message),
+      deliverResult: (result) => this.#keep(result),
     };
   }
 
@@ -146,7 +146,7 @@ class LocalPeer implements FleetPeer {
       throw fail('invalid_message', 'the dispatch is not valid', { errors: decoded.errors });
     }
     const dispatch = decoded.message as Dispatched;
-    let reception: Reception;
+    let reception: DispatchOutcome;
     try {
       reception = await this.#intake.dispatch(dispatch, this.#outlet, this.#answerDispatch);
     } catch (thrown) {
@@ -179,8 +179,8 @@ class LocalPeer implements FleetPeer {
     if (this.#closed) throw fail('unreachable', 'the orchestrator is not there');
     const reported = this.#normalised(result);
     if (reported === undefined) throw fail('invalid_message', 'the result is not valid', { task_id: result.task_id });
-    const kept = received(this.#events, this, reported);
-    await within(kept, this.#keepTimeoutMs, () => fail('timeout', 'the result was not kept in time'));
+    const kept = forwardToOrchestrator(this.#events, this, reported);
+    await withTimeout(kept, this.#keepTimeoutMs, () => fail('timeout', 'the result was not kept in time'));
   }
 
   #normalised(message: FleetMessage): Incoming | undefined {
@@ -195,7 +195,7 @@ class LocalPeer implements FleetPeer {
   }
 
   #tell(message: Incoming): void {
-    received(this.#events, this, message).catch((thrown: unknown) => {
+    forwardToOrchestrator(this.#events, this, message).catch((thrown: unknown) => {
       const { code, message: why } = asError(thrown);
       this.#log?.warn('a message was not kept', { worker: this.peerId, type: message.type, code, error: why });
     });

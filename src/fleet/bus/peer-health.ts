@@ -4,20 +4,20 @@
  *
  * Used by the buses whose peers are called over HTTP: `http/http-peer-bus.ts` and `a2a/peer-bus.ts`.
  */
-import { pause } from '../../base/abortable-delay.ts';
+import { abortableDelay } from '../../base/abortable-delay.ts';
 import type { Log } from '../../base/log.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { FleetPeer, PeerEvents } from './peer.ts';
 
 /** A peer that is looked after. */
-export interface WatchedPeer extends FleetPeer {
+export interface HealthCheckedPeer extends FleetPeer {
   /** Set by the watch. */
   reachable: boolean;
   /**
    * Looks whether the peer is at work and what it speaks; true: that is something else than before. `here`: it was at work
    * the last time. Rejects when it is not; `detail.asleep` holds the reason where the peer itself says that it rests.
    */
-  look(here: boolean): Promise<boolean>;
+  probe(here: boolean): Promise<boolean>;
   /** Has the peer describe itself, where it can. A rejection means that it takes no calls: it is not at work. */
   askAnnounce(): Promise<void>;
 }
@@ -38,7 +38,7 @@ export interface PeerWatchOptions {
 /** Looks that must fail in a row before a peer counts as gone: one may be lost to a moment of load. */
 const FAILED_LOOKS = 2;
 
-export class PeerWatch<P extends WatchedPeer> {
+export class PeerHealthChecker<P extends HealthCheckedPeer> {
   readonly #peers: readonly P[];
   readonly #options: PeerWatchOptions;
   readonly #stopping = new AbortController();
@@ -87,7 +87,7 @@ export class PeerWatch<P extends WatchedPeer> {
   }
 
   /** Something happened that the peer should be looked at for. */
-  doubt(peer: P): void {
+  probeNow(peer: P): void {
     this.#wakes.get(peer)?.();
   }
 
@@ -102,7 +102,7 @@ export class PeerWatch<P extends WatchedPeer> {
     let describedAt = Number.NEGATIVE_INFINITY;
     while (!this.stopping.aborted) {
       try {
-        const news = (await peer.look(here)) || !here;
+        const news = (await peer.probe(here)) || !here;
         if (this.stopping.aborted) break;
         const now = monotonic();
         if (news || now - describedAt >= announceIntervalMs) {
@@ -140,7 +140,7 @@ export class PeerWatch<P extends WatchedPeer> {
   async #rest(peer: P, ms: number): Promise<void> {
     const woken = new AbortController();
     this.#wakes.set(peer, () => woken.abort());
-    await pause(ms, AbortSignal.any([woken.signal, this.stopping]));
+    await abortableDelay(ms, AbortSignal.any([woken.signal, this.stopping]));
     this.#wakes.delete(peer);
   }
 

@@ -1,13 +1,13 @@
 /**
  * The worker's side of a bus: where its messages go, and what the bus asks of the worker.
  *
- * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link WorkerOutlet} and calls the port.
+ * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel} and calls the port.
  */
 import type { Envelope, Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 
 /** Where the messages of a worker go. */
-export interface WorkerOutlet {
+export interface ReplyChannel {
   /**
    * Names who is at the other end, the same after a restart: results of the tasks it sent wait for the outlet of this name.
    */
@@ -20,12 +20,12 @@ export interface WorkerOutlet {
    */
   readonly durable?: boolean;
   /** Sends, or drops when the other end is away: announces, progress, heartbeats, questions. Never throws. */
-  tell(message: FleetMessage): void;
+  send(message: FleetMessage): void;
   /**
    * Sends a result and resolves when the other end has it for good. Rejects when that did not happen within its own bound;
    * the worker's outbox tries again with backoff, and at once when the outlet is attached again.
    */
-  deliver(result: TaskResult): Promise<void>;
+  deliverResult(result: TaskResult): Promise<void>;
 }
 
 /** The right to run one attempt. */
@@ -44,7 +44,7 @@ export interface Lease {
 }
 
 /** The attempt of a dispatch is here already: this is another copy. */
-export interface Taken {
+export interface AlreadyTaken {
   readonly kind: 'taken';
   readonly state: 'accepted' | 'running';
   /** What it runs under; undefined before it runs. */
@@ -54,14 +54,14 @@ export interface Taken {
 }
 
 /** What a worker makes of a dispatch. Nothing has been run yet, and no token spent. */
-export type Reception =
+export type DispatchOutcome =
   /** It is refused (phase 4), or its text is no dispatch. */
   | { readonly kind: 'refused'; readonly result: TaskResult }
   /** It ended before; this is how. */
   | { readonly kind: 'replay'; readonly result: TaskResult }
   /** Another attempt at the same task, or another turn of its context, runs. */
   | { readonly kind: 'busy'; readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' }
-  | Taken
+  | AlreadyTaken
   /** It is in the journal, on disk. The bus acknowledges, then calls `begin`. */
   | {
       readonly kind: 'accepted';
@@ -88,11 +88,11 @@ export interface WorkerPort {
    * Sends announces, progress and results to `outlet` from now on; what waits for it is sent at once. Returns what undoes
    * it; results wait in the outbox then.
    */
-  attach(outlet: WorkerOutlet): () => void;
+  attach(outlet: ReplyChannel): () => void;
   /** Decides on a dispatch within 2 s. Its result and progress go to the outlet of this name. */
-  receive(dispatch: Dispatched, outlet: WorkerOutlet): Promise<Reception>;
+  receive(dispatch: Dispatched, outlet: ReplyChannel): Promise<DispatchOutcome>;
   /** A dispatch that could not be read: the refusal to answer with, `undefined` when it does not even name a task. */
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined;
   /** Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns what to answer, if anything. */
-  handle(message: Incoming, outlet: WorkerOutlet): Promise<TaskAck | TaskResult | undefined>;
+  handle(message: Incoming, outlet: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
 }

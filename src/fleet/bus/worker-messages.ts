@@ -9,7 +9,7 @@ import type { SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.
 import { asError } from '../../wire/errors.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage, resultMessage } from '../messages/encode.ts';
-import type { Lease, Reception, WorkerOutlet, WorkerPort } from './reply-channel.ts';
+import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './reply-channel.ts';
 
 /** What a worker answers. */
 export type Answer = TaskAck | TaskResult | SessionAnnounce;
@@ -31,7 +31,7 @@ const FOR_WORKERS = new Set<Incoming['type']>([
 /** Lifetime of a lease nobody named, seconds. */
 const DEFAULT_LEASE_TTL_S = 45;
 
-export class Intake {
+export class WorkerMessageHandler {
   readonly #worker: WorkerPort;
   readonly #log: Pick<Log, 'warn' | 'error'> | undefined;
   /** Tasks whose dispatch is being decided on, and what waits behind each. */
@@ -52,7 +52,7 @@ export class Intake {
    * Takes any message of an orchestrator; resolves when it has been answered. False: it is not one a worker takes. Never
    * rejects: what fails inside the worker is logged, and the orchestrator asks again.
    */
-  async take(message: Incoming, outlet: WorkerOutlet, reply: Reply): Promise<boolean> {
+  async take(message: Incoming, outlet: ReplyChannel, reply: Reply): Promise<boolean> {
     if (!FOR_WORKERS.has(message.type)) return false;
     try {
       if (message.type === 'TASK_DISPATCH') await this.dispatch(message, outlet, reply);
@@ -68,7 +68,7 @@ export class Intake {
    * Decides on a dispatch, answers it and begins it. Resolves with what the worker made of it; rejects when the worker could
    * not even decide, and nothing is kept of it then.
    */
-  dispatch(dispatch: Dispatched, outlet: WorkerOutlet, reply: Reply): Promise<Reception> {
+  dispatch(dispatch: Dispatched, outlet: ReplyChannel, reply: Reply): Promise<DispatchOutcome> {
     return this.#inOrder(dispatch.task_id, async () => {
       const reception = await this.#worker.receive(dispatch, outlet);
       const answer = answerTo(dispatch, reception, outlet);
@@ -86,7 +86,7 @@ export class Intake {
     return true;
   }
 
-  #other(message: Exclude<Incoming, Dispatched>, outlet: WorkerOutlet, reply: Reply): Promise<void> {
+  #other(message: Exclude<Incoming, Dispatched>, outlet: ReplyChannel, reply: Reply): Promise<void> {
     if (message.type === 'ANNOUNCE_REQUEST') {
       return this.#inOrder('', async () => reply(await this.#worker.announce(message.context_id)));
     }
@@ -113,7 +113,7 @@ export class Intake {
 }
 
 /** The message that tells an orchestrator what became of its dispatch; undefined when it could not read one. */
-function answerTo(dispatch: Dispatched, reception: Reception, outlet: WorkerOutlet): Answer | undefined {
+function answerTo(dispatch: Dispatched, reception: DispatchOutcome, outlet: ReplyChannel): Answer | undefined {
   const { task_id, envelope } = dispatch;
   const back = { causation_id: envelope.message_id, attempt: envelope.attempt };
   switch (reception.kind) {

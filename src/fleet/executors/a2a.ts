@@ -32,7 +32,7 @@ import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTas
 import { RunningTurns } from './running-turns.ts';
 import { UNKNOWN_USAGE } from './usage.ts';
 
-export interface A2aExecutorParts {
+export interface A2aExecutorDeps {
   readonly config: A2aConfig;
   /** File in which the agent's names of our contexts are kept; undefined: in memory. */
   readonly contextFile: string | undefined;
@@ -50,7 +50,7 @@ const PROBE_MS = 1_400;
 const MAX_QUESTIONS = 20;
 
 /** Makes the executor. Starts nothing. Fails with `config_invalid` for an address that is none. */
-export function a2aExecutor(parts: A2aExecutorParts): Executor {
+export function a2aExecutor(parts: A2aExecutorDeps): Executor {
   return new A2aExecutor(parts);
 }
 
@@ -63,7 +63,7 @@ class A2aExecutor implements Executor {
   readonly #newId: () => string;
   readonly #turns = new RunningTurns();
 
-  constructor({ config, contextFile: file, log, newId = () => crypto.randomUUID() }: A2aExecutorParts) {
+  constructor({ config, contextFile: file, log, newId = () => crypto.randomUUID() }: A2aExecutorDeps) {
     const { url, token } = config;
     this.#connection = new A2aConnection({ url, token, name: `the agent at ${new URL(url).host}`, log });
     this.#newId = newId;
@@ -94,7 +94,7 @@ class A2aExecutor implements Executor {
     return { present: true, detail: address };
   }
 
-  knows(contextId: string): boolean {
+  hasConversation(contextId: string): boolean {
     return this.#contexts.has(contextId);
   }
 

@@ -101,7 +101,7 @@ export interface Executor {
   /** Spends no tokens and starts no turn. Bounded at 3 s, never rejects. */
   probe(signal: AbortSignal): Promise<Readiness>;
   /** True when it has a conversation for this context already. */
-  knows(contextId: string): boolean;
+  hasConversation(contextId: string): boolean;
   /** Starts a turn. At most one per context runs at a time; the worker sees to that. */
   start(task: ExecutorTask, context: ExecutorContext): Execution;
   /** Measures what an empty first turn costs, where that is wanted; null when it cannot. */

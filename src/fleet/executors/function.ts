@@ -38,7 +38,7 @@ export function functionExecutor({ run, label }: FunctionExecutorOptions): Execu
     canSteer: false,
     canAsk: true,
     probe: async () => ({ present: true, authenticated: true, detail: label ?? (run.name || 'a function') }),
-    knows: () => false,
+    hasConversation: () => false,
     start: (task, context) => ({ outcome: turns.add(outcomeOf(run, task, turns.inside(context))) }),
     stop: () => turns.stop(),
   };

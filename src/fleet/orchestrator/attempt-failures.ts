@@ -14,13 +14,13 @@ import { isSameProcess } from './peer-profile.ts';
 import type { Peers } from './peers.ts';
 import type { TaskRecord } from './task.ts';
 import { routeTaskOf } from './task-record.ts';
-import type { Held, Ledger } from './task-registry.ts';
+import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 /** How long a task waits for a worker that has it already, where that does not say, seconds. */
 const WAIT_S = 30;
 
 export interface AftermathOptions {
-  readonly ledger: Ledger;
+  readonly ledger: TaskRegistry;
   readonly peers: Peers;
   readonly router: Router;
   readonly policy: BlockedPolicy;
@@ -31,7 +31,7 @@ export interface AftermathOptions {
 }
 
 /** Why an attempt ended before it began. */
-export interface Refusal {
+export interface AttemptFailure {
   readonly outcome: 'unreachable' | 'busy' | 'unknown';
   /** Row of the policy. */
   readonly code: string;
@@ -39,7 +39,7 @@ export interface Refusal {
   readonly retryAfterS?: number;
 }
 
-export class Aftermath {
+export class AttemptFailures {
   readonly #options: AftermathOptions;
 
   constructor(options: AftermathOptions) {
@@ -47,7 +47,7 @@ export class Aftermath {
   }
 
   /** Its worker refused the task in a result. */
-  blocked(held: Held): void {
+  blocked(held: TrackedTask): void {
     const { ledger, peers } = this.#options;
     const { record } = held;
     const { result } = record;
@@ -77,7 +77,7 @@ export class Aftermath {
   }
 
   /** The attempt could not begin; nothing was run. */
-  released(held: Held, { outcome, code, reason, retryAfterS }: Refusal): void {
+  released(held: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
     const { ledger, peers } = this.#options;
     const { record } = held;
     const worker = this.#refuser(record);
@@ -100,7 +100,7 @@ export class Aftermath {
   }
 
   /** Nobody meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
-  unroutable(held: Held, code: string, explanation: Explanation): void {
+  unroutable(held: TrackedTask, code: string, explanation: Explanation): void {
     const { ledger } = this.#options;
     const step = this.#step(held.record, code);
     if (step.action === 'retry' || step.action === 'wait') {
@@ -119,7 +119,7 @@ export class Aftermath {
   }
 
   /** Its worker has never seen it: at once again the first time, and as policy says when that goes on. */
-  neverSeen(held: Held): void {
+  unknownToWorker(held: TrackedTask): void {
     const { ledger } = this.#options;
     const { record } = held;
     const reason = 'its worker has never seen it';
@@ -130,7 +130,7 @@ export class Aftermath {
   }
 
   /** The lease ran out, or the worker came back without knowing how it ended. */
-  lost(held: Held, reason: string, result?: TaskResult): void {
+  lost(held: TrackedTask, reason: string, result?: TaskResult): void {
     const { ledger, log } = this.#options;
     const advanced = ledger.apply(held, { type: 'lost', reason, ...(result !== undefined && { result }) });
     if (advanced.outcome !== 'changed') return;
@@ -140,7 +140,7 @@ export class Aftermath {
   }
 
   /** Decides about a task whose attempt was lost; also after a restart that came in between. */
-  afterLoss(held: Held, reason: string): void {
+  afterLoss(held: TrackedTask, reason: string): void {
     const { ledger, policy, now } = this.#options;
     const { record } = held;
     const { retry_safe, deadline } = record.spec;
@@ -155,7 +155,7 @@ export class Aftermath {
     }
   }
 
-  #park(held: Held, reason: string): void {
+  #park(held: TrackedTask, reason: string): void {
     this.#options.ledger.apply(held, { type: 'parked', reason });
     this.#options.log.warn('a task waits for an operator', { task_id: held.id, reason });
   }

@@ -9,7 +9,7 @@ const THRESHOLD = 5;
 const FIRST_OPEN_MS = 30_000;
 const MAX_OPEN_MS = 600_000;
 
-export class Circuit {
+export class CircuitBreaker {
   #failures = 0;
   #openMs = FIRST_OPEN_MS;
   #openUntil: number | undefined;

@@ -7,7 +7,7 @@ import type { TaskRecord } from './task.ts';
 import { isEnded } from './task-machine.ts';
 
 /** How a dependency stands. */
-type Standing = 'done' | 'open' | { readonly failed: string };
+type DependencyState = 'done' | 'open' | { readonly failed: string };
 
 export class Dependencies {
   /** Task → what it still waits for. */
@@ -28,7 +28,7 @@ export class Dependencies {
   add(taskId: string, dependencies: Iterable<TaskRecord>): string | undefined {
     const open: string[] = [];
     for (const record of dependencies) {
-      const standing = standingOf(record);
+      const standing = dependencyStateOf(record);
       if (standing === 'open') open.push(record.task_id);
       else if (standing !== 'done') return standing.failed;
     }
@@ -60,7 +60,7 @@ export class Dependencies {
   } {
     const waiters = [...(this.#waiters.get(record.task_id) ?? [])];
     this.#waiters.delete(record.task_id);
-    const standing = standingOf(record);
+    const standing = dependencyStateOf(record);
     const ready: string[] = [];
     const failed: string[] = [];
     for (const id of waiters) {
@@ -79,7 +79,7 @@ export class Dependencies {
   }
 }
 
-function standingOf(record: TaskRecord): Standing {
+function dependencyStateOf(record: TaskRecord): DependencyState {
   if (!isEnded(record)) return 'open';
   if (record.state === 'done') return 'done';
   return { failed: `dependency_failed: ${record.task_id} ended as ${record.state}` };

@@ -7,20 +7,20 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import { asError } from '../../wire/errors.ts';
 import type { OrchestratorBus } from '../bus/peer.ts';
 import { TaskQueue } from '../queue.ts';
-import type { Elsewhere } from '../route/explain.ts';
+import type { AbsenceInfo } from '../route/explain.ts';
 import { reasonsAgainst } from '../route/filters.ts';
 import type { Explanation, RouteTask } from '../route/profile.ts';
 import type { Decision, ExplainAt, Router } from '../route/router.ts';
-import { type Outlook, outlookOf, standingReasons } from '../route/wait-decision.ts';
-import type { Aftermath, Refusal } from './attempt-failures.ts';
+import { decideWait, nonTransientReasons, type WaitDecision } from '../route/wait-decision.ts';
+import type { AttemptFailure, AttemptFailures } from './attempt-failures.ts';
 import type { Peers } from './peers.ts';
 import { offerTo } from './task-machine.ts';
 import { dispatchOf, routeTaskOf } from './task-record.ts';
-import type { Held, Ledger } from './task-registry.ts';
+import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
@@ -32,10 +32,10 @@ const MAX_ASIDE_PER_TURN = 200;
 
 export interface DispatcherOptions {
   readonly name: string;
-  readonly ledger: Ledger;
+  readonly ledger: TaskRegistry;
   readonly peers: Peers;
   readonly router: Router;
-  readonly aftermath: () => Aftermath;
+  readonly aftermath: () => AttemptFailures;
   readonly buses: readonly OrchestratorBus[];
   readonly leaseTtlS: number;
   readonly maxTasks: number;
@@ -45,7 +45,7 @@ export interface DispatcherOptions {
   readonly now: () => number;
   readonly log: Log;
   /** The attempt may have been delivered, or not: somebody should ask. */
-  unsure(held: Held): void;
+  unsure(held: TrackedTask): void;
   /** Aborts when the orchestrator stops. */
   readonly signal: AbortSignal;
 }
@@ -67,8 +67,8 @@ interface Paused {
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #queue: TaskQueue;
-  readonly #later: Alarms<string>;
-  readonly #rounds: Alarms<'aside'>;
+  readonly #later: TimerQueue<string>;
+  readonly #rounds: TimerQueue<'aside'>;
   readonly #routed = new WeakMap<object, Routed>();
   /** Lines nobody can take from, by name. */
   readonly #paused = new Map<string, Paused>();
@@ -78,7 +78,7 @@ export class Dispatcher {
   readonly #hoping = new Map<string, RouteTask>();
   /** Until then workers may still be joining. Monotonic. */
   readonly #settledAt: number;
-  readonly #settling: Alarms<'settled'>;
+  readonly #settling: TimerQueue<'settled'>;
   #scheduled = false;
   #pumping = false;
   #stopped = false;
@@ -87,10 +87,10 @@ export class Dispatcher {
     this.#options = options;
     this.#queue = new TaskQueue({ maxTasks: options.maxTasks + 1 });
     this.#settledAt = options.clock.monotonic() + (options.settleMs ?? SETTLE_MS);
-    this.#settling = new Alarms(options.clock, () => this.wakeAll());
+    this.#settling = new TimerQueue(options.clock, () => this.wakeAll());
     this.#settling.set('settled', this.#settledAt);
-    this.#later = new Alarms(options.clock, (taskId) => this.#ripe(taskId));
-    this.#rounds = new Alarms(options.clock, () => this.#tryAside());
+    this.#later = new TimerQueue(options.clock, (taskId) => this.#ripe(taskId));
+    this.#rounds = new TimerQueue(options.clock, () => this.#tryAside());
   }
 
   /** Tasks that wait to be routed now. */
@@ -99,7 +99,7 @@ export class Dispatcher {
   }
 
   /** A task waits to be routed, from its `not_before` on. */
-  enqueue(held: Held): void {
+  enqueue(held: TrackedTask): void {
     const { now, clock } = this.#options;
     const { not_before } = held.record;
     const delay = not_before === null ? 0 : not_before - now();
@@ -136,7 +136,7 @@ export class Dispatcher {
       if (reasons?.length === 0) this.#resume(line);
       // What was hoped for has come to something, or to nothing.
       else if (hope === null && reasons !== undefined) this.#resume(line);
-      else if (hope === peerId && (away || reasons === undefined || standingReasons(reasons).length > 0)) {
+      else if (hope === peerId && (away || reasons === undefined || nonTransientReasons(reasons).length > 0)) {
         this.#resume(line);
       }
     }
@@ -184,11 +184,11 @@ export class Dispatcher {
   }
 
   /** Where a task would go now, and why: looks at every worker. */
-  explain(record: Held['record']): Explanation {
+  explain(record: TrackedTask['record']): Explanation {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);
     const task = routeTaskOf(record);
-    const outlook = outlookOf(task, peers.prospects(task.only), router.policy);
+    const outlook = decideWait(task, peers.prospects(task.only), router.policy);
     return router.explain(task, {
       nowMs: clock.monotonic(),
       wallMs: now(),
@@ -210,7 +210,7 @@ export class Dispatcher {
     this.#pausedLines.delete(line);
   }
 
-  #push({ id, record }: Held): void {
+  #push({ id, record }: TrackedTask): void {
     const { line, task } = this.#routedOf(record);
     this.#aside.delete(id);
     this.#queue.push({
@@ -246,7 +246,7 @@ export class Dispatcher {
     this.#rounds.set('aside', this.#options.clock.monotonic() + ASIDE_MS);
   }
 
-  #routedOf(record: Held['record']): Routed {
+  #routedOf(record: TrackedTask['record']): Routed {
     let routed = this.#routed.get(record.spec);
     if (routed === undefined) {
       const task = routeTaskOf(record);
@@ -256,7 +256,7 @@ export class Dispatcher {
     return routed;
   }
 
-  #route(held: Held): void {
+  #route(held: TrackedTask): void {
     const { router, peers, clock, now, ledger } = this.#options;
     const { task } = this.#routedOf(held.record);
     const excluded = peers.excludedOf(held.record.excluded);
@@ -280,10 +280,10 @@ export class Dispatcher {
   }
 
   /** Nobody can take it now: it waits for somebody, or is refused. Workers that are still coming are given a moment. */
-  #nobody(held: Held, decision: Decision, now: ExplainAt): void {
+  #nobody(held: TrackedTask, decision: Decision, now: ExplainAt): void {
     const { router, peers, clock } = this.#options;
     const { task, line } = this.#routedOf(held.record);
-    const outlook = outlookOf(task, peers.prospects(task.only), router.policy);
+    const outlook = decideWait(task, peers.prospects(task.only), router.policy);
     const at = { ...now, elsewhere: this.#elsewhere(task, outlook) };
     if (!outlook.waits && clock.monotonic() >= this.#settledAt) {
       return this.#refuse(held, task, outlook.code, router.explanation(task, decision, at));
@@ -300,7 +300,7 @@ export class Dispatcher {
   }
 
   /** What is to be said of workers that are not here. */
-  #elsewhere(task: RouteTask, outlook: Outlook): Elsewhere {
+  #elsewhere(task: RouteTask, outlook: WaitDecision): AbsenceInfo {
     const { peers } = this.#options;
     if (task.only !== null && peers.get(task.only) === undefined) {
       return { known: Array.from(peers.all(), ({ peer }) => peer.peerId) };
@@ -311,7 +311,7 @@ export class Dispatcher {
   }
 
   /** Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. */
-  #refuse(held: Held, task: RouteTask, code: string, explanation: Explanation): void {
+  #refuse(held: TrackedTask, task: RouteTask, code: string, explanation: Explanation): void {
     this.#queue.remove(held.id);
     this.#options.aftermath().unroutable(held, code, explanation);
     if (held.record.state !== 'queued') return;
@@ -320,7 +320,7 @@ export class Dispatcher {
   }
 
   /** Keeps the decision where it says something new. */
-  #noteNobody(held: Held, task: RouteTask, decision: Decision, at: ExplainAt): void {
+  #noteNobody(held: TrackedTask, task: RouteTask, decision: Decision, at: ExplainAt): void {
     const { router, ledger } = this.#options;
     const before = held.record.explanation;
     const away = at.elsewhere?.away;
@@ -334,7 +334,7 @@ export class Dispatcher {
   }
 
   /** Puts it where any worker of its pool may take it, when the bus can and nobody is free now. */
-  #offer(held: Held): boolean {
+  #offer(held: TrackedTask): boolean {
     const { pool, worker } = held.record.spec;
     const bus =
       pool === null || worker !== null ? undefined : this.#options.buses.find(({ offer }) => offer !== undefined);
@@ -344,7 +344,7 @@ export class Dispatcher {
     return true;
   }
 
-  #send(held: Held): Promise<void> {
+  #send(held: TrackedTask): Promise<void> {
     const { peers, signal } = this.#options;
     return this.#deliver(held, (message) => {
       const { peer, mode } = peers.get(held.record.worker as string)!;
@@ -353,7 +353,7 @@ export class Dispatcher {
   }
 
   /** Row first, then send. Never rejects. */
-  async #deliver(held: Held, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
+  async #deliver(held: TrackedTask, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
     held.sending = true;
     try {
       await this.#keepAndSend(held, send);
@@ -362,7 +362,10 @@ export class Dispatcher {
     }
   }
 
-  async #keepAndSend(held: Held, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
+  async #keepAndSend(
+    held: TrackedTask,
+    send: (message: ReturnType<typeof dispatchOf>) => Promise<void>,
+  ): Promise<void> {
     const { ledger, name, leaseTtlS, now } = this.#options;
     const { attempt } = held.record;
     const current = (): boolean => !held.gone && held.record.attempt === attempt;
@@ -393,7 +396,7 @@ export class Dispatcher {
     }
   }
 
-  #unsent(held: Held, error: ReturnType<typeof asError>): void {
+  #unsent(held: TrackedTask, error: ReturnType<typeof asError>): void {
     const { log, ledger, aftermath, unsure } = this.#options;
     const { worker, attempt } = held.record;
     log.warn('a task could not be sent', { task_id: held.id, worker, attempt, code: error.code, error: error.message });
@@ -406,7 +409,7 @@ export class Dispatcher {
 }
 
 /** What a failure to send says about the attempt; undefined: it may have been delivered. */
-function refusalOf({ code, message, detail }: ReturnType<typeof asError>): Refusal | undefined {
+function refusalOf({ code, message, detail }: ReturnType<typeof asError>): AttemptFailure | undefined {
   switch (code) {
     case 'unreachable':
       return { outcome: 'unreachable', code: 'busy', reason: message };

@@ -5,7 +5,7 @@
  * `orchestrator.ts` offers this to operators, `peer-event-handler.ts` feeds it with what workers say.
  */
 
-import { Alarms, type Clock, processTimer } from '../../base/timer-queue.ts';
+import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
 import { FEATURE_OF, type FleetMessage } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
 import { blockedPolicyOf } from '../blocked-policy.ts';
@@ -13,17 +13,17 @@ import { fleetMessage } from '../messages/encode.ts';
 import { compileHooks, type Hooks } from '../route/hooks.ts';
 import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
-import { Aftermath } from './attempt-failures.ts';
+import { AttemptFailures } from './attempt-failures.ts';
 import { Dependencies } from './dependencies.ts';
 import { Dispatcher } from './dispatcher.ts';
-import { Leases } from './lease-timers.ts';
+import { LeaseTimers } from './lease-timers.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import { Peers, type Verdict } from './peers.ts';
-import { Questions } from './questions.ts';
+import { OperatorQuestions } from './questions.ts';
 import type { Attempt, TaskRecord } from './task.ts';
 import { TaskJournal } from './task-journal.ts';
 import { isActive, isEnded, isOffer, type TaskEvent } from './task-machine.ts';
-import { type Held, Ledger } from './task-registry.ts';
+import { TaskRegistry, type TrackedTask } from './task-registry.ts';
 import { endOf, stepOf } from './task-steps.ts';
 import { Verifier } from './verifier.ts';
 import { headOf } from './verify.ts';
@@ -42,19 +42,19 @@ export class Engine {
   readonly maxOpenTasks: number;
   readonly hooks: Hooks;
   readonly router: Router;
-  readonly ledger: Ledger;
+  readonly ledger: TaskRegistry;
   readonly journal: TaskJournal;
   readonly peers: Peers;
   readonly dispatcher: Dispatcher;
-  readonly aftermath: Aftermath;
-  readonly leases: Leases;
-  readonly questions: Questions;
+  readonly aftermath: AttemptFailures;
+  readonly leases: LeaseTimers;
+  readonly questions: OperatorQuestions;
   readonly dependencies = new Dependencies();
   readonly verifier: Verifier;
   /** Events since the start, for operators. */
   readonly totals = new Map<string, number>();
-  readonly #deadlines: Alarms<string>;
-  readonly #cancels: Alarms<string>;
+  readonly #deadlines: TimerQueue<string>;
+  readonly #cancels: TimerQueue<string>;
   /** Tasks whose deadline has passed and whose worker was told. */
   readonly #overdue = new Set<string>();
   readonly #waiters = new Map<string, Set<(record: TaskRecord | null) => void>>();
@@ -75,7 +75,7 @@ export class Engine {
     const router = new Router({ ...DEFAULT_ROUTE_POLICY, ...options.routePolicy }, hooked ? this.hooks : undefined);
     this.router = router;
     this.journal = new TaskJournal(options.journal, now);
-    const ledger = new Ledger({
+    const ledger = new TaskRegistry({
       store,
       clock,
       now,
@@ -100,8 +100,8 @@ export class Engine {
     });
     this.peers = peers;
     const policy = blockedPolicyOf(options.blockedPolicy);
-    this.aftermath = new Aftermath({ ledger, peers, router, policy, now, monotonic, random, log });
-    this.leases = new Leases({
+    this.aftermath = new AttemptFailures({ ledger, peers, router, policy, now, monotonic, random, log });
+    this.leases = new LeaseTimers({
       ledger,
       peers,
       clock,
@@ -111,10 +111,10 @@ export class Engine {
       silent: (held) => this.poll(held),
       expired: (held) => this.aftermath.lost(held, 'its worker was not heard of while its lease held'),
     });
-    this.questions = new Questions({ ledger, peers, clock, askUser: options.askUser, log });
+    this.questions = new OperatorQuestions({ ledger, peers, clock, askUser: options.askUser, log });
     this.verifier = new Verifier(ledger, options.repositories);
-    this.#deadlines = new Alarms(clock, (taskId) => this.#overdueAt(taskId));
-    this.#cancels = new Alarms(clock, (taskId) => this.#notCanceled(taskId));
+    this.#deadlines = new TimerQueue(clock, (taskId) => this.#overdueAt(taskId));
+    this.#cancels = new TimerQueue(clock, (taskId) => this.#notCanceled(taskId));
     this.dispatcher = new Dispatcher({
       name: options.name,
       ledger,
@@ -138,7 +138,7 @@ export class Engine {
   }
 
   /** A task of an earlier process, or one that was just added, takes part from now on. */
-  admit(held: Held): void {
+  admit(held: TrackedTask): void {
     const { record } = held;
     this.watchDeadline(held);
     if (record.state === 'queued') this.enqueue(held);
@@ -153,17 +153,17 @@ export class Engine {
     }
   }
 
-  enqueue(held: Held): void {
+  enqueue(held: TrackedTask): void {
     if (!this.dependencies.isWaiting(held.id)) this.dispatcher.enqueue(held);
   }
 
-  watchDeadline({ id, record }: Held): void {
+  watchDeadline({ id, record }: TrackedTask): void {
     const { deadline } = record.spec;
     if (deadline !== null) this.#deadlines.set(id, this.clock.monotonic() + Date.parse(deadline) - this.now());
   }
 
   /** Somebody else goes on with it, or it was never kept. */
-  letGo(held: Held): void {
+  letGo(held: TrackedTask): void {
     const { id, record } = held;
     this.dispatcher.withdraw(id);
     this.dependencies.remove(id);
@@ -177,7 +177,7 @@ export class Engine {
   tell(peerId: string | null, message: FleetMessage): boolean {
     const entry = this.peers.get(peerId ?? '');
     const feature = FEATURE_OF[message.type];
-    if (entry === undefined || !entry.here || (feature !== undefined && !entry.peer.features.has(feature)))
+    if (entry === undefined || !entry.connected || (feature !== undefined && !entry.peer.features.has(feature)))
       return false;
     entry.peer.send(message, { mode: entry.mode, signal: this.#stopping.signal }).catch((thrown: Error) => {
       this.options.log.debug('a message did not arrive', { worker: peerId, type: message.type, error: thrown.message });
@@ -186,18 +186,18 @@ export class Engine {
   }
 
   /** Asks the worker how the attempt is. False: it cannot be asked. */
-  poll({ id, record, sending }: Held): boolean {
+  poll({ id, record, sending }: TrackedTask): boolean {
     if (sending) return false;
     return this.tell(record.worker, fleetMessage('TASK_POLL', { task_id: id }, { attempt: record.attempt }));
   }
 
   /** Tells the worker to stop; the task is canceled without its answer where none can come in time. */
-  askToCancel(held: Held, reason: string): void {
+  askToCancel(held: TrackedTask, reason: string): void {
     const { id, record } = held;
     const message = fleetMessage('TASK_CANCEL', { task_id: id, reason }, { attempt: record.attempt });
     const entry = this.peers.get(record.worker ?? '');
     const told = this.tell(record.worker, message);
-    if (!told && (isOffer(record.worker) || (entry?.here && !entry.peer.features.has('cancel')))) {
+    if (!told && (isOffer(record.worker) || (entry?.connected && !entry.peer.features.has('cancel')))) {
       const why = `${reason}; its worker cannot be told and may go on`;
       this.ledger.apply(held, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
     } else if (this.#cancels.at(id) === undefined) {
@@ -236,7 +236,7 @@ export class Engine {
     for (const taskId of [...this.#waiters.keys()]) this.#wakeWaiters(taskId, null);
   }
 
-  #changed(held: Held, before: TaskRecord, event: TaskEvent): void {
+  #changed(held: TrackedTask, before: TaskRecord, event: TaskEvent): void {
     const after = held.record;
     this.#note(held, event, before, after);
     const was = isActive(before);
@@ -254,7 +254,7 @@ export class Engine {
     }
   }
 
-  #note(held: Held, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
+  #note(held: TrackedTask, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
     const step = stepOf(event, before, after);
     if (step !== undefined) {
       this.journal.write(held.id, step.kind, step.body);
@@ -267,7 +267,7 @@ export class Engine {
   }
 
   /** The worker of the attempt under way does not have it any more. */
-  #left(held: Held, before: TaskRecord, event: TaskEvent): void {
+  #left(held: TrackedTask, before: TaskRecord, event: TaskEvent): void {
     this.peers.release(before.worker ?? '', held.id, verdictOf(event));
     if (isActive(held.record)) return;
     this.leases.end(held.id);
@@ -281,7 +281,7 @@ export class Engine {
     this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: held.id, reason: 'done elsewhere' }, { attempt }));
   }
 
-  #entered(held: Held, event: TaskEvent): void {
+  #entered(held: TrackedTask, event: TaskEvent): void {
     const { worker, attempt, spec } = held.record;
     this.peers.reserve(worker ?? '', held.id, spec.context_id);
     this.leases.renew(held);
@@ -292,7 +292,7 @@ export class Engine {
     });
   }
 
-  #ended(held: Held): void {
+  #ended(held: TrackedTask): void {
     const { record } = held;
     this.#forget(held);
     if (record.state === 'done') this.verifier.check(held);
@@ -319,14 +319,14 @@ export class Engine {
   }
 
   /** Whoever waits for its end is told, once it is on disk, that nothing more happens by itself. */
-  #parked(held: Held): void {
+  #parked(held: TrackedTask): void {
     void this.ledger.save(held).then(
       () => held.record.parked && this.#wakeWaiters(held.id, held.record),
       () => {},
     );
   }
 
-  #settled({ id, record }: Held): void {
+  #settled({ id, record }: TrackedTask): void {
     this.journal.end(id);
     this.#wakeWaiters(id, record);
   }
@@ -337,7 +337,7 @@ export class Engine {
     for (const done of waiters ?? []) done(record);
   }
 
-  #forget({ id }: Held): void {
+  #forget({ id }: TrackedTask): void {
     this.leases.end(id);
     this.#deadlines.clear(id);
     this.#cancels.clear(id);

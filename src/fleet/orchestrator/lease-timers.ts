@@ -5,37 +5,37 @@
  * A lease is another clock than the age of a description: a worker that is not routable any more keeps its tasks.
  * @see docs/fleet.md#failure-semantics
  */
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { Peers } from './peers.ts';
 import { isActive, isOffer } from './task-machine.ts';
-import type { Held, Ledger } from './task-registry.ts';
+import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 export interface LeasesOptions {
-  readonly ledger: Ledger;
+  readonly ledger: TaskRegistry;
   readonly peers: Peers;
   readonly clock: Clock;
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainTurnMs: number;
   /** It will run out soon: ask its worker. */
-  silent(held: Held): void;
+  silent(held: TrackedTask): void;
   /** It ran out. */
-  expired(held: Held): void;
+  expired(held: TrackedTask): void;
 }
 
-export class Leases {
+export class LeaseTimers {
   readonly #options: LeasesOptions;
-  readonly #alarms: Alarms<string>;
+  readonly #alarms: TimerQueue<string>;
   /** When each ends, on the monotonic clock. */
   readonly #ends = new Map<string, number>();
 
   constructor(options: LeasesOptions) {
     this.#options = options;
-    this.#alarms = new Alarms(options.clock, (taskId) => this.#ring(taskId));
+    this.#alarms = new TimerQueue(options.clock, (taskId) => this.#ring(taskId));
   }
 
   /** Begins, or renews, the lease of the attempt under way. A task offered to a pool has none until somebody takes it. */
-  renew({ id, record }: Held): void {
+  renew({ id, record }: TrackedTask): void {
     if (!isActive(record) || isOffer(record.worker)) return;
     const { leaseTtlMs, clock } = this.#options;
     const now = clock.monotonic();

@@ -6,13 +6,13 @@
  * @see docs/fleet.md
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { Alarms } from '../../base/timer-queue.ts';
+import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import type { Explanation } from '../route/profile.ts';
 import { Engine } from './engine.ts';
 import type { Orchestrator, OrchestratorOptions, WorkerView } from './orchestrator-options.ts';
-import { Reception } from './peer-event-handler.ts';
+import { PeerEventHandler } from './peer-event-handler.ts';
 import { viewOf } from './peer-profile.ts';
 import type { Answer } from './questions.ts';
 import { matches } from './store-query.ts';
@@ -20,7 +20,7 @@ import { Submissions } from './submissions.ts';
 import type { TaskQuery, TaskRecord, TaskSpec } from './task.ts';
 import { isActive, isEnded } from './task-machine.ts';
 import { fullSpec, newRecord } from './task-record.ts';
-import type { Held } from './task-registry.ts';
+import type { TrackedTask } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
 const MAX_TASKS = 100_000;
@@ -38,18 +38,18 @@ export function createOrchestrator(options: OrchestratorOptions): Orchestrator {
 class TaskOrchestrator implements Orchestrator {
   readonly #options: OrchestratorOptions;
   readonly #engine: Engine;
-  readonly #reception: Reception;
+  readonly #reception: PeerEventHandler;
   readonly #submissions: Submissions;
-  readonly #pruning: Alarms<'prune'>;
+  readonly #pruning: TimerQueue<'prune'>;
   #state: 'new' | 'starting' | 'running' | 'stopped' = 'new';
   #stopping: Promise<void> | undefined;
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
     this.#engine = new Engine(options);
-    this.#reception = new Reception(this.#engine);
+    this.#reception = new PeerEventHandler(this.#engine);
     this.#submissions = new Submissions(this.#engine);
-    this.#pruning = new Alarms(this.#engine.clock, () => void this.#prune());
+    this.#pruning = new TimerQueue(this.#engine.clock, () => void this.#prune());
   }
 
   async start(): Promise<void> {
@@ -129,7 +129,7 @@ class TaskOrchestrator implements Orchestrator {
     const held = await this.#active(taskId);
     const { worker, attempt } = held.record;
     const entry = this.#engine.peers.get(worker ?? '');
-    if (entry === undefined || !entry.here) throw fail('unreachable', `${worker} is not here`, { worker });
+    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not here`, { worker });
     if (!entry.peer.features.has('steer')) {
       throw fail('capability_missing', `${worker} takes no input while it works`, { worker });
     }
@@ -194,7 +194,7 @@ class TaskOrchestrator implements Orchestrator {
     const counts: Record<string, number> = { open: ledger.openCount, waiting_for_others: dependencies.size };
     for (const [state, count] of ledger.counts) counts[state] = count;
     for (const entry of peers.all()) {
-      const name = entry.here ? 'workers_here' : 'workers_away';
+      const name = entry.connected ? 'workers_here' : 'workers_away';
       counts[name] = (counts[name] ?? 0) + 1;
     }
     for (const [kind, count] of totals) counts[`total_${kind}`] = count;
@@ -225,7 +225,7 @@ class TaskOrchestrator implements Orchestrator {
     const { store } = this.#options;
     const { ledger } = this.#engine;
     this.#submissions.begin(await store.lastNumber());
-    const open: Held[] = [];
+    const open: TrackedTask[] = [];
     for await (const stored of store.open()) open.push(ledger.adopt(stored));
     for (const held of open) if (held.record.state === 'queued') await this.#submissions.waitStill(held);
     for (const held of open) {
@@ -248,7 +248,7 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   /** Does something to a task and answers its record when that is on disk. */
-  async #with(taskId: string, work: (held: Held) => void | Promise<void>): Promise<TaskRecord> {
+  async #with(taskId: string, work: (held: TrackedTask) => void | Promise<void>): Promise<TaskRecord> {
     this.#check();
     const { ledger } = this.#engine;
     const held = await ledger.pin(taskId);
@@ -262,7 +262,7 @@ class TaskOrchestrator implements Orchestrator {
     }
   }
 
-  async #active(taskId: string): Promise<Held> {
+  async #active(taskId: string): Promise<TrackedTask> {
     this.#check();
     const held = this.#engine.ledger.get(taskId);
     if (held !== undefined && isActive(held.record)) return held;

@@ -13,14 +13,14 @@ import { attemptOf, type Engine } from './engine.ts';
 import { isSameProcess } from './peer-profile.ts';
 import type { PeerEntry } from './peers.ts';
 import { isActive, isOffer } from './task-machine.ts';
-import type { Held } from './task-registry.ts';
+import type { TrackedTask } from './task-registry.ts';
 
 /** How a worker reports a task it was working on when it ended; see `worker/recovery.ts`. */
 const RESTARTED = /^worker restarted\b/;
 /** Attempts that were told to stop because they are not wanted any more; remembered so that each is told once. */
 const MAX_STRAYS = 1000;
 
-export class Reception implements PeerEvents {
+export class PeerEventHandler implements PeerEvents {
   readonly #engine: Engine;
   readonly #strays = new Set<string>();
   /** Worker → tasks of an earlier process that it may still have. */
@@ -138,7 +138,7 @@ export class Reception implements PeerEvents {
       // The answer to a question that was asked before the dispatch left says nothing.
       if (held.sending) return;
       if (begun) aftermath.lost(held, 'its worker does not know it any more');
-      else aftermath.neverSeen(held);
+      else aftermath.unknownToWorker(held);
     } else if (state === 'busy' || (!accepted && state === undefined)) {
       if (begun) return;
       const retry = retry_after_s === undefined ? {} : { retryAfterS: retry_after_s };
@@ -195,7 +195,7 @@ export class Reception implements PeerEvents {
   }
 
   /** The first of a pool that says it has a task which was offered to the pool has it. */
-  #claim({ peer, announced }: PeerEntry, held: Held, attempt: number | undefined): void {
+  #claim({ peer, announced }: PeerEntry, held: TrackedTask, attempt: number | undefined): void {
     const { worker, spec } = held.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
     const incarnation = announced?.incarnation ?? null;
@@ -204,13 +204,13 @@ export class Reception implements PeerEvents {
   }
 
   /** Whether a sign of life of its worker is one of the attempt: not before that has said that it has it. */
-  #has({ peer }: PeerEntry, { record }: Held): boolean {
+  #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {
     if (!peer.features.has('lease')) return false;
     return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 
   /** The task, when this worker has the attempt of it that is under way. */
-  #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): Held | undefined {
+  #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const held = this.#engine.ledger.get(taskId);
     if (held === undefined || !isActive(held.record) || held.record.worker !== peer.peerId) return undefined;
     return attempt === undefined || attempt === held.record.attempt ? held : undefined;
@@ -243,7 +243,7 @@ export class Reception implements PeerEvents {
     }
   }
 
-  *#tasksOf({ tasks }: PeerEntry): Iterable<Held> {
+  *#tasksOf({ tasks }: PeerEntry): Iterable<TrackedTask> {
     for (const taskId of [...tasks.keys()]) {
       const held = this.#engine.ledger.get(taskId);
       if (held !== undefined && isActive(held.record)) yield held;

@@ -40,7 +40,7 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
     busy_contexts: contexts,
     circuit: entry.circuit.state(now),
     draining: entry.drained || said?.draining === true,
-    reachable: entry.here && peer.reachable,
+    reachable: entry.connected && peer.reachable,
     ...(isJoining(entry, now) && { joining: true }),
     ttl_s: verified ? ttlOf(entry) : null,
     pools: said?.pools ?? [],
@@ -48,7 +48,7 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
 }
 
 /** It has come, and will say what it is. `now` is monotonic. */
-export function isJoining({ here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
+export function isJoining({ connected: here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 
@@ -77,7 +77,7 @@ export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number): Worker
   };
 }
 
-function statusOf({ here, away, announced }: PeerEntry, profile: Profile, ttlS: number): string {
+function statusOf({ connected: here, away, announced }: PeerEntry, profile: Profile, ttlS: number): string {
   if (!here) return away?.asleep === true ? 'asleep' : 'gone';
   if (profile.draining) return 'draining';
   if (profile.verified && announced?.not_ready != null) return announced.not_ready;

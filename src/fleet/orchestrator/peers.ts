@@ -7,16 +7,16 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { SessionHeartbeat } from '../../protocol/fleet.ts';
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import { negotiate } from '../phases/negotiate.ts';
-import type { Away } from '../route/explain.ts';
+import type { AbsentWorker } from '../route/explain.ts';
 import type { Profile } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
-import type { Prospect } from '../route/wait-decision.ts';
-import { Circuit } from './circuit-breaker.ts';
+import type { WorkerCandidate } from '../route/wait-decision.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
 import { isJoining, profileOf, ttlOf } from './peer-profile.ts';
 
 /** Results that count for reliability. */
@@ -33,7 +33,7 @@ const SKEW_WARN_MS = 60_000;
 /** One worker. */
 export interface PeerEntry {
   peer: FleetPeer;
-  here: boolean;
+  connected: boolean;
   /** Why it is not here. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
   /** Since when it is not here, or does not answer; null: it does. Monotonic. */
@@ -58,7 +58,7 @@ export interface PeerEntry {
   foreign: number;
   /** Its latest results, newest last; true: it did what was asked. */
   recent: boolean[];
-  readonly circuit: Circuit;
+  readonly circuit: CircuitBreaker;
 }
 
 /** How an attempt went, as far as that speaks for or against its worker. */
@@ -79,18 +79,18 @@ export interface PeersOptions {
 export class Peers {
   readonly #options: PeersOptions;
   readonly #entries = new Map<string, PeerEntry>();
-  readonly #expiries: Alarms<string>;
-  readonly #circuits: Alarms<string>;
-  readonly #descriptions: Alarms<string>;
-  readonly #absences: Alarms<string>;
+  readonly #expiries: TimerQueue<string>;
+  readonly #circuits: TimerQueue<string>;
+  readonly #descriptions: TimerQueue<string>;
+  readonly #absences: TimerQueue<string>;
   #present = 0;
 
   constructor(options: PeersOptions) {
     this.#options = options;
-    this.#expiries = new Alarms(options.clock, (peerId) => this.#expire(peerId));
-    this.#circuits = new Alarms(options.clock, (peerId) => this.#refresh(this.get(peerId)));
-    this.#descriptions = new Alarms(options.clock, (peerId) => this.#refresh(this.get(peerId)));
-    this.#absences = new Alarms(options.clock, (peerId) => options.changed(peerId));
+    this.#expiries = new TimerQueue(options.clock, (peerId) => this.#expire(peerId));
+    this.#circuits = new TimerQueue(options.clock, (peerId) => this.#refresh(this.get(peerId)));
+    this.#descriptions = new TimerQueue(options.clock, (peerId) => this.#refresh(this.get(peerId)));
+    this.#absences = new TimerQueue(options.clock, (peerId) => options.changed(peerId));
   }
 
   get(peerId: string): PeerEntry | undefined {
@@ -119,8 +119,8 @@ export class Peers {
       this.#entries.set(peer.peerId, entry);
     }
     entry.peer = peer;
-    if (!entry.here) this.#present += 1;
-    entry.here = true;
+    if (!entry.connected) this.#present += 1;
+    entry.connected = true;
     entry.away = null;
     entry.lastSeenAt = this.#options.now();
     this.#come(entry);
@@ -132,9 +132,9 @@ export class Peers {
   /** False: it belongs to an earlier connection, or was not known. */
   left(peer: FleetPeer, reason: string, asleep: boolean): boolean {
     const entry = this.#entries.get(peer.peerId);
-    if (entry === undefined || entry.peer !== peer || !entry.here) return false;
+    if (entry === undefined || entry.peer !== peer || !entry.connected) return false;
     this.#present -= 1;
-    entry.here = false;
+    entry.connected = false;
     entry.away = { reason, asleep };
     this.#expiries.clear(peer.peerId);
     this.#descriptions.clear(peer.peerId);
@@ -191,7 +191,7 @@ export class Peers {
     const probe = entry.circuit.opensAt !== undefined;
     entry.circuit.dispatched();
     if (probe || contextId !== null) this.#update(entry);
-    else if (entry.here) this.#options.router.reserve(peerId);
+    else if (entry.connected) this.#options.router.reserve(peerId);
   }
 
   /** It does not have the task any more; `verdict` says what that tells about it. */
@@ -201,7 +201,7 @@ export class Peers {
     if (entry === undefined || contextId === undefined) return;
     entry.tasks.delete(taskId);
     const changed = this.#judge(entry, verdict);
-    if (!entry.here) return;
+    if (!entry.connected) return;
     if (changed || contextId !== null) this.#update(entry);
     else this.#options.router.release(peerId);
     this.#options.changed(peerId);
@@ -231,7 +231,7 @@ export class Peers {
   }
 
   /** Whoever may take a task at some time; `only`: of the worker of this name. */
-  *prospects(only: string | null): IterableIterator<Prospect> {
+  *prospects(only: string | null): IterableIterator<WorkerCandidate> {
     const named = only === null ? undefined : this.#entries.get(only);
     const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
     for (const entry of entries) {
@@ -242,7 +242,7 @@ export class Peers {
   }
 
   /** Since when a worker is not here, or does not answer; null: it does, or is not known. */
-  away(peerId: string): Away | null {
+  away(peerId: string): AbsentWorker | null {
     const entry = this.#entries.get(peerId);
     return entry === undefined ? null : this.#awayOf(entry);
   }
@@ -251,9 +251,9 @@ export class Peers {
     for (const alarms of [this.#expiries, this.#circuits, this.#descriptions, this.#absences]) alarms.stop();
   }
 
-  #awayOf(entry: PeerEntry): Away | null {
+  #awayOf(entry: PeerEntry): AbsentWorker | null {
     const { awayAt, peer } = entry;
-    if (awayAt === null || (entry.here && this.#verified(entry))) return null;
+    if (awayAt === null || (entry.connected && this.#verified(entry))) return null;
     const untilMs = awayAt + AWAY_MS;
     const counts = this.#options.clock.monotonic() < untilMs;
     return { agent_id: peer.peerId, sinceMs: awayAt, untilMs: counts ? untilMs : null };
@@ -281,7 +281,7 @@ export class Peers {
   #created(peer: FleetPeer): PeerEntry {
     return {
       peer,
-      here: false,
+      connected: false,
       away: null,
       awayAt: null,
       describeBy: Number.NEGATIVE_INFINITY,
@@ -296,13 +296,13 @@ export class Peers {
       tasks: new Map(),
       foreign: 0,
       recent: [],
-      circuit: new Circuit(),
+      circuit: new CircuitBreaker(),
     };
   }
 
   #makeRoom(): void {
     if (this.#entries.size - this.#present < MAX_GONE) return;
-    const gone = [...this.#entries.values()].filter(({ here, tasks }) => !here && tasks.size === 0);
+    const gone = [...this.#entries.values()].filter(({ connected: here, tasks }) => !here && tasks.size === 0);
     if (gone.length < MAX_GONE) return;
     gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
     for (const { peer } of gone.slice(0, gone.length - MAX_GONE + 1)) {
@@ -334,7 +334,7 @@ export class Peers {
   #seen(entry: PeerEntry): void {
     entry.lastSeenAt = this.#options.now();
     entry.describedAt = this.#options.clock.monotonic();
-    if (!entry.here || entry.announced === null) return;
+    if (!entry.connected || entry.announced === null) return;
     this.#expiries.set(entry.peer.peerId, entry.describedAt + this.#ttlMs(entry));
   }
 
@@ -352,7 +352,7 @@ export class Peers {
 
   #expire(peerId: string): void {
     const entry = this.#entries.get(peerId);
-    if (entry === undefined || !entry.here) return;
+    if (entry === undefined || !entry.connected) return;
     this.#update(entry);
     this.#options.expired(entry);
   }
@@ -379,12 +379,12 @@ export class Peers {
   }
 
   #update(entry: PeerEntry): void {
-    if (!entry.here) return;
+    if (!entry.connected) return;
     this.#options.router.upsert(this.profile(entry), this.#options.clock.monotonic());
   }
 
   #refresh(entry: PeerEntry | undefined): void {
-    if (entry === undefined || !entry.here) return;
+    if (entry === undefined || !entry.connected) return;
     this.#update(entry);
     this.#options.changed(entry.peer.peerId);
   }

@@ -4,13 +4,13 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import type { OrchestratorOptions } from './orchestrator-options.ts';
 import type { Peers } from './peers.ts';
-import type { Held, Ledger } from './task-registry.ts';
+import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 type AskUser = NonNullable<OrchestratorOptions['askUser']>;
 export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
@@ -19,16 +19,16 @@ export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
 const DEFAULT_EXPIRES_MS = 600_000;
 
 export interface QuestionsOptions {
-  readonly ledger: Ledger;
+  readonly ledger: TaskRegistry;
   readonly peers: Peers;
   readonly clock: Clock;
   readonly askUser: AskUser | undefined;
   readonly log: Log;
 }
 
-export class Questions {
+export class OperatorQuestions {
   readonly #options: QuestionsOptions;
-  readonly #expiries: Alarms<string>;
+  readonly #expiries: TimerQueue<string>;
   /** Key of a question → what ends the asking. */
   readonly #asked = new Map<
     string,
@@ -37,29 +37,29 @@ export class Questions {
 
   constructor(options: QuestionsOptions) {
     this.#options = options;
-    this.#expiries = new Alarms(options.clock, (key) => this.#expire(key));
+    this.#expiries = new TimerQueue(options.clock, (key) => this.#expire(key));
   }
 
   /** A worker asks. Resolves when the question is on disk. */
-  async asked(held: Held, question: TaskQuestion): Promise<void> {
+  async asked(held: TrackedTask, question: TaskQuestion): Promise<void> {
     const { outcome } = this.#options.ledger.apply(held, { type: 'asked', question });
     if (outcome === 'changed') this.#watch(held, question);
     if (outcome !== 'refused') await this.#options.ledger.save(held);
   }
 
   /** Questions of an earlier process wait again. */
-  resume(held: Held): void {
+  resume(held: TrackedTask): void {
     for (const question of held.record.questions) this.#watch(held, question);
   }
 
   /** Fails with `not_found`, or with why the worker could not be told. */
-  async answer(held: Held, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
+  async answer(held: TrackedTask, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
     const { ledger, peers } = this.#options;
     const { worker, attempt, questions } = held.record;
     const question = questions.find(({ question_id }) => question_id === questionId);
     if (question === undefined) throw fail('not_found', `no question ${questionId} waits`, { question_id: questionId });
     const entry = peers.get(worker ?? '');
-    if (entry === undefined || !entry.here) throw fail('unreachable', `${worker} is not here`, { worker });
+    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not here`, { worker });
     const message = fleetMessage(
       'TASK_ANSWER',
       {
@@ -88,7 +88,7 @@ export class Questions {
     this.#asked.clear();
   }
 
-  #watch(held: Held, question: TaskQuestion): void {
+  #watch(held: TrackedTask, question: TaskQuestion): void {
     const { clock } = this.#options;
     const key = keyOf(held.id, question.question_id);
     const expiresMs = question.expires_s === undefined ? DEFAULT_EXPIRES_MS : question.expires_s * 1000;
@@ -98,7 +98,7 @@ export class Questions {
     void this.#ask(held, question, abort.signal);
   }
 
-  async #ask(held: Held, question: TaskQuestion, signal: AbortSignal): Promise<void> {
+  async #ask(held: TrackedTask, question: TaskQuestion, signal: AbortSignal): Promise<void> {
     const { askUser, log } = this.#options;
     if (askUser === undefined) return;
     try {

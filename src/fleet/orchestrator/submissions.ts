@@ -10,7 +10,7 @@ import type { Engine } from './engine.ts';
 import type { TaskRecord, TaskSpec } from './task.ts';
 import { isEnded } from './task-machine.ts';
 import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
-import type { Held } from './task-registry.ts';
+import type { TrackedTask } from './task-registry.ts';
 
 /** Most tasks of one batch. */
 const MAX_BATCH = 10_000;
@@ -82,7 +82,7 @@ export class Submissions {
     const outside = new Set(ordered.flatMap(({ id, after }) => (known.has(id) ? [] : after)));
     const wanted = [...outside].filter((id) => !ids.has(id) || known.has(id));
     const others = new Map((await this.#records(wanted)).map((record) => [record.task_id, record]));
-    const parents = new Map<string, Held>();
+    const parents = new Map<string, TrackedTask>();
     for (const { spec } of ordered) {
       const parent = await this.#parent(spec);
       if (parent !== undefined) parents.set(parent.id, parent);
@@ -101,7 +101,7 @@ export class Submissions {
       const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
       if (refusal !== null) throw fail('denied', refusal, { task_id: id });
     }
-    const added: Held[] = [];
+    const added: TrackedTask[] = [];
     try {
       for (const request of fresh) added.push(this.#add(request, parents.get(request.spec.parent_task_id ?? '')));
       await Promise.all([
@@ -149,14 +149,14 @@ export class Submissions {
   }
 
   /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
-  async waitAgain(held: Held): Promise<void> {
+  async waitAgain(held: TrackedTask): Promise<void> {
     const others = await this.#records(held.record.spec.after);
     const why = this.#engine.dependencies.add(held.id, others);
     if (why !== undefined) throw fail('invalid_message', why, { task_id: held.id });
   }
 
   /** After a restart: the same for a task that waits already; it ends when it never can run. */
-  async waitStill(held: Held): Promise<void> {
+  async waitStill(held: TrackedTask): Promise<void> {
     const { after } = held.record.spec;
     if (after.length === 0) return;
     let others: TaskRecord[];
@@ -187,7 +187,7 @@ export class Submissions {
   }
 
   /** The task whose budget this one takes a part of; undefined: none, or one without a budget. */
-  async #parent({ parent_task_id: id }: FullSpec): Promise<Held | undefined> {
+  async #parent({ parent_task_id: id }: FullSpec): Promise<TrackedTask | undefined> {
     if (id === null) return undefined;
     const held = this.#engine.ledger.get(id);
     if (held !== undefined && !isEnded(held.record)) return held.record.spec.token_budget === null ? undefined : held;
@@ -198,7 +198,7 @@ export class Submissions {
   }
 
   /** Puts a task in memory. A child without a budget gets all that its parent has left. */
-  #add(request: Request, parent: Held | undefined): Held {
+  #add(request: Request, parent: TrackedTask | undefined): TrackedTask {
     const { ledger, journal, now } = this.#engine;
     let { spec } = request;
     if (parent !== undefined) {
@@ -223,7 +223,7 @@ export class Submissions {
   }
 
   /** Lets a task wait for others, or be routed. */
-  #queue(held: Held, others: readonly TaskRecord[], watch = true): void {
+  #queue(held: TrackedTask, others: readonly TaskRecord[], watch = true): void {
     const { dependencies, ledger } = this.#engine;
     const why = dependencies.add(held.id, others);
     if (why !== undefined) ledger.apply(held, { type: 'failed', reason: why });
@@ -231,7 +231,7 @@ export class Submissions {
   }
 
   /** Writes a new task; gives it another number where two orchestrators on one store gave the same. */
-  async #keep(held: Held): Promise<void> {
+  async #keep(held: TrackedTask): Promise<void> {
     const { ledger, options } = this.#engine;
     for (let tries = 0; ; tries += 1) {
       try {
@@ -246,7 +246,7 @@ export class Submissions {
   }
 
   /** It could not be written: it is the task there is, or nothing has happened. */
-  async #notKept(held: Held, request: Request, thrown: unknown): Promise<TaskRecord> {
+  async #notKept(held: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
     this.#undo(held);
     if (asError(thrown).code !== 'superseded') throw thrown;
     const record = await this.#known(request);
@@ -254,7 +254,7 @@ export class Submissions {
     return record;
   }
 
-  #undo(held: Held): void {
+  #undo(held: TrackedTask): void {
     const { ledger } = this.#engine;
     this.#engine.letGo(held);
     ledger.drop(held);
@@ -266,7 +266,7 @@ export class Submissions {
   }
 
   /** All or none: what was written before another one could not be is ended. */
-  async #takeBack(added: readonly Held[]): Promise<void> {
+  async #takeBack(added: readonly TrackedTask[]): Promise<void> {
     const { ledger } = this.#engine;
     await Promise.allSettled(
       added.map(async (held) => {
@@ -277,7 +277,7 @@ export class Submissions {
     );
   }
 
-  async #again(held: Held, request: Request): Promise<TaskRecord> {
+  async #again(held: TrackedTask, request: Request): Promise<TaskRecord> {
     this.#sameOrFail(held.record, request);
     await this.#engine.ledger.save(held);
     return held.record;
@@ -300,7 +300,7 @@ export class Submissions {
 }
 
 /** Tokens a task may still give away: what neither it nor its children have used. */
-function leftOf({ record, tokensSoFar }: Held): number {
+function leftOf({ record, tokensSoFar }: TrackedTask): number {
   const spent = record.tokens_spent ?? 0;
   return (record.spec.token_budget ?? 0) - (record.granted_tokens ?? 0) - spent - tokensSoFar;
 }

@@ -7,7 +7,7 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { Stored, TaskRecord, TaskState, TaskStore } from './task.ts';
 import { type Advanced, advance, isEnded, type TaskEvent } from './task-machine.ts';
@@ -18,7 +18,7 @@ const SOFT_MS = 200;
 const RETRY_MS = 1000;
 
 /** A task in memory. */
-export interface Held {
+export interface TrackedTask {
   readonly id: string;
   record: TaskRecord;
   /** Changes since it was taken in, and how many of them are on disk. */
@@ -44,25 +44,25 @@ export interface LedgerOptions {
   readonly now: () => number;
   readonly log: Log;
   /** A task has changed; `before` is its record before the event. */
-  changed(held: Held, before: TaskRecord, event: TaskEvent): void;
+  changed(held: TrackedTask, before: TaskRecord, event: TaskEvent): void;
   /** Somebody else has written a task: it is not ours any more. */
-  superseded(held: Held): void;
+  superseded(held: TrackedTask): void;
   /** A task that ended is on disk and leaves the memory. */
-  settled(held: Held): void;
+  settled(held: TrackedTask): void;
   /** The store writes again. */
   recovered(): void;
 }
 
 const DONE = Promise.resolve();
 
-export class Ledger {
+export class TaskRegistry {
   readonly #options: LedgerOptions;
-  readonly #held = new Map<string, Held>();
-  readonly #loading = new Map<string, Promise<Held | undefined>>();
-  readonly #soft: Alarms<Held>;
-  readonly #retry: Alarms<'retry'>;
+  readonly #held = new Map<string, TrackedTask>();
+  readonly #loading = new Map<string, Promise<TrackedTask | undefined>>();
+  readonly #soft: TimerQueue<TrackedTask>;
+  readonly #retry: TimerQueue<'retry'>;
   readonly #counts = new Map<TaskState | 'parked', number>();
-  #queue: Held[] = [];
+  #queue: TrackedTask[] = [];
   #writing = 0;
   #idle: PromiseWithResolvers<void> | undefined;
   #open = 0;
@@ -70,8 +70,8 @@ export class Ledger {
 
   constructor(options: LedgerOptions) {
     this.#options = options;
-    this.#soft = new Alarms(options.clock, (held) => void this.save(held));
-    this.#retry = new Alarms(options.clock, () => this.#again());
+    this.#soft = new TimerQueue(options.clock, (held) => void this.save(held));
+    this.#retry = new TimerQueue(options.clock, () => this.#again());
   }
 
   /** Tasks that have not ended. */
@@ -89,38 +89,38 @@ export class Ledger {
     return this.#counts;
   }
 
-  get(taskId: string): Held | undefined {
+  get(taskId: string): TrackedTask | undefined {
     return this.#held.get(taskId);
   }
 
-  all(): IterableIterator<Held> {
+  all(): IterableIterator<TrackedTask> {
     return this.#held.values();
   }
 
   /** A new task; `save` keeps it. */
-  add(record: TaskRecord): Held {
+  add(record: TaskRecord): TrackedTask {
     return this.#take(record, 0, 1);
   }
 
   /** A task out of the store. */
-  adopt({ record, revision }: Stored): Held {
+  adopt({ record, revision }: Stored): TrackedTask {
     return this.#held.get(record.task_id) ?? this.#take(record, revision, 0);
   }
 
   /** The task, out of the store where it has ended. `release` it when done. */
-  async pin(taskId: string): Promise<Held | undefined> {
+  async pin(taskId: string): Promise<TrackedTask | undefined> {
     const held = this.#held.get(taskId) ?? (await this.#load(taskId));
     if (held !== undefined) held.pins += 1;
     return held;
   }
 
-  release(held: Held): void {
+  release(held: TrackedTask): void {
     held.pins -= 1;
     this.#settle(held);
   }
 
   /** Applies an event. Nothing is written by it; the change is on disk soon, or when `save` resolves. */
-  apply(held: Held, event: TaskEvent): Advanced {
+  apply(held: TrackedTask, event: TaskEvent): Advanced {
     const before = held.record;
     const advanced = advance(before, event, this.#options.now());
     if (advanced.record === before) return advanced;
@@ -130,12 +130,12 @@ export class Ledger {
   }
 
   /** Gives a new task that could not be kept another number. */
-  renumber(held: Held, number: number): void {
+  renumber(held: TrackedTask, number: number): void {
     this.#replace(held, { ...held.record, number });
   }
 
   /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store says. */
-  save(held: Held): Promise<void> {
+  save(held: TrackedTask): Promise<void> {
     if (held.gone) return Promise.reject(fail('superseded', `task ${held.id} was taken over`, { task_id: held.id }));
     if (held.version === held.kept) return DONE;
     if (held.waiter === undefined) {
@@ -152,7 +152,7 @@ export class Ledger {
   }
 
   /** Forgets a task that was never kept. */
-  drop(held: Held): void {
+  drop(held: TrackedTask): void {
     held.gone = true;
     this.#soft.clear(held);
     if (this.#held.delete(held.id)) this.#count(held.record, -1);
@@ -172,8 +172,8 @@ export class Ledger {
     this.#retry.stop();
   }
 
-  #take(record: TaskRecord, revision: number, version: number): Held {
-    const held: Held = {
+  #take(record: TaskRecord, revision: number, version: number): TrackedTask {
+    const held: TrackedTask = {
       id: record.task_id,
       record,
       version,
@@ -192,7 +192,7 @@ export class Ledger {
     return held;
   }
 
-  #load(taskId: string): Promise<Held | undefined> {
+  #load(taskId: string): Promise<TrackedTask | undefined> {
     const loading = this.#loading.get(taskId);
     if (loading !== undefined) return loading;
     const load = this.#options.store
@@ -203,7 +203,7 @@ export class Ledger {
     return load;
   }
 
-  #replace(held: Held, record: TaskRecord): void {
+  #replace(held: TrackedTask, record: TaskRecord): void {
     this.#count(held.record, -1);
     held.record = record;
     held.version += 1;
@@ -227,7 +227,7 @@ export class Ledger {
     }
   };
 
-  #write(held: Held): void {
+  #write(held: TrackedTask): void {
     const { waiter, version, record } = held;
     if (held.gone || held.version === held.kept) {
       held.waiter = undefined;
@@ -244,7 +244,7 @@ export class Ledger {
     );
   }
 
-  #wrote(held: Held, revision: number, version: number, waiter: Held['waiter']): void {
+  #wrote(held: TrackedTask, revision: number, version: number, waiter: TrackedTask['waiter']): void {
     held.writing = false;
     held.revision = revision;
     held.kept = version;
@@ -259,7 +259,7 @@ export class Ledger {
     this.#rest();
   }
 
-  #failed(held: Held, error: HandfastError, waiter: Held['waiter']): void {
+  #failed(held: TrackedTask, error: HandfastError, waiter: TrackedTask['waiter']): void {
     held.writing = false;
     this.#writing -= 1;
     const next = held.waiter;
@@ -299,7 +299,7 @@ export class Ledger {
     this.#options.recovered();
   }
 
-  #settle(held: Held): void {
+  #settle(held: TrackedTask): void {
     if (!isEnded(held.record) || held.pins > 0 || held.writing || held.version !== held.kept || held.gone) return;
     if (this.#held.delete(held.id)) this.#options.settled(held);
   }

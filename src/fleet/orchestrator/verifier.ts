@@ -1,7 +1,7 @@
 /** Verifies results one or two at a time, in the background, so that a burst of them does not start a program for each. */
 
 import type { TaskRecord } from './task.ts';
-import type { Held, Ledger } from './task-registry.ts';
+import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 import { type Verification, verify, whyNotChecked } from './verify.ts';
 
 const AT_ONCE = 2;
@@ -9,13 +9,13 @@ const AT_ONCE = 2;
 const MAX_WAITING = 1000;
 
 export class Verifier {
-  readonly #ledger: Ledger;
+  readonly #ledger: TaskRegistry;
   readonly #repositories: ReadonlyMap<string, string>;
   readonly #waiting: TaskRecord[] = [];
   readonly #running = new Set<TaskRecord>();
   #stopped = false;
 
-  constructor(ledger: Ledger, repositories: ReadonlyMap<string, string> = new Map()) {
+  constructor(ledger: TaskRegistry, repositories: ReadonlyMap<string, string> = new Map()) {
     this.#ledger = ledger;
     this.#repositories = repositories;
   }
@@ -26,7 +26,7 @@ export class Verifier {
   }
 
   /** A task is done: looks whether it is. The outcome is kept with the task; at once where there is nothing to look at. */
-  check(held: Held): void {
+  check(held: TrackedTask): void {
     const { record } = held;
     if (record.result === null) return;
     const unseen = whyNotChecked(record.result, this.repositoryOf(record.worker));

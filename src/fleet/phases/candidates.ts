@@ -21,10 +21,10 @@ export interface Candidate {
 }
 
 /** Opening braces without an end after which a text is not searched any more. */
-const MOST_OPEN_BRACES = 64;
+const MAX_OPEN_BRACES = 64;
 
 /** Blocks inside blocks, inside blocks: no honest writer goes deeper. */
-const MOST_FENCES_DEEP = 4;
+const MAX_FENCES_DEEP = 4;
 
 /** What the search through one text shares among its parts. */
 interface Search {
@@ -40,7 +40,7 @@ interface Search {
  * the open: what a machine writes. With `deep` also what stands inside other blocks.
  */
 export function* candidates(text: string, deep: boolean): Generator<Candidate> {
-  const search: Search = { text, patience: MOST_OPEN_BRACES, next: -1 };
+  const search: Search = { text, patience: MAX_OPEN_BRACES, next: -1 };
   let at = 0;
   for (const block of fencedBlocks(text)) {
     yield* braces(search, at, block.start, 'bare');
@@ -58,7 +58,7 @@ function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: numb
     return;
   }
   if (!deep) return;
-  const inner = depth < MOST_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
+  const inner = depth < MAX_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
   if (inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');
   for (const each of inner) yield* inBlock(search, each, deep, depth + 1);
 }
@@ -118,6 +118,6 @@ function closing(text: string, start: number, to: number, open: Set<number>): nu
       }
     }
   }
-  for (const at of path.slice(0, MOST_OPEN_BRACES)) open.add(at);
+  for (const at of path.slice(0, MAX_OPEN_BRACES)) open.add(at);
   return -1;
 }

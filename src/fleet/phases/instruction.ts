@@ -116,7 +116,7 @@ export interface RepairInput {
   readonly problems: readonly string[];
 }
 
-const MOST_PROBLEMS = 8;
+const MAX_PROBLEMS = 8;
 const MAX_PROBLEM_CHARS = 300;
 
 /** Codes in words; those without are no reason to ask again. */
@@ -142,9 +142,7 @@ const REPAIR_FORM: Readonly<Record<ReplySchema, string>> = {
  */
 export function repairPrompt({ taskId, replySchema, answerSchema, problems }: RepairInput): string {
   const told = problems.map((problem) => IN_WORDS.get(problem) ?? problem).filter((text) => !/^R_[A-Z_]+$/.test(text));
-  const shown = told
-    .slice(0, MOST_PROBLEMS)
-    .map((text) => `- ${text.replace(/\s+/g, ' ').slice(0, MAX_PROBLEM_CHARS)}`);
+  const shown = told.slice(0, MAX_PROBLEMS).map((text) => `- ${text.replace(/\s+/g, ' ').slice(0, MAX_PROBLEM_CHARS)}`);
   return [
     'Your last reply could not be used:',
     ...(shown.length > 0 ? shown : ['- there was no usable TASK_RESULT in it']),

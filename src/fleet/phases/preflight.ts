@@ -94,15 +94,15 @@ const UNREADABLE: readonly (readonly [refusal: string, code: string, path: strin
 ];
 
 /** Findings told in a refusal at most. */
-const MOST_TOLD = 5;
+const MAX_TOLD = 5;
 
 /** The refusal of a dispatch that has errors. */
 function unreadable(errors: readonly Finding[]): Refusal {
   const row = UNREADABLE.find(([, code, path]) => errors.some((error) => error.code === code && error.path === path));
   const told = errors
-    .slice(0, MOST_TOLD)
+    .slice(0, MAX_TOLD)
     .map(({ code, path }) => (path === '' ? code : `${code} at ${shortPath(path)}`));
-  const more = errors.length > MOST_TOLD ? ` and ${errors.length - MOST_TOLD} more` : '';
+  const more = errors.length > MAX_TOLD ? ` and ${errors.length - MAX_TOLD} more` : '';
   return refuse(row?.[0] ?? 'invalid_dispatch', `${told.join(', ')}${more}`);
 }
 

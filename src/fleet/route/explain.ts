@@ -10,11 +10,11 @@ import type { Explanation, Profile, Route, RoutePolicy, RouteTask } from './prof
 /** Where explanations look workers up. */
 export interface ExplainedFleet {
   profile(agentId: string, nowMs: number): Profile | undefined;
-  illSinceMs(agentId: string, server: string): number | null;
+  unhealthySinceMs(agentId: string, server: string): number | null;
 }
 
 /** A worker that is not here, or does not answer. Times of the monotonic clock, milliseconds. */
-export interface Away {
+export interface AbsentWorker {
   readonly agent_id: string;
   readonly sinceMs: number;
   /** Until when it is waited for; null: it is not, or not any more. */
@@ -22,9 +22,9 @@ export interface Away {
 }
 
 /** What is known beyond the workers that are here, where nobody can take a task. */
-export interface Elsewhere {
+export interface AbsenceInfo {
   /** The worker it waits for, or was named. */
-  readonly away?: Away;
+  readonly away?: AbsentWorker;
   /** Names of all workers there are, where the one that was named is none of them. */
   readonly known?: readonly string[];
 }
@@ -38,7 +38,7 @@ export interface ExplainContext {
   readonly nextAttemptMs: number | null;
   /** Workers left out that the route does not name. */
   readonly rejectedMore: number;
-  readonly elsewhere?: Elsewhere;
+  readonly elsewhere?: AbsenceInfo;
   readonly fleet: ExplainedFleet;
   /** Most workers to name. Default: 20 in order, 50 left out. */
   readonly most?: { readonly ranking: number; readonly rejected: number };
@@ -120,7 +120,7 @@ function headOf(taskId: string, route: Route): string {
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
 }
 
-function awayInWords({ agent_id, sinceMs, untilMs }: Away, context: ExplainContext): string {
+function awayInWords({ agent_id, sinceMs, untilMs }: AbsentWorker, context: ExplainContext): string {
   const since = `away since ${minuteOf(sinceMs, context)}`;
   if (untilMs === null) return `${agent_id} left out: ${since}`;
   return `waits until ${minuteOf(untilMs, context)} for ${agent_id}, ${since}`;
@@ -150,7 +150,7 @@ function inWords(agentId: string, reason: string, context: ExplainContext): stri
       return profile === undefined ? 'at capacity' : `at capacity ${loadOf(profile)}/${capacityOf(profile, policy)}`;
     case 'unhealthy_mcp': {
       const [name = '', state = ''] = detail.split('=');
-      const since = fleet.illSinceMs(agentId, name);
+      const since = fleet.unhealthySinceMs(agentId, name);
       const has = state === 'timeout' ? 'has timed out' : `has been ${state}`;
       if (since === null) return `${name} is ${state}`;
       return `${name} ${has} since ${minuteOf(since, context)}`;

@@ -7,7 +7,7 @@
  */
 import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
-import { compareStandings, type Standing, scoreOf, standingOf } from './score.ts';
+import { compareRankKeys, type RankKey, rankKeyOf, scoreOf } from './score.ts';
 
 export interface RouteOptions {
   /** Epoch milliseconds: what the deadline is compared with. */
@@ -30,7 +30,7 @@ export function route(
   const reason = taskReason(task, policy, nowMs);
   if (reason !== null) return { chosen: null, reason };
   const left: [string, readonly string[]][] = [];
-  const found: { ranked: Ranked; standing: Standing }[] = [];
+  const found: { ranked: Ranked; standing: RankKey }[] = [];
   for (const profile of profiles) {
     // Where one is named, nobody asks about the others.
     if (task.only !== null && profile.agent_id !== task.only) continue;
@@ -38,10 +38,10 @@ export function route(
     if (reasons.length > 0) left.push([profile.agent_id, reasons]);
     else {
       const ranked = scoreOf(task, profile, policy, hooks);
-      found.push({ ranked, standing: standingOf(profile, ranked.score, policy) });
+      found.push({ ranked, standing: rankKeyOf(profile, ranked.score, policy) });
     }
   }
-  found.sort((one, other) => compareStandings(one.standing, other.standing, policy.unverified));
+  found.sort((one, other) => compareRankKeys(one.standing, other.standing, policy.unverified));
   const best = found[0];
   const rejected = Object.fromEntries(left);
   if (best === undefined) return { chosen: null, reason: NO_ELIGIBLE_WORKER, rejected };

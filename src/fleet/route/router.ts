@@ -12,7 +12,7 @@ import { Heap } from '../../base/heap.ts';
 import { countBits, eachBit, setBit } from './bits.ts';
 import { Cells, freshnessAt } from './cells.ts';
 import { Eligibility, type Selected } from './eligibility.ts';
-import { type Elsewhere, explanationOf } from './explain.ts';
+import { type AbsenceInfo, explanationOf } from './explain.ts';
 import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { NO_ELIGIBLE_WORKER, route } from './route.ts';
@@ -44,7 +44,7 @@ export type Decision = Route & {
 export interface ExplainAt extends DecideAt {
   /** Epoch milliseconds; null: as soon as something changes. */
   readonly nextAttemptMs?: number | null;
-  readonly elsewhere?: Elsewhere;
+  readonly elsewhere?: AbsenceInfo;
 }
 
 const BEST = 20;
@@ -140,8 +140,8 @@ export class Router {
   }
 
   /** Since when a server of a worker has been in its present state, as far as was seen; null: it is well, or unknown. */
-  illSinceMs(agentId: string, server: string): number | null {
-    return this.#workers.get(agentId)?.illSinceMs.get(server) ?? null;
+  unhealthySinceMs(agentId: string, server: string): number | null {
+    return this.#workers.get(agentId)?.unhealthySinceMs.get(server) ?? null;
   }
 
   /** Number of workers that could take the task now. */

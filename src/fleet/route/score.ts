@@ -102,7 +102,7 @@ export function scoreOf(
 }
 
 /** What two workers of a ranking are compared by. */
-export interface Standing {
+export interface RankKey {
   readonly agent_id: string;
   readonly verified: boolean;
   readonly score: number;
@@ -113,7 +113,7 @@ export interface Standing {
 }
 
 /** A worker's standing with this score. */
-export function standingOf(profile: Profile, score: number, policy: RoutePolicy): Standing {
+export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy): RankKey {
   return {
     agent_id: profile.agent_id,
     verified: profile.verified,
@@ -128,7 +128,7 @@ export function standingOf(profile: Profile, score: number, policy: RoutePolicy)
  * The better one first: verified (unless the policy allows others like them), higher score, lower load, younger
  * description, cheaper tier, name.
  */
-export function compareStandings(left: Standing, right: Standing, unverified: RoutePolicy['unverified']): number {
+export function compareRankKeys(left: RankKey, right: RankKey, unverified: RoutePolicy['unverified']): number {
   if (unverified !== 'allow' && left.verified !== right.verified) return left.verified ? -1 : 1;
   if (left.score !== right.score) return right.score - left.score;
   if (left.load !== right.load) return left.load - right.load;

@@ -37,7 +37,7 @@ export class Top {
   }
 }
 
-/** The order of `compareStandings` among workers that are verified alike. */
+/** The order of `compareRankKeys` among workers that are verified alike. */
 function precedes(left: WorkerSlot, leftScore: number, right: WorkerSlot, rightScore: number): boolean {
   if (leftScore !== rightScore) return leftScore > rightScore;
   if (left.load !== right.load) return left.load < right.load;

@@ -24,21 +24,21 @@ const PASSING = new Set([
 const MAY_PASS = new Set(['unhealthy_mcp', 'dirty_repo']);
 
 /** A worker, as it is or as it last described itself. */
-export interface Prospect {
+export interface WorkerCandidate {
   readonly profile: Profile;
   /** It is not here, or does not answer: not any more, or for so long that nobody counts on it. */
   readonly absence: 'none' | 'short' | 'long';
 }
 
 /** What nobody being able to take a task comes to. */
-export type Outlook =
+export type WaitDecision =
   /** `worker` will be able to take it; null: there is no worker whose coming could be told. */
   | { readonly waits: true; readonly worker: string | null }
   /** The reason code to refuse it with. */
   | { readonly waits: false; readonly code: string };
 
 /** What is left of the reasons against a worker when those that pass by themselves have. */
-export function standingReasons(reasons: readonly string[]): string[] {
+export function nonTransientReasons(reasons: readonly string[]): string[] {
   return reasons.map((reason) => reason.split(':', 1)[0] as string).filter((code) => !PASSING.has(code));
 }
 
@@ -46,7 +46,7 @@ export function standingReasons(reasons: readonly string[]): string[] {
  * Whether one of these workers will be able to take the task, one that is here before one that is not, or the reason code to
  * refuse it with: that of the worker that comes nearest. Where one is named, only that one counts; where there are none at all, somebody is waited for.
  */
-export function outlookOf(task: RouteTask, prospects: Iterable<Prospect>, policy: RoutePolicy): Outlook {
+export function decideWait(task: RouteTask, prospects: Iterable<WorkerCandidate>, policy: RoutePolicy): WaitDecision {
   let nearest: readonly string[] | undefined;
   let away: string | undefined;
   let named = false;
@@ -54,7 +54,7 @@ export function outlookOf(task: RouteTask, prospects: Iterable<Prospect>, policy
     if (task.only !== null && profile.agent_id !== task.only) continue;
     named = true;
     if (absence === 'long') continue;
-    const standing = standingReasons(reasonsAgainst(task, profile, policy));
+    const standing = nonTransientReasons(reasonsAgainst(task, profile, policy));
     if (standing.length === 0) {
       if (absence === 'none') return { waits: true, worker: profile.agent_id };
       away ??= profile.agent_id;

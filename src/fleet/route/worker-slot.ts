@@ -32,7 +32,7 @@ export interface WorkerSlot extends Placed {
   /** Score without tier and freshness, for a task of another context; by urgency. */
   readonly bases: [number, number];
   /** Names of its servers that are ill → since when, on the clock of the router. */
-  illSinceMs: ReadonlyMap<string, number>;
+  unhealthySinceMs: ReadonlyMap<string, number>;
 }
 
 /** A place for a worker; `describe` fills it. */
@@ -51,14 +51,14 @@ export function emptySlot(slot: number, profile: Profile): WorkerSlot {
     load: 0,
     capacity: 0,
     bases: [0, 0],
-    illSinceMs: new Map(),
+    unhealthySinceMs: new Map(),
     heapIndex: -1,
   };
 }
 
 /** Takes over what a profile says, as it was at `atMs`. */
 export function describe(worker: WorkerSlot, profile: Profile, atMs: number, policy: RoutePolicy): void {
-  worker.illSinceMs = illSince(worker, profile, atMs);
+  worker.unhealthySinceMs = illSince(worker, profile, atMs);
   worker.profile = profile;
   worker.verified = profile.verified;
   worker.ttlMs = ttlMsOf(profile, policy);
@@ -97,16 +97,16 @@ export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: numb
 
 /** A server that stays in the same state keeps the time it was first seen so. */
 function illSince(
-  { profile: before, illSinceMs }: WorkerSlot,
+  { profile: before, unhealthySinceMs }: WorkerSlot,
   profile: Profile,
   atMs: number,
 ): ReadonlyMap<string, number> {
-  if (before !== profile && sameServers(before, profile)) return illSinceMs;
+  if (before !== profile && sameServers(before, profile)) return unhealthySinceMs;
   const since = new Map<string, number>();
   for (const name of profile.mcp_servers) {
     const state = profile.mcp_health.get(name);
     if (state === 'ok') continue;
-    const kept = before.mcp_health.get(name) === state ? illSinceMs.get(name) : undefined;
+    const kept = before.mcp_health.get(name) === state ? unhealthySinceMs.get(name) : undefined;
     since.set(name, kept ?? atMs);
   }
   return since;

@@ -212,7 +212,7 @@ export class SimDispatch {
       held.sending = false;
       if (record.attempt !== attempt || record.state !== 'reserved') return;
       const entry = this.#options.peers.get(worker!);
-      if (entry?.here !== true) return this.#options.unreachable(held);
+      if (entry?.connected !== true) return this.#options.unreachable(held);
       checks.sent(record);
       this.#options.measures.dispatched();
       const sentAtMs = this.#options.wallMs();

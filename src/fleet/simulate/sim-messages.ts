@@ -19,7 +19,7 @@ export type ResultBody = Omit<TaskResult, 'type' | 'protocol_version' | 'task_id
 export type AckState = 'accepted' | 'running' | 'unknown' | 'busy' | 'in_flight';
 
 /** What an orchestrator hears. `incarnation` and `active` as in the message. */
-export interface Hears {
+export interface SimMessageSink {
   announce(site: Site, announced: Announced): void;
   /** Answers the tasks whose leases it renewed. */
   heartbeat(site: Site, incarnation: string, active: number): readonly string[];
@@ -31,7 +31,7 @@ export interface Hears {
 }
 
 /** What is checked, and measured, at the worker itself. */
-export interface Witness {
+export interface SimObserver {
   started(run: Run): void;
   ended(run: Run): void;
   refused(task: SimTask, attempt: number, result: TaskResult): void;

@@ -3,7 +3,7 @@
  * store that is a map. It dies now and then; what it has not written down is gone then.
  */
 
-import { Alarms, type Clock } from '../../base/timer-queue.ts';
+import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { blockedStep, DEFAULT_BLOCKED_POLICY } from '../blocked-policy.ts';
 import type { FleetPeer } from '../bus/peer.ts';
@@ -17,7 +17,7 @@ import { Router } from '../route/router.ts';
 import type { Random } from './random.ts';
 import type { Run } from './run.ts';
 import { COMMIT_MS, type Held, indexOf, lineOf, SimDispatch, type SimWorld } from './sim-dispatch.ts';
-import { type AckState, type Hears, LEASE_MS } from './sim-messages.ts';
+import { type AckState, LEASE_MS, type SimMessageSink } from './sim-messages.ts';
 import type { Site } from './site.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';
 
@@ -33,7 +33,7 @@ const KEEP_MS = 10 * 60_000;
 const FEATURES = new Set(['ack', 'progress', 'cancel', 'lease', 'heartbeat', 'announce', 'poll'] as const);
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 
-export class SimOrchestrator implements Hears {
+export class SimOrchestrator implements SimMessageSink {
   /** What is on disk. */
   readonly #disk = new Map<string, Held>();
   readonly #ended: { readonly atMs: number; readonly taskId: string }[] = [];
@@ -43,9 +43,9 @@ export class SimOrchestrator implements Hears {
   #router!: Router;
   #dispatch!: SimDispatch;
   #peers!: Peers;
-  #leases!: Alarms<string>;
+  #leases!: TimerQueue<string>;
   #leaseEnds = new Map<string, number>();
-  #deadlines!: Alarms<string>;
+  #deadlines!: TimerQueue<string>;
   #overdue = new Set<string>();
   /** Worker → tasks an earlier process gave to it. */
   #expected = new Map<string, Set<string>>();
@@ -135,7 +135,7 @@ export class SimOrchestrator implements Hears {
 
   announce(site: Site, announced: Announced): void {
     const entry = this.#peers.get(site.name) ?? this.#peers.joined(this.#peersOf.get(site.name)!);
-    if (!entry.here) this.#peers.joined(entry.peer);
+    if (!entry.connected) this.#peers.joined(entry.peer);
     if (this.#peers.announced(entry, announced) === 'old') return;
     for (const taskId of this.#expected.get(site.name) ?? []) {
       const held = this.#disk.get(taskId);
@@ -153,7 +153,7 @@ export class SimOrchestrator implements Hears {
   heartbeat(site: Site, incarnation: string, active: number): readonly string[] {
     const entry = this.#peers.get(site.name);
     const renewed: string[] = [];
-    if (entry === undefined || !entry.here) {
+    if (entry === undefined || !entry.connected) {
       this.#options.workers.get(site.name)!.announce();
       return renewed;
     }
@@ -242,8 +242,8 @@ export class SimOrchestrator implements Hears {
     this.#leaseEnds = new Map();
     this.#overdue = new Set();
     this.#expected = new Map();
-    this.#leases = new Alarms(clock, (taskId) => this.#leaseRings(taskId));
-    this.#deadlines = new Alarms(clock, (taskId) => this.#deadlineRings(taskId));
+    this.#leases = new TimerQueue(clock, (taskId) => this.#leaseRings(taskId));
+    this.#deadlines = new TimerQueue(clock, (taskId) => this.#deadlineRings(taskId));
     this.#peers = new Peers({
       router: this.#router,
       clock,

@@ -5,7 +5,7 @@
  */
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Announced, Dispatched } from '../messages/decoded.ts';
-import { type Denial, decide, isAnsweredByAnother, refused } from '../worker/admission.ts';
+import { type DeclinedAttempt, decideAdmission, isAnsweredByAnother, refused } from '../worker/admission.ts';
 import { ClockSkew } from '../worker/clock-skew.ts';
 import type { JournaledTask } from '../worker/journal.ts';
 import { MAX_CRASHES } from '../worker/recovery.ts';
@@ -17,12 +17,12 @@ import {
   type AckState,
   descriptionOf,
   dispatchedOf,
-  type Hears,
   LEASE_MS,
   type ResultBody,
   reportOf,
+  type SimMessageSink,
+  type SimObserver,
   stateOf,
-  type Witness,
 } from './sim-messages.ts';
 import type { Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
@@ -36,8 +36,8 @@ export interface SimWorkerOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly network: Network;
-  readonly hears: Hears;
-  readonly witness: Witness;
+  readonly hears: SimMessageSink;
+  readonly witness: SimObserver;
 }
 
 const PROBE_MS = 30_000;
@@ -73,7 +73,7 @@ export class SimWorker {
   readonly #skew = new ClockSkew();
   /** What survives its death: the latest attempt of each task, and the latest that was answered without being taken. */
   readonly #journal = new Map<string, Change<Entry>>();
-  readonly #denied = new Map<string, Denial>();
+  readonly #denied = new Map<string, DeclinedAttempt>();
   /** Ended, and not known to be kept at the other end. */
   readonly #outbox = new Set<Change<Entry>>();
   /** Tasks taken or running, with the plan that would stop them when their lease is not confirmed. */
@@ -141,7 +141,7 @@ export class SimWorker {
     const dispatch = dispatchedOf(task, attempt);
     const running = this.#active.get(task.task_id)?.entry;
     const journaled = running === undefined ? this.#journal.get(task.task_id) : undefined;
-    const decision = decide({
+    const decision = decideAdmission({
       dispatch,
       agentId: site.name,
       facts: {
@@ -428,7 +428,7 @@ export class SimWorker {
   }
 
   /** This attempt will not be run here, whatever comes. */
-  #deny(taskId: string, denial: Denial): void {
+  #deny(taskId: string, denial: DeclinedAttempt): void {
     if ((this.#denied.get(taskId)?.attempt ?? 0) >= denial.attempt) return;
     this.#denied.delete(taskId);
     this.#denied.set(taskId, denial);

@@ -41,7 +41,7 @@ export interface SimulateOptions {
 
 const MINUTE = 60_000;
 /** What can happen happens within this after the last task came, even to what an operator must see several times. */
-const LONGEST_END_MS = 24 * 60 * MINUTE;
+const MAX_END_MS = 24 * 60 * MINUTE;
 /** When nothing but waiting was done for this share of the time a server is ill, nobody can take what still waits. */
 const PATIENCE = 0.5;
 const PROGRESS_EVERY = 10_000;
@@ -190,10 +190,7 @@ function runTo(
     },
     play() {
       next();
-      while (
-        (lastArrivalMs === Number.POSITIVE_INFINITY || open() > 0) &&
-        time.nowMs <= lastArrivalMs + LONGEST_END_MS
-      ) {
+      while ((lastArrivalMs === Number.POSITIVE_INFINITY || open() > 0) && time.nowMs <= lastArrivalMs + MAX_END_MS) {
         if (!time.step()) break;
       }
       return lastArrivalMs;

@@ -5,7 +5,7 @@
  * A pure function; called by `worker.ts`.
  */
 import type { TaskResult } from '../../protocol/fleet.ts';
-import type { Reception, Taken } from '../bus/reply-channel.ts';
+import type { AlreadyTaken, DispatchOutcome } from '../bus/reply-channel.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type JournalFact, type PreflightFacts, preflight, type Refusal, refusalResult } from '../phases/preflight.ts';
 import type { Budget } from './budget.ts';
@@ -13,13 +13,13 @@ import type { JournaledTask } from './journal.ts';
 import { MAX_CRASHES } from './recovery.ts';
 
 /** An attempt that is taken or runs. */
-export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<Taken, 'state' | 'lease'>;
+export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<AlreadyTaken, 'state' | 'lease'>;
 
 /** Why an attempt was not taken, as it is told. */
 export type DenialReason = Pick<Refusal, 'code' | 'detail' | 'retryable' | 'missing'>;
 
 /** An attempt that was answered without being taken. Whoever heard that may have given the task to somebody else. */
-export interface Denial {
+export interface DeclinedAttempt {
   /** This one, and all before it. */
   readonly attempt: number;
   /** Of the dispatch that was answered; null: none had come. */
@@ -42,7 +42,7 @@ export interface DecisionInput {
   /** The latest attempt the journal has. */
   readonly journaled: JournaledTask | undefined;
   /** The latest attempt at this task that was not taken. */
-  readonly denied: Denial | undefined;
+  readonly denied: DeclinedAttempt | undefined;
   /** Another task of its context is taken or runs. */
   readonly contextBusy: boolean;
   /** Budget of the task it is a part of, where that runs here. */
@@ -55,12 +55,12 @@ export interface DecisionInput {
   readonly busyS: number;
 }
 
-export type Decision =
+export type AdmissionResult =
   | {
       readonly kind: 'answer';
-      readonly reception: Reception;
+      readonly reception: DispatchOutcome;
       /** To be kept before it is answered. */
-      readonly denial?: Denial;
+      readonly denial?: DeclinedAttempt;
     }
   | {
       readonly kind: 'take';
@@ -70,7 +70,7 @@ export type Decision =
       readonly crashes: number;
     };
 
-export function decide(input: DecisionInput): Decision {
+export function decideAdmission(input: DecisionInput): AdmissionResult {
   const { dispatch, journaled, parent, running } = input;
   const tokenBudget = sliceOf(dispatch.token_budget, parent?.left ?? null);
   const seen = seenAs(input);
@@ -115,7 +115,7 @@ const UNKNOWN = passingReason('busy', 'this attempt was given back before it cam
 const BEGUN = passingReason('busy', 'this attempt was taken before');
 
 /** An answer to keep to, where it is one about an attempt that is named. */
-function answer(input: DecisionInput, reception: Reception, reason: DenialReason): Decision {
+function answer(input: DecisionInput, reception: DispatchOutcome, reason: DenialReason): AdmissionResult {
   const { dispatch, running, journaled } = input;
   const { attempt } = dispatch.envelope;
   if (attempt === undefined || attempt <= ((running ?? journaled)?.attempt ?? 0)) return { kind: 'answer', reception };
@@ -123,13 +123,13 @@ function answer(input: DecisionInput, reception: Reception, reason: DenialReason
 }
 
 /** `kept`: what is to be kept of it; absent: it is kept already, or is not about this attempt. */
-function refusal(input: DecisionInput, against: DenialReason, kept?: DenialReason): Decision {
-  const reception: Reception = { kind: 'refused', result: refused(input, against) };
+function refusal(input: DecisionInput, against: DenialReason, kept?: DenialReason): AdmissionResult {
+  const reception: DispatchOutcome = { kind: 'refused', result: refused(input, against) };
   return kept === undefined ? { kind: 'answer', reception } : answer(input, reception, kept);
 }
 
-function busy(input: DecisionInput, reason: 'in_flight' | 'context'): Decision {
-  const reception: Reception = { kind: 'busy', retryAfterS: input.busyS, reason };
+function busy(input: DecisionInput, reason: 'in_flight' | 'context'): AdmissionResult {
+  const reception: DispatchOutcome = { kind: 'busy', retryAfterS: input.busyS, reason };
   if (input.redelivers) return { kind: 'answer', reception };
   return answer(input, reception, reason === 'in_flight' ? IN_FLIGHT : CONTEXT_BUSY);
 }
@@ -138,14 +138,14 @@ function busy(input: DecisionInput, reason: 'in_flight' | 'context'): Decision {
  * How an attempt was answered before, where it was not taken. Who counts attempts gives each a number once, so that a
  * dispatch whose number was answered is a copy; one without a number cannot be told from a new one.
  */
-function denialOf({ dispatch, denied }: DecisionInput): Denial | undefined {
+function denialOf({ dispatch, denied }: DecisionInput): DeclinedAttempt | undefined {
   const { attempt } = dispatch.envelope;
   if (denied === undefined || attempt === undefined || attempt > denied.attempt) return undefined;
   return denied.digest === null || denied.digest === dispatch.digest ? denied : undefined;
 }
 
 /** The result of another attempt is the answer to the one that was denied. */
-export const isAnsweredByAnother = ({ reason }: Denial): boolean => reason?.code === IN_FLIGHT.code;
+export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
 /** What was answered to another copy of this attempt. */
 function earlierAnswer(input: DecisionInput): DenialReason | undefined {
@@ -182,18 +182,18 @@ function seenAs(input: DecisionInput): JournalFact | undefined {
 function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status, tokens_spent }: TaskResult): boolean {
   if (isPoisoned(journaled)) return false;
   const { attempt } = envelope;
-  const notBegun = status === 'blocked' && tokens_spent === 0;
+  const notStarted = status === 'blocked' && tokens_spent === 0;
   // Who counts no attempts has no other way to ask again.
-  if (attempt === undefined) return notBegun;
+  if (attempt === undefined) return notStarted;
   if (attempt <= journaled.attempt) return false;
-  return journaled.delivered || notBegun || status === 'error' || status === 'blocked';
+  return journaled.delivered || notStarted || status === 'error' || status === 'blocked';
 }
 
 const isPoisoned = ({ crashes, result }: JournaledTask): boolean =>
   crashes >= MAX_CRASHES && result?.status === 'error';
 
 /** The stored result. What is not tried again answers for the attempt it refuses, which has cost nothing. */
-function replayed({ dispatch, journaled }: DecisionInput): Reception {
+function replayed({ dispatch, journaled }: DecisionInput): DispatchOutcome {
   const stored = journaled?.result as TaskResult;
   const attempt = attemptOf(dispatch);
   if (!isPoisoned(journaled as JournaledTask) || attempt <= (journaled as JournaledTask).attempt) {

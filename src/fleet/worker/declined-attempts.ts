@@ -8,11 +8,11 @@
  */
 import type { Log } from '../../base/log.ts';
 import { asError } from '../../wire/errors.ts';
-import type { Denial } from './admission.ts';
+import type { DeclinedAttempt } from './admission.ts';
 import { MAX_REMEMBERED, type WorkerJournal } from './journal.ts';
 
 /** A denial, with its task. */
-export interface KeptDenial extends Denial {
+export interface KeptDenial extends DeclinedAttempt {
   readonly taskId: string;
 }
 
@@ -21,12 +21,12 @@ const MAX_DETAIL = 280;
 const MAX_NAMES = 8;
 
 interface Known {
-  readonly denial: Denial;
+  readonly denial: DeclinedAttempt;
   /** Settles when it is on disk, or cannot be; undefined from then on. */
   written: Promise<void> | undefined;
 }
 
-export class Denials {
+export class DeclinedAttempts {
   readonly #journal: WorkerJournal;
   readonly #log: Log;
   readonly #known = new Map<string, Known>();
@@ -38,7 +38,7 @@ export class Denials {
   }
 
   /** The latest attempt of a task that was denied. */
-  of(taskId: string): Denial | undefined {
+  of(taskId: string): DeclinedAttempt | undefined {
     return this.#known.get(taskId)?.denial;
   }
 
@@ -51,7 +51,7 @@ export class Denials {
    * Keeps a denial, unless a later attempt was denied; resolves when it is on disk. Never rejects: what the disk does not
    * take is kept for as long as this process lives.
    */
-  add(taskId: string, denial: Denial): Promise<void> {
+  add(taskId: string, denial: DeclinedAttempt): Promise<void> {
     const before = this.#known.get(taskId);
     if (before !== undefined && before.denial.attempt >= denial.attempt) return before.written ?? Promise.resolve();
     const known: Known = { denial: shortened(denial), written: undefined };
@@ -75,7 +75,7 @@ export class Denials {
 }
 
 /** Whoever sends dispatches must not say how much is kept of them. */
-function shortened({ reason, ...denial }: Denial): Denial {
+function shortened({ reason, ...denial }: DeclinedAttempt): DeclinedAttempt {
   if (reason === null) return { ...denial, reason };
   const { code, detail, retryable, missing } = reason;
   const names = missing.length > MAX_NAMES ? [] : missing;

@@ -51,7 +51,7 @@ export function descriptionOf(input: DescriptionInput): SessionAnnounce {
       context_id: contextId,
       active_tasks: input.activeTasks,
       repo_state: repo_state === null ? null : { ...repo_state, head },
-      ...(contextId !== null && { session_fresh: !executor.knows(contextId) }),
+      ...(contextId !== null && { session_fresh: !executor.hasConversation(contextId) }),
       incarnation: input.incarnation,
       ttl_s: ANNOUNCE_TTL_S,
       draining: input.draining,

@@ -98,7 +98,7 @@ export class Facts {
   }
 
   /** The same for the periodic look, ahead of time. */
-  async lookAround(): Promise<void> {
+  async refreshAhead(): Promise<void> {
     await Promise.all([
       ...this.#servers.map(({ probed }) => renewed(probed, MCP_RENEW_MS)),
       renewed(this.#executor, EXECUTOR_RENEW_MS),

@@ -9,7 +9,7 @@ import type { Lease } from '../bus/reply-channel.ts';
 
 export interface LeaseEvents {
   /** Time for a sign of life: this lease is kept by who hears of us. */
-  alive(): void;
+  heartbeat(): void;
   /** It is lost: another attempt may run. */
   lost(why: string): void;
 }
@@ -21,7 +21,7 @@ export interface LeaseKeeperOptions {
   readonly monotonic: () => number;
 }
 
-export class LeaseKeeper {
+export class LeaseRenewer {
   readonly #lease: Lease;
   readonly #events: LeaseEvents;
   readonly #options: LeaseKeeperOptions;
@@ -37,7 +37,7 @@ export class LeaseKeeper {
     this.#options = options;
     const renew = lease.renew?.bind(lease);
     const everyMs = Math.max(10, (lease.ttlS * 1000) / 3);
-    if (renew === undefined) this.#timer = setInterval(() => events.alive(), everyMs);
+    if (renew === undefined) this.#timer = setInterval(() => events.heartbeat(), everyMs);
     else {
       this.#timer = setInterval(() => void this.#renew(renew), everyMs);
       this.#confirmed(options.monotonic());

@@ -7,7 +7,7 @@
 import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import type { WorkerOutlet } from '../bus/reply-channel.ts';
+import type { ReplyChannel } from '../bus/reply-channel.ts';
 
 /** Results of one lane that are being sent at a time. */
 const MAX_SENDING = 64;
@@ -30,7 +30,7 @@ interface Item {
   /** Not in memory while it waits: it is in the journal. */
   result: TaskResult | undefined;
   /** Where it came from, when nobody has attached under that name. */
-  origin: WorkerOutlet | undefined;
+  origin: ReplyChannel | undefined;
   sending: boolean;
   failures: number;
   timer: NodeJS.Timeout | undefined;
@@ -42,7 +42,7 @@ const keyOf = (taskId: string, attempt: number): string => `${attempt} ${taskId}
 
 interface Lane {
   /** The latest is used; an earlier one is still there while its link dies. */
-  readonly outlets: WorkerOutlet[];
+  readonly outlets: ReplyChannel[];
   readonly waiting: Map<string, Item>;
   ready: Item[];
   sending: number;
@@ -66,12 +66,12 @@ export class Outbox {
   }
 
   /** The outlet of this name that is attached now. */
-  outlet(name: string): WorkerOutlet | undefined {
+  outlet(name: string): ReplyChannel | undefined {
     return this.#lanes.get(name)?.outlets.at(-1);
   }
 
   /** All outlets that are attached, one for each name. */
-  *attached(): Iterable<WorkerOutlet> {
+  *attached(): Iterable<ReplyChannel> {
     for (const { outlets } of this.#lanes.values()) {
       const latest = outlets.at(-1);
       if (latest !== undefined) yield latest;
@@ -79,7 +79,7 @@ export class Outbox {
   }
 
   /** Sends what waits for this name, and what comes, to `outlet`. Returns what undoes it. */
-  attach(outlet: WorkerOutlet): () => void {
+  attach(outlet: ReplyChannel): () => void {
     const lane = this.#lane(outlet.name);
     lane.outlets.push(outlet);
     lane.ready = [];
@@ -100,8 +100,8 @@ export class Outbox {
    * A result that is in the journal. `result` and `origin` spare a look there while they are at hand. Resolves when it was
    * offered once, or has to wait for an outlet.
    */
-  add(outletName: string, taskId: string, attempt: number, result?: TaskResult, origin?: WorkerOutlet): Promise<void> {
-    const lane = this.#lane(outletName);
+  add(channelName: string, taskId: string, attempt: number, result?: TaskResult, origin?: ReplyChannel): Promise<void> {
+    const lane = this.#lane(channelName);
     const tried = Promise.withResolvers<void>();
     const item: Item = {
       taskId,
@@ -186,14 +186,14 @@ export class Outbox {
     if (this.#quiet.size > 0 && !this.#busy()) for (const done of [...this.#quiet]) done();
   }
 
-  async #send(lane: Lane, item: Item, outlet: WorkerOutlet): Promise<void> {
+  async #send(lane: Lane, item: Item, outlet: ReplyChannel): Promise<void> {
     const { taskId, attempt } = item;
     item.sending = true;
     lane.sending += 1;
     try {
       const result = item.result ?? this.#options.load(taskId, attempt);
       // Forgotten meanwhile: there is nothing left to be sent.
-      if (result !== null) await outlet.deliver(result);
+      if (result !== null) await outlet.deliverResult(result);
       if (isWaiting(lane, item)) {
         lane.waiting.delete(keyOf(taskId, attempt));
         if (result !== null) this.#options.delivered(taskId, attempt);
@@ -208,7 +208,7 @@ export class Outbox {
     }
   }
 
-  #failed(lane: Lane, item: Item, outlet: WorkerOutlet, thrown: unknown): void {
+  #failed(lane: Lane, item: Item, outlet: ReplyChannel, thrown: unknown): void {
     item.result = undefined;
     item.origin = undefined;
     if (this.#closed || !isWaiting(lane, item)) return;

@@ -27,7 +27,7 @@ interface Open {
 
 const refused = (reason: string): ExecutorAnswer => ({ allowed: false, reason });
 
-export class Questions {
+export class ExecutorQuestions {
   readonly #options: QuestionsOptions;
   readonly #open = new Map<string, Open>();
   #over = false;

@@ -5,10 +5,10 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { after } from '../../base/unref-delay.ts';
+import { unrefDelay } from '../../base/unref-delay.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import type { Lease, Reception, WorkerOutlet } from '../bus/reply-channel.ts';
+import type { DispatchOutcome, Lease, ReplyChannel } from '../bus/reply-channel.ts';
 import { refused } from './admission.ts';
 import type { Facts } from './facts.ts';
 import type { WorkerJournal } from './journal.ts';
@@ -89,7 +89,7 @@ export class RunningTasks {
   }
 
   /** Writes a task down; nothing else can come between the decision and this. Never rejects. */
-  async take(run: TaskRun, outlet: WorkerOutlet, crashes: number): Promise<Reception> {
+  async take(run: TaskRun, outlet: ReplyChannel, crashes: number): Promise<DispatchOutcome> {
     const { journal, outbox, log, agentId } = this.#options;
     const { taskId, attempt, dispatch, contextId } = run;
     const { context_id, correlation_id, message_id } = dispatch.envelope;
@@ -142,7 +142,7 @@ export class RunningTasks {
   stop(stop: Stop): void {
     for (const run of this.#runs.values()) {
       run.stop(stop);
-      if (run.claim()) void this.#keep(run, run.notBegun(stop), undefined);
+      if (run.claim()) void this.#keep(run, run.notStarted(stop), undefined);
     }
   }
 
@@ -159,10 +159,10 @@ export class RunningTasks {
     }
   }
 
-  async #perform(run: TaskRun, origin: WorkerOutlet, lease: Lease): Promise<void> {
+  async #perform(run: TaskRun, origin: ReplyChannel, lease: Lease): Promise<void> {
     const { facts, owner, monotonic, serving, changed } = this.#options;
     const { dispatch, stopping } = run;
-    if (stopping !== undefined) return this.#keep(run, run.notBegun(stopping), origin, lease);
+    if (stopping !== undefined) return this.#keep(run, run.notStarted(stopping), origin, lease);
     const context = dispatch.envelope.context_id ?? null;
     const beganAt = monotonic();
     if (context !== null) serving(context);
@@ -179,7 +179,7 @@ export class RunningTasks {
   }
 
   /** Puts a result where it is not lost, frees its place, and sends it. Never rejects. */
-  async #keep(run: TaskRun, result: TaskResult, origin: WorkerOutlet | undefined, lease?: Lease): Promise<void> {
+  async #keep(run: TaskRun, result: TaskResult, origin: ReplyChannel | undefined, lease?: Lease): Promise<void> {
     const { outbox } = this.#options;
     const { taskId, attempt, outlet } = run;
     const kept = await this.#journaled(run, result);
@@ -201,14 +201,14 @@ export class RunningTasks {
       try {
         const now = outbox.outlet(outlet);
         if (now !== undefined) {
-          await now.deliver(result);
+          await now.deliverResult(result);
           return false;
         }
       } catch {
         // Neither written nor taken: it stays in memory, and both are tried again.
       }
       if (signal.aborted) return false;
-      await after(REWRITE_MS, signal);
+      await unrefDelay(REWRITE_MS, signal);
     }
   }
 

@@ -9,7 +9,7 @@ import type { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
 import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage } from '../../protocol/fleet.ts';
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
-import type { Lease, WorkerOutlet } from '../bus/reply-channel.ts';
+import type { Lease, ReplyChannel } from '../bus/reply-channel.ts';
 import type { Execution, Executor, ExecutorEvents, ExecutorOutcome } from '../executors/executor.ts';
 import { tokensSpent } from '../executors/usage.ts';
 import type { Dispatched } from '../messages/decoded.ts';
@@ -18,13 +18,13 @@ import { repairPrompt } from '../phases/instruction.ts';
 import { Budget } from './budget.ts';
 import type { Facts } from './facts.ts';
 import type { WorkerJournal } from './journal.ts';
-import { LeaseKeeper } from './lease-renewer.ts';
+import { LeaseRenewer } from './lease-renewer.ts';
 import { identityOf, type ProcessIdentity } from './process-identity.ts';
 import { Progress } from './progress.ts';
 import { promptOf, wrapUp } from './prompt.ts';
-import { Questions } from './questions.ts';
+import { ExecutorQuestions } from './questions.ts';
 import type { TreeChanges } from './repository/git.ts';
-import { changesIn, leavePlace, openPlace, type Place } from './repository/workdir.ts';
+import { changesIn, closeWorkdir, openWorkdir, type Workdir } from './repository/workdir.ts';
 import type { Worktrees } from './repository/worktrees.ts';
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
 import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
@@ -47,13 +47,13 @@ export interface RunHost {
   readonly monotonic: () => number;
   readonly newId: () => string;
   /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
-  tell(origin: WorkerOutlet, message: FleetMessage): boolean;
+  tell(origin: ReplyChannel, message: FleetMessage): boolean;
 }
 
 export interface RunOptions {
   readonly dispatch: Dispatched;
   /** Where it came from; its messages go to the outlet of that name. */
-  readonly origin: WorkerOutlet;
+  readonly origin: ReplyChannel;
   /** Tokens; null = no limit. */
   readonly tokenBudget: number | null;
   readonly parent: Budget | undefined;
@@ -97,7 +97,7 @@ export class TaskRun {
   /** The conversation it belongs to; its own where the dispatch names none. */
   readonly contextId: string;
   readonly budget: Budget;
-  readonly questions: Questions;
+  readonly questions: ExecutorQuestions;
   readonly #host: RunHost;
   readonly #options: RunOptions;
   readonly #progress: Progress;
@@ -138,7 +138,7 @@ export class TaskRun {
     );
     const { taskId, attempt } = this;
     const tell = (message: FleetMessage): boolean => host.tell(origin, message);
-    this.questions = new Questions({ taskId, attempt, newId: host.newId, tell });
+    this.questions = new ExecutorQuestions({ taskId, attempt, newId: host.newId, tell });
     this.#progress = new Progress({
       taskId,
       attempt,
@@ -193,20 +193,20 @@ export class TaskRun {
   /** Runs it to its report. Never rejects. */
   async run(lease: Lease): Promise<RunEnd> {
     this.#lease = { ttl_s: lease.ttlS, fence: lease.fence };
-    const keeper = new LeaseKeeper(
+    const keeper = new LeaseRenewer(
       lease,
       {
-        alive: () => this.#progress.alive(),
+        heartbeat: () => this.#progress.alive(),
         lost: (why) => this.stop({ kind: 'lease_lost', why: `The lease of the task is lost: ${why}.` }),
       },
       { retrySafe: this.dispatch.retry_safe, monotonic: this.#host.monotonic },
     );
     const timers = this.#limits();
-    let place: Place | undefined;
+    let place: Workdir | undefined;
     let body: Body<TaskResult>;
     let changes: TreeChanges | undefined;
     try {
-      place = await openPlace(this.dispatch, this.contextId, this.#host);
+      place = await openWorkdir(this.dispatch, this.contextId, this.#host);
       await this.#started(place);
       const turns = await this.#work(place);
       this.#progress.say({ phase: 'reporting' });
@@ -214,7 +214,7 @@ export class TaskRun {
       body = await this.#report(place, turns, changes);
     } catch (thrown) {
       body = this.#failed(thrown);
-      if (place?.worktree !== undefined) await leavePlace(place, await changesIn(place, this.#host), this.#host);
+      if (place?.worktree !== undefined) await closeWorkdir(place, await changesIn(place, this.#host), this.#host);
     }
     for (const timer of timers) clearTimeout(timer);
     keeper.end();
@@ -225,7 +225,7 @@ export class TaskRun {
   }
 
   /** It is not begun; the result says why. */
-  notBegun({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
+  notStarted({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
     this.budget.end();
     this.#progress.end();
     const body: Body<TaskResult> =
@@ -277,7 +277,7 @@ export class TaskRun {
   }
 
   /** On disk before anything runs. */
-  async #started({ cwd, mark, worktree }: Place): Promise<void> {
+  async #started({ cwd, mark, worktree }: Workdir): Promise<void> {
     const { envelope, access } = this.dispatch;
     await this.#host.journal.start(this.taskId, this.attempt, {
       context_id: envelope.context_id ?? null,
@@ -292,7 +292,7 @@ export class TaskRun {
   }
 
   /** The turn, and the one that asks for the result alone where the first left it out. */
-  async #work(place: Place): Promise<readonly Turn[]> {
+  async #work(place: Workdir): Promise<readonly Turn[]> {
     this.#abort.signal.throwIfAborted();
     this.#progress.sayNow({ phase: 'running' });
     const { dispatch, taskId, budget } = this;
@@ -377,7 +377,7 @@ export class TaskRun {
   }
 
   #mayRepair({ answer }: Turn): boolean {
-    if (this.#stop !== undefined || !this.#host.executor.knows(this.contextId)) return false;
+    if (this.#stop !== undefined || !this.#host.executor.hasConversation(this.contextId)) return false;
     // Asking again cannot help.
     if (answer?.ok === false && answer.hopeless) return false;
     const { left } = this.budget;
@@ -385,14 +385,14 @@ export class TaskRun {
     return (left === null || left >= REPAIR_TOKENS) && leftMs >= REPAIR_MS;
   }
 
-  async #report(place: Place, turns: readonly Turn[], changes: TreeChanges | undefined): Promise<Body<TaskResult>> {
+  async #report(place: Workdir, turns: readonly Turn[], changes: TreeChanges | undefined): Promise<Body<TaskResult>> {
     const [first, repaired] = turns as readonly [Turn, Turn?];
     // The turn that was to mend the report counts only where it did.
     const better = repaired !== undefined && hasBlock(repaired.extracted) ? repaired : first;
     const { answer } = better;
     const prose = first.extracted.prose === '' ? better.extracted.prose : first.extracted.prose;
     const extracted = { ...better.extracted, prose };
-    const worktree = await leavePlace(place, changes, this.#host);
+    const worktree = await closeWorkdir(place, changes, this.#host);
     return reportOf({
       dispatch: this.dispatch,
       extracted,

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../base/json-schema.ts';
-import { atMost } from '../../base/unref-delay.ts';
+import { waitAtMost } from '../../base/unref-delay.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -20,16 +20,16 @@ import {
   type TaskResult,
 } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
-import type { Reception, WorkerOutlet, WorkerPort } from '../bus/reply-channel.ts';
+import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import { isAgentId } from '../messages/names.ts';
 import { answerSchemaProblem } from '../phases/answer-schema.ts';
 import { DEFAULT_MAX_CONCURRENT, type PreflightFacts, preflight, refusalResult } from '../phases/preflight.ts';
-import { decide, isAnsweredByAnother, type RunningAttempt, refused } from './admission.ts';
+import { decideAdmission, isAnsweredByAnother, type RunningAttempt, refused } from './admission.ts';
 import { Announcer } from './announcer.ts';
 import { Clocks } from './clocks.ts';
-import { Denials } from './declined-attempts.ts';
+import { DeclinedAttempts } from './declined-attempts.ts';
 import { descriptionOf } from './description.ts';
 import { Facts } from './facts.ts';
 import { type JournaledTask, WorkerJournal } from './journal.ts';
@@ -125,7 +125,7 @@ class FleetWorker implements Worker {
   readonly #options: WorkerOptions;
   readonly #timing: WorkerTiming;
   readonly #journal: WorkerJournal;
-  readonly #denials: Denials;
+  readonly #denials: DeclinedAttempts;
   readonly #outbox: Outbox;
   readonly #facts: Facts;
   readonly #announcer: Announcer;
@@ -151,7 +151,7 @@ class FleetWorker implements Worker {
     this.#options = options;
     this.#timing = timing;
     this.#journal = journal;
-    this.#denials = new Denials(journal, log);
+    this.#denials = new DeclinedAttempts(journal, log);
     this.#now = now;
     this.#clocks = new Clocks(monotonic, log);
     this.#newId = newId;
@@ -249,7 +249,7 @@ class FleetWorker implements Worker {
     this.#ready = true;
     this.#announcer.announce();
     const { lookMs = LOOK_MS } = this.#timing;
-    this.#looker = setInterval(() => void this.#facts.lookAround().then(() => this.#announcer.look()), lookMs);
+    this.#looker = setInterval(() => void this.#facts.refreshAhead().then(() => this.#announcer.look()), lookMs);
     this.#looker.unref();
     const clean = (): void => void this.#host.worktrees.end(() => this.#journal.worktrees());
     this.#cleaner = setInterval(clean, CLEAN_MS);
@@ -280,8 +280,8 @@ class FleetWorker implements Worker {
     this.#announcer.end();
     this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
     this.#ending.abort(fail('interrupted', 'the worker stops'));
-    await atMost(this.#running.whenIdle(), STOP_TASKS_MS);
-    await atMost(this.#options.executor.stop(), STOP_EXECUTOR_MS);
+    await waitAtMost(this.#running.whenIdle(), STOP_TASKS_MS);
+    await waitAtMost(this.#options.executor.stop(), STOP_EXECUTOR_MS);
     await this.#outbox.settled(STOP_RESULTS_MS);
     const { agentId: agent_id, incarnation } = this;
     this.#tellAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
@@ -290,17 +290,17 @@ class FleetWorker implements Worker {
   }
 
   async announce(contextId: string | null = null): Promise<SessionAnnounce> {
-    await atMost(this.#facts.refresh(), ANNOUNCE_MS);
+    await waitAtMost(this.#facts.refresh(), ANNOUNCE_MS);
     return this.#numbered(this.#describe(contextId));
   }
 
-  attach(outlet: WorkerOutlet): () => void {
+  attach(outlet: ReplyChannel): () => void {
     const detach = this.#outbox.attach(outlet);
     for (const run of this.#running.all()) if (run.outlet === outlet.name) run.questions.again();
     return detach;
   }
 
-  async receive(dispatch: Dispatched, outlet: WorkerOutlet): Promise<Reception> {
+  async receive(dispatch: Dispatched, outlet: ReplyChannel): Promise<DispatchOutcome> {
     const receivedAt = this.#now();
     const { skewMs, delayMs } = this.#clocks.heard(dispatch.envelope, outlet.name, receivedAt);
     const redelivers = outlet.durable === true;
@@ -312,7 +312,7 @@ class FleetWorker implements Worker {
     const { task_id, envelope } = dispatch;
     const contextId = envelope.context_id ?? task_id;
     const parent = dispatch.parent_task_id === null ? undefined : this.#running.get(dispatch.parent_task_id)?.budget;
-    const decision = decide({
+    const decision = decideAdmission({
       dispatch,
       agentId: this.agentId,
       facts: { ...this.#preflightFacts(), skewMs },
@@ -359,7 +359,7 @@ class FleetWorker implements Worker {
     return refusal.accept ? undefined : refusalResult(taskId, refusal);
   }
 
-  async handle(message: Incoming, _outlet: WorkerOutlet): Promise<TaskAck | TaskResult | undefined> {
+  async handle(message: Incoming, _outlet: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     switch (message.type) {
       case 'TASK_CANCEL': {
         const run = this.#running.get(message.task_id);
@@ -477,9 +477,9 @@ class FleetWorker implements Worker {
 }
 
 /** Sends a message to whom it means something. */
-function tellIfKnown(outlet: WorkerOutlet, message: FleetMessage): boolean {
+function tellIfKnown(outlet: ReplyChannel, message: FleetMessage): boolean {
   const feature = FEATURE_OF[message.type];
   if (feature !== undefined && !outlet.features.has(feature)) return false;
-  outlet.tell(message);
+  outlet.send(message);
   return true;
 }

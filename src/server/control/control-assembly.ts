@@ -6,7 +6,7 @@
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
-import { Checkers } from '../../capabilities/tools/arguments.ts';
+import { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
 import { acpBackend } from '../../control/backends/acp/acp.ts';
 import type { Backend } from '../../control/backends/backend.ts';
@@ -14,7 +14,7 @@ import { type ControlServer, createControlServer } from '../../control/control-s
 import type { Handled } from '../../control/handlers.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
-import type { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';
@@ -26,7 +26,7 @@ export interface ControlAssemblyOptions {
   readonly version: string;
   /** Who may come in. Default: everybody, as on the pipes of this process. */
   readonly auth?: Authenticator;
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   /** See `ControlServerOptions.handlers`. */
   readonly handlers?: readonly Handled[];
   /** In place of what the configuration says. */
@@ -59,7 +59,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       log.error('the journal of sessions was damaged; a new one was begun', { reason, movedTo }),
   });
   try {
-    const checkers = new Checkers();
+    const checkers = new ValidatorCache();
     const server = await createControlServer({
       home,
       journal,

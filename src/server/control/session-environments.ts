@@ -10,7 +10,7 @@ import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig, PluginConfig } from '../../config/config.ts';
-import type { Environment, Place } from '../../control/turns/environments.ts';
+import type { Environment, EnvironmentKey } from '../../control/turns/environments.ts';
 import { createHost, type Host } from '../../host/host.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
@@ -36,7 +36,9 @@ export interface SessionEnvironmentsOptions {
 }
 
 /** Finds or starts the host of a place. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
-export function sessionEnvironments(options: SessionEnvironmentsOptions): (place: Place) => Promise<Environment> {
+export function sessionEnvironments(
+  options: SessionEnvironmentsOptions,
+): (place: EnvironmentKey) => Promise<Environment> {
   const { config, log } = options;
   const { host: address } = config.control;
   if (address !== undefined) return () => Promise.resolve(remote(address, options));

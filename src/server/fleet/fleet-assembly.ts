@@ -22,13 +22,13 @@ import type { TaskStore } from '../../fleet/orchestrator/task.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import type { Authenticator } from '../../session/auth.ts';
-import type { FailureBackoff } from '../../session/auth-throttle.ts';
+import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { HttpRoute } from '../../transport/http/http-exchange.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
 import { FleetQuestions } from './fleet-questions.ts';
-import { secretOf } from './secret-reader.ts';
+import { secretReader } from './secret-reader.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
 
 const DAY_MS = 86_400_000;
@@ -42,7 +42,7 @@ const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
 
 export interface FleetAssemblyOptions {
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -116,7 +116,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       name,
       peers: config.peers
         .filter(({ kind }) => kind === 'upstream')
-        .map((peer) => ({ name: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+        .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
       auth,
       backoff,
       log,
@@ -226,7 +226,7 @@ async function a2aOf(
   if (agents.length === 0) return undefined;
   const { a2aBus } = await import('../../fleet/bus/a2a/peer-bus.ts');
   return a2aBus({
-    peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretOf(peer, folder, env) })),
+    peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
     log,
   });
 }

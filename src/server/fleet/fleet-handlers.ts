@@ -20,7 +20,7 @@ const PAGE = 500;
 
 type Json = Readonly<Record<string, unknown>>;
 
-export interface FleetHandlerParts {
+export interface FleetHandlerDeps {
   readonly name: string;
   readonly orchestrator: Orchestrator;
   readonly buses: readonly string[];
@@ -29,7 +29,7 @@ export interface FleetHandlerParts {
   readonly stopping: AbortSignal;
 }
 
-export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerParts): Handled[] {
+export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerDeps): Handled[] {
   const operates = operatesUntil(stopping);
   return [
     operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),

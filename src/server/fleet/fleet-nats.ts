@@ -46,7 +46,7 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   const { name, data, natsServers, nats, leaseTtlS } = config;
   if (natsServers.length === 0) return undefined;
   const { log, env, signal } = options;
-  const [{ natsBus }, { joinNats }, { takeSeat }, { natsTaskStore }] = await Promise.all([
+  const [{ natsBus }, { joinNats }, { acquireLeadership }, { natsTaskStore }] = await Promise.all([
     import('../../fleet/bus/nats/orchestrator-bus.ts'),
     import('../../fleet/bus/nats/join.ts'),
     import('../../fleet/bus/nats/leadership.ts'),
@@ -56,14 +56,14 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   const shared = { servers: natsServers, ...natsAccess(nats), replicas, maxWaiting, leaseTtlS, log, env };
   const instance = instanceIn(data);
   const seat = nats.tasks
-    ? await takeSeat({ ...shared, name, instance, standby: true, ...(signal && { signal }) })
+    ? await acquireLeadership({ ...shared, name, instance, standby: true, ...(signal && { signal }) })
     : undefined;
   try {
     const store = seat && (await natsTaskStore(seat, { replicas }));
     return {
-      bus: natsBus({ ...shared, name, instance, ...(seat && { seat }) }),
+      bus: natsBus({ ...shared, name, instance, ...(seat && { leadership: seat }) }),
       store,
-      join: (worker) => joinNats(worker, { ...shared, outletName: name }),
+      join: (worker) => joinNats(worker, { ...shared, channelName: name }),
       async close() {
         await seat?.leave();
       },

@@ -7,7 +7,7 @@
 import type { Authenticator } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 
-export class InsideTokens implements Authenticator {
+export class InternalTokens implements Authenticator {
   readonly #others: Authenticator;
   readonly #owners = new Map<string, Principal>();
   readonly #tokens = new Map<Principal, string>();

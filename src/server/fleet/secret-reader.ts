@@ -15,7 +15,7 @@ export interface SecretPlaces {
 }
 
 /** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
-export function secretOf(
+export function secretReader(
   { tokenEnv, tokenFile }: SecretPlaces,
   folder: string,
   env: Readonly<Record<string, string | undefined>>,

@@ -15,8 +15,8 @@ import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
 import type { McpServerOptions } from '../../fleet/worker/worker-options.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';
-import { secretOf } from './secret-reader.ts';
-import { openWorkerDoors, type WorkerDoors } from './worker-endpoints.ts';
+import { secretReader } from './secret-reader.ts';
+import { openWorkerDoors, type WorkerEndpoints } from './worker-endpoints.ts';
 
 export interface WorkerAssembly {
   readonly log: Log;
@@ -69,7 +69,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     log,
     now,
   });
-  let doors: WorkerDoors | undefined;
+  let doors: WorkerEndpoints | undefined;
   return {
     worker,
     async start() {
@@ -122,7 +122,7 @@ async function executorOf(settings: ExecutorSettings, folder: string, env: Varia
         startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1000,
       };
     case 'a2a':
-      return { kind, url: settings.url ?? '', token: secretOf(settings, folder, env) };
+      return { kind, url: settings.url ?? '', token: secretReader(settings, folder, env) };
     case 'function':
       return { kind, ...(await functionOf(resolve(folder, settings.module ?? ''))) };
     case 'rehearsal':

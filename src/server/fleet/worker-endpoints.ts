@@ -16,10 +16,10 @@ import {
   type Authenticator,
   createAuthenticator,
   LOCAL_PRINCIPAL,
-  type TokenGrant,
+  type PrincipalTokens,
   tokenDigest,
 } from '../../session/auth.ts';
-import { type SecretSource, secretOf } from './secret-reader.ts';
+import { type SecretSource, secretReader } from './secret-reader.ts';
 
 export interface WorkerDoorsOptions {
   /** What does the work; senders that look are told whether it can. */
@@ -35,7 +35,7 @@ export interface WorkerDoorsOptions {
 const PROBE_MS = 3000;
 const DAY_MS = 86_400_000;
 
-export interface WorkerDoors {
+export interface WorkerEndpoints {
   readonly addresses: readonly string[];
   close(): Promise<void>;
 }
@@ -45,7 +45,7 @@ export async function openWorkerDoors(
   worker: Worker,
   config: WorkerConfig,
   options: WorkerDoorsOptions,
-): Promise<WorkerDoors> {
+): Promise<WorkerEndpoints> {
   const doors: Door[] = [];
   const close = async (): Promise<void> => {
     await Promise.all(doors.map((door) => door.close()));
@@ -119,7 +119,7 @@ async function openAgent(
     partialState,
     retainMs: retainDays * DAY_MS,
     file: join(config.data, 'a2a.db'),
-    auth: await accessBy(secretOf(wanted, folder, env), 'client'),
+    auth: await accessBy(secretReader(wanted, folder, env), 'client'),
     version,
     log,
   });
@@ -143,16 +143,16 @@ async function sendersOf(
   folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<{ readonly auth: Authenticator | undefined; readonly callbacks: ReadonlyMap<string, Callback> }> {
-  const grants: TokenGrant[] = [];
+  const grants: PrincipalTokens[] = [];
   const callbacks = new Map<string, Callback>();
-  const one = secretOf(receiver, folder, env);
+  const one = secretReader(receiver, folder, env);
   // Without any token, whoever reaches the port is the user of this machine.
   const first = { ...receiver, name: one === undefined ? LOCAL_PRINCIPAL.name : SENDER };
   for (const sender of [first, ...receiver.senders]) {
     const { name, callback } = sender;
-    const secret = secretOf(sender, folder, env);
+    const secret = secretReader(sender, folder, env);
     if (secret !== undefined) grants.push({ principal: { name }, digests: [tokenDigest(await secret())] });
-    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretOf(callback, folder, env) });
+    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretReader(callback, folder, env) });
   }
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }

@@ -8,17 +8,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Authenticator } from '../../session/auth.ts';
-import { FailureBackoff } from '../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
-import type { LateAudit } from '../deferred-audit.ts';
+import type { DeferredAudit } from '../deferred-audit.ts';
 
 /** What the routes tell about. */
 export interface Operated {
   readonly host: Host;
   readonly journal: Journal;
   readonly auth: Authenticator;
-  readonly audit: LateAudit | undefined;
+  readonly audit: DeferredAudit | undefined;
   /** Addresses, as far as they are known by now. */
   readonly listeners: () => readonly string[];
 }
@@ -36,7 +36,7 @@ export interface SessionLine {
 }
 
 /** Ended sessions listed at most. */
-const MOST_ENDED = 200;
+const MAX_ENDED = 200;
 
 const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
 const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
@@ -44,7 +44,7 @@ const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from th
 
 /** The routes. Wrong tokens are answered ever more slowly, as they are at the handshake. */
 export function operatorRoutes(operated: Operated): HttpRoute[] {
-  const backoff = new FailureBackoff();
+  const backoff = new AuthThrottle();
   const guarded =
     (answer: (principal: Principal) => object | Promise<object>): HttpRoute['handle'] =>
     async (request, response) => {
@@ -62,7 +62,7 @@ async function admit(
   request: IncomingMessage,
   response: ServerResponse,
   auth: Authenticator,
-  backoff: FailureBackoff,
+  backoff: AuthThrottle,
 ): Promise<Principal | undefined> {
   const address = request.socket.remoteAddress ?? '';
   if (!backoff.enter(address)) {
@@ -117,7 +117,7 @@ async function sessionsFor(principal: Principal, { host, journal }: Operated): P
     });
   }
   if (principal.admin === true) {
-    for (const { session, last } of await journal.sessions(MOST_ENDED)) {
+    for (const { session, last } of await journal.sessions(MAX_ENDED)) {
       if (!living.has(session))
         sessions.push({ session_id: session, state: 'ended', agent_id: '', principal: '', last });
     }

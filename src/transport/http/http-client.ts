@@ -9,19 +9,19 @@
  */
 import { type ErrorName, fail } from '../../wire/errors.ts';
 import {
-  type Closed,
+  type CloseInfo,
   DEFAULT_MAX_MESSAGE_BYTES,
   type Link,
   type LinkLimits,
+  type LinkReceiver,
   type Malformed,
   type Message,
-  type Receiver,
 } from '../link.ts';
 import { wireText } from './http-body.ts';
 import { EventStream } from './http-event-stream.ts';
 import { PostQueue } from './http-post-queue.ts';
 import { exchange, type HttpHeaders, type HttpTarget, httpTarget } from './http-request.ts';
-import type { HttpAnswer } from './http-response.ts';
+import type { HttpResponse } from './http-response.ts';
 
 export interface ConnectHttpOptions extends Partial<LinkLimits> {
   /** Longest wait for one answer while connecting, and for the head of each event stream. Default 10 s. */
@@ -91,7 +91,7 @@ const REFUSALS: Readonly<Record<number, ErrorName>> = {
   503: 'over_capacity',
 };
 
-function sessionOf(target: HttpTarget, { status, body }: HttpAnswer): HttpClientSession {
+function sessionOf(target: HttpTarget, { status, body }: HttpResponse): HttpClientSession {
   const detail = { address: target.origin, status };
   const refusal = REFUSALS[status];
   if (refusal !== undefined) throw fail(refusal, `${target.origin} answered ${status}`, detail);
@@ -116,10 +116,10 @@ class HttpClientLink implements Link {
   readonly #headers: HttpHeaders;
   readonly #posts: PostQueue;
   readonly #stream: EventStream;
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   #paused = false;
   #closing: Promise<void> | undefined;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
   readonly #gone = Promise.withResolvers<void>();
   readonly #ready = Promise.withResolvers<void>();
 
@@ -154,7 +154,7 @@ class HttpClientLink implements Link {
         began: () => this.#ready.resolve(),
         message: (text: string) => this.#receiver?.message(text),
         malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
-        finished: (cause: Closed, held: boolean) => (held ? this.destroy(cause.reason) : this.#finish(cause)),
+        finished: (cause: CloseInfo, held: boolean) => (held ? this.destroy(cause.reason) : this.#finish(cause)),
       },
     );
   }
@@ -169,7 +169,7 @@ class HttpClientLink implements Link {
     return this.#cause?.reason;
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (!first) return;
@@ -236,7 +236,7 @@ class HttpClientLink implements Link {
     await this.#gone.promise;
   }
 
-  #finish(cause: Closed): void {
+  #finish(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     this.#posts.stop();
@@ -248,7 +248,7 @@ class HttpClientLink implements Link {
   }
 
   /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
-  #tellClosed(cause: Closed): void {
+  #tellClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
 }

@@ -5,7 +5,7 @@
  * Used by `http-client.ts`. A reconnect is tried at once, then with doubling delay, for a bounded time in all.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import type { Closed, Malformed } from '../link.ts';
+import type { CloseInfo, Malformed } from '../link.ts';
 import type { HttpHeaders, HttpTarget } from './http-request.ts';
 import { type EventSink, SseReader } from './http-sse-reader.ts';
 
@@ -31,12 +31,12 @@ export interface StreamSink {
   message(text: string): void;
   malformed(problem: Malformed): void;
   /** Nothing more will come. `held` = the host may still hold the session. Called at most once, last. */
-  finished(cause: Closed, held: boolean): void;
+  finished(cause: CloseInfo, held: boolean): void;
 }
 
 /** Until the server wishes otherwise. */
 const FIRST_DELAY_MS = 250;
-const LONGEST_DELAY_MS = 5_000;
+const MAX_DELAY_MS = 5_000;
 
 export class EventStream implements EventSink {
   readonly #options: EventStreamOptions;
@@ -98,7 +98,7 @@ export class EventStream implements EventSink {
   }
 
   retry(delayMs: number): void {
-    this.#retryDelayMs = Math.min(LONGEST_DELAY_MS, Math.max(1, delayMs));
+    this.#retryDelayMs = Math.min(MAX_DELAY_MS, Math.max(1, delayMs));
   }
 
   #seen(id: string): void {
@@ -165,7 +165,7 @@ export class EventStream implements EventSink {
       this.#giveUp(`the event stream was lost: ${reason}`);
       return;
     }
-    const doubledMs = Math.min(LONGEST_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
+    const doubledMs = Math.min(MAX_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
     const delayMs = this.#attempts === 0 ? 0 : doubledMs * (0.5 + random() / 2);
     this.#attempts += 1;
     this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
@@ -175,7 +175,7 @@ export class EventStream implements EventSink {
     this.#finish({ clean: false, reason }, true);
   }
 
-  #finish(cause: Closed, held: boolean): void {
+  #finish(cause: CloseInfo, held: boolean): void {
     if (this.#stopped) return;
     this.stop();
     this.#sink.finished(cause, held);
@@ -191,7 +191,7 @@ function gapReason(data: string): string {
 }
 
 /** What our own server says when it ends the link. */
-function endCause(data: string): Closed {
+function endCause(data: string): CloseInfo {
   const { clean, reason } = fieldsOf(data);
   return { clean: clean === true, reason: typeof reason === 'string' ? reason : 'the host ended the link' };
 }

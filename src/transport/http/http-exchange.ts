@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ErrorName, errorTable } from '../../wire/errors.ts';
-import { HIGHEST_MAX_MESSAGE_BYTES } from '../link.ts';
+import { MESSAGE_BYTES_CEILING } from '../link.ts';
 
 /** One method on one path of the HTTP port. */
 export interface HttpRoute {
@@ -102,7 +102,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, done: (outc
     const before = bytes;
     bytes += chunk.length;
     if (settled) {
-      if (bytes > HIGHEST_MAX_MESSAGE_BYTES + maxBytes) request.destroy();
+      if (bytes > MESSAGE_BYTES_CEILING + maxBytes) request.destroy();
     } else if (bytes > maxBytes) settle('too_large');
     else store = store === undefined ? chunk : grown(store, before, chunk, maxBytes);
   });

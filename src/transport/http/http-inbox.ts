@@ -7,7 +7,7 @@
 import type { Buffer } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import { type ErrorName, errorTable } from '../../wire/errors.ts';
-import { GATE_MAX_MESSAGE_BYTES, type Malformed, type Receiver } from '../link.ts';
+import { type LinkReceiver, type Malformed, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../link.ts';
 import { splitBody } from './http-body.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from './http-exchange.ts';
 
@@ -48,7 +48,7 @@ export class HttpInbox {
   maxMessageBytes: number;
   readonly #holdSweeps: number;
   readonly #queue: Delivery[] = [];
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   #paused = false;
   #closed = false;
   #scheduled = false;
@@ -68,10 +68,10 @@ export class HttpInbox {
 
   /** Longest body taken: several short messages may be packed in one even before the handshake. */
   get maxBodyBytes(): number {
-    return Math.max(this.maxMessageBytes, GATE_MAX_MESSAGE_BYTES);
+    return Math.max(this.maxMessageBytes, PRE_HANDSHAKE_MAX_MESSAGE_BYTES);
   }
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     this.#receiver = receiver;
     this.#deliverSoon();
   }

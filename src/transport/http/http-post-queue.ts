@@ -29,9 +29,9 @@ const PACK_BYTES = 64 * 1024;
 /** Empty cells at the front of the queue before it is moved up. */
 const SLACK = 1_024;
 const FIRST_RETRY_MS = 100;
-const LONGEST_RETRY_MS = 2_000;
+const MAX_RETRY_MS = 2_000;
 /** A refusal is read up to here. */
-const MOST_ANSWER_CHARS = 4_096;
+const MAX_ANSWER_CHARS = 4_096;
 
 /** Failures of a request that never reached the server. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
@@ -140,7 +140,7 @@ export class PostQueue {
       let text = '';
       if (response.statusCode === 400) {
         response.setEncoding('latin1').on('data', (chunk: string) => {
-          if (text.length < MOST_ANSWER_CHARS) text += chunk;
+          if (text.length < MAX_ANSWER_CHARS) text += chunk;
         });
       } else response.resume();
       response.on('end', () => this.#answered(request, response, text));
@@ -189,7 +189,7 @@ export class PostQueue {
       this.#fail(`a message could not be sent: ${reason}`);
       return;
     }
-    const backoffMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
+    const backoffMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
     this.#retries += 1;
     this.#retryTimer = setTimeout(() => this.#attempt(), Math.min(wishedMs ?? backoffMs, leftMs));
   }

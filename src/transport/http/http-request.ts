@@ -12,7 +12,7 @@ import {
   type RequestOptions,
 } from 'node:http';
 import { asError, fail } from '../../wire/errors.ts';
-import { answerOf, type HttpAnswer, IDLE_CONNECTION_MS } from './http-response.ts';
+import { type HttpResponse, IDLE_CONNECTION_MS, readResponse } from './http-response.ts';
 
 /** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>;
@@ -88,13 +88,13 @@ export async function exchange(
   method: string,
   path: string,
   options: { headers?: HttpHeaders; timeoutMs: number; signal?: AbortSignal },
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   const { headers, timeoutMs, signal } = options;
   const { origin } = target;
   try {
     signal?.throwIfAborted();
     const request = target.begin(method, path, { ...headers, 'Content-Length': '0' });
-    return await answerOf(request, { origin, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...(signal && { signal }) });
+    return await readResponse(request, { origin, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...(signal && { signal }) });
   } catch (thrown) {
     if (signal?.aborted) throw fail('cancelled', `connecting to ${origin} was given up`);
     throw fail('unreachable', asError(thrown).message, { address: origin }, thrown);

@@ -28,7 +28,7 @@ export interface AnswerOptions {
   readonly running?: Set<(reason: unknown) => void>;
 }
 
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly body: Buffer;
 }
@@ -38,10 +38,10 @@ export interface HttpAnswer {
  * `unreachable` (nothing was sent), `connection_lost` or `timeout` (it may have been), `too_large`, the reason of `signal`, or
  * what it was ended with.
  */
-export function answerOf(
+export function readResponse(
   request: ClientRequest,
   { origin, body, timeoutMs, maxBytes, signal, onSent, running }: AnswerOptions,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     let connected = false;
     let connecting: NodeJS.Timeout | undefined;

@@ -6,8 +6,8 @@
  * Time is counted in sweeps of the endpoint's one timer, so an idle session owns no timer.
  */
 import type { ServerResponse } from 'node:http';
-import type { Closed, Link, Message, Receiver } from '../link.ts';
-import { unwritten } from '../unsent-bytes.ts';
+import type { CloseInfo, Link, LinkReceiver, Message } from '../link.ts';
+import { unsentBytes } from '../unsent-bytes.ts';
 import { wireText } from './http-body.ts';
 import { EventLog } from './http-event-log.ts';
 import { SAFE_HEADERS } from './http-exchange.ts';
@@ -57,7 +57,7 @@ export class HttpSession implements Link {
   readonly #rules: SessionRules;
   readonly #log: EventLog;
   readonly #onGone: (session: HttpSession) => void;
-  #receiver: Receiver | undefined;
+  #receiver: LinkReceiver | undefined;
   #stream: Stream | undefined;
   #hadStream = false;
   #flushScheduled = false;
@@ -67,7 +67,7 @@ export class HttpSession implements Link {
   #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
   #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
   #ending = false;
-  #cause: Closed | undefined;
+  #cause: CloseInfo | undefined;
 
   constructor(
     id: string,
@@ -86,7 +86,7 @@ export class HttpSession implements Link {
 
   // ── The link, as its owner uses it ──
 
-  open(receiver: Receiver): void {
+  open(receiver: LinkReceiver): void {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (this.#cause === undefined) this.inbox.open(receiver);
@@ -113,7 +113,7 @@ export class HttpSession implements Link {
 
   get progress(): number | undefined {
     const socket = this.#stream?.response.socket;
-    return socket ? this.#taken - unwritten(socket) : undefined;
+    return socket ? this.#taken - unsentBytes(socket) : undefined;
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
@@ -259,7 +259,7 @@ export class HttpSession implements Link {
   }
 
   /** Lets the attached stream go and says why, unless something is stuck in it: then it is cut off. */
-  #dropStream(cause: Closed): void {
+  #dropStream(cause: CloseInfo): void {
     const stream = this.#stream;
     if (stream === undefined) return;
     this.#stream = undefined;
@@ -273,7 +273,7 @@ export class HttpSession implements Link {
     const closing = this.#closing;
     if (closing === undefined || this.#ending || this.#log.waiting > 0) return;
     const stream = this.#stream;
-    const cause: Closed = { clean: true, reason: closing.reason };
+    const cause: CloseInfo = { clean: true, reason: closing.reason };
     if (stream === undefined) {
       this.#finish(cause);
       return;
@@ -282,7 +282,7 @@ export class HttpSession implements Link {
     stream.response.end(stream.resumes ? typedEvent('end', cause) : '', 'latin1', () => this.#finish(cause));
   }
 
-  #finish(cause: Closed): void {
+  #finish(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     this.#dropStream(cause);
@@ -298,7 +298,7 @@ export class HttpSession implements Link {
   }
 
   /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
-  #tellClosed(cause: Closed): void {
+  #tellClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
 }

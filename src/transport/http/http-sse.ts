@@ -11,7 +11,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GATE_MAX_MESSAGE_BYTES, type Link } from '../link.ts';
+import { type Link, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../link.ts';
 import { errorReply, type HttpRoute, jsonReply, readBody, sendReply } from './http-exchange.ts';
 import { UNKNOWN_SESSION } from './http-inbox.ts';
 import { HttpSession, type SessionRules } from './http-session.ts';
@@ -62,13 +62,13 @@ const REFUSED = errorReply(503, 'over_capacity', 'the session was refused', ['Re
 const ENDED = jsonReply(200, { ok: true });
 
 /** A sweep is never rarer than this, so that limits are kept to within a quarter or five seconds. */
-const LONGEST_SWEEP_MS = 5_000;
-const SHORTEST_SWEEP_MS = 10;
+const MAX_SWEEP_MS = 5_000;
+const MIN_SWEEP_MS = 10;
 
 export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
   const {
     accept,
-    maxMessageBytes = GATE_MAX_MESSAGE_BYTES,
+    maxMessageBytes = PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
     maxSessions = 1_024,
     keepAliveMs = 15_000,
     replayBytes = 256 * 1024,
@@ -79,7 +79,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     newId = () => randomBytes(16).toString('hex'),
   } = options;
   const quarter = Math.min(keepAliveMs, idleMs, reattachMs, holdMs) / 4;
-  const sweepMs = Math.min(LONGEST_SWEEP_MS, Math.max(SHORTEST_SWEEP_MS, quarter));
+  const sweepMs = Math.min(MAX_SWEEP_MS, Math.max(MIN_SWEEP_MS, quarter));
   const sweepsIn = (spanMs: number) => Math.max(1, Math.round(spanMs / sweepMs));
   const rules: SessionRules = {
     replayBytes,

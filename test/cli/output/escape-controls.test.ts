@@ -3,19 +3,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isLocal } from '../../../src/cli/connect/find-host.ts';
 import { failureOf } from '../../../src/cli/failure.ts';
-import { visible } from '../../../src/cli/output/escape-controls.ts';
+import { escapeControls } from '../../../src/cli/output/escape-controls.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
 test('what could act on a terminal, hide or reorder text is shown', () => {
-  assert.equal(visible('\u001b[2J\u0007\u009b1m'), '\\u{1b}[2J\\u{7}\\u{9b}1m');
-  assert.equal(visible('a\u202eb\u200bc\ufeff\u{e0041}'), 'a\\u{202e}b\\u{200b}c\\u{feff}\\u{e0041}');
-  assert.equal(visible('over\rwritten'), 'over\\u{d}written');
+  assert.equal(escapeControls('\u001b[2J\u0007\u009b1m'), '\\u{1b}[2J\\u{7}\\u{9b}1m');
+  assert.equal(escapeControls('a\u202eb\u200bc\ufeff\u{e0041}'), 'a\\u{202e}b\\u{200b}c\\u{feff}\\u{e0041}');
+  assert.equal(escapeControls('over\rwritten'), 'over\\u{d}written');
 });
 
 test('ordinary text in any script, with tabs and line breaks, stays as it is', () => {
   const text = 'tab\there\nnext line\n日本語 עברית 👩‍💻'.replace('\u200d', '');
-  assert.equal(visible(text), text);
-  assert.equal(visible('one\r\ntwo'), 'one\ntwo');
+  assert.equal(escapeControls(text), text);
+  assert.equal(escapeControls('one\r\ntwo'), 'one\ntwo');
 });
 
 test('errors of the system are not taken for errors of the table', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
-import { Desk } from '../../../src/control/approvals/broker.ts';
+import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import { compilePolicy } from '../../../src/control/approvals/policy.ts';
 import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
 import type { Approval, ApprovalAnswer } from '../../../src/protocol/session-types.ts';
@@ -39,7 +39,11 @@ const memoryRules = () => {
 
 test('weakness 25: a call that can do harm waits for the user; one that only reads does not', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk({ now: () => Date.parse('2026-01-01T00:00:00Z'), newId: () => 'a-1', timeoutMs: 60_000 });
+  const desk = new ApprovalBroker({
+    now: () => Date.parse('2026-01-01T00:00:00Z'),
+    newId: () => 'a-1',
+    timeoutMs: 60_000,
+  });
   const read = { ...shell('x'), risks: ['reads'] };
   assert.equal((await desk.ask(log, 'turn-1', read, never)).state, 'allowed');
   assert.deepEqual(log.events, []);
@@ -74,7 +78,7 @@ test('weakness 25: a call that can do harm waits for the user; one that only rea
 test('what the policy denies is not asked, but seen', async () => {
   const log = new FakeSessionLog();
   const rules = JSON.parse('[{"when":"tool.kind == \'db\'","then":"deny","reason":"not here"}]');
-  const desk = new Desk({ policy: compilePolicy(rules) });
+  const desk = new ApprovalBroker({ policy: compilePolicy(rules) });
   const denied = await desk.ask(log, 'turn-1', { ...shell('x'), toolKind: 'db' }, never);
   assert.deepEqual([denied.state, denied.reason, denied.answered_by], ['denied', 'not here', 'policy']);
   assert.deepEqual(log.of('approval.resolved'), [{ approval: denied }]);
@@ -82,17 +86,17 @@ test('what the policy denies is not asked, but seen', async () => {
 });
 
 test('the setting of a session answers what would be asked, but never what the policy denies', async () => {
-  const desk = new Desk({ defaultMode: 'deny' });
+  const desk = new ApprovalBroker({ defaultMode: 'deny' });
   assert.equal((await desk.ask(new FakeSessionLog(), 'turn-1', shell('x'), never)).state, 'denied');
   const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
   assert.equal((await desk.ask(free, 'turn-1', shell('x'), never)).state, 'allowed');
   assert.deepEqual(free.events, []);
-  const strict = new Desk({ policy: compilePolicy(JSON.parse('[{"when":"true","then":"deny"}]')) });
+  const strict = new ApprovalBroker({ policy: compilePolicy(JSON.parse('[{"when":"true","then":"deny"}]')) });
   assert.equal((await strict.ask(free, 'turn-1', shell('x'), never)).state, 'denied');
 });
 
 test('a question is put to the user even where nothing is asked, and denied where everything is', async () => {
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
   const asked = desk.ask(free, 'turn-1', question, never);
   const content = { which: 'this' };
@@ -104,7 +108,7 @@ test('a question is put to the user even where nothing is asked, and denied wher
 
 test('the first answer wins; a later one is told what it was, an unknown one fails', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const asked = desk.ask(log, 'turn-1', shell('x'), never);
   const { id } = waiting(log);
   desk.answer(log, id, deny(), 'one');
@@ -120,7 +124,7 @@ test('the first answer wins; a later one is told what it was, an unknown one fai
 
 test('a session cannot answer what another one asks', () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   void desk.ask(log, 'turn-1', shell('x'), never);
   const other = new FakeSessionLog({ id: 'session-2' });
   assert.throws(() => desk.answer(other, waiting(log).id, allow(), 'two'), { code: 'not_found' });
@@ -129,7 +133,7 @@ test('a session cannot answer what another one asks', () => {
 
 test('asking again for the same call waits for the first request, and is given its answer afterwards', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const first = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
   const second = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
   const third = desk.ask(log, 'turn-1', shell('x', 'call-2'), never);
@@ -144,7 +148,7 @@ test('asking again for the same call waits for the first request, and is given i
 
 test('a request that nobody answers in time expires, once, as a denial', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk({ timeoutMs: 20 });
+  const desk = new ApprovalBroker({ timeoutMs: 20 });
   const expired = await desk.ask(log, 'turn-1', shell('x'), never);
   assert.deepEqual([expired.state, expired.answer], ['expired', undefined]);
   assert.deepEqual(log.of('approval.resolved'), [{ approval: expired }]);
@@ -153,7 +157,7 @@ test('a request that nobody answers in time expires, once, as a denial', async (
 
 test('each request has its own time, with one timer for all', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk({ timeoutMs: 60_000 });
+  const desk = new ApprovalBroker({ timeoutMs: 60_000 });
   const order: string[] = [];
   const ask = async (command: string, timeoutMs?: number) => {
     const { state } = await desk.ask(log, 'turn-1', { ...shell(command), timeoutMs }, never);
@@ -168,7 +172,7 @@ test('each request has its own time, with one timer for all', async () => {
 
 test('a turn that ends takes its question back', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const turn = new AbortController();
   const asked = desk.ask(log, 'turn-1', shell('x'), turn.signal);
   turn.abort();
@@ -180,7 +184,7 @@ test('a turn that ends takes its question back', async () => {
 
 test('who gives up waiting does not take the question from others who wait for it', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const impatient = new AbortController();
   const one = desk.ask(log, 'turn-1', shell('x'), impatient.signal);
   const other = desk.ask(log, 'turn-1', shell('x'), never);
@@ -192,7 +196,7 @@ test('who gives up waiting does not take the question from others who wait for i
 
 test('an answer for the session holds for what it covers, for nothing else, and not in other sessions', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const asked = desk.ask(log, 'turn-1', shell('npm test'), never);
   desk.answer(log, waiting(log).id, allow('session'), 'local');
   await asked;
@@ -208,7 +212,7 @@ test('an answer for the session holds for what it covers, for nothing else, and 
 
 test('a denial is remembered too', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   void desk.ask(log, 'turn-1', shell('git push'), never);
   desk.answer(log, waiting(log).id, deny('session'), 'local');
   assert.equal((await desk.ask(log, 'turn-2', shell('git push'), never)).state, 'denied');
@@ -217,13 +221,13 @@ test('a denial is remembered too', async () => {
 test('an answer for the directory holds for every session of its owner there, and is kept', async () => {
   const directories = memoryRules();
   const log = new FakeSessionLog();
-  const desk = new Desk({ directories });
+  const desk = new ApprovalBroker({ directories });
   void desk.ask(log, 'turn-1', shell('npm test'), never);
   desk.answer(log, waiting(log).id, allow('directory'), 'local (editor)');
   const [kept] = directories.get('local', '/project');
   assert.deepEqual([kept?.words, kept?.decision, kept?.by], ['shell: npm test …', 'allow', 'local (editor)']);
 
-  const later = new Desk({ directories });
+  const later = new ApprovalBroker({ directories });
   const state = async (given: ConstructorParameters<typeof FakeSessionLog>[0]) => {
     const session = new FakeSessionLog(given);
     const turn = new AbortController();
@@ -237,7 +241,7 @@ test('an answer for the directory holds for every session of its owner there, an
 });
 
 test('an answer that is remembered settles the other requests it covers', async () => {
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const log = new FakeSessionLog();
   const near = new FakeSessionLog({ id: 'session-2' });
   const foreign = new FakeSessionLog({ id: 'session-3', owner: 'somebody' });
@@ -262,9 +266,9 @@ test('an answer that is remembered settles the other requests it covers', async 
 test('after a restart a request waits on with the time it has left, and the turn that asks again gets its answer', async () => {
   const log = new FakeSessionLog();
   const startedAt = Date.now();
-  void new Desk({ timeoutMs: 60_000, now: () => startedAt }).ask(log, 'turn-1', shell('x', 'call-1'), never);
+  void new ApprovalBroker({ timeoutMs: 60_000, now: () => startedAt }).ask(log, 'turn-1', shell('x', 'call-1'), never);
   const again = log.reopened();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   desk.restore(again);
   assert.deepEqual(again.events, []);
   assert.equal([...desk.waiting()].length, 1);
@@ -276,9 +280,9 @@ test('after a restart a request waits on with the time it has left, and the turn
 
 test('after a restart an answer that came before the turn went on is not lost', async () => {
   const log = new FakeSessionLog();
-  void new Desk().ask(log, 'turn-1', shell('x', 'call-1'), never);
+  void new ApprovalBroker().ask(log, 'turn-1', shell('x', 'call-1'), never);
   const again = log.reopened();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   desk.restore(again);
   desk.answer(again, waiting(again).id, allow(), 'local');
   assert.equal((await desk.ask(again, 'turn-1', shell('x', 'call-1'), never)).state, 'allowed');
@@ -287,13 +291,13 @@ test('after a restart an answer that came before the turn went on is not lost', 
 
 test('after a restart what expired meanwhile expires, and what belongs to a turn that is over is cancelled', async () => {
   const log = new FakeSessionLog();
-  const before = new Desk({ timeoutMs: 1000, now: () => Date.now() - 5000 });
+  const before = new ApprovalBroker({ timeoutMs: 1000, now: () => Date.now() - 5000 });
   void before.ask(log, 'turn-1', shell('x'), never);
   void before.ask(log, 'turn-0', shell('y'), never);
   const again = log.reopened();
   const settled = Promise.withResolvers<void>();
   again.onEvent = () => again.of('approval.resolved').length === 2 && settled.resolve();
-  new Desk().restore(again);
+  new ApprovalBroker().restore(again);
   await settled.promise;
   assert.deepEqual(
     again.of('approval.resolved').map(({ approval }) => `${approval.turn_id} ${approval.state}`),
@@ -303,18 +307,18 @@ test('after a restart what expired meanwhile expires, and what belongs to a turn
 
 test('after a restart a session still remembers its answers', async () => {
   const log = new FakeSessionLog();
-  const before = new Desk();
+  const before = new ApprovalBroker();
   void before.ask(log, 'turn-1', shell('npm test'), never);
   before.answer(log, waiting(log).id, allow('session'), 'local');
   const again = log.reopened();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   desk.restore(again);
   assert.equal((await desk.ask(again, 'turn-2', shell('npm test'), never)).state, 'allowed');
 });
 
 test('a request waits on when its session is opened anew in the same process', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const asked = desk.ask(log, 'turn-1', shell('x'), never);
   const again = log.reopened();
   desk.restore(again);
@@ -326,9 +330,9 @@ test('a request waits on when its session is opened anew in the same process', a
 
 test('a question that a restart left waiting is found again by the turn that asks it again', async () => {
   const log = new FakeSessionLog();
-  void new Desk().ask(log, 'turn-1', question, never);
+  void new ApprovalBroker().ask(log, 'turn-1', question, never);
   const again = log.reopened();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   desk.restore(again);
   const first = desk.ask(again, 'turn-1', question, never);
   void desk.ask(again, 'turn-1', question, never);
@@ -340,7 +344,7 @@ test('a question that a restart left waiting is found again by the turn that ask
 
 test('closing the desk ends every wait and leaves the requests in their sessions', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk({ timeoutMs: 5 });
+  const desk = new ApprovalBroker({ timeoutMs: 5 });
   const asked = desk.ask(log, 'turn-1', shell('x'), never);
   desk.close();
   assert.equal((await asked).state, 'cancelled');
@@ -350,7 +354,7 @@ test('closing the desk ends every wait and leaves the requests in their sessions
 
 test('a session that is gone can neither ask nor hold up whoever asks', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const asked = desk.ask(log, 'turn-1', shell('x'), never);
   log.deleted = true;
   desk.answer(log, waiting(log).id, allow(), 'local');
@@ -361,7 +365,7 @@ test('a session that is gone can neither ask nor hold up whoever asks', async ()
 
 test('a session that asks without end is denied past its limit', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk({ maxPending: 2 });
+  const desk = new ApprovalBroker({ maxPending: 2 });
   void desk.ask(log, 'turn-1', shell('a'), never);
   void desk.ask(log, 'turn-1', question, never);
   const denied = await desk.ask(log, 'turn-1', shell('c'), never);
@@ -374,7 +378,7 @@ test('a session that asks without end is denied past its limit', async () => {
 
 test('whoever is told of a request may answer it at once', async () => {
   const log = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   log.onEvent = ({ type }) => {
     if (type === 'approval.requested') desk.answer(log, waiting(log).id, allow('session'), 'quick');
   };
@@ -404,7 +408,7 @@ test('under any interleaving every request resolves exactly once, every wait end
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const logs = [new FakeSessionLog({ id: 's0' }), new FakeSessionLog({ id: 's1' })] as const;
-      const desk = new Desk({ directories: memoryRules() });
+      const desk = new ApprovalBroker({ directories: memoryRules() });
       const asks: { log: FakeSessionLog; turn: AbortController; call: ApprovalRequest; end: Promise<Approval> }[] = [];
       /** By approval: the outcome of the one answer that was accepted. */
       const accepted = new Map<string, string>();

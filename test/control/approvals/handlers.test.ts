@@ -1,7 +1,7 @@
 /** approval.list and approval.answer: who may see and answer what. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Desk } from '../../../src/control/approvals/broker.ts';
+import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import { approvalHandlers } from '../../../src/control/approvals/handlers.ts';
 import type { RpcCall } from '../../../src/control/handlers.ts';
 import { readParams } from '../../../src/protocol/rpc-params.ts';
@@ -18,7 +18,7 @@ const caller = (name: string, clientName: string | null = null, admin = false): 
 });
 
 function setUp() {
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const logs = new Map<string, FakeSessionLog>();
   const handlers = approvalHandlers({
     desk,

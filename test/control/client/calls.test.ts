@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { connectBrowser } from '../../../src/control-client/browser-link.ts';
 import { connectControl } from '../../../src/control-client/connect.ts';
 import { ControlClient, type ControlOptions } from '../../../src/control-client/control.ts';
-import type { Link, Message, Receiver } from '../../../src/transport/link.ts';
+import type { Link, LinkReceiver, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { listenTcp } from '../../../src/transport/socket.ts';
 import { within } from '../../contract/recorder.ts';
@@ -130,7 +130,7 @@ describe('giving up', () => {
   async function mute(options: ControlOptions = {}) {
     const [near, far] = memoryPair();
     const heard: Message[] = [];
-    const server: Receiver = {
+    const server: LinkReceiver = {
       message(message) {
         heard.push(message as Message);
         const { id, method } = message as Message;

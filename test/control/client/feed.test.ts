@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { ControlEvent } from '../../../src/control-client/control-event.ts';
-import { type EventReader, MOST_WAITING, MOST_WAITING_CHARS } from '../../../src/control-client/event-reader.ts';
+import { type EventReader, MAX_WAITING, MAX_WAITING_CHARS } from '../../../src/control-client/event-reader.ts';
 import { Feed, type Subscribed } from '../../../src/control-client/feed.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { turns, within } from '../../contract/recorder.ts';
@@ -150,18 +150,18 @@ describe('readers of one feed', () => {
     const slow = served.feed.read({ afterSeq: 0 });
     served.deliver();
     await turns();
-    served.emit(3 * MOST_WAITING);
+    served.emit(3 * MAX_WAITING);
     served.deliver();
     await turns();
     assert.equal(served.subscribed, false, 'nobody has room, so nothing is sent');
-    const read = await take(served, slow, 3 * MOST_WAITING);
-    assert.deepEqual(seqs(read), range(1, 3 * MOST_WAITING));
+    const read = await take(served, slow, 3 * MAX_WAITING);
+    assert.deepEqual(seqs(read), range(1, 3 * MAX_WAITING));
     assert.ok(served.subscribes <= 6, `subscribed ${served.subscribes} times`);
   });
 
   test('hold few events when they are large, and at least one of any size', async () => {
     const served = new Served();
-    served.chars = MOST_WAITING_CHARS + 1;
+    served.chars = MAX_WAITING_CHARS + 1;
     const slow = served.feed.read({ afterSeq: 0 });
     served.deliver();
     await turns();
@@ -178,10 +178,10 @@ describe('readers of one feed', () => {
     served.deliver();
     await turns();
     for (let round = 0; round < 4; round++) {
-      served.emit(MOST_WAITING / 2);
-      const first = round * (MOST_WAITING / 2) + 1;
-      const read = await take(served, quick, MOST_WAITING / 2);
-      assert.deepEqual(seqs(read), range(first, first + MOST_WAITING / 2 - 1));
+      served.emit(MAX_WAITING / 2);
+      const first = round * (MAX_WAITING / 2) + 1;
+      const read = await take(served, quick, MAX_WAITING / 2);
+      assert.deepEqual(seqs(read), range(first, first + MAX_WAITING / 2 - 1));
     }
     assert.equal(served.subscribes, 1, 'what the quick one reads is never sent again');
   });

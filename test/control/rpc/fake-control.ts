@@ -7,7 +7,7 @@ import type { Log } from '../../../src/base/log.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/events.ts';
 import { type Handled, handles, type RpcCall } from '../../../src/control/handlers.ts';
-import type { ControlParts } from '../../../src/control/rpc/control-parts.ts';
+import type { ControlDeps } from '../../../src/control/rpc/control-parts.ts';
 import { optionalNumber, optionalText, rpcMethod, text } from '../../../src/protocol/rpc-params.ts';
 import { sessionCreate, sessionLoad, sessionRpcMethods } from '../../../src/protocol/session-rpc.ts';
 import type { SessionState, Snapshot } from '../../../src/protocol/session-types.ts';
@@ -116,7 +116,7 @@ export const testMethods = {
   fail: rpcMethod<never>()('test.fail', 'required', { how: text, session_id: optionalText }, ''),
 };
 
-export interface FakeControl extends ControlParts {
+export interface FakeControl extends ControlDeps {
   readonly events: FakeEvents;
   /** Calls of `test.wait` that wait, by name. */
   readonly waiting: Map<string, { call: RpcCall; release: () => void }>;

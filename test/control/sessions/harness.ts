@@ -1,7 +1,7 @@
 /** The sessions of a server without a wire: methods are called as `rpc/` calls them, events are written down. */
 
 import type { Log } from '../../../src/base/log.ts';
-import { Desk as ApprovalsDesk, type Desk, type DeskOptions } from '../../../src/control/approvals/broker.ts';
+import { ApprovalBroker, type ApprovalBrokerOptions } from '../../../src/control/approvals/broker.ts';
 import type { Backend } from '../../../src/control/backends/backend.ts';
 import type { PublishedEvent } from '../../../src/control/events.ts';
 import type { Handled, RpcCall } from '../../../src/control/handlers.ts';
@@ -33,13 +33,13 @@ export interface SeenEvent {
 export type HarnessOptions = Partial<Omit<SessionsOptions, 'backends'>> & {
   readonly backend?: ScriptedBackend;
   readonly backends?: readonly Backend[];
-  readonly desk?: DeskOptions;
+  readonly desk?: ApprovalBrokerOptions;
 };
 
 export class Harness {
   readonly sessions: Sessions;
   readonly backend: ScriptedBackend;
-  readonly desk: Desk;
+  readonly desk: ApprovalBroker;
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly published: PublishedEvent[] = [];
@@ -61,7 +61,7 @@ export class Harness {
 
   static async start(options: HarnessOptions = {}): Promise<Harness> {
     const { backend = scriptedBackend(), backends = [], ...rest } = options;
-    const desk = new ApprovalsDesk({ defaultMode: 'ask', ...options.desk });
+    const desk = new ApprovalBroker({ defaultMode: 'ask', ...options.desk });
     const store = options.store ?? openSessionStore({ file: ':memory:' });
     const journal = options.journal ?? memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
     const sessions = await createSessions({

@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import type { EventPage } from '../../../src/control/events.ts';
 import { EventHub } from '../../../src/control/sessions/log/event-hub.ts';
 import { wholeOf } from '../../../src/control/sessions/log/folded.ts';
-import { OpenSession, type SessionParts } from '../../../src/control/sessions/log/open-session.ts';
+import { OpenSession, type SessionDeps } from '../../../src/control/sessions/log/open-session.ts';
 import { RESERVED } from '../../../src/control/sessions/log/published.ts';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
 import type { Journal, NewEntry } from '../../../src/journal/journal.ts';
@@ -27,12 +27,12 @@ before(() => {
 });
 after(() => rmSync(directory, { recursive: true }));
 
-function partsOf(journal: Journal = memoryJournal({ retention: roomy })): SessionParts {
+function partsOf(journal: Journal = memoryJournal({ retention: roomy })): SessionDeps {
   const store = openSessionStore({ file: ':memory:' });
   return { store, journal, hub: new EventHub(QUIET), log: QUIET, now: Date.now, awoke: () => {} };
 }
 
-function begun(parts: SessionParts, id = 's1'): OpenSession {
+function begun(parts: SessionDeps, id = 's1'): OpenSession {
   const session = OpenSession.fresh(id, parts);
   session.emit('session.created', { owner: 'alice', cwd: '/work', backend: 'b', title: '', settings: {} });
   return session;

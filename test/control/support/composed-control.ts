@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { Checkers } from '../../../src/capabilities/tools/arguments.ts';
+import { ValidatorCache } from '../../../src/capabilities/tools/arguments.ts';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { type AnyTool, tool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
@@ -52,7 +52,7 @@ export async function composed(t: TestContext, options: ComposedOptions = {}): P
   const { home = join(folder, 'home'), cwd = join(folder, 'work') } = options;
   mkdirSync(cwd, { recursive: true });
   const journal = options.journal ?? memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
-  const checkers = new Checkers();
+  const checkers = new ValidatorCache();
   const server = await createControlServer({
     openEnvironment: async (place) => {
       const host = createHost({

@@ -88,7 +88,7 @@ export class FakeSessionLog implements SessionLog {
     return message;
   }
 
-  keepQuestion(_approval: Approval): Promise<void> | undefined {
+  persistApproval(_approval: Approval): Promise<void> | undefined {
     if (this.deleted) throw fail('session_closed', 'the session is gone');
     return this.keeping?.();
   }

@@ -4,13 +4,17 @@ import { type BuiltinToolsOptions, builtinTools } from '../../../src/capabilitie
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import type { AnyTool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
-import { Environments, type EnvironmentsOptions, type Place } from '../../../src/control/turns/environments.ts';
+import {
+  type EnvironmentKey,
+  Environments,
+  type EnvironmentsOptions,
+} from '../../../src/control/turns/environments.ts';
 import { createHost, type Host } from '../../../src/host/host.ts';
 
 export interface HostEnvironments {
   readonly environments: Environments;
   /** Every host that was started, the oldest first. */
-  readonly hosts: { readonly host: Host; readonly place: Place }[];
+  readonly hosts: { readonly host: Host; readonly place: EnvironmentKey }[];
 }
 
 export function hostEnvironments(

@@ -7,7 +7,7 @@ import type { Backend, Turn } from '../../../src/control/backends/backend.ts';
 import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/turns/round-model.ts';
 import { runRounds } from '../../../src/control/turns/rounds.ts';
 import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
-import { gated } from '../../../src/control/turns/with-approvals.ts';
+import { withApprovals } from '../../../src/control/turns/with-approvals.ts';
 import type { Provider, SessionSettings, ToolDone } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import type { ModelRound } from '../vectors.ts';
@@ -81,7 +81,7 @@ export function scriptedBackend(options: ScriptedBackendOptions = {}): ScriptedB
     ...(options.compact !== undefined && { compact: options.compact }),
     run(turn) {
       turns.push(turn);
-      return runRounds(turn, model, asks ? gated(toolbox, turn) : toolbox);
+      return runRounds(turn, model, asks ? withApprovals(toolbox, turn) : toolbox);
     },
     modelOf: (_settings: SessionSettings) =>
       provider === null || !isConfigured() ? null : { model: 'scripted-1', provider },

@@ -21,7 +21,7 @@ import { type ModelServer, type ScriptedRound, startModelServer } from './model-
 import { startProviderCatalogue } from './provider-catalogue.ts';
 
 /** What a server has beside itself. */
-interface Surroundings {
+interface ProcessContext {
   readonly env: Readonly<Record<string, string>>;
   readonly fixtures: NonNullable<PlayOptions['fixtures']>;
   readonly model?: ModelServer;
@@ -32,7 +32,7 @@ interface Surroundings {
 }
 
 /** Starts a fresh server. */
-export type OpenServer = (t: TestContext, surroundings: Surroundings) => Promise<VectorConnection>;
+export type OpenServer = (t: TestContext, surroundings: ProcessContext) => Promise<VectorConnection>;
 
 /** Plays a conversation word for word and asserts that every vector passed, but those `skip` gives a reason for. */
 export async function holds(
@@ -54,7 +54,7 @@ export async function holds(
 }
 
 /** Starts what the vectors of a conversation require. */
-async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise<Surroundings> {
+async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise<ProcessContext> {
   const required = new Set(vectors.map(({ requires }) => requires));
   if (required.has('scripted-model')) return scripted(t);
   if (required.has('provider-catalogue')) return providers(t);
@@ -62,7 +62,7 @@ async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise
 }
 
 /** The model answers with the rounds of the newest vector; what an interrupted turn left of its own is forgotten. */
-async function scripted(t: TestContext): Promise<Surroundings> {
+async function scripted(t: TestContext): Promise<ProcessContext> {
   let rounds: ScriptedRound[] = [];
   let before = 0;
   const model = await startModelServer({ models: [SCRIPTED_MODEL.model_id], otherwise: () => rounds.shift() });
@@ -83,7 +83,7 @@ async function scripted(t: TestContext): Promise<Surroundings> {
 }
 
 /** A catalogue, and a sign-in service whose user follows the address of the browser sign-in once that is required. */
-async function providers(t: TestContext): Promise<Surroundings> {
+async function providers(t: TestContext): Promise<ProcessContext> {
   const catalogue = await startProviderCatalogue();
   const service = await startLoginService();
   t.after(() => Promise.all([catalogue[Symbol.asyncDispose](), service[Symbol.asyncDispose]()]));
@@ -106,7 +106,7 @@ async function providers(t: TestContext): Promise<Surroundings> {
 }
 
 /** Sends in order, each message when it may be. */
-function inOrder(mayBeSent: Surroundings['mayBeSent'], send: (text: string) => void): (text: string) => void {
+function inOrder(mayBeSent: ProcessContext['mayBeSent'], send: (text: string) => void): (text: string) => void {
   let last: Promise<unknown> = Promise.resolve();
   return (text) => {
     last = last.then(() => mayBeSent(text)).then(() => send(text));

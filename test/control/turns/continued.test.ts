@@ -1,11 +1,11 @@
 /** Turns that go on after the server was killed: what is asked again, what is told as lost, and what is never run twice. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Desk } from '../../../src/control/approvals/broker.ts';
+import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
 import { withQuestions } from '../../../src/control/turns/questions.ts';
 import { runRounds } from '../../../src/control/turns/rounds.ts';
-import { gated } from '../../../src/control/turns/with-approvals.ts';
+import { withApprovals } from '../../../src/control/turns/with-approvals.ts';
 import type { Approval } from '../../../src/protocol/session-types.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 import { FakeTurn, inShort } from '../support/fake-turn.ts';
@@ -47,7 +47,7 @@ async function goOn(history: readonly HistoryItem[], approvals: readonly Approva
   const turn = new FakeTurn({ log, continued: true });
   const toolbox = toolboxOf({ work: ({ input }) => input.id });
   const model = scriptedModel([say('done')]);
-  const outcome = await runRounds(turn, model, gated(toolbox, turn));
+  const outcome = await runRounds(turn, model, withApprovals(toolbox, turn));
   return { turn, toolbox, model, outcome };
 }
 
@@ -136,7 +136,7 @@ test('the rounds before the restart count towards the most there may be', async 
 
 test('an approval asked for before a kill is the same request afterwards: answering it once runs the call once', async () => {
   const before = new FakeSessionLog();
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const first = new FakeTurn({ log: before });
   first.ask = (request) => desk.ask(before, turnId, request, first.signal);
   const toolbox = toolboxOf({ work: () => 'worked' }, { risks: ['writes'] });
@@ -145,17 +145,17 @@ test('an approval asked for before a kill is the same request afterwards: answer
   const lost = runRounds(
     first,
     scriptedModel([{ type: 'call', callId: 'a', name: 'work', input: {} }]),
-    gated(toolbox, first),
+    withApprovals(toolbox, first),
   );
   await asked.promise;
 
   // Killed here: the record survives, nothing else does.
   const after = before.reopened();
-  const newDesk = new Desk();
+  const newDesk = new ApprovalBroker();
   newDesk.restore(after);
   const second = new FakeTurn({ log: after, continued: true });
   second.ask = (request) => newDesk.ask(after, turnId, request, second.signal);
-  const run = runRounds(second, scriptedModel([say('done')]), gated(toolbox, second));
+  const run = runRounds(second, scriptedModel([say('done')]), withApprovals(toolbox, second));
   const { id } = after.record.approvals[0]!;
   newDesk.answer(after, id, { decision: 'allow', remember: 'once' }, 'somebody');
   assert.deepEqual(await run, { stopReason: 'end_turn' });
@@ -180,7 +180,7 @@ test('a question that was answered in the moment of a kill is not asked again', 
   const tool = { name: 'ask_user', input: { question: 'Which?' }, call_id: 'q' };
   const answer = { decision: 'allow', remember: 'once', content: { answer: 'the left one' } } as const;
   log.record.approvals = [{ ...approval('q', 'allowed'), kind: 'question', title: 'Which?', tool, answer }];
-  const desk = new Desk();
+  const desk = new ApprovalBroker();
   const turn = new FakeTurn({ log, continued: true });
   turn.ask = (request) => desk.ask(log, turnId, request, turn.signal);
   await runRounds(turn, scriptedModel([say('left then')]), withQuestions(toolboxOf({}), turn));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
 import { askUser, withQuestions } from '../../../src/control/turns/questions.ts';
-import { gated, titleOf } from '../../../src/control/turns/with-approvals.ts';
+import { titleOf, withApprovals } from '../../../src/control/turns/with-approvals.ts';
 import type { ToolCall } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeTurn, type FakeTurnOptions } from '../support/fake-turn.ts';
@@ -20,7 +20,7 @@ const quiet = () => {};
 function setUp(answers?: FakeTurnOptions['answers']) {
   const turn = new FakeTurn({ answers });
   const toolbox = toolboxOf({ work: ({ input }) => input }, { risks: ['writes'], kind: 'file' });
-  return { turn, toolbox, box: gated(toolbox, turn) };
+  return { turn, toolbox, box: withApprovals(toolbox, turn) };
 }
 
 test('weakness 25: no tool runs before it was allowed, and the user sees the very arguments it is called with', async () => {
@@ -37,7 +37,7 @@ test('weakness 25: no tool runs before it was allowed, and the user sees the ver
       return 1;
     },
   });
-  const done = await gated(toolbox, turn).call(made('work', { path: 'a', deep: { n: 1 } }), turn.signal, quiet);
+  const done = await withApprovals(toolbox, turn).call(made('work', { path: 'a', deep: { n: 1 } }), turn.signal, quiet);
   assert.equal(done.ok, true);
   assert.deepEqual(order, ['asked {"path":"a","deep":{"n":1}}', 'called {"path":"a","deep":{"n":1}}']);
 });
@@ -55,7 +55,7 @@ test('weakness 25: arguments cannot be exchanged between the question and the ca
     },
   });
   const toolbox = toolboxOf({ work: ({ input: got }) => got });
-  const { result } = await gated(toolbox, turn).call(made('work', input), turn.signal, quiet);
+  const { result } = await withApprovals(toolbox, turn).call(made('work', input), turn.signal, quiet);
   assert.deepEqual(result, { path: 'harmless', deep: { path: 'harmless' } });
 });
 
@@ -102,7 +102,7 @@ test('an approval that comes after the interrupt no longer runs the call', async
     },
   });
   const toolbox = toolboxOf({ work: () => 1 });
-  const done = await gated(toolbox, turn).call(made('work'), turn.signal, quiet);
+  const done = await withApprovals(toolbox, turn).call(made('work'), turn.signal, quiet);
   assert.deepEqual([done.ok, toolbox.called.length], [false, 0]);
 });
 

@@ -121,10 +121,10 @@ test('a context goes on in the conversation the agent knows, also after a restar
     end(TaskState.TASK_STATE_COMPLETED);
   });
   const first = executorOf(context, agent.address, home);
-  assert.equal(first.knows('c-1'), false);
+  assert.equal(first.hasConversation('c-1'), false);
   await first.start(taskOf('remember'), fakeContext('/')).outcome;
   const second = executorOf(context, agent.address, home);
-  assert.equal(second.knows('c-1'), true);
+  assert.equal(second.hasConversation('c-1'), true);
   await second.start(taskOf('recall'), fakeContext('/')).outcome;
   assert.equal(agent.heard[1]?.contextId, agent.heard[0]?.contextId);
 });

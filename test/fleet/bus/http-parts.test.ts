@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { forgetOldest } from '../../../src/fleet/bus/evict-oldest.ts';
+import { evictOldest } from '../../../src/fleet/bus/evict-oldest.ts';
 import { endpointBelow, HttpClient } from '../../../src/fleet/bus/http/exchange.ts';
-import { type FirstWordOptions, firstWord } from '../../../src/fleet/bus/http/first-response.ts';
+import { awaitFirstResponse, type FirstWordOptions } from '../../../src/fleet/bus/http/first-response.ts';
 import { OpenTasks } from '../../../src/fleet/bus/http/open-tasks.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 
@@ -13,7 +13,7 @@ test('past its bound the oldest of a set are forgotten, and the newest stay', ()
   const kept = new Set<number>();
   for (let n = 0; n < 100; n++) {
     kept.add(n);
-    forgetOldest(kept, 16);
+    evictOldest(kept, 16);
     assert.ok(kept.size <= 16);
     assert.ok(kept.has(n));
   }
@@ -67,12 +67,12 @@ function waiting(told: Told, more: Partial<FirstWordOptions> = {}): FirstWordOpt
 test('an answer within the grace is the word, whatever it says', async () => {
   const told: Told = { taken: 0, later: [] };
   const answered = async (onSent: () => void): Promise<void> => onSent();
-  await firstWord(answered, waiting(told));
+  await awaitFirstResponse(answered, waiting(told));
   const refused = async (onSent: () => void): Promise<void> => {
     onSent();
     throw fail('over_capacity', 'busy');
   };
-  await assert.rejects(firstWord(refused, waiting(told)), { code: 'over_capacity' });
+  await assert.rejects(awaitFirstResponse(refused, waiting(told)), { code: 'over_capacity' });
   assert.deepEqual(told, { taken: 0, later: [] });
 });
 
@@ -84,7 +84,7 @@ test('silence after the request has left counts as taken, and a failure after th
     return failure.promise;
   };
   const heard = Promise.withResolvers<HandfastError>();
-  await firstWord(ask, waiting(told, { graceMs: 1, failedLater: heard.resolve }));
+  await awaitFirstResponse(ask, waiting(told, { graceMs: 1, failedLater: heard.resolve }));
   assert.equal(told.taken, 1);
   failure.reject(fail('connection_lost', 'cut'));
   assert.equal((await heard.promise).code, 'connection_lost');
@@ -94,7 +94,7 @@ test('one who gives up hears the reason, and nobody is told what becomes of the 
   const told: Told = { taken: 0, later: [] };
   const failure = Promise.withResolvers<void>();
   const leaving = new AbortController();
-  const word = firstWord(
+  const word = awaitFirstResponse(
     (onSent) => {
       onSent();
       return failure.promise;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { type HttpListener, listenHttp, PORT_BANDS } from '../../../src/fleet/bus/http/http-listener.ts';
-import { httpReceiver, type Receiver, type ReceiverOptions } from '../../../src/fleet/bus/http/receiver.ts';
+import { type HttpReceiver, httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/receiver.ts';
 import type { Reported } from '../../../src/fleet/messages/decoded.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { announceInReply } from '../../../src/fleet/phases/announce-reply.ts';
@@ -18,7 +18,7 @@ import { post, say } from '../support/upstream-sender.ts';
 interface Stage {
   readonly worker: ScriptedWorker;
   readonly url: string;
-  readonly receiver: Receiver;
+  readonly receiver: HttpReceiver;
   readonly listener: HttpListener;
 }
 

@@ -1,14 +1,18 @@
 /** Peers that are looked after at their addresses: when they count as there, as gone and as asleep. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { PeerWatch, type PeerWatchOptions, type WatchedPeer } from '../../../src/fleet/bus/peer-health.ts';
+import {
+  type HealthCheckedPeer,
+  PeerHealthChecker,
+  type PeerWatchOptions,
+} from '../../../src/fleet/bus/peer-health.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { quiet } from '../support/stream-links.ts';
 
 /** A peer whose looks are answered by hand. */
-class Looked implements WatchedPeer {
+class Looked implements HealthCheckedPeer {
   readonly peerId: string;
   readonly binding = 'http';
   readonly address = 'http://peer.example';
@@ -26,7 +30,7 @@ class Looked implements WatchedPeer {
     this.peerId = peerId;
   }
 
-  look(here: boolean): Promise<boolean> {
+  probe(here: boolean): Promise<boolean> {
     this.asked.push(here ? 'look again' : 'look');
     return new Promise((resolve, reject) => {
       this.#look.resolve((answer) => (typeof answer === 'boolean' ? resolve(answer) : reject(answer)));
@@ -59,7 +63,7 @@ const gone = fail('unreachable', 'nobody answers');
 function watched(context: TestContext, more: Partial<PeerWatchOptions> = {}) {
   const peer = new Looked();
   const events = new PeerRecorder();
-  const watch = new PeerWatch([peer], { log: quiet, healthIntervalMs: 1, ...more });
+  const watch = new PeerHealthChecker([peer], { log: quiet, healthIntervalMs: 1, ...more });
   watch.start(events);
   context.after(async () => {
     const stopped = watch.stop();
@@ -123,7 +127,7 @@ test('a peer that is doubted is looked at before its time', async (context) => {
   await events.until(() => events.comings.length === 2, 'the peer to be there');
   // The wait begins in the turn after.
   await new Promise((resolve) => setImmediate(resolve));
-  watch.doubt(peer);
+  watch.probeNow(peer);
   await peer.says(true);
   await events.until(() => events.comings.length === 3, 'the news');
 });
@@ -131,7 +135,7 @@ test('a peer that is doubted is looked at before its time', async (context) => {
 test('what the orchestrator throws does not end the watch', async (context) => {
   const events = new PeerRecorder();
   const peer = new Looked();
-  const watch = new PeerWatch([peer], { log: quiet, healthIntervalMs: 1 });
+  const watch = new PeerHealthChecker([peer], { log: quiet, healthIntervalMs: 1 });
   let told = 0;
   watch.start({
     received: () => {},
@@ -153,8 +157,10 @@ test('what the orchestrator throws does not end the watch', async (context) => {
 });
 
 test('two peers of one name are refused, and a watch starts once', async () => {
-  assert.throws(() => new PeerWatch([new Looked('a'), new Looked('a')], { log: quiet }), { code: 'config_invalid' });
-  const watch = new PeerWatch([], { log: quiet });
+  assert.throws(() => new PeerHealthChecker([new Looked('a'), new Looked('a')], { log: quiet }), {
+    code: 'config_invalid',
+  });
+  const watch = new PeerHealthChecker([], { log: quiet });
   assert.throws(() => watch.events, { code: 'runtime_error' });
   assert.equal(watch.running, false);
   watch.start(new PeerRecorder());

@@ -160,7 +160,10 @@ test('a worker that was started on its pipes works, and is started again when it
   const bus = streamBus({ name: 'orchestrator', log: quiet, retry: { firstDelayMs: 5, maxDelayMs: 10 } });
   await bus.start(events);
   const script = new URL('../support/stdio-worker.ts', import.meta.url).pathname;
-  bus.keep(() => spawnLink({ command: process.execPath, args: ['-C', 'handfast-source', script] }), 'worker --stdio');
+  bus.supervise(
+    () => spawnLink({ command: process.execPath, args: ['-C', 'handfast-source', script] }),
+    'worker --stdio',
+  );
   const first = await events.peer('child-1');
   await first.send(aDispatch('t-1'), structured);
   await events.until(() => events.results('t-1').length === 1, 'the result');

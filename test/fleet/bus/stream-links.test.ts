@@ -147,7 +147,7 @@ for (const kind of linkKinds) {
   test(`on a listener of the host, workers come in beside everybody else: ${kind.name}`, async (context) => {
     const { bus, events } = await site(context);
     const greeted = Promise.withResolvers<unknown>();
-    const a2e: Dialect = { greet: greeted.resolve, unreadable: () => {} };
+    const a2e: Dialect = { onMessage: greeted.resolve, unreadable: () => {} };
     const limits = { handshakeTimeoutMs: 60_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
     const acceptor = new Acceptor({ a2e, fleet: bus.dialect }, limits);
     const listener = await kind.listen((link) => acceptor.accept(link));
@@ -466,7 +466,7 @@ test('a link to a worker that is kept from here is opened again when it ends', a
   const workers = [new ScriptedWorker({ incarnation: 'life-1' }), new ScriptedWorker({ incarnation: 'life-2' })];
   const ends: Link[] = [];
   let opened = 0;
-  const leave = bus.keep(async () => {
+  const leave = bus.supervise(async () => {
     const worker = workers[opened++];
     if (worker === undefined) throw new Error('no more workers');
     const [ours, theirs] = memoryPair();

@@ -19,7 +19,7 @@ test('after a restart the session is resumed, or loaded without its replay, or b
   const run = (executor: Executor) => executor.start(taskOf('do it'), fakeContext(agent.cwd)).outcome;
   await run(agent.executor);
   const loaded = agent.again();
-  assert.equal(loaded.knows('c-1'), true);
+  assert.equal(loaded.hasConversation('c-1'), true);
   assert.equal((await run(loaded)).text, 'two');
   assert.equal(agent.told('session/load').length, 1);
   const lost = await run(agent.again({ refuseLoad: true }));

@@ -43,7 +43,7 @@ test('a turn has a reply, progress, tokens and cost, and the process is kept for
   assert.ok(context.progressed.some(({ note, percent }) => note === 'look around' && percent === 50));
   assert.ok(context.progressed.some(({ note }) => note === 'Run ls'));
   assert.deepEqual(context.used.at(-1), outcome.usage);
-  assert.equal(agent.executor.knows('c-1'), true);
+  assert.equal(agent.executor.hasConversation('c-1'), true);
   const second = await agent.executor.start(taskOf('go on'), fakeContext(agent.cwd)).outcome;
   assert.deepEqual([second.text, second.usage], ['two', { source: 'unknown' }]);
   assert.equal(agent.told('initialize').length, 1);

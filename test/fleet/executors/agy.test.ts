@@ -92,7 +92,7 @@ test('an id that was in the cache before is not taken for a new conversation', a
   const executor = make(cli, { conversationsFile });
   const outcome = await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
   assert.match(outcome.warnings?.join() ?? '', /could not be told/);
-  assert.equal(executor.knows('c-1'), false);
+  assert.equal(executor.hasConversation('c-1'), false);
 });
 
 test('turns that begin a conversation go one after the other, and a stopped one does not hold up the rest', async () => {
@@ -111,6 +111,6 @@ test('turns that begin a conversation go one after the other, and a stopped one 
   a.stop(new Error('cancelled'));
   await first;
   assert.equal((await third).text, 'c');
-  assert.equal(executor.knows('c'), true);
+  assert.equal(executor.hasConversation('c'), true);
   assert.equal(cli.runs.length, 2);
 });

@@ -35,7 +35,7 @@ test('the id of a conversation follows from the context, as UUID version 5 in th
 test('a first turn mints the session, the next one resumes it, with exactly these arguments', async () => {
   using cli = fakeCli({ stdout: [INIT, says('hm'), RESULT] }, { stdout: [INIT, RESULT] });
   const executor = make(cli, { model: 'sonnet', args: ['--max-turns', '7', '--resume', 'x', '--output-format=text'] });
-  assert.equal(executor.knows('c-1'), false);
+  assert.equal(executor.hasConversation('c-1'), false);
   const outcome = await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
   assert.equal(outcome.text, 'I did it');
   assert.equal(outcome.exitCode, 0);
@@ -48,7 +48,7 @@ test('a first turn mints the session, the next one resumes it, with exactly thes
     cache_write: 900,
     cost_usd: 0.01,
   });
-  assert.equal(executor.knows('c-1'), true);
+  assert.equal(executor.hasConversation('c-1'), true);
   writeFileSync(join(cli.cwd, '.mcp.json'), '{}');
   await make(cli, { model: 'sonnet' }).start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   const common = [
@@ -80,7 +80,7 @@ test('a conversation that is gone is begun anew once, and only for its own words
   const twice = await turn();
   assert.equal(cli.runs.length, 5);
   assert.match(twice.failure ?? '', /exit code 1: No conversation found/);
-  assert.equal(executor.knows('c-1'), false);
+  assert.equal(executor.hasConversation('c-1'), false);
 });
 
 test('a conversation that was begun and is not known here is resumed', async () => {

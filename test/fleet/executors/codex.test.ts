@@ -42,7 +42,7 @@ test('a thread is begun, resumed after a restart, and counted as the difference 
   assert.ok(context.progressed.some(({ note }) => note === '$ ls'));
   const args = ['-c', 'x=1', '-p', 'work', '--sandbox', 'off', '--ephemeral', '--worktree', 'stray'];
   const executor = make(cli, { model: 'gpt', args });
-  assert.equal(executor.knows('c-1'), true);
+  assert.equal(executor.hasConversation('c-1'), true);
   const second = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   assert.equal(tokensSpent(second.usage), 30_000 - 24_000 - (26_549 - 22_272) + 410);
   assert.equal(second.usage.cache_read, 24_000 - 22_272);
@@ -80,7 +80,7 @@ test('a lost thread that cannot be begun anew either is forgotten, and tried no 
   const outcome = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   assert.match(outcome.failure ?? '', /exit code 1: Error: thread\/resume failed/);
   assert.equal(cli.runs.length, 3);
-  assert.equal(make(cli).knows('c-1'), false);
+  assert.equal(make(cli).hasConversation('c-1'), false);
 });
 
 test('counters below those of the turn before are floored and told', async () => {

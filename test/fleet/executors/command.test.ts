@@ -35,7 +35,7 @@ test('a program is started in the directory, with closed stdin, its environment 
     ['blue', 't-1', 'read', '900', undefined],
   );
   assert.match(PATH ?? '', /^\/nowhere:.*\/usr\/bin/);
-  assert.equal(executor.knows('c-1'), false);
+  assert.equal(executor.hasConversation('c-1'), false);
 });
 
 test('lines of JSON tell text, progress, usage and a session, and other lines are text', async () => {

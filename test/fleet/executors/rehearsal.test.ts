@@ -180,11 +180,11 @@ test('a conversation is known after a restart, and what it held is counted as ca
   using work = folder();
   const contextFile = join(work.path, 'home', 'rehearsal.json');
   const before = rehearsalExecutor({ contextFile });
-  assert.equal(before.knows('c-1'), false);
+  assert.equal(before.hasConversation('c-1'), false);
   const first = await before.start(taskOf('say "hello"'), fakeContext(work.path)).outcome;
   assert.equal(first.usage.cache_read, 0);
   const after = rehearsalExecutor({ contextFile });
-  assert.equal(after.knows('c-1'), true);
+  assert.equal(after.hasConversation('c-1'), true);
   const second = await after.start(taskOf('say "again"'), fakeContext(work.path)).outcome;
   assert.equal(second.usage.cache_read, Math.ceil(('say "hello"'.length + first.text.length) / 4));
 });

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe } from 'node:test';
 import type { JetStreamManager } from '@nats-io/jetstream';
 import { joinNats } from '../../../src/fleet/bus/nats/join.ts';
-import { takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';
@@ -71,9 +71,9 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
         });
         await member.accepted;
       }
-      const seat = await takeSeat(options);
+      const seat = await acquireLeadership(options);
       const store = await natsTaskStore(seat);
-      const buses = [natsBus({ ...options, seat })];
+      const buses = [natsBus({ ...options, leadership: seat })];
       const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses, log });
       ending.push(async () => {
         await orchestrator.stop();
@@ -124,7 +124,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       let leave: () => Promise<void> = async () => {};
       context.after(() => leave());
       const cluster = await NatsCluster.start(context, installed);
-      const seat = await takeSeat({ servers: cluster.urls, name: 'main', log, publishTimeoutMs: 400_000 });
+      const seat = await acquireLeadership({ servers: cluster.urls, name: 'main', log, publishTimeoutMs: 400_000 });
       leave = () => seat.leave();
       const store = await natsTaskStore(seat);
       await store.put(record('t', 1), 0);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Bucket, Entry } from '../../../src/fleet/bus/nats/bucket.ts';
-import { OrchestratorLease } from '../../../src/fleet/bus/nats/leader-lease.ts';
+import { LeaderLease } from '../../../src/fleet/bus/nats/leader-lease.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
 /** A bucket of one key, as a server keeps it. */
@@ -49,7 +49,7 @@ test('a renewal that was done and not confirmed in time is not taken for another
     signal: new AbortController().signal,
     monotonic: () => 0,
   };
-  const lease = new OrchestratorLease({ ...options, life: 'first', lost: ({ code }) => lost.push(code) });
+  const lease = new LeaderLease({ ...options, incarnation: 'first', lost: ({ code }) => lost.push(code) });
   await lease.take();
   const pass = async (): Promise<void> => {
     t.mock.timers.tick(10_000);
@@ -61,7 +61,7 @@ test('a renewal that was done and not confirmed in time is not taken for another
   await pass();
   assert.deepEqual([lost, lease.held, bucket.entry?.revision], [[], true, 4]);
   // One that really takes it is noticed.
-  await new OrchestratorLease({ ...options, life: 'second', lost: () => {} }).take();
+  await new LeaderLease({ ...options, incarnation: 'second', lost: () => {} }).take();
   await pass();
   assert.deepEqual([lost, lease.held], [['superseded'], false]);
 });

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { describe, type TestContext } from 'node:test';
 import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
-import { type OrchestratorSeat, type SeatOptions, takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership, type Leadership, type SeatOptions } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
 import { BUCKETS } from '../../../src/fleet/bus/nats/subjects.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
@@ -24,7 +24,7 @@ import { Wire } from './wire.ts';
 const TTL_S = 4;
 
 interface AtWork {
-  readonly seat: OrchestratorSeat;
+  readonly seat: Leadership;
   readonly store: TaskStore;
   readonly orchestrator: Orchestrator;
   stop(): Promise<void>;
@@ -33,13 +33,13 @@ interface AtWork {
 /** An orchestrator that stands by until it may begin. */
 async function atWork(fleet: NatsFleet, options: Partial<SeatOptions> = {}): Promise<AtWork> {
   const shared = { servers: fleet.server.url, name: 'main', log, leaseTtlS: TTL_S, ...options };
-  const seat = await takeSeat({ ...shared, standby: true });
+  const seat = await acquireLeadership({ ...shared, standby: true });
   const store = await natsTaskStore(seat);
   const orchestrator = createOrchestrator({
     name: 'main',
     store,
     journal: memoryJournal(),
-    buses: [natsBus({ ...shared, seat })],
+    buses: [natsBus({ ...shared, leadership: seat })],
     leaseTtlS: TTL_S,
     log,
   });
@@ -143,7 +143,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     const fleet = await NatsFleet.start(context, installed);
     const wire = await Wire.to(context, fleet.server.port);
     const shared = { name: 'main', log, leaseTtlS: TTL_S, standby: true, publishTimeoutMs: 5_000 };
-    const seat = await takeSeat({ ...shared, servers: wire.url });
+    const seat = await acquireLeadership({ ...shared, servers: wire.url });
     fleet.onEnd(() => seat.leave());
     const store = await natsTaskStore(seat);
     const revision = await store.put(record('open', 1), 0);
@@ -152,7 +152,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     const puts = Promise.allSettled([store.put(record('new', 2), 0)]);
     await fleet.until(async () => wire.holds, 'the new task to be on its way');
     const change = Promise.allSettled([store.put(record('open', 1, { parked: true }), revision)]);
-    const after = await takeSeat({ ...shared, servers: fleet.server.url });
+    const after = await acquireLeadership({ ...shared, servers: fleet.server.url });
     fleet.onEnd(() => after.leave());
     const taken = await natsTaskStore(after);
     wire.release();
@@ -171,12 +171,12 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
   natsTest('gives up waiting when it is told to, and waits through an outage', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     const shared = { servers: fleet.server.url, name: 'main', log, publishTimeoutMs: 5_000 };
-    const seat = await takeSeat(shared);
+    const seat = await acquireLeadership(shared);
     fleet.onEnd(() => seat.leave());
     const leaving = new AbortController();
     const lines: string[] = [];
     const heard = { ...log, warn: (line: string) => void lines.push(line) };
-    const waiting = takeSeat({ ...shared, standby: true, signal: leaving.signal, log: heard });
+    const waiting = acquireLeadership({ ...shared, standby: true, signal: leaving.signal, log: heard });
     waiting.catch(() => {});
     await fleet.until(async () => lines.some((line) => /stands by/.test(line)), 'it to stand by');
     await fleet.server.kill();

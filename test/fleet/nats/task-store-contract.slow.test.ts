@@ -1,6 +1,6 @@
 /** The contract every store of task records is held to, over a real server. */
 import { after } from 'node:test';
-import { takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { taskStoreContract } from '../../contract/task-store.ts';
@@ -19,7 +19,7 @@ if (installed !== undefined) {
       return server;
     })();
     const { url: servers } = await running;
-    const seat = await takeSeat({ servers, name: `orchestrator-${++seats}`, log });
+    const seat = await acquireLeadership({ servers, name: `orchestrator-${++seats}`, log });
     let store: TaskStore = await natsTaskStore(seat);
     return {
       store,

@@ -1,7 +1,7 @@
 /** Task records in a bucket: what the contract of task stores asks, where a server makes it different. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
-import { type OrchestratorSeat, takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership, type Leadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import type { TaskRecord, TaskStore } from '../../../src/fleet/orchestrator/task.ts';
 import { log } from './fleet.ts';
@@ -15,13 +15,13 @@ function record(number: number, change: Partial<TaskRecord> = {}): TaskRecord {
   return { task_id: `t:${number}`, number, spec, ...state, created_at: 1, updated_at: 1, ...change } as TaskRecord;
 }
 
-async function seatAt(context: TestContext, server: NatsServer): Promise<OrchestratorSeat> {
-  const seat = await takeSeat({ servers: server.url, name: 'main', log });
+async function seatAt(context: TestContext, server: NatsServer): Promise<Leadership> {
+  const seat = await acquireLeadership({ servers: server.url, name: 'main', log });
   context.after(() => seat.leave());
   return seat;
 }
 
-async function open(context: TestContext, seat: OrchestratorSeat): Promise<TaskStore> {
+async function open(context: TestContext, seat: Leadership): Promise<TaskStore> {
   const store = await natsTaskStore(seat);
   context.after(() => store.close());
   return store;

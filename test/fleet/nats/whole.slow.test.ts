@@ -1,7 +1,7 @@
 /** The real orchestrator and real workers on a real server: what a fleet on NATS is made of. */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
-import { takeSeat } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { functionExecutor, type TaskFunction } from '../../../src/fleet/executors/function.ts';
@@ -42,9 +42,9 @@ natsTest(
     }
     const servers = fleet.server.url;
     const options = { servers, name: 'main', log, ...fleet.storage };
-    const seat = await takeSeat(options);
+    const seat = await acquireLeadership(options);
     const store = await natsTaskStore(seat);
-    const bus = natsBus({ ...options, seat });
+    const bus = natsBus({ ...options, leadership: seat });
     const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses: [bus], log });
     fleet.onEnd(async () => {
       await orchestrator.stop();

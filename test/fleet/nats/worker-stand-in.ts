@@ -3,7 +3,7 @@
  * measure the bus and not the work.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import type { Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
+import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
 import { announceMessage, fleetMessage, resultMessage } from '../../../src/fleet/messages/encode.ts';
 import {
@@ -43,7 +43,7 @@ export class WorkerStandIn implements WorkerPort {
   /** Ended and begun tasks: their result, once there is one. */
   readonly #known = new Map<string, TaskResult | undefined>();
   readonly #outbox = new Map<string, TaskResult>();
-  #outlet: WorkerOutlet | undefined;
+  #outlet: ReplyChannel | undefined;
   #seq = 0;
 
   constructor(options: StandInOptions) {
@@ -65,7 +65,7 @@ export class WorkerStandIn implements WorkerPort {
     });
   }
 
-  attach(outlet: WorkerOutlet): () => void {
+  attach(outlet: ReplyChannel): () => void {
     this.#outlet = outlet;
     for (const result of this.#outbox.values()) this.#send(result);
     return () => {
@@ -73,7 +73,7 @@ export class WorkerStandIn implements WorkerPort {
     };
   }
 
-  async receive(dispatch: Dispatched): Promise<Reception> {
+  async receive(dispatch: Dispatched): Promise<DispatchOutcome> {
     const { task_id, envelope } = dispatch;
     await this.#options.deciding?.(task_id);
     if (this.#known.has(task_id)) {
@@ -152,7 +152,7 @@ export class WorkerStandIn implements WorkerPort {
 
   #send(result: TaskResult): void {
     const outlet = this.#outlet;
-    outlet?.deliver(result).then(
+    outlet?.deliverResult(result).then(
       () => this.#outbox.delete(result.task_id),
       () => setTimeout(() => this.#outbox.has(result.task_id) && this.#send(result), 200).unref(),
     );

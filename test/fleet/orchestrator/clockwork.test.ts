@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Alarms } from '../../../src/base/timer-queue.ts';
-import { Circuit } from '../../../src/fleet/orchestrator/circuit-breaker.ts';
+import { TimerQueue } from '../../../src/base/timer-queue.ts';
+import { CircuitBreaker } from '../../../src/fleet/orchestrator/circuit-breaker.ts';
 import { fleet } from './support/fleet.ts';
 import { settle, VirtualClock } from './support/virtual-clock.ts';
 
@@ -17,7 +17,7 @@ test('alarms ring once, in order, when they are due, however they were moved', a
       const clock = new VirtualClock();
       const rung: [number, number][] = [];
       const due = new Map<number, number>();
-      const alarms = new Alarms<number>(clock, (key) => {
+      const alarms = new TimerQueue<number>(clock, (key) => {
         rung.push([key, clock.monotonic()]);
         assert.equal(clock.monotonic(), due.get(key));
         due.delete(key);
@@ -46,7 +46,7 @@ test('alarms ring once, in order, when they are due, however they were moved', a
 test('an alarm that rings may set another, also for now', async () => {
   const clock = new VirtualClock();
   let rings = 0;
-  const alarms = new Alarms<string>(clock, (key) => {
+  const alarms = new TimerQueue<string>(clock, (key) => {
     rings += 1;
     if (rings < 3) alarms.set(key, clock.monotonic());
   });
@@ -56,7 +56,7 @@ test('an alarm that rings may set another, also for now', async () => {
 });
 
 test('a circuit opens after five failures in a row, and one success closes it', () => {
-  const circuit = new Circuit();
+  const circuit = new CircuitBreaker();
   for (let n = 0; n < 4; n += 1) circuit.failed(0);
   circuit.succeeded();
   for (let n = 0; n < 4; n += 1) circuit.failed(0);

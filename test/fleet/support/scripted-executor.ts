@@ -54,7 +54,7 @@ export function scriptedExecutor(
     turns,
     steered,
     probe: async () => readiness(),
-    knows: (contextId) => known.has(contextId),
+    hasConversation: (contextId) => known.has(contextId),
     start(task, context): Execution {
       turns.push(task);
       if (remembers) known.add(task.contextId);

@@ -4,7 +4,7 @@
  *
  * Used by the tests of the buses.
  */
-import type { Lease, Reception, WorkerOutlet, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
+import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../../../src/fleet/messages/decoded.ts';
 import { announceMessage, fleetMessage, resultMessage } from '../../../src/fleet/messages/encode.ts';
 import {
@@ -27,7 +27,7 @@ export interface ScriptedOptions {
   /** Milliseconds before a result that was not taken is offered again. Default 5. */
   readonly retryMs?: number;
   /** Decides before anything else; undefined: as usual. */
-  readonly decide?: (dispatch: Dispatched) => Promise<Reception | undefined> | Reception | undefined;
+  readonly decide?: (dispatch: Dispatched) => Promise<DispatchOutcome | undefined> | DispatchOutcome | undefined;
   /** What an `ended` task says. */
   readonly resultOf?: (dispatch: Dispatched) => Partial<TaskResult>;
 }
@@ -55,7 +55,7 @@ export class ScriptedWorker implements WorkerPort {
   readonly journal = new Map<string, Entry>();
   announces = 0;
   readonly #options: ScriptedOptions;
-  readonly #outlets = new Map<string, WorkerOutlet>();
+  readonly #outlets = new Map<string, ReplyChannel>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #watchers = new Set<() => void>();
   #seq = 0;
@@ -98,7 +98,7 @@ export class ScriptedWorker implements WorkerPort {
     });
   }
 
-  attach(outlet: WorkerOutlet): () => void {
+  attach(outlet: ReplyChannel): () => void {
     this.#outlets.set(outlet.name, outlet);
     for (const entry of this.journal.values()) this.#offer(entry);
     this.#look();
@@ -108,7 +108,7 @@ export class ScriptedWorker implements WorkerPort {
     };
   }
 
-  async receive(dispatch: Dispatched, outlet: WorkerOutlet): Promise<Reception> {
+  async receive(dispatch: Dispatched, outlet: ReplyChannel): Promise<DispatchOutcome> {
     const decided = await this.#options.decide?.(dispatch);
     if (decided !== undefined) return decided;
     const known = this.journal.get(dispatch.task_id);
@@ -140,7 +140,7 @@ export class ScriptedWorker implements WorkerPort {
     return blocked(taskId, 'invalid_dispatch', false, errors.map(({ code, path }) => `${code} ${path}`).join(', '));
   }
 
-  async handle(message: Incoming, _outlet: WorkerOutlet): Promise<TaskAck | TaskResult | undefined> {
+  async handle(message: Incoming, _outlet: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     this.handled.push(message);
     this.#look();
     if (message.type === 'TASK_CANCEL') {
@@ -180,7 +180,7 @@ export class ScriptedWorker implements WorkerPort {
   }
 
   tell(message: FleetMessage): void {
-    for (const outlet of this.#outlets.values()) outlet.tell(message);
+    for (const outlet of this.#outlets.values()) outlet.send(message);
   }
 
   /** Results nobody has for good yet. */
@@ -212,7 +212,7 @@ export class ScriptedWorker implements WorkerPort {
   #offer(entry: Entry): void {
     const outlet = this.#outlets.get(entry.outlet);
     if (outlet === undefined || entry.result === undefined || entry.delivered) return;
-    outlet.deliver(entry.result).then(
+    outlet.deliverResult(entry.result).then(
       () => {
         entry.delivered = true;
         this.#look();

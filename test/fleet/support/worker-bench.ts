@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Log } from '../../../src/base/log.ts';
-import type { Lease, Reception, WorkerOutlet } from '../../../src/fleet/bus/reply-channel.ts';
+import type { DispatchOutcome, Lease, ReplyChannel } from '../../../src/fleet/bus/reply-channel.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
 import { dispatchMessage } from '../../../src/fleet/messages/encode.ts';
@@ -28,7 +28,7 @@ import { scriptedExecutor } from './scripted-executor.ts';
 export const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** The other end. */
-export class Desk implements WorkerOutlet {
+export class Desk implements ReplyChannel {
   readonly name: string;
   readonly features: ReadonlySet<Feature>;
   readonly told: FleetMessage[] = [];
@@ -43,12 +43,12 @@ export class Desk implements WorkerOutlet {
     this.features = new Set(features);
   }
 
-  tell(message: FleetMessage): void {
+  send(message: FleetMessage): void {
     this.told.push(message);
     this.#changed();
   }
 
-  async deliver(result: TaskResult): Promise<void> {
+  async deliverResult(result: TaskResult): Promise<void> {
     if (this.refuses) throw new Error('not now');
     this.results.push(result);
     this.#changed();
@@ -116,7 +116,7 @@ export interface Bench {
   readonly home: string;
   readonly cwd: string;
   /** Hands a dispatch over and begins what is accepted, as a bus does. */
-  give(dispatch: Dispatched, lease?: Lease): Promise<Reception>;
+  give(dispatch: Dispatched, lease?: Lease): Promise<DispatchOutcome>;
   /** Resolves when nothing is taken any more. */
   idle(): Promise<void>;
   /** The same, and its result. */

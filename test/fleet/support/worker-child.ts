@@ -6,8 +6,8 @@
  */
 
 import { programEnvironment, startProgram } from '../../../src/base/program.ts';
-import type { WorkerOutlet } from '../../../src/fleet/bus/reply-channel.ts';
-import { Intake } from '../../../src/fleet/bus/worker-messages.ts';
+import type { ReplyChannel } from '../../../src/fleet/bus/reply-channel.ts';
+import { WorkerMessageHandler } from '../../../src/fleet/bus/worker-messages.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
@@ -22,7 +22,7 @@ const executor: Executor = {
   canSteer: false,
   canAsk: false,
   probe: async () => ({ present: true, detail: '' }),
-  knows: () => false,
+  hasConversation: () => false,
   start({ taskId, contextId }, { signal, events, cwd }) {
     // The parent names the attempt in the context, since nothing else of a task may differ.
     const attempt = contextId.split('#')[1] ?? '?';
@@ -49,11 +49,11 @@ const worker = await createWorker(
   { resendMs: 20 },
 );
 const deliveries = new Map<string, () => void>();
-const outlet: WorkerOutlet = {
+const outlet: ReplyChannel = {
   name: 'parent',
   features: new Set(['ack', 'poll'] as const),
-  tell: () => {},
-  deliver: (result: TaskResult) =>
+  send: () => {},
+  deliverResult: (result: TaskResult) =>
     new Promise<void>((resolve, reject) => {
       const id = result.envelope?.message_id ?? '';
       const timer = setTimeout(() => reject(new Error('not confirmed')), 500);
@@ -64,7 +64,7 @@ const outlet: WorkerOutlet = {
       say(result);
     }),
 };
-const intake = new Intake(worker);
+const intake = new WorkerMessageHandler(worker);
 process.on('message', (message: FleetMessage) => {
   if (message.type === 'TASK_ACK') {
     deliveries.get(message.envelope?.causation_id ?? '')?.();

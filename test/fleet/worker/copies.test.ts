@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import type { Reception } from '../../../src/fleet/bus/reply-channel.ts';
-import { Intake } from '../../../src/fleet/bus/worker-messages.ts';
-import type { Denial } from '../../../src/fleet/worker/admission.ts';
-import { Denials } from '../../../src/fleet/worker/declined-attempts.ts';
+import type { DispatchOutcome } from '../../../src/fleet/bus/reply-channel.ts';
+import { WorkerMessageHandler } from '../../../src/fleet/bus/worker-messages.ts';
+import type { DeclinedAttempt } from '../../../src/fleet/worker/admission.ts';
+import { DeclinedAttempts } from '../../../src/fleet/worker/declined-attempts.ts';
 import { MAX_REMEMBERED, WorkerJournal } from '../../../src/fleet/worker/journal.ts';
 import type { FleetMessage, TaskAck, TaskResult } from '../../../src/protocol/fleet.ts';
 import { block, scriptedExecutor } from '../support/scripted-executor.ts';
@@ -29,7 +29,7 @@ const attempt = (taskId: string, number: number, given: Given = {}) =>
 const ask = (type: 'TASK_POLL' | 'TASK_CANCEL', task_id: string, number?: number) =>
   ({ type, protocol_version: '2.0', task_id, ...(number && { envelope: { attempt: number } }) }) as const;
 
-const codeOf = (reception: Reception): string | undefined =>
+const codeOf = (reception: DispatchOutcome): string | undefined =>
   reception.kind === 'refused' ? reception.result.blocked?.code : reception.kind;
 
 function gate() {
@@ -190,7 +190,7 @@ test('a copy of what is taken or runs is answered with how it is, and other cont
   assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['accepted', 'taken', 'taken']);
   for (const one of taken) if (one.kind === 'accepted') one.begin({ fence: 7, ttlS: 45 });
 
-  const intake = new Intake(worker);
+  const intake = new WorkerMessageHandler(worker);
   const answers: FleetMessage[] = [];
   await intake.dispatch(attempt('t-1', 1), desk, (answer) => answers.push(answer));
   const [said] = answers as TaskAck[];
@@ -249,7 +249,7 @@ test('what comes after its lease has run out is not begun where a second run may
   await made.idle();
 });
 
-const denied: Denial = {
+const denied: DeclinedAttempt = {
   attempt: 1,
   digest: 'd',
   reason: { code: 'busy', detail: 'no', retryable: true, missing: [] },
@@ -266,7 +266,7 @@ test('a refusal is on disk before it is told, and what cannot be written is kept
       return taskId === 't-1' ? disk.promise : Promise.reject(new Error('the disk is full'));
     },
   } as unknown as WorkerJournal;
-  const denials = new Denials(journal, { ...silent, error: (message) => void said.push(message) });
+  const denials = new DeclinedAttempts(journal, { ...silent, error: (message) => void said.push(message) });
   const order: string[] = [];
   const both = [
     denials.add('t-1', denied).then(() => order.push('told')),
@@ -285,7 +285,7 @@ test('a flood of refusals is bounded, in memory and on disk, and old ones are fo
   let now = 0;
   const home = await folder(t);
   const journal = new WorkerJournal(home, () => now);
-  const denials = new Denials(journal, silent);
+  const denials = new DeclinedAttempts(journal, silent);
   const many = Array.from({ length: MAX_REMEMBERED + 1 }, (_, number) => `t-${number}`);
   const long = { code: 'missing_mcp', detail: 'x'.repeat(60_000), retryable: false, missing: Array(256).fill('name') };
   await Promise.all(many.map((taskId) => denials.add(taskId, { ...denied, reason: long })));

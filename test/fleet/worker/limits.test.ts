@@ -4,7 +4,7 @@ import { mock, test } from 'node:test';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
 import { Budget } from '../../../src/fleet/worker/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
-import { LeaseKeeper } from '../../../src/fleet/worker/lease-renewer.ts';
+import { LeaseRenewer } from '../../../src/fleet/worker/lease-renewer.ts';
 import type { Usage } from '../../../src/protocol/fleet.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, type Desk, dispatch } from '../support/worker-bench.ts';
@@ -180,9 +180,9 @@ test('a message that waited in a queue does not pass for a clock that is behind'
 test('a lease nobody renews on this side is kept by signs of life, every third of its lifetime', (t) => {
   t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const alive = mock.fn();
-  const keeper = new LeaseKeeper(
+  const keeper = new LeaseRenewer(
     { fence: 1, ttlS: 45 },
-    { alive, lost: assert.fail },
+    { heartbeat: alive, lost: assert.fail },
     { retrySafe: true, monotonic: () => 0 },
   );
   t.mock.timers.tick(45_000);
@@ -203,9 +203,9 @@ for (const retrySafe of [true, false]) {
       if (!reachable) throw new Error('partition');
       return true;
     };
-    const keeper = new LeaseKeeper(
+    const keeper = new LeaseRenewer(
       { fence: 1, ttlS: 45, renew },
-      { alive: assert.fail, lost },
+      { heartbeat: assert.fail, lost },
       { retrySafe, monotonic: () => now },
     );
     const pass = async (seconds: number): Promise<void> => {

@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type HttpListener, type HttpServerOptions, httpServer } from '../../../src/server/http/http.ts';
 import { type HttpSseEndpoint, type HttpSseOptions, httpSseEndpoint } from '../../../src/transport/http/http-sse.ts';
-import type { Closed, Link, Malformed, Receiver } from '../../../src/transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed } from '../../../src/transport/link.ts';
 import { PATIENCE_MS, within } from '../../contract/recorder.ts';
 
 export { within };
@@ -28,11 +28,11 @@ export async function until(condition: () => boolean, what: string): Promise<voi
 }
 
 /** Records what a link delivers. */
-export class Recorder implements Receiver {
+export class Recorder implements LinkReceiver {
   readonly messages: string[] = [];
   readonly problems: Malformed[] = [];
   readonly link: Link;
-  readonly #over = Promise.withResolvers<Closed>();
+  readonly #over = Promise.withResolvers<CloseInfo>();
   closures = 0;
 
   /** `onMessage` hears each message after it was recorded. */
@@ -53,7 +53,7 @@ export class Recorder implements Receiver {
     this.problems.push(problem);
   }
   ended(): void {}
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.closures += 1;
     this.#over.resolve(cause);
   }
@@ -61,7 +61,7 @@ export class Recorder implements Receiver {
   count(messages: number): Promise<void> {
     return until(() => this.messages.length >= messages, `${messages} messages came (${this.messages.length} did)`);
   }
-  get over(): Promise<Closed> {
+  get over(): Promise<CloseInfo> {
     return within(this.#over.promise, 'the link to close');
   }
 }

@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync, renameSync } from 'node:fs';
 import { access, type FileHandle, link, open, rm } from 'node:fs/promises';
 import { errnoOf, fileError, fileFailure, outsideWorkspace } from '../../../base/workspace/file-error.ts';
-import type { Place } from '../../../base/workspace/workspace-path.ts';
+import type { ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 
 /** What tells one state of a file from another without reading it. */
 export interface FileState {
@@ -51,7 +51,7 @@ export interface ReplaceOptions {
  * An existing file keeps its permission bits and, where the host may set it, its owner; a new one gets the defaults of
  * the host. Fails with `tool_error` (`is_a_directory`, `not_a_regular_file`, `permission_denied`, `no_space`, …).
  */
-export async function replaceFile(place: Place, content: Uint8Array, options: ReplaceOptions): Promise<boolean> {
+export async function replaceFile(place: ResolvedPath, content: Uint8Array, options: ReplaceOptions): Promise<boolean> {
   const { expect, signal, randomName = () => randomBytes(9).toString('hex') } = options;
   const { parent, name, asked, stats } = place;
   if (place.kind === 'directory') throw fileFailure('is_a_directory', asked, 'is a directory');

@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
-import { locate, openFile, type Place } from '../../../base/workspace/workspace-path.ts';
+import { locate, openFile, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { type FileState, replaceFile, stateOf } from './atomic-write.ts';
@@ -64,7 +64,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
   throw fileFailure('conflict', args.path, 'is changed by others all the time');
 }
 
-async function readText(place: Place, signal: AbortSignal): Promise<{ text: string; state: FileState }> {
+async function readText(place: ResolvedPath, signal: AbortSignal): Promise<{ text: string; state: FileState }> {
   const { handle, stats } = await openFile(place);
   try {
     if (stats.size > MAX_BYTES) {

@@ -2,7 +2,7 @@
  * The work of `glob`: files of the workspace by name. Runs in the search thread (`search-worker.ts`).
  */
 import { pathFilter } from './glob-pattern.ts';
-import type { SearchSpot } from './search-progress.ts';
+import type { SearchProgress } from './search-progress.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
 
@@ -27,7 +27,7 @@ export interface FoundFiles {
 }
 
 /** Finds files and links by pattern. Fails with `not_found` or `not_a_directory` for the start directory. */
-export async function globFiles(workspace: string, args: GlobArgs, spot: SearchSpot): Promise<FoundFiles> {
+export async function globFiles(workspace: string, args: GlobArgs, spot: SearchProgress): Promise<FoundFiles> {
   const filter = pathFilter(args.patterns);
   await using tree = await openTree(workspace, args.path);
   const notes = { unreadable: 0, tooDeep: 0 };

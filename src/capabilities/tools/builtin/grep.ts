@@ -7,7 +7,7 @@ import { fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
 import { pathFilter } from './glob-pattern.ts';
 import { countLines, type LineMatch, type LineTest, lineTest, searchLines } from './line-search.ts';
-import type { SearchSpot } from './search-progress.ts';
+import type { SearchProgress } from './search-progress.ts';
 import { looksBinary } from './text-bytes.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
@@ -70,7 +70,7 @@ interface Progress {
 }
 
 /** Searches a file or all files below a directory. Fails with `bad_pattern` or a reason of `base/workspace/file-error.ts`. */
-export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchSpot): Promise<GrepResult> {
+export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchProgress): Promise<GrepResult> {
   const test = lineTest(args);
   const progress: Progress = {
     files: [],
@@ -107,7 +107,7 @@ async function searchTree(
   args: GrepArgs,
   test: LineTest,
   progress: Progress,
-  spot: SearchSpot,
+  spot: SearchProgress,
 ): Promise<void> {
   const filter = pathFilter(args.globs);
   await using tree = await openTree(workspace, args.path);

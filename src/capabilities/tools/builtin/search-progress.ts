@@ -9,7 +9,7 @@
 const HEADER_BYTES = 8;
 const PATH_BYTES = 4096;
 
-export class SearchSpot {
+export class SearchProgress {
   /** What both threads share; hand it to the other side and wrap it again there. */
   readonly memory: SharedArrayBuffer;
   readonly #counts: Int32Array;

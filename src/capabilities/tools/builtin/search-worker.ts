@@ -6,10 +6,10 @@ import { asError, type ErrorName } from '../../../wire/errors.ts';
 import { globFiles } from './glob.ts';
 import { grepFiles } from './grep.ts';
 import type { SearchAnswer, SearchJob } from './search.ts';
-import { SearchSpot } from './search-progress.ts';
+import { SearchProgress } from './search-progress.ts';
 
 const { workspace, search, spot: memory } = workerData as SearchJob;
-const spot = new SearchSpot(memory);
+const spot = new SearchProgress(memory);
 let answer: SearchAnswer;
 try {
   const value =

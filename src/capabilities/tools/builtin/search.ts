@@ -8,7 +8,7 @@ import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../.
 import { result, type ShapedResult } from '../tool.ts';
 import type { FoundFiles, GlobArgs } from './glob.ts';
 import type { GrepArgs, GrepResult } from './grep.ts';
-import { SearchSpot } from './search-progress.ts';
+import { SearchProgress } from './search-progress.ts';
 
 /** What the thread is given. */
 export interface SearchJob {
@@ -47,7 +47,7 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
 async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {
   const { signal, workspace } = context;
   signal.throwIfAborted();
-  const spot = new SearchSpot();
+  const spot = new SearchProgress();
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const workerData: SearchJob = { workspace, search, spot: spot.memory };
   const worker = new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
@@ -83,7 +83,7 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
 
 class TimeLimit extends Error {}
 
-function timeLimitError(spot: SearchSpot, seconds: number): HandfastError {
+function timeLimitError(spot: SearchProgress, seconds: number): HandfastError {
   const where = spot.path === '' ? '' : ` in ${JSON.stringify(spot.path)}`;
   return fail(
     'timeout',

@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
-import { locate, openFile, type Place } from '../../../base/workspace/workspace-path.ts';
+import { locate, openFile, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
@@ -62,7 +62,11 @@ export function sha256Of(content: Uint8Array): string {
 }
 
 /** Compares the file with `expected_sha256`; the returned state proves at the rename that it is still the same. */
-async function checkExpected(args: WriteFileArgs, place: Place, signal: AbortSignal): Promise<FileState | undefined> {
+async function checkExpected(
+  args: WriteFileArgs,
+  place: ResolvedPath,
+  signal: AbortSignal,
+): Promise<FileState | undefined> {
   if (args.expected_sha256 === undefined) return undefined;
   const expected = args.expected_sha256.toLowerCase();
   if (place.kind === 'missing') {

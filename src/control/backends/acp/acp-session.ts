@@ -40,7 +40,7 @@ const STOP_REASONS: Readonly<Record<string, TurnOutcome['stopReason']>> = {
   cancelled: 'interrupted',
 };
 
-export class AgentSession {
+export class AcpSession {
   readonly #options: AgentSessionOptions;
   readonly #conversation: AgentConversation;
   #running: Running | undefined;

@@ -13,7 +13,7 @@ import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../base/log.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend, Turn, TurnOutcome } from '../backend.ts';
-import { AgentSession } from './acp-session.ts';
+import { AcpSession } from './acp-session.ts';
 
 /** A configured agent. */
 export interface AcpAgent extends AgentCommand {
@@ -33,7 +33,7 @@ export interface AcpAgent extends AgentCommand {
   readonly maxMessageBytes?: number;
 }
 
-export interface AcpBackendParts {
+export interface AcpBackendDeps {
   readonly agent: AcpAgent;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
@@ -52,13 +52,13 @@ const DEFAULTS = {
 };
 
 /** Makes the backend of one agent. Nothing is started before its first turn. */
-export function acpBackend(parts: AcpBackendParts): Backend {
+export function acpBackend(parts: AcpBackendDeps): Backend {
   return new AcpBackend(parts);
 }
 
 /** A session's agent, and the timer of its idle time. */
 interface Held {
-  readonly agent: AgentSession;
+  readonly agent: AcpSession;
   idle: NodeJS.Timeout | undefined;
 }
 
@@ -66,13 +66,13 @@ class AcpBackend implements Backend {
   readonly name: string;
   readonly label: string;
   readonly continues = false;
-  readonly #parts: AcpBackendParts;
+  readonly #parts: AcpBackendDeps;
   readonly #agent: AcpAgent & typeof DEFAULTS;
   /** By session; the one used longest ago first. */
   readonly #held = new Map<string, Held>();
   #stopped = false;
 
-  constructor(parts: AcpBackendParts) {
+  constructor(parts: AcpBackendDeps) {
     const given = Object.entries(parts.agent).filter(([, value]) => value !== undefined);
     this.#agent = { ...DEFAULTS, ...(Object.fromEntries(given) as unknown as AcpAgent) };
     this.#parts = parts;
@@ -116,7 +116,7 @@ class AcpBackend implements Backend {
     if (known === undefined) this.#makeRoom();
     const { start, version, log } = this.#parts;
     const held = known ?? {
-      agent: new AgentSession({
+      agent: new AcpSession({
         ...this.#agent,
         start,
         version,

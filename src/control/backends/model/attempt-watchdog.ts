@@ -12,7 +12,7 @@ export interface WatchOptions {
   readonly now: () => number;
 }
 
-export class AnswerWatch {
+export class AttemptWatchdog {
   /** Milliseconds of silence after which the attempt was ended; undefined = it was not. */
   silentForMs: number | undefined;
   readonly #controller = new AbortController();

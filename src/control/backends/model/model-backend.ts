@@ -13,7 +13,7 @@ import type { Environments } from '../../turns/environments.ts';
 import { withQuestions } from '../../turns/questions.ts';
 import type { ModelPart, RoundRequest } from '../../turns/round-model.ts';
 import { runRounds } from '../../turns/rounds.ts';
-import { gated } from '../../turns/with-approvals.ts';
+import { withApprovals } from '../../turns/with-approvals.ts';
 import type { Backend, Compaction, Turn, TurnOutcome } from '../backend.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
@@ -94,7 +94,7 @@ class ModelBackend implements Backend {
     const { id } = log.record;
     const choice = this.#choice(turn.settings);
     const system = (await this.#options.instructionsFor?.(turn)) ?? '';
-    const toolbox = withQuestions(gated(this.#options.environments.for(id, { cwd, principal }), turn), turn);
+    const toolbox = withQuestions(withApprovals(this.#options.environments.for(id, { cwd, principal }), turn), turn);
     // A compaction that did not make enough room would not the next time either.
     const room = { hopeless: false };
     const stream = (request: RoundRequest) => this.#stream(turn, choice, request, room);

@@ -11,7 +11,7 @@ import { asError, HandfastError } from '../../../wire/errors.ts';
 import type { ModelChoice, ProviderAccess, Providers } from '../../providers/providers.ts';
 import type { ModelPart } from '../../turns/round-model.ts';
 import { Answer } from './answer.ts';
-import { AnswerWatch } from './attempt-watchdog.ts';
+import { AttemptWatchdog } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
 import type { ModelCall, PromptMessage, ProviderModel, StreamPart } from './provider-model.ts';
 import { nextAttempt, type RequestLimits } from './request-limits.ts';
@@ -62,7 +62,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
   for (let attempts = 1, broken = 0; ; attempts += 1) {
     signal.throwIfAborted();
     const answer = new Answer(input.names, choice.provider === 'openrouter');
-    const watch = new AnswerWatch(signal, { ...limits, now: options.now });
+    const watch = new AttemptWatchdog(signal, { ...limits, now: options.now });
     let token = '';
     let reader: ReadableStreamDefaultReader<StreamPart> | undefined;
     let failure: ProviderFailure;

@@ -8,7 +8,7 @@
 import type { Environments } from '../../turns/environments.ts';
 import { withQuestions } from '../../turns/questions.ts';
 import { runRounds } from '../../turns/rounds.ts';
-import { gated } from '../../turns/with-approvals.ts';
+import { withApprovals } from '../../turns/with-approvals.ts';
 import type { Backend } from '../backend.ts';
 import { type RehearsalOptions, rehearsalModel } from './rehearsal-model.ts';
 
@@ -24,7 +24,7 @@ export function rehearsalBackend(environments: Environments, options: RehearsalO
     run(turn) {
       const { cwd, principal, log } = turn;
       const tools = environments.for(log.record.id, { cwd, principal });
-      return runRounds(turn, model, withQuestions(gated(tools, turn), turn));
+      return runRounds(turn, model, withQuestions(withApprovals(tools, turn), turn));
     },
     release: (sessionId) => environments.release(sessionId),
   };

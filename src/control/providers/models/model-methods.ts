@@ -16,7 +16,7 @@ import type { ChoiceStore, SelectedModel } from '../stored-choices.ts';
 import { type Catalogue, requireModel } from './catalogue.ts';
 import { FIRST_THINKING, thinkingFor, thinkingOf } from './thinking.ts';
 
-export interface ModelParts {
+export interface ModelDeps {
   readonly accounts: Accounts;
   readonly choices: ChoiceStore;
   readonly catalogue: Catalogue;
@@ -33,7 +33,7 @@ export interface ModelParts {
 /** Order of `models` in `model.list`. */
 const LIST_ORDER: readonly Provider[] = ['openai', 'antigravity', 'openrouter', 'anthropic', 'google', 'compatible'];
 
-export function modelHandlers(parts: ModelParts): readonly Handled[] {
+export function modelHandlers(parts: ModelDeps): readonly Handled[] {
   const { accounts, choices, catalogue, stopping, stateChanged } = parts;
 
   return [
@@ -101,7 +101,7 @@ function compressionOf({ compressed, reason, ...numbers }: Compaction): Readonly
 /** The session's own choice over the server's; undefined = neither made one. */
 export function chooseModel(
   settings: SessionSettings,
-  { accounts, choices, catalogue }: Pick<ModelParts, 'accounts' | 'choices' | 'catalogue'>,
+  { accounts, choices, catalogue }: Pick<ModelDeps, 'accounts' | 'choices' | 'catalogue'>,
 ): ModelChoice | undefined {
   const { selected } = choices.current;
   const provider = settings.provider ?? providerOf(settings.model) ?? selected?.provider;

@@ -33,7 +33,7 @@ import type { Accounts } from './accounts.ts';
 import type { ApiKey, CredentialStore } from './credentials.ts';
 import { type Connected, LOGIN_MODES, type LoginFlows, type LoginMode } from './login-flows.ts';
 
-export interface AuthParts {
+export interface AuthDeps {
   readonly accounts: Accounts;
   readonly credentials: CredentialStore;
   readonly choices: ChoiceStore;
@@ -54,7 +54,7 @@ export function profileFor(credentials: CredentialStore, viewer: Principal | und
   return viewer.admin || viewer.name === signIn.connectedBy ? (signIn.profile ?? null) : null;
 }
 
-export function authHandlers(parts: AuthParts): readonly Handled[] {
+export function authHandlers(parts: AuthDeps): readonly Handled[] {
   const { accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged } = parts;
 
   const status = (viewer: Principal): AuthStatus => ({

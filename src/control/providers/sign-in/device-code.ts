@@ -35,7 +35,7 @@ export interface DeviceOptions {
 }
 
 const DEFAULT_INTERVAL_SECONDS = 5;
-const LONGEST_INTERVAL_SECONDS = 60;
+const MAX_INTERVAL_SECONDS = 60;
 const DEFAULT_EXPIRY_SECONDS = 15 * 60;
 
 /** Asks for a code. Undefined = this issuer has no device sign-in. Fails with `login_failed` or `provider_error`. */
@@ -53,7 +53,7 @@ export async function requestDeviceCode(options: DeviceOptions): Promise<DeviceC
   return {
     verificationUrl: `${issuer}/codex/device`,
     userCode,
-    intervalSeconds: Math.min(seconds(interval, DEFAULT_INTERVAL_SECONDS), LONGEST_INTERVAL_SECONDS),
+    intervalSeconds: Math.min(seconds(interval, DEFAULT_INTERVAL_SECONDS), MAX_INTERVAL_SECONDS),
     expiresInSeconds: Math.min(seconds(expires_in, DEFAULT_EXPIRY_SECONDS), DEFAULT_EXPIRY_SECONDS),
     deviceAuthId,
   };

@@ -11,7 +11,7 @@ import type { HistoryItem } from '../log/session-log.ts';
 import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
 import { turnsOf } from './views.ts';
 
-export interface ChatParts {
+export interface ChatDeps {
   readonly chats: SavedChats;
   /** Model and provider of a session's turns; null where that means nothing. */
   readonly modelOf: (session: OpenSession) => { readonly model: string; readonly provider: Provider } | null;
@@ -25,7 +25,7 @@ export interface ChatParts {
 const DEFAULT_THINKING: Thinking = 'HIGH';
 
 /** Saves what the session has said in a turn to its chat. Throws what the store throws. */
-export function saveChat(session: OpenSession, turnId: string, parts: ChatParts): void {
+export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps): void {
   const { chats, now } = parts;
   const { record, folded } = session;
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
@@ -51,7 +51,7 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatParts)
 }
 
 /** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
-export function takeUpChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
+export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
   const items = chats.items(chat.id);
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
     const said = ofTurn.flatMap((item) =>
@@ -91,7 +91,7 @@ function attach(session: OpenSession, chat_id: string, length: number): void {
   session.note('chat.attached', { chat_id, length });
 }
 
-function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: ChatParts): ChatFacts {
+function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: ChatDeps): ChatFacts {
   const { record } = session;
   const { model, provider } = modelOf(session) ?? { model: record.backend, provider: null };
   const { thinking = DEFAULT_THINKING, openRouterProvider } = settingsOf(session);

@@ -48,7 +48,7 @@ const messagesThrough = ({ messages }: SessionRecord, id: number): UiMessage[] =
   messages.filter((message) => message.id <= id);
 
 /** Puts a conversation into a new session. Its messages get numbers of their own. */
-export function takeOver(session: OpenSession, from: Conversation, nextMessageId: () => number): void {
+export function copyConversation(session: OpenSession, from: Conversation, nextMessageId: () => number): void {
   const ids = new Map<number, number>();
   const messages = from.messages.map((message) => {
     const id = nextMessageId();

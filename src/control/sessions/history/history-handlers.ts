@@ -12,7 +12,7 @@ import { findChat } from './chats.ts';
 import { readCursor, writeCursor } from './page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from './views.ts';
 
-export interface HistoryParts {
+export interface HistoryDeps {
   readonly chats: SavedChats;
   /** Empties a session the caller may use, queue included. Fails with `session_not_found`. */
   readonly clear: (sessionId: string, call: RpcCall) => Promise<void>;
@@ -24,7 +24,7 @@ const USUAL_LIMIT = 100;
 export const ownerSeenBy = ({ name, admin }: Principal): string | null => (admin === true ? null : name);
 
 /** The handlers. */
-export function historyHandlers({ chats, clear }: HistoryParts): readonly Handled[] {
+export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
   return [
     handles(historyList, ({ limit: asked = 0, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
       const owner = ownerSeenBy(caller.principal);

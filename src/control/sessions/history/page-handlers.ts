@@ -6,7 +6,7 @@ import type { Journal } from '../../../journal/journal.ts';
 import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/session-rpc.ts';
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { type Handled, handles } from '../../handlers.ts';
-import type { HandlerParts } from '../turns/turn-handlers.ts';
+import type { HandlerDeps } from '../turns/turn-handlers.ts';
 import { EXPORT_FORMAT, exportLines } from './exports.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
 
@@ -15,10 +15,7 @@ const TURNS = { usual: 50, most: 500 };
 const EXPORTED = { usual: 1000, most: 10_000 };
 
 /** The handlers. */
-export function pageHandlers({
-  sessionFor,
-  journal,
-}: HandlerParts & { readonly journal: Journal }): readonly Handled[] {
+export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly journal: Journal }): readonly Handled[] {
   return [
     handles(sessionMessages, ({ session_id, cursor, limit, order = 'oldest' }, call) => {
       const { messages } = sessionFor(session_id, call).session.record;

@@ -27,7 +27,7 @@ import {
 import type { HistoryItem, SessionLog, SessionRecord } from './session-log.ts';
 
 /** What all sessions of a server share. */
-export interface SessionParts {
+export interface SessionDeps {
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly hub: EventHub;
@@ -60,7 +60,7 @@ const READ_ENTRIES = 1024;
 
 export class OpenSession implements SessionLog {
   readonly id: string;
-  readonly #parts: SessionParts;
+  readonly #parts: SessionDeps;
   /** Undefined while the session rests: then its snapshot is all there is to know. */
   #folded: FoldedSession | undefined;
   /** Cursor of its newest entry. */
@@ -79,7 +79,7 @@ export class OpenSession implements SessionLog {
   #reserved = 0;
   #state: 'open' | 'sealed' | 'deleted' = 'open';
 
-  private constructor(id: string, parts: SessionParts, folded: FoldedSession | undefined, cursor: number) {
+  private constructor(id: string, parts: SessionDeps, folded: FoldedSession | undefined, cursor: number) {
     this.id = id;
     this.#parts = parts;
     this.#folded = folded;
@@ -87,12 +87,12 @@ export class OpenSession implements SessionLog {
   }
 
   /** A session that did not exist; `session.created` is to be its first event. */
-  static fresh(id: string, parts: SessionParts): OpenSession {
+  static fresh(id: string, parts: SessionDeps): OpenSession {
     return new OpenSession(id, parts, emptySession(id), 0);
   }
 
   /** A stored session whose snapshot is up to date. Reads nothing until somebody looks. */
-  static stored(id: string, parts: SessionParts, cursor: number): OpenSession {
+  static stored(id: string, parts: SessionDeps, cursor: number): OpenSession {
     return new OpenSession(id, parts, undefined, cursor);
   }
 
@@ -100,7 +100,7 @@ export class OpenSession implements SessionLog {
    * A session as its journal has it, whatever its snapshot says; undefined when neither knows how it began. Rejects as the
    * journal does.
    */
-  static async recover(id: string, parts: SessionParts): Promise<OpenSession | undefined> {
+  static async recover(id: string, parts: SessionDeps): Promise<OpenSession | undefined> {
     const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
     const session = new OpenSession(id, parts, folded, cursor);
     for (;;) {
@@ -177,7 +177,7 @@ export class OpenSession implements SessionLog {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
   }
 
-  keepQuestion(approval: Approval): Promise<void> | undefined {
+  persistApproval(approval: Approval): Promise<void> | undefined {
     this.note('approval.asked', { approval });
     return this.#appended === undefined && this.#failure === undefined ? undefined : this.flushed();
   }

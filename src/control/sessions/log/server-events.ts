@@ -13,7 +13,7 @@ import { payloadOf, publishedEvent } from './published.ts';
 /** Journal stream of the server. Cursors are sequence numbers. */
 export const SERVER_STREAM = 'server';
 
-export interface ServerEventParts {
+export interface ServerEventDeps {
   readonly journal: Journal;
   readonly hub: EventHub;
   /** Epoch milliseconds. */
@@ -21,16 +21,16 @@ export interface ServerEventParts {
 }
 
 export class ServerEventLog implements ServerEvents {
-  readonly #parts: ServerEventParts;
+  readonly #parts: ServerEventDeps;
   #seq: number;
 
-  private constructor(parts: ServerEventParts, seq: number) {
+  private constructor(parts: ServerEventDeps, seq: number) {
     this.#parts = parts;
     this.#seq = seq;
   }
 
   /** Goes on behind what the journal has. Rejects as the journal does. */
-  static async open(parts: ServerEventParts): Promise<ServerEventLog> {
+  static async open(parts: ServerEventDeps): Promise<ServerEventLog> {
     const { last } = await parts.journal.read(SERVER_STREAM, 0, 1);
     return new ServerEventLog(parts, last);
   }
@@ -61,6 +61,6 @@ export class ServerEventLog implements ServerEvents {
 }
 
 /** Opens the stream of server events. Rejects as the journal does. */
-export function createServerEvents(parts: ServerEventParts): Promise<ServerEventLog> {
+export function createServerEvents(parts: ServerEventDeps): Promise<ServerEventLog> {
   return ServerEventLog.open(parts);
 }

@@ -136,7 +136,7 @@ export interface SessionLog {
    * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,
    * throws as `emit` does.
    */
-  keepQuestion(approval: Approval): Promise<void> | undefined;
+  persistApproval(approval: Approval): Promise<void> | undefined;
   /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
   flushed(): Promise<void>;
 }

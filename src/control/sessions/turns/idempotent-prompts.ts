@@ -13,7 +13,7 @@ import { type Prompt, shownText } from './prompt-text.ts';
 
 /** A prompt is looked for among so many of the newest turns. */
 const NEWEST_TURNS = 1024;
-const MOST_KEY_CHARACTERS = 128;
+const MAX_KEY_CHARACTERS = 128;
 
 /** What the first sending of a prompt was answered. */
 export interface SentPrompt {
@@ -25,9 +25,9 @@ export interface SentPrompt {
  * The turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is too
  * long, or was another prompt's: answering that one would drop this one silently.
  */
-export function sentBefore({ folded }: OpenSession, key: string, prompt: Prompt): SentPrompt | undefined {
-  if (key.length > MOST_KEY_CHARACTERS) {
-    throw wrongParam(sessionSend.name, 'idempotency_key', `at most ${MOST_KEY_CHARACTERS} characters`);
+export function findByIdempotencyKey({ folded }: OpenSession, key: string, prompt: Prompt): SentPrompt | undefined {
+  if (key.length > MAX_KEY_CHARACTERS) {
+    throw wrongParam(sessionSend.name, 'idempotency_key', `at most ${MAX_KEY_CHARACTERS} characters`);
   }
   const row = folded.turns.items.slice(-NEWEST_TURNS).findLast(({ sent }) => sent?.key === key);
   if (row?.sent === undefined) return undefined;

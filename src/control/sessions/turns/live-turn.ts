@@ -17,7 +17,7 @@ import type {
 } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import type { ApprovalDesk, ApprovalRequest } from '../../approvals/approval.ts';
+import type { ApprovalRequest, Approver } from '../../approvals/approval.ts';
 import type { Turn } from '../../backends/backend.ts';
 import { ThoughtTitle } from '../history/thought-title.ts';
 import type { OpenSession } from '../log/open-session.ts';
@@ -32,7 +32,7 @@ export interface LiveTurnFacts {
   readonly session: OpenSession;
   readonly principal: Principal;
   readonly settings: SessionSettings;
-  readonly desk: ApprovalDesk;
+  readonly desk: Approver;
   /** True when somebody listens to debug steps. */
   readonly isDebugging: () => boolean;
 }
@@ -48,7 +48,7 @@ export class LiveTurn implements Turn {
   history: readonly HistoryItem[] = [];
   continued = false;
   readonly #session: OpenSession;
-  readonly #desk: ApprovalDesk;
+  readonly #desk: Approver;
   readonly #isDebugging: () => boolean;
   readonly #controller = new AbortController();
   #over = false;
@@ -210,8 +210,8 @@ export class TurnLog implements SessionLog {
     return this.#isOver() ? { id: 0, kind, text } : this.#session.say(kind, text, turnId);
   }
 
-  keepQuestion(approval: Approval): Promise<void> | undefined {
-    return this.#isOver() ? undefined : this.#session.keepQuestion(approval);
+  persistApproval(approval: Approval): Promise<void> | undefined {
+    return this.#isOver() ? undefined : this.#session.persistApproval(approval);
   }
 
   flushed(): Promise<void> {

@@ -7,19 +7,19 @@
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
-import type { ApprovalDesk } from '../../approvals/approval.ts';
+import type { Approver } from '../../approvals/approval.ts';
 import type { Backend } from '../../backends/backend.ts';
 import { isPending, type OpenSession } from '../log/open-session.ts';
 import type { Steer } from '../log/session-log.ts';
 import { LiveTurn } from './live-turn.ts';
 import { type Prompt, shownText, titleOf } from './prompt-text.ts';
-import { dropPrompt, endTurn, type TurnEndParts } from './turn-end.ts';
+import { dropPrompt, endTurn, type TurnEndDeps } from './turn-end.ts';
 import { step, type TurnEffect, type TurnInput, type TurnLimits, type TurnState } from './turn-machine.ts';
-import { type TurnResult, TurnRun, type TurnRunParts } from './turn-run.ts';
+import { type TurnResult, TurnRun, type TurnRunDeps } from './turn-run.ts';
 
 /** What all sessions share. */
-export interface TurnParts extends TurnRunParts, TurnEndParts {
-  readonly desk: ApprovalDesk;
+export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
+  readonly desk: Approver;
   /** The backend of a session's next turn. */
   readonly backendOf: (session: OpenSession) => Backend;
   /** The session's settings over the server's. */
@@ -55,7 +55,7 @@ interface Running {
 
 export class SessionTurns {
   readonly session: OpenSession;
-  readonly #parts: TurnParts;
+  readonly #parts: TurnDeps;
   #running: Running | undefined;
   #held = false;
   #closing: TurnState['closing'] = null;
@@ -70,7 +70,7 @@ export class SessionTurns {
   #suspended = false;
   #closeReason = 'closed';
 
-  constructor(session: OpenSession, parts: TurnParts) {
+  constructor(session: OpenSession, parts: TurnDeps) {
     this.session = session;
     this.#parts = parts;
   }

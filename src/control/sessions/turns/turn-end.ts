@@ -30,7 +30,7 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
   restart: 'response interrupted by a restart of the server.',
 };
 
-export interface TurnEndParts {
+export interface TurnEndDeps {
   /** Saves what the session says to its chat. Throws when that failed. */
   readonly saveChat: (session: OpenSession, turnId: string) => void;
   /** Epoch milliseconds. */
@@ -38,7 +38,7 @@ export interface TurnEndParts {
 }
 
 /** Ends the running turn of a session. */
-export function endTurn(session: OpenSession, result: TurnResult, parts: TurnEndParts): void {
+export function endTurn(session: OpenSession, result: TurnResult, parts: TurnEndDeps): void {
   const { record, folded } = session;
   const { turn } = record;
   const { running } = folded;
@@ -143,7 +143,7 @@ function closeHistory(session: OpenSession, turnId: string): void {
   );
 }
 
-function saveChat(session: OpenSession, turnId: string, { saveChat: save }: TurnEndParts): void {
+function saveChat(session: OpenSession, turnId: string, { saveChat: save }: TurnEndDeps): void {
   try {
     save(session, turnId);
   } catch (thrown) {

@@ -16,11 +16,11 @@ import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../handlers.ts';
 import { acceptPrompt } from '../../turns/prompt.ts';
 import { queueItem } from '../history/views.ts';
-import { forgetSent, type SentPrompt, sentBefore } from './idempotent-prompts.ts';
+import { findByIdempotencyKey, forgetSent, type SentPrompt } from './idempotent-prompts.ts';
 import type { SessionTurns } from './session-turns.ts';
 
 /** What the handlers of this folder share. */
-export interface HandlerParts {
+export interface HandlerDeps {
   /** The session, if the caller may use it. Fails with `session_not_found`. */
   readonly sessionFor: (id: string, call: RpcCall) => SessionTurns;
   readonly newId: () => string;
@@ -29,7 +29,7 @@ export interface HandlerParts {
 }
 
 /** The handlers. */
-export function turnHandlers({ sessionFor, newId, now }: HandlerParts): readonly Handled[] {
+export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly Handled[] {
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
       const turns = sessionFor(session_id, call);
@@ -38,7 +38,7 @@ export function turnHandlers({ sessionFor, newId, now }: HandlerParts): readonly
         throw fail('empty_prompt', 'session.send requires non-empty text or at least one image', { session_id });
       }
       const before = (): SentPrompt | undefined =>
-        key === undefined ? undefined : sentBefore(turns.session, key, prompt);
+        key === undefined ? undefined : findByIdempotencyKey(turns.session, key, prompt);
       for (let sent = before(); sent !== undefined; sent = before()) {
         await turns.session.flushed();
         // The first sending may have been refused meanwhile.

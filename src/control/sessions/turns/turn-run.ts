@@ -26,7 +26,7 @@ export type TurnResult =
   /** `asked`: a model may have been asked; false when the turn failed before. */
   | { readonly kind: 'failed'; readonly error: HandfastError; readonly asked: boolean };
 
-export interface TurnRunParts {
+export interface TurnRunDeps {
   /** Reads the images of a prompt. Fails with what is shown to the user. */
   readonly readPrompt: (
     prompt: AcceptedPrompt,
@@ -45,7 +45,7 @@ export class TurnRun {
   readonly #session: OpenSession;
   readonly #turn: LiveTurn;
   readonly #backend: Backend;
-  readonly #parts: TurnRunParts;
+  readonly #parts: TurnRunDeps;
   readonly #checked = Promise.withResolvers<void>();
   readonly #onTimeout: () => void;
   #slot: Release | undefined;
@@ -58,7 +58,7 @@ export class TurnRun {
   #timer: NodeJS.Timeout | undefined;
 
   /** `onTimeout` is called once when the turn has taken its time. */
-  constructor(session: OpenSession, turn: LiveTurn, backend: Backend, parts: TurnRunParts, onTimeout: () => void) {
+  constructor(session: OpenSession, turn: LiveTurn, backend: Backend, parts: TurnRunDeps, onTimeout: () => void) {
     this.#session = session;
     this.#turn = turn;
     this.#backend = backend;

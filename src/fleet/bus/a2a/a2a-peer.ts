@@ -6,7 +6,7 @@
  * @see docs/a2a.md#peers
  */
 
-import type { RetryDelayOptions } from '../../../base/backoff.ts';
+import type { BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -14,22 +14,22 @@ import { decodeValue } from '../../messages/decode.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { taskText } from '../http/task-text.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { WatchedPeer } from '../peer-health.ts';
+import type { HealthCheckedPeer } from '../peer-health.ts';
 import { ack } from '../worker-messages.ts';
 import type { Attempt, GivenAttempt } from './attempts.ts';
 import { A2aConnection, bytesOf, callFailure } from './connection.ts';
-import { AgentHearing } from './inbound.ts';
+import { A2aInbound } from './inbound.ts';
 import { fleetDataOf, isSettled, messageOf, ROLE, STATE, textPart } from './parts.ts';
 import type { Message, SendMessageRequest, Task } from './sdk.ts';
 import type { A2aPeerOptions } from './settings.ts';
-import { TaskTurns } from './task-locks.ts';
+import { TaskLocks } from './task-locks.ts';
 
 /** What a peer needs of its bus. */
 export interface A2aPeerOwner {
   readonly events: PeerEvents;
   readonly log: Log;
   readonly callTimeoutMs: number | undefined;
-  readonly pollDelay: RetryDelayOptions | undefined;
+  readonly pollDelay: BackoffOptions | undefined;
   readonly newId: () => string;
   readonly stopping: AbortSignal;
   /** Something happened that the agent should be looked at for. */
@@ -44,15 +44,15 @@ const MAX_REQUEST_BYTES = 1024 * 1024;
 const MAX_WAITING = 100;
 const NOTHING: ReadonlySet<Feature> = new Set();
 
-export class A2aPeer implements WatchedPeer {
+export class A2aPeer implements HealthCheckedPeer {
   readonly peerId: string;
   readonly binding = 'a2a';
   readonly durable = false;
   readonly connection: A2aConnection;
   reachable = false;
   readonly #owner: A2aPeerOwner;
-  readonly #hearing: AgentHearing;
-  readonly #turns = new TaskTurns();
+  readonly #hearing: A2aInbound;
+  readonly #turns = new TaskLocks();
   #waiting = 0;
 
   constructor({ id, ...agent }: A2aPeerOptions, owner: A2aPeerOwner) {
@@ -60,7 +60,7 @@ export class A2aPeer implements WatchedPeer {
     this.peerId = id;
     this.connection = new A2aConnection({ ...agent, name: id, log, callTimeoutMs });
     this.#owner = owner;
-    this.#hearing = new AgentHearing(this, owner);
+    this.#hearing = new A2aInbound(this, owner);
   }
 
   get address(): string {
@@ -78,7 +78,7 @@ export class A2aPeer implements WatchedPeer {
   }
 
   /** Reads the card; true: it is another one than before. Fails as `A2aConnection.discover` does. */
-  look(): Promise<boolean> {
+  probe(): Promise<boolean> {
     return this.connection.discover(this.#owner.stopping);
   }
 
@@ -249,7 +249,7 @@ export class A2aPeer implements WatchedPeer {
 
   async #inTurn<T>(taskId: string, work: () => Promise<T>): Promise<T> {
     if (taskId === '') return work();
-    const end = await this.#turns.next(taskId);
+    const end = await this.#turns.acquire(taskId);
     try {
       return await work();
     } finally {

@@ -13,13 +13,13 @@ import { isId } from '../../messages/names.ts';
 import { busyAnswer } from '../http/dialect.ts';
 import type { ReplyForm } from '../http/reply-text.ts';
 import { ack, leaseOf } from '../worker-messages.ts';
-import type { Run, Runs } from './executions.ts';
+import type { A2aExecution, A2aExecutions } from './executions.ts';
 import { type Asked, digestOfParts, readAsked } from './incoming.ts';
 import { isEnded, messageOf, ROLE, textOf } from './parts.ts';
-import { type AgentOutlet, outletName } from './reply-channel.ts';
+import { type A2aReplyChannel, channelName } from './reply-channel.ts';
 import type { A2aServerSdk, Message, SendMessageRequest, ServerCallContext, Task } from './sdk.ts';
 import { type A2aTaskStore, type Scope, scopeOf, type TaskLink } from './task-store.ts';
-import type { WorkerEnd } from './worker-adapter.ts';
+import type { A2aWorkerAdapter } from './worker-adapter.ts';
 
 /** Under this name the SDK's context of a call holds the answer of a busy worker. */
 const BUSY = 'handfast.busy';
@@ -32,7 +32,7 @@ export function busyIn(context: ServerCallContext): object | undefined {
 /** What is to be done about a message. */
 export type Decided =
   /** The SDK runs it. */
-  | { readonly kind: 'run'; readonly run: Run; readonly message: Message; hear(): void }
+  | { readonly kind: 'run'; readonly run: A2aExecution; readonly message: Message; hear(): void }
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'message'; readonly message: Message }
   /** The SDK says what is wrong with it. */
@@ -44,20 +44,20 @@ interface Call {
   readonly context: ServerCallContext;
   readonly scope: Scope;
   readonly fleet: boolean;
-  readonly outlet: AgentOutlet;
+  readonly outlet: A2aReplyChannel;
 }
 
 export interface DecisionsOptions {
   readonly sdk: A2aServerSdk;
-  readonly runs: Runs;
+  readonly runs: A2aExecutions;
   readonly store: A2aTaskStore;
-  readonly end: WorkerEnd;
+  readonly end: A2aWorkerAdapter;
   readonly newId: () => string;
 }
 
-export class Decisions {
+export class A2aAdmission {
   readonly #options: DecisionsOptions;
-  readonly #end: WorkerEnd;
+  readonly #end: A2aWorkerAdapter;
 
   constructor(options: DecisionsOptions) {
     this.#options = options;
@@ -71,7 +71,7 @@ export class Decisions {
     const fleet = context.requestedExtensions?.includes(FLEET_EXTENSION) === true;
     if (fleet) context.addActivatedExtension(FLEET_EXTENSION);
     const scope = scopeOf(context);
-    const call: Call = { message, context, scope, fleet, outlet: this.#end.outlet(outletName(scope.owner, fleet)) };
+    const call: Call = { message, context, scope, fleet, outlet: this.#end.outlet(channelName(scope.owner, fleet)) };
     if (message.contextId !== '' && !isId(message.contextId)) throw this.#malformed('contextId is not usable as an id');
     const asked = readAsked(message, {
       fleet,
@@ -118,7 +118,7 @@ export class Decisions {
     const { outlet, fleet, message, context } = call;
     const { task_id: taskId } = dispatch;
     const described = fleet ? this.#end.descriptions.next(call.scope, message.contextId) : undefined;
-    const endTurn = await this.#end.turns.next(taskId);
+    const endTurn = await this.#end.turns.acquire(taskId);
     let begins = false;
     try {
       const reception = await worker.receive(dispatch, outlet);
@@ -156,14 +156,14 @@ export class Decisions {
     {
       announce,
       ...rest
-    }: Pick<Run, 'taskId' | 'attempt' | 'digest' | 'form' | 'what'> & { announce?: SessionAnnounce },
+    }: Pick<A2aExecution, 'taskId' | 'attempt' | 'digest' | 'form' | 'what'> & { announce?: SessionAnnounce },
   ): Decided {
     const { promise, resolve } = Promise.withResolvers<void>();
     const contextId = message.contextId || rest.taskId;
     if (announce !== undefined) this.#end.descriptions.told(scope, contextId);
     const opening = announce === undefined ? undefined : { data: [announce] };
     const { messageId } = message;
-    const run: Run = { outlet: outlet.name, fleet, messageId, opening, heard: promise, used: false, ...rest };
+    const run: A2aExecution = { outlet: outlet.name, fleet, messageId, opening, heard: promise, used: false, ...rest };
     return { kind: 'run', run, message: { ...message, contextId }, hear: resolve };
   }
 
@@ -192,7 +192,7 @@ export class Decisions {
     }
     if (!ABOUT_TASKS.has(message.type)) throw this.#malformed(`${message.type} is nothing a worker takes`);
     const { task_id: taskId } = message as { readonly task_id: string };
-    const endTurn = await this.#end.turns.next(taskId);
+    const endTurn = await this.#end.turns.acquire(taskId);
     try {
       const link = store.linkOf(call.outlet.name, taskId, message.envelope?.attempt);
       // Tasks of others are none of this client's business.

@@ -9,7 +9,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
-import { FailureBackoff } from '../../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
 import { readStrictJson } from '../../messages/strict-json.ts';
@@ -19,14 +19,14 @@ import { answer, bodyOf, callerOf, type Guard, pathOf } from '../http/serve.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 import { busyIn } from './admission.ts';
 import { CARD_PATH, extendedCard, JSON_RPC, publicCard } from './card.ts';
-import { isPassing, Runs } from './executions.ts';
+import { A2aExecutions, isPassing } from './executions.ts';
 import { outletOwner } from './reply-channel.ts';
 import { FleetRequestHandler } from './request-handler.ts';
 import { type A2aServerSdk, loadA2aServer, type ServerCallContext } from './sdk.ts';
 import type { PartialState } from './settings.ts';
 import { streamEvents } from './sse.ts';
 import { openA2aTaskStore } from './task-store.ts';
-import { WorkerEnd } from './worker-adapter.ts';
+import { A2aWorkerAdapter } from './worker-adapter.ts';
 
 /** Where JSON-RPC is served, below the address of the agent. */
 export const AGENT_PATH = '/a2a';
@@ -47,7 +47,7 @@ export interface A2aAgentOptions {
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the card is refused with 503. Default false. */
   readonly requireToken?: boolean;
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   /** What work that is not finished looks like to clients that know nothing of fleets. Default `failed`. */
   readonly partialState?: PartialState;
   /** How long a task that has ended is kept, milliseconds. Default 7 days. */
@@ -122,8 +122,8 @@ class WorkerAgent implements A2aAgent {
   readonly #options: A2aAgentOptions;
   readonly #sdk: A2aServerSdk;
   readonly #store: ReturnType<typeof openA2aTaskStore>;
-  readonly #runs: Runs;
-  readonly #end: WorkerEnd;
+  readonly #runs: A2aExecutions;
+  readonly #end: A2aWorkerAdapter;
   readonly #rpc: InstanceType<A2aServerSdk['server']['JsonRpcTransportHandler']>;
   readonly #guard: Guard;
   readonly #base: string;
@@ -140,7 +140,7 @@ class WorkerAgent implements A2aAgent {
     this.#guard = {
       auth: options.auth ?? createAuthenticator([]),
       requireToken: options.requireToken ?? false,
-      backoff: options.backoff ?? new FailureBackoff(),
+      backoff: options.backoff ?? new AuthThrottle(),
     };
     this.#store = openA2aTaskStore({
       file,
@@ -152,7 +152,7 @@ class WorkerAgent implements A2aAgent {
       onCorrupt: ({ reason, movedTo }) =>
         log.error('the A2A tasks were damaged; a new file was begun', { reason, movedTo }),
     });
-    this.#runs = new Runs({
+    this.#runs = new A2aExecutions({
       store: this.#store,
       partialState: options.partialState ?? 'failed',
       now,
@@ -173,7 +173,7 @@ class WorkerAgent implements A2aAgent {
       { keepBusAliveStates: [] },
     );
     const { store, runs } = { store: this.#store, runs: this.#runs };
-    this.#end = new WorkerEnd({
+    this.#end = new A2aWorkerAdapter({
       worker,
       runs,
       log,

@@ -5,22 +5,22 @@
  * Used by `worker-adapter.ts`.
  */
 
-import { within } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import { forgetOldest } from '../evict-oldest.ts';
+import { evictOldest } from '../evict-oldest.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 import type { Scope } from './task-store.ts';
 
 /** How long the description of a worker is waited for before an answer goes out without, milliseconds. */
 const ANNOUNCE_MS = 1_500;
 /** Contexts that are remembered. */
-const MOST_CONTEXTS = 10_000;
+const MAX_CONTEXTS = 10_000;
 
 const keyOf = ({ tenant, owner }: Scope, contextId: string): string => JSON.stringify([tenant, owner, contextId]);
 
-export class Descriptions {
+export class AnnounceTracker {
   readonly #worker: WorkerPort;
   readonly #log: Log;
   readonly #told = new Set<string>();
@@ -35,7 +35,9 @@ export class Descriptions {
     if (this.#told.has(keyOf(scope, contextId))) return undefined;
     try {
       const announce = this.#worker.announce(contextId);
-      return await within(announce, ANNOUNCE_MS, () => fail('timeout', 'the worker took too long to describe itself'));
+      return await withTimeout(announce, ANNOUNCE_MS, () =>
+        fail('timeout', 'the worker took too long to describe itself'),
+      );
     } catch (thrown) {
       this.#log.warn('the worker could not describe itself', { error: asError(thrown).message });
       return undefined;
@@ -44,7 +46,7 @@ export class Descriptions {
 
   told(scope: Scope, contextId: string): void {
     this.#told.add(keyOf(scope, contextId));
-    forgetOldest(this.#told, MOST_CONTEXTS);
+    evictOldest(this.#told, MAX_CONTEXTS);
   }
 
   /** The worker is another one than all have been told. */

@@ -4,7 +4,7 @@
  * Used by `inbound.ts`, one for each peer.
  */
 import type { ReplySchema } from '../../../protocol/fleet.ts';
-import { forgetOldest } from '../evict-oldest.ts';
+import { evictOldest } from '../evict-oldest.ts';
 
 /** What is known of an attempt when it is given. */
 export interface GivenAttempt {
@@ -44,7 +44,7 @@ export class Attempts {
       isNews(messageId) {
         if (heard.has(messageId)) return false;
         heard.add(messageId);
-        forgetOldest(heard, MAX_HEARD);
+        evictOldest(heard, MAX_HEARD);
         return true;
       },
     };

@@ -7,7 +7,7 @@
  * as told when it is in the store, and is written there directly where nobody listens any more.
  */
 
-import { within } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/backoff.ts';
 import type { TaskProgress, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ReplyForm } from '../http/reply-text.ts';
@@ -31,7 +31,7 @@ const RUN = 'handfast.run';
 const STORE_MS = 5_000;
 
 /** A message of the agent before it has an id. */
-export interface Utterance extends Omit<Said, 'messageId'> {
+export interface AgentMessage extends Omit<Said, 'messageId'> {
   /** It is over with the next one, and no part of the history of its task. */
   readonly passing?: boolean;
 }
@@ -40,7 +40,7 @@ const PASSING = 'passing-';
 export const isPassing = ({ messageId }: Message): boolean => messageId.startsWith(PASSING);
 
 /** A message that was decided on: its task begins, or has ended before it began. */
-export interface Run {
+export interface A2aExecution {
   readonly outlet: string;
   readonly fleet: boolean;
   readonly taskId: string;
@@ -49,7 +49,7 @@ export interface Run {
   readonly digest: string;
   readonly form: ReplyForm;
   /** Goes with the first message of the task. */
-  readonly opening: Utterance | undefined;
+  readonly opening: AgentMessage | undefined;
   readonly what:
     | { readonly kind: 'begin'; begin(): void; abandon(): Promise<void> }
     | { readonly kind: 'end'; readonly result: TaskResult };
@@ -64,7 +64,7 @@ interface Live {
   readonly link: TaskLink;
   readonly contextId: string;
   readonly bus: ExecutionEventBus;
-  readonly run: Run;
+  readonly run: A2aExecution;
   readonly over: PromiseWithResolvers<void>;
   canceled: boolean;
 }
@@ -80,7 +80,7 @@ export interface RunsOptions {
 
 const keyOf = (outlet: string, taskId: string): string => JSON.stringify([outlet, taskId]);
 
-export class Runs implements AgentExecutor {
+export class A2aExecutions implements AgentExecutor {
   readonly #options: RunsOptions;
   readonly #live = new Map<string, Live>();
 
@@ -89,7 +89,7 @@ export class Runs implements AgentExecutor {
   }
 
   /** Hands a run to the SDK's call that follows. */
-  static prepare(context: ServerCallContext, run: Run): void {
+  static prepare(context: ServerCallContext, run: A2aExecution): void {
     context.state.set(RUN, run);
   }
 
@@ -107,7 +107,7 @@ export class Runs implements AgentExecutor {
   // For the SDK.
 
   readonly execute = async (request: RequestContext, bus: ExecutionEventBus): Promise<void> => {
-    const run = request.context.state.get(RUN) as Run | undefined;
+    const run = request.context.state.get(RUN) as A2aExecution | undefined;
     if (run === undefined) throw fail('runtime_error', 'nothing was decided about this message');
     run.used = true;
     const { store } = this.#options;
@@ -161,13 +161,13 @@ export class Runs implements AgentExecutor {
   }
 
   /** Something is said about a task; nobody may be there to hear it. */
-  say(outlet: string, taskId: string, said: Utterance): void {
+  say(outlet: string, taskId: string, said: AgentMessage): void {
     const live = this.#live.get(keyOf(outlet, taskId));
     if (live !== undefined) this.#status(live, STATE.working, said);
   }
 
   /** Says something over any task of an outlet. */
-  sayAnywhere(outlet: string, said: Utterance): void {
+  sayAnywhere(outlet: string, said: AgentMessage): void {
     const live = [...this.#live.values()].find(({ link }) => link.outlet === outlet);
     if (live !== undefined) this.#status(live, STATE.working, said);
   }
@@ -212,7 +212,7 @@ export class Runs implements AgentExecutor {
       });
       this.#status(live, state, words === '' ? undefined : { text: words }, metadata);
       // Not before the turn in which the SDK takes up what was published.
-      await within(stored, STORE_MS, () => fail('timeout', 'the end of the task was not stored in time'));
+      await withTimeout(stored, STORE_MS, () => fail('timeout', 'the end of the task was not stored in time'));
     } finally {
       giveUp();
       over.resolve();
@@ -229,7 +229,7 @@ export class Runs implements AgentExecutor {
     return { ...task, ...more, history, status: this.#statusOf(state, message) };
   }
 
-  #begun({ taskId: id, contextId, task, userMessage }: RequestContext, { opening }: Run): Task {
+  #begun({ taskId: id, contextId, task, userMessage }: RequestContext, { opening }: A2aExecution): Task {
     const message = opening === undefined ? undefined : this.#message({ id, contextId }, opening);
     return {
       id,
@@ -241,7 +241,7 @@ export class Runs implements AgentExecutor {
     };
   }
 
-  #endedAtOnce(request: RequestContext, run: Run, result: TaskResult): Task {
+  #endedAtOnce(request: RequestContext, run: A2aExecution, result: TaskResult): Task {
     const { fleet, form, opening } = run;
     const { partialState } = this.#options;
     const { state, artifact, words, metadata } = settled(result, { fleet, form, canceled: false, partialState });
@@ -256,7 +256,7 @@ export class Runs implements AgentExecutor {
     };
   }
 
-  #status(live: Live, state: TaskState, said?: Utterance, metadata?: Settled['metadata']): void {
+  #status(live: Live, state: TaskState, said?: AgentMessage, metadata?: Settled['metadata']): void {
     const { link, contextId, bus } = live;
     const message = said === undefined ? undefined : this.#message({ id: link.id, contextId }, said);
     bus.publish({
@@ -265,7 +265,7 @@ export class Runs implements AgentExecutor {
     });
   }
 
-  #message({ id: taskId, contextId }: Pick<Task, 'id' | 'contextId'>, said: Utterance): Message {
+  #message({ id: taskId, contextId }: Pick<Task, 'id' | 'contextId'>, said: AgentMessage): Message {
     const messageId = `${said.passing ? PASSING : ''}${this.#options.newId()}`;
     return messageOf(ROLE.agent, { ...said, messageId, taskId, contextId });
   }

@@ -4,8 +4,8 @@
  *
  * Used by `a2a-peer.ts` and by the executor for remote agents.
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay, type RetryDelayOptions } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { A2aConnection } from './connection.ts';
 import { callFailure } from './connection.ts';
@@ -28,12 +28,12 @@ export interface FollowOptions {
   /** Gives up on an agent that has not answered for so long, milliseconds. Default: never. */
   readonly patienceMs?: number;
   /** Between two questions. Default 250 ms, doubled up to 15 s while nothing happens. */
-  readonly delay?: RetryDelayOptions;
+  readonly delay?: BackoffOptions;
 }
 
 /** How long a stream may stay open after the last that there is to be told, milliseconds. */
 const LAST_MS = 500;
-const DELAY: RetryDelayOptions = { firstDelayMs: 250, maxDelayMs: 15_000 };
+const DELAY: BackoffOptions = { firstDelayMs: 250, maxDelayMs: 15_000 };
 
 /**
  * Resolves with the task when it has settled. An agent that does not answer is asked again, for as long as the signal lets it;
@@ -43,7 +43,7 @@ const DELAY: RetryDelayOptions = { firstDelayMs: 250, maxDelayMs: 15_000 };
 export async function follow(options: FollowOptions): Promise<Task> {
   const { connection, fleet, id, signal, heard, listening, mayStream = () => true } = options;
   const { patienceMs = Number.POSITIVE_INFINITY } = options;
-  const delay = new RetryDelay(options.delay ?? DELAY);
+  const delay = new Backoff(options.delay ?? DELAY);
   let answeredAt = performance.now();
   let told = false;
   const ready = (): void => {
@@ -72,7 +72,7 @@ export async function follow(options: FollowOptions): Promise<Task> {
     } finally {
       ready();
     }
-    await pause(delay.next(), signal);
+    await abortableDelay(delay.next(), signal);
   }
 }
 

@@ -5,14 +5,14 @@
  * Made by `a2a-peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay, within } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff, withTimeout } from '../../../base/backoff.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
 import type { Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { received } from '../forward.ts';
+import { forwardToOrchestrator } from '../forward.ts';
 import { ack } from '../worker-messages.ts';
 import type { A2aPeer, A2aPeerOwner } from './a2a-peer.ts';
 import { type Attempt, Attempts, type GivenAttempt } from './attempts.ts';
@@ -34,7 +34,7 @@ const MAX_STREAMS = 64;
 /** How long a dispatch waits for its subscription to stand, milliseconds. */
 const LISTEN_MS = 2_000;
 
-export class AgentHearing {
+export class A2aInbound {
   readonly #peer: A2aPeer;
   readonly #owner: A2aPeerOwner;
   readonly #attempts = new Attempts();
@@ -79,7 +79,7 @@ export class AgentHearing {
     const { promise, resolve } = Promise.withResolvers<void>();
     void this.#follow(attempt, resolve);
     // What was told before this stands is not lost, only what is over by then: progress.
-    await within(promise, LISTEN_MS, () => fail('timeout', 'the subscription does not stand yet')).catch(() => {});
+    await withTimeout(promise, LISTEN_MS, () => fail('timeout', 'the subscription does not stand yet')).catch(() => {});
   }
 
   /** Watches until the task has settled and the orchestrator has its result. Never rejects. */
@@ -182,22 +182,22 @@ export class AgentHearing {
   /** Tells a result until the orchestrator has kept it. Never rejects. */
   async #keep(result: Reported): Promise<void> {
     const { events, stopping, log } = this.#owner;
-    const delay = new RetryDelay(this.#owner.pollDelay);
+    const delay = new Backoff(this.#owner.pollDelay);
     while (!stopping.aborted) {
       try {
-        return await received(events, this.#peer, result);
+        return await forwardToOrchestrator(events, this.#peer, result);
       } catch (thrown) {
         const { code, message } = asError(thrown);
         log.warn('a result was not kept', { peer: this.#peer.peerId, task_id: result.task_id, code, error: message });
       }
-      await pause(delay.next(), stopping);
+      await abortableDelay(delay.next(), stopping);
     }
   }
 
   hear(message: Incoming): void {
     const { events, stopping, log } = this.#owner;
     if (stopping.aborted) return;
-    received(events, this.#peer, message).catch((thrown: unknown) => {
+    forwardToOrchestrator(events, this.#peer, message).catch((thrown: unknown) => {
       log.warn('a message was not kept', {
         peer: this.#peer.peerId,
         type: message.type,

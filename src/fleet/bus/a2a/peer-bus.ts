@@ -5,10 +5,10 @@
  * @see docs/a2a.md#peers
  */
 
-import type { RetryDelayOptions } from '../../../base/backoff.ts';
+import type { BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerWatch, type PeerWatchOptions } from '../peer-health.ts';
+import { PeerHealthChecker, type PeerWatchOptions } from '../peer-health.ts';
 import { A2aPeer, type A2aPeerOwner } from './a2a-peer.ts';
 import type { A2aPeerOptions } from './settings.ts';
 
@@ -19,7 +19,7 @@ export interface A2aBusOptions extends PeerWatchOptions {
   /** Longest wait for an answer, milliseconds. Default 10,000. */
   readonly callTimeoutMs?: number;
   /** Between two questions about a task that is not streamed. Default 250 ms, doubled up to 15 s while nothing happens. */
-  readonly pollDelay?: RetryDelayOptions;
+  readonly pollDelay?: BackoffOptions;
   readonly newId?: () => string;
 }
 
@@ -32,9 +32,9 @@ class AgentsBus implements OrchestratorBus, A2aPeerOwner {
   readonly binding = 'a2a';
   readonly log: Log;
   readonly callTimeoutMs: number | undefined;
-  readonly pollDelay: RetryDelayOptions | undefined;
+  readonly pollDelay: BackoffOptions | undefined;
   readonly newId: () => string;
-  readonly #watch: PeerWatch<A2aPeer>;
+  readonly #watch: PeerHealthChecker<A2aPeer>;
 
   constructor(options: A2aBusOptions) {
     this.log = options.log;
@@ -42,7 +42,7 @@ class AgentsBus implements OrchestratorBus, A2aPeerOwner {
     this.pollDelay = options.pollDelay;
     this.newId = options.newId ?? (() => crypto.randomUUID());
     const peers = options.peers.map((peer) => new A2aPeer(peer, this));
-    this.#watch = new PeerWatch(peers, options);
+    this.#watch = new PeerHealthChecker(peers, options);
   }
 
   get events(): PeerEvents {
@@ -62,6 +62,6 @@ class AgentsBus implements OrchestratorBus, A2aPeerOwner {
   }
 
   doubt(peer: A2aPeer): void {
-    this.#watch.doubt(peer);
+    this.#watch.probeNow(peer);
   }
 }

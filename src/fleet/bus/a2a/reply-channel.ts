@@ -6,13 +6,13 @@
  */
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
-import type { WorkerOutlet } from '../reply-channel.ts';
-import { progressWords, type Runs } from './executions.ts';
+import type { ReplyChannel } from '../reply-channel.ts';
+import { type A2aExecutions, progressWords } from './executions.ts';
 
 /** Names of outlets begin so, by whether their clients speak the fleet protocol. */
 const PREFIX = { fleet: 'a2a-fleet:', plain: 'a2a:' } as const;
 
-export const outletName = (owner: string, fleet: boolean): string => `${fleet ? PREFIX.fleet : PREFIX.plain}${owner}`;
+export const channelName = (owner: string, fleet: boolean): string => `${fleet ? PREFIX.fleet : PREFIX.plain}${owner}`;
 
 /** Takes the name of an outlet apart. */
 export function outletOwner(name: string): { readonly owner: string; readonly fleet: boolean } {
@@ -24,7 +24,7 @@ const FLEET_FEATURES: ReadonlySet<Feature> = new Set(['progress', 'questions', '
 const PLAIN_FEATURES: ReadonlySet<Feature> = new Set(['progress', 'heartbeat']);
 
 export interface AgentOutletDeps {
-  readonly runs: Runs;
+  readonly runs: A2aExecutions;
   readonly log: Log;
   /** The worker has described itself anew. */
   announced(): void;
@@ -32,7 +32,7 @@ export interface AgentOutletDeps {
   left(reason: string): void;
 }
 
-export class AgentOutlet implements WorkerOutlet {
+export class A2aReplyChannel implements ReplyChannel {
   readonly name: string;
   readonly features: ReadonlySet<Feature>;
   readonly fleet: boolean;
@@ -45,7 +45,7 @@ export class AgentOutlet implements WorkerOutlet {
     this.#deps = deps;
   }
 
-  tell(message: FleetMessage): void {
+  send(message: FleetMessage): void {
     const { runs } = this.#deps;
     switch (message.type) {
       case 'TASK_PROGRESS': {
@@ -70,7 +70,7 @@ export class AgentOutlet implements WorkerOutlet {
   }
 
   /** Resolves when the result is in the store, where its client finds it whenever it asks. */
-  async deliver(result: TaskResult): Promise<void> {
+  async deliverResult(result: TaskResult): Promise<void> {
     if (await this.#deps.runs.settle(this.name, this.fleet, result)) return;
     // Kept too long ago: nobody can ask for it any more, and sending it again would not change that.
     this.#deps.log.warn('a result has no A2A task', { task_id: result.task_id, outlet: this.name });

@@ -5,8 +5,8 @@
  * Made by `agent-server.ts`.
  * @see docs/a2a.md#agent
  */
-import { type Decided, Decisions, type DecisionsOptions } from './admission.ts';
-import { Runs } from './executions.ts';
+import { A2aAdmission, type Decided, type DecisionsOptions } from './admission.ts';
+import { A2aExecutions } from './executions.ts';
 import { isEnded } from './parts.ts';
 import type { A2ARequestHandler, Message, SendMessageRequest, ServerCallContext, StreamResponse, Task } from './sdk.ts';
 import { scopeOf } from './task-store.ts';
@@ -18,11 +18,11 @@ export interface RequestHandlerOptions extends DecisionsOptions {
 
 export class FleetRequestHandler implements A2ARequestHandler {
   readonly #options: RequestHandlerOptions;
-  readonly #decisions: Decisions;
+  readonly #decisions: A2aAdmission;
 
   constructor(options: RequestHandlerOptions) {
     this.#options = options;
-    this.#decisions = new Decisions(options);
+    this.#decisions = new A2aAdmission(options);
   }
 
   // What the SDK does by itself.
@@ -109,7 +109,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
     params: SendMessageRequest,
     context: ServerCallContext,
   ): Promise<Message | Task> {
-    Runs.prepare(context, run);
+    A2aExecutions.prepare(context, run);
     try {
       return await this.#options.inner.sendMessage({ ...params, message }, context);
     } finally {

@@ -4,11 +4,11 @@
  * Used by both sides of the A2A binding, whose requests may overtake each other.
  */
 
-export class TaskTurns {
+export class TaskLocks {
   readonly #last = new Map<string, Promise<void>>();
 
   /** Resolves when it is this caller's turn, with what ends it. */
-  async next(taskId: string): Promise<() => void> {
+  async acquire(taskId: string): Promise<() => void> {
     const before = this.#last.get(taskId);
     const { promise, resolve } = Promise.withResolvers<void>();
     const mine = before === undefined ? promise : before.then(() => promise);

@@ -8,35 +8,35 @@ import type { TaskAck, TaskResult } from '../../../protocol/fleet.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { WorkerPort } from '../reply-channel.ts';
-import { Descriptions } from './announce-tracker.ts';
-import type { Runs } from './executions.ts';
-import { AgentOutlet } from './reply-channel.ts';
-import { TaskTurns } from './task-locks.ts';
+import { AnnounceTracker } from './announce-tracker.ts';
+import type { A2aExecutions } from './executions.ts';
+import { A2aReplyChannel } from './reply-channel.ts';
+import { TaskLocks } from './task-locks.ts';
 
 export interface WorkerEndOptions {
   readonly worker: WorkerPort;
-  readonly runs: Runs;
+  readonly runs: A2aExecutions;
   readonly log: Log;
   /** The worker says goodbye, or is heard of again. */
   left(reason: string): void;
   came(): void;
 }
 
-export class WorkerEnd {
+export class A2aWorkerAdapter {
   readonly worker: WorkerPort;
-  readonly descriptions: Descriptions;
-  readonly turns = new TaskTurns();
+  readonly descriptions: AnnounceTracker;
+  readonly turns = new TaskLocks();
   readonly #options: WorkerEndOptions;
-  readonly #outlets = new Map<string, { readonly outlet: AgentOutlet; readonly detach: () => void }>();
+  readonly #outlets = new Map<string, { readonly outlet: A2aReplyChannel; readonly detach: () => void }>();
 
   constructor(options: WorkerEndOptions) {
     this.#options = options;
     this.worker = options.worker;
-    this.descriptions = new Descriptions(options.worker, options.log);
+    this.descriptions = new AnnounceTracker(options.worker, options.log);
   }
 
   /** The worker's end of this name, made and attached when it is first needed. */
-  outlet(name: string): AgentOutlet {
+  outlet(name: string): A2aReplyChannel {
     let found = this.#outlets.get(name);
     if (found === undefined) {
       const { worker, runs, log, left, came } = this.#options;
@@ -44,7 +44,7 @@ export class WorkerEnd {
         came();
         this.descriptions.outdated();
       };
-      const outlet = new AgentOutlet(name, { runs, log, left, announced });
+      const outlet = new A2aReplyChannel(name, { runs, log, left, announced });
       found = { outlet, detach: worker.attach(outlet) };
       this.#outlets.set(name, found);
     }
@@ -68,9 +68,9 @@ export class WorkerEnd {
   }
 
   /** Says something about a task when it is its turn. */
-  async tell(message: Incoming, outlet: AgentOutlet): Promise<TaskAck | TaskResult | undefined> {
+  async tell(message: Incoming, outlet: A2aReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     const { task_id } = message as { readonly task_id: string };
-    const endTurn = await this.turns.next(task_id);
+    const endTurn = await this.turns.acquire(task_id);
     try {
       return await this.worker.handle(message, outlet);
     } finally {

@@ -8,9 +8,9 @@ import { Buffer } from 'node:buffer';
 import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
 import {
   type AnswerOptions,
-  answerOf,
-  type HttpAnswer,
+  type HttpResponse,
   IDLE_CONNECTION_MS,
+  readResponse,
 } from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
@@ -51,10 +51,10 @@ export class HttpClient {
   #closed = false;
 
   /**
-   * Makes a request. Resolves with the answer, whatever its status. Rejects as {@link answerOf} does, with the reason of
+   * Makes a request. Resolves with the answer, whatever its status. Rejects as {@link readResponse} does, with the reason of
    * `close` when that ended it.
    */
-  async exchange(call: HttpCall): Promise<HttpAnswer> {
+  async exchange(call: HttpCall): Promise<HttpResponse> {
     call.signal?.throwIfAborted();
     if (!call.to.secure) return this.#run(call, this.#pool, httpRequest);
     this.#secure ??= import('node:https').then((https) => ({ pool: new https.Agent(POOL), begin: https.request }));
@@ -70,7 +70,7 @@ export class HttpClient {
     void this.#secure?.then(({ pool }) => pool.destroy());
   }
 
-  #run(call: HttpCall, pool: Agent, begin: Begin): Promise<HttpAnswer> {
+  #run(call: HttpCall, pool: Agent, begin: Begin): Promise<HttpResponse> {
     const { method, to, headers = [], body } = call;
     if (this.#closed) throw fail('interrupted', 'this side is stopping');
     const about =
@@ -86,7 +86,7 @@ export class HttpClient {
       // Without a value of its own a busy connection would inherit the idle one of the pool.
       timeout: 0,
     });
-    return answerOf(request, { ...call, origin: to.origin, running: this.#running });
+    return readResponse(request, { ...call, origin: to.origin, running: this.#running });
   }
 }
 

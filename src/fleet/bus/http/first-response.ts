@@ -21,7 +21,7 @@ export interface FirstWordOptions {
  * Resolves when the request was answered or counts as taken; rejects as it does, or with the reason of `signal`. `ask` makes
  * the request and calls what it is given once that has left this machine.
  */
-export function firstWord(
+export function awaitFirstResponse(
   ask: (onSent: () => void) => Promise<void>,
   { signal, graceMs, taken, failedLater }: FirstWordOptions,
 ): Promise<void> {

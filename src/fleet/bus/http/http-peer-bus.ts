@@ -8,9 +8,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
 import type { ReplySchema } from '../../../protocol/fleet.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
-import { FailureBackoff } from '../../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerWatch, type PeerWatchOptions } from '../peer-health.ts';
+import { PeerHealthChecker, type PeerWatchOptions } from '../peer-health.ts';
 import { HttpClient } from './exchange.ts';
 import { HttpPeer, type HttpPeerOptions, type HttpPeerOwner } from './http-peer.ts';
 import { ReplyReceiver } from './replies.ts';
@@ -29,7 +29,7 @@ export interface HttpPeerBusOptions extends PeerWatchOptions {
   /** Whose token is this? For replies: a principal's name is the name of its peer. Default: no token. */
   readonly auth?: Authenticator;
   readonly requireToken?: boolean;
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   /** Address others reach `handle` at, for the card. */
   readonly url?: () => string;
   readonly version?: string;
@@ -67,7 +67,7 @@ class ReceiversBus implements HttpPeerBus, HttpPeerOwner {
   readonly newId: () => string;
   readonly monotonic: () => number;
   readonly #replies: ReplyReceiver;
-  readonly #watch: PeerWatch<HttpPeer>;
+  readonly #watch: PeerHealthChecker<HttpPeer>;
 
   constructor(options: HttpPeerBusOptions) {
     this.log = options.log;
@@ -78,7 +78,7 @@ class ReceiversBus implements HttpPeerBus, HttpPeerOwner {
     this.newId = options.newId ?? (() => crypto.randomUUID());
     this.monotonic = options.monotonic ?? (() => performance.now());
     const peers = options.peers.map((peer) => new HttpPeer(peer, this));
-    this.#watch = new PeerWatch(peers, options);
+    this.#watch = new PeerHealthChecker(peers, options);
     const { name, version, recall, log } = options;
     this.#replies = new ReplyReceiver({
       name,
@@ -88,7 +88,7 @@ class ReceiversBus implements HttpPeerBus, HttpPeerOwner {
       guard: {
         auth: options.auth ?? createAuthenticator([]),
         requireToken: options.requireToken ?? false,
-        backoff: options.backoff ?? new FailureBackoff(),
+        backoff: options.backoff ?? new AuthThrottle(),
       },
       recall,
       log,
@@ -120,6 +120,6 @@ class ReceiversBus implements HttpPeerBus, HttpPeerOwner {
   }
 
   doubt(peer: HttpPeer): void {
-    this.#watch.doubt(peer);
+    this.#watch.probeNow(peer);
   }
 }

@@ -11,13 +11,13 @@ import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/flee
 import { asError, fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { WatchedPeer } from '../peer-health.ts';
+import type { HealthCheckedPeer } from '../peer-health.ts';
 import { ack } from '../worker-messages.ts';
 import { readCard } from './card.ts';
 import { ANNOUNCE_PATH, CARD_PATH, HEALTH_PATH, MAX_BODY_BYTES, MAX_TEXT_CHARS, sendMessage } from './dialect.ts';
 import { type HttpClient, peerUrl } from './exchange.ts';
-import { firstWord } from './first-response.ts';
-import { PeerHearing } from './inbound.ts';
+import { awaitFirstResponse } from './first-response.ts';
+import { HttpInbound } from './inbound.ts';
 import { OpenTasks } from './open-tasks.ts';
 import { ReceiverCalls, refusalOf } from './receiver-calls.ts';
 import { saysNo } from './reply-reading.ts';
@@ -60,7 +60,7 @@ const CARD_AGE_MS = 24 * 3_600_000;
 /** What over HTTP can be sent to a receiver that speaks our extension. */
 const CARRIED: ReadonlySet<Feature> = new Set(['cancel', 'poll', 'announce', 'steer']);
 
-export class HttpPeer implements WatchedPeer {
+export class HttpPeer implements HealthCheckedPeer {
   readonly peerId: string;
   readonly binding = 'http';
   readonly address: string;
@@ -68,7 +68,7 @@ export class HttpPeer implements WatchedPeer {
   readonly tasks = new OpenTasks();
   readonly #owner: HttpPeerOwner;
   readonly #calls: ReceiverCalls;
-  readonly hearing: PeerHearing;
+  readonly hearing: HttpInbound;
   reachable = false;
   #fleet = false;
   #cardAt = Number.NEGATIVE_INFINITY;
@@ -81,7 +81,7 @@ export class HttpPeer implements WatchedPeer {
     const { client, log, callTimeoutMs } = owner;
     const { token } = options;
     this.#calls = new ReceiverCalls({ peer: options.name, base, token, client, log, callTimeoutMs });
-    this.hearing = new PeerHearing(this, this.#calls, owner);
+    this.hearing = new HttpInbound(this, this.#calls, owner);
     this.#owner = owner;
   }
 
@@ -96,7 +96,7 @@ export class HttpPeer implements WatchedPeer {
   // Health.
 
   /** Fails with `unreachable`, or as a call does, when the receiver does not work. */
-  async look(here: boolean): Promise<boolean> {
+  async probe(here: boolean): Promise<boolean> {
     const { status, body } = await this.#calls.get(HEALTH_PATH);
     // Not every receiver has a health page; one that has a card is there.
     const found = status === 404 ? (await this.#calls.get(CARD_PATH)).status : status;
@@ -130,7 +130,7 @@ export class HttpPeer implements WatchedPeer {
       const { status, body } = await this.#calls.getWithToken(ANNOUNCE_PATH);
       if (status !== 200) return;
       const decoded = decode(body);
-      if (decoded.valid && decoded.message.type === 'SESSION_ANNOUNCE') await this.hearing.hear(decoded.message);
+      if (decoded.valid && decoded.message.type === 'SESSION_ANNOUNCE') await this.hearing.forward(decoded.message);
       else
         this.#owner.events.unreadable(
           this,
@@ -184,11 +184,13 @@ export class HttpPeer implements WatchedPeer {
         .post(body, { fleet, timeoutMs: replyTimeoutMs, onSent })
         .then((answer) => this.hearing.answered(open, this.#calls.read(answer)));
     try {
-      await firstWord(ask, {
+      await awaitFirstResponse(ask, {
         signal,
         graceMs: takenAfterMs,
         taken: () =>
-          this.hearing.hearSoon(ack(task.task_id, { accepted: true, state: 'accepted' }, { attempt: open.attempt })),
+          this.hearing.forwardInBackground(
+            ack(task.task_id, { accepted: true, state: 'accepted' }, { attempt: open.attempt }),
+          ),
         failedLater: (error) => this.hearing.lost(open, error),
       });
     } catch (thrown) {

@@ -5,8 +5,8 @@
  * Made by `http-peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
  * @see docs/protocol/fleet.md#http
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff } from '../../../base/backoff.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
@@ -14,7 +14,7 @@ import type { Incoming } from '../../messages/decoded.ts';
 import { resultMessage } from '../../messages/encode.ts';
 import { announceInReply } from '../../phases/announce-reply.ts';
 import { extractReply } from '../../phases/reply.ts';
-import { received } from '../forward.ts';
+import { forwardToOrchestrator } from '../forward.ts';
 import { ack } from '../worker-messages.ts';
 import { type HttpMessage, type HttpReplyBody, RPC, sendMessage } from './dialect.ts';
 import type { HttpPeer, HttpPeerOwner } from './http-peer.ts';
@@ -25,7 +25,7 @@ import { claimed, saysUnknown, withAttempt } from './reply-reading.ts';
 /** Messages that come from workers. */
 const FROM_WORKERS = new Set<Incoming['type']>(['SESSION_ANNOUNCE', 'TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS']);
 
-export class PeerHearing {
+export class HttpInbound {
   readonly #peer: HttpPeer;
   readonly #calls: ReceiverCalls;
   readonly #owner: HttpPeerOwner;
@@ -66,7 +66,7 @@ export class PeerHearing {
     const { text } = message;
     const extracted = extractReply({ text, taskId: open.taskId, replySchema: open.replySchema, exitCode: null });
     const { announce, result, conformance, prose } = extracted;
-    if (announce !== null) await this.hear(announce);
+    if (announce !== null) await this.forward(announce);
     if (conformance === 'busy') {
       this.#peer.tasks.close(open);
       if (first)
@@ -74,10 +74,10 @@ export class PeerHearing {
       return this.#busyLate(open, prose);
     }
     if (result === null) {
-      this.hearSoon(ack(open.taskId, { accepted: true, state: 'accepted' }, { attempt: open.attempt }));
+      this.forwardInBackground(ack(open.taskId, { accepted: true, state: 'accepted' }, { attempt: open.attempt }));
       return;
     }
-    await this.hear(claimed(result, open, prose, conformance));
+    await this.forward(claimed(result, open, prose, conformance));
     this.#peer.tasks.ended(open);
   }
 
@@ -92,10 +92,10 @@ export class PeerHearing {
   }
 
   /** An announce in a message that belongs to no task. True: there was one. */
-  async hearUnasked(message: HttpMessage): Promise<boolean> {
+  async handleUnsolicited(message: HttpMessage): Promise<boolean> {
     if (await this.hearData(message)) return true;
     const { profile } = announceInReply(message.text);
-    if (profile !== undefined) await this.hear(profile);
+    if (profile !== undefined) await this.forward(profile);
     return profile !== undefined;
   }
 
@@ -114,13 +114,13 @@ export class PeerHearing {
       const { message } = decoded;
       if (!FROM_WORKERS.has(message.type)) continue;
       if (message.type === 'SESSION_ANNOUNCE') {
-        await this.hear(message);
+        await this.forward(message);
         settled ||= open === undefined;
         continue;
       }
       // A receiver may answer for another task than the one that was asked about; that is its own message then.
       const known = this.#peer.tasks.get((message as { readonly task_id?: string }).task_id ?? '');
-      await this.hear(message.type === 'TASK_RESULT' ? withAttempt(message, known) : message);
+      await this.forward(message.type === 'TASK_RESULT' ? withAttempt(message, known) : message);
       if (message.type === 'TASK_RESULT' && known !== undefined) this.#peer.tasks.ended(known);
       settled ||= open === undefined || known === open;
     }
@@ -151,9 +151,9 @@ export class PeerHearing {
   /** Asks for a task whose end was missed until it is known. Never rejects. */
   async #follow(open: OpenTask): Promise<void> {
     const { pollDelayMs, stopping, newId } = this.#owner;
-    const delay = new RetryDelay({ firstDelayMs: pollDelayMs, maxDelayMs: 15_000 });
+    const delay = new Backoff({ firstDelayMs: pollDelayMs, maxDelayMs: 15_000 });
     while (!stopping.aborted && this.#peer.tasks.get(open.taskId) === open && !open.over) {
-      await pause(delay.next(), stopping);
+      await abortableDelay(delay.next(), stopping);
       if (stopping.aborted || open.over) return;
       const poll: FleetMessage = { type: 'TASK_POLL', protocol_version: '2.0', task_id: open.taskId };
       const body = sendMessage(newId(), { text: 'TASK_POLL', data: [poll], contextId: open.contextId });
@@ -176,16 +176,16 @@ export class PeerHearing {
     const result = resultMessage({ task_id, status: 'error', ...members }, { attempt });
     const decoded = decodeValue(result);
     // What is built here is valid; the check only gives it its normalised form.
-    return decoded.valid ? this.hear(decoded.message) : Promise.resolve();
+    return decoded.valid ? this.forward(decoded.message) : Promise.resolve();
   }
 
-  hear(message: Incoming): Promise<void> {
+  forward(message: Incoming): Promise<void> {
     if (this.#owner.stopping.aborted) return Promise.reject(fail('interrupted', 'the orchestrator is stopping'));
-    return received(this.#owner.events, this.#peer, message);
+    return forwardToOrchestrator(this.#owner.events, this.#peer, message);
   }
 
-  hearSoon(message: Incoming): void {
-    this.hear(message).catch((thrown: unknown) => {
+  forwardInBackground(message: Incoming): void {
+    this.forward(message).catch((thrown: unknown) => {
       const { code, message: error } = asError(thrown);
       this.#owner.log.warn('a message was not kept', { peer: this.#peer.peerId, type: message.type, code, error });
     });

@@ -5,7 +5,7 @@
  * Used by `http-peer.ts` and `inbound.ts`, one for each peer.
  */
 import type { ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
-import { forgetOldest } from '../evict-oldest.ts';
+import { evictOldest } from '../evict-oldest.ts';
 import type { DispatchMode } from '../peer.ts';
 
 export interface OpenTask {
@@ -63,7 +63,7 @@ export class OpenTasks {
 
   /** Those that have ended first, the oldest first. */
   #forgetSome(): void {
-    forgetOldest(this.#byTask, MOST, (taskId) => this.#byTask.get(taskId)?.over === true);
+    evictOldest(this.#byTask, MOST, (taskId) => this.#byTask.get(taskId)?.over === true);
     for (const [contextId, open] of this.#byContext) {
       if (this.#byTask.get(open.taskId) !== open) this.#byContext.delete(contextId);
     }

@@ -6,7 +6,7 @@
  */
 import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
-import type { HttpAnswer } from '../../../transport/http/http-response.ts';
+import type { HttpResponse } from '../../../transport/http/http-response.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './dialect.ts';
 import { type Endpoint, endpointBelow, type HttpClient } from './exchange.ts';
@@ -44,19 +44,19 @@ export class ReceiverCalls {
   }
 
   /** Reads a page anybody may read. */
-  get(path: string, headers?: readonly string[]): Promise<HttpAnswer> {
+  get(path: string, headers?: readonly string[]): Promise<HttpResponse> {
     const { client, base, callTimeoutMs: timeoutMs } = this.#options;
     const to = endpointBelow(base, path);
     return client.exchange({ method: 'GET', to, headers, timeoutMs, maxBytes: MAX_BODY_BYTES });
   }
 
   /** Reads a page that asks for the token. */
-  getWithToken(path: string): Promise<HttpAnswer> {
+  getWithToken(path: string): Promise<HttpResponse> {
     return withToken(this.#options.token, this.#options, (headers) => this.get(path, headers));
   }
 
   /** Sends a message and resolves with its answer, whatever that says. */
-  post(body: string, { fleet, timeoutMs, signal, onSent }: PostOptions): Promise<HttpAnswer> {
+  post(body: string, { fleet, timeoutMs, signal, onSent }: PostOptions): Promise<HttpResponse> {
     const { client, token, callTimeoutMs } = this.#options;
     return withToken(token, this.#options, (shown) =>
       client.exchange({
@@ -73,7 +73,7 @@ export class ReceiverCalls {
   }
 
   /** What an answer says. Fails as `FleetPeer.send` does where the status already says all. */
-  read({ status, body }: HttpAnswer): HttpReplyBody {
+  read({ status, body }: HttpResponse): HttpReplyBody {
     if (status === 200) return readAnswer(body);
     const { peer } = this.#options;
     const where = { peer, status };

@@ -13,16 +13,16 @@ import { decodeValue } from '../../messages/decode.ts';
 import type { Decoded, Dispatched, Incoming } from '../../messages/decoded.ts';
 import { dispatchMessage } from '../../messages/encode.ts';
 import { parseInline } from '../../phases/inline.ts';
-import { forgetOldest } from '../evict-oldest.ts';
-import type { Reception, WorkerPort } from '../reply-channel.ts';
-import { type Answer, ack, Intake } from '../worker-messages.ts';
+import { evictOldest } from '../evict-oldest.ts';
+import type { DispatchOutcome, WorkerPort } from '../reply-channel.ts';
+import { type Answer, ack, WorkerMessageHandler } from '../worker-messages.ts';
 import { busyAnswer, errorAnswer, type HttpMessage, messageAnswer, RPC, type RpcId } from './dialect.ts';
-import type { ReceiverOutlet } from './reply-channel.ts';
+import type { HttpReplyChannel } from './reply-channel.ts';
 import { announceBlock, queuedText, type ReplyForm, replyText } from './reply-text.ts';
 import { answer } from './serve.ts';
 
 /** Contexts that have had their announce. */
-const MOST_CONTEXTS = 10_000;
+const MAX_CONTEXTS = 10_000;
 
 /** One request for a task or about one. */
 export interface Asked {
@@ -32,7 +32,7 @@ export interface Asked {
   readonly response: ServerResponse;
   /** Its request names our extension. */
   readonly fleet: boolean;
-  readonly outlet: ReceiverOutlet;
+  readonly outlet: HttpReplyChannel;
 }
 
 export interface ReceiverTasksOptions {
@@ -45,7 +45,7 @@ export interface ReceiverTasksOptions {
 
 export class ReceiverTasks {
   readonly #options: ReceiverTasksOptions;
-  readonly #intake: Intake;
+  readonly #intake: WorkerMessageHandler;
   /** Contexts whose client has had the description of the worker. */
   readonly #announced = new Set<string>();
   /** Tells those who wait for the end of a task that it will not be told here. */
@@ -53,7 +53,7 @@ export class ReceiverTasks {
 
   constructor(options: ReceiverTasksOptions) {
     this.#options = options;
-    this.#intake = new Intake(options.worker, options.log);
+    this.#intake = new WorkerMessageHandler(options.worker, options.log);
   }
 
   /** Answers everybody who waits: the tasks go on. */
@@ -136,7 +136,7 @@ export class ReceiverTasks {
     const { outlet } = asked;
     const waiting = outlet.managed ? undefined : this.#wait(asked, dispatch.task_id, form, contextId);
     outlet.remember(dispatch.task_id, form, contextId);
-    let reception: Reception;
+    let reception: DispatchOutcome;
     try {
       // Answers are written below, in the words of this dialect.
       reception = await this.#intake.dispatch(dispatch, outlet, () => {});
@@ -220,7 +220,7 @@ export class ReceiverTasks {
     const key = `${principal.name} ${message.contextId ?? ''}`;
     if (this.#announced.has(key)) return [];
     this.#announced.add(key);
-    forgetOldest(this.#announced, MOST_CONTEXTS);
+    evictOldest(this.#announced, MAX_CONTEXTS);
     try {
       return [await this.#options.worker.announce(contextId)];
     } catch (thrown) {

@@ -11,7 +11,7 @@ import type { Log } from '../../../base/log.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { type Feature, FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
-import { FailureBackoff } from '../../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 import type { Callback, CallbackDeps } from './callbacks.ts';
@@ -19,7 +19,7 @@ import { type CardFacts, cardOf } from './card.ts';
 import { ANNOUNCE_PATH, CARD_PATH, errorAnswer, HEALTH_PATH, RPC_PATH, readRequest } from './dialect.ts';
 import { HttpClient } from './exchange.ts';
 import { ReceiverTasks } from './receiver-tasks.ts';
-import { ReceiverOutlet } from './reply-channel.ts';
+import { HttpReplyChannel } from './reply-channel.ts';
 import { answer, bodyOf, callerOf, type Guard, pathOf } from './serve.ts';
 
 /** Whether the path behind the port works, not only the port. */
@@ -43,7 +43,7 @@ export interface ReceiverOptions {
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the card is refused with 503. Default false. */
   readonly requireToken?: boolean;
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   /** Proves the path: executor found, signed in. Default: the worker is taken to be ready. Bounded by whoever gives it. */
   readonly ready?: () => Promise<ReceiverHealth>;
   /** Principal → where its results are sent; a principal without one is answered when the task has ended. */
@@ -56,7 +56,7 @@ export interface ReceiverOptions {
   readonly newId?: () => string;
 }
 
-export interface Receiver {
+export interface HttpReceiver {
   /** Answers any request: 404 for what is none of this dialect's paths. Never throws, never rejects. */
   handle(request: IncomingMessage, response: ServerResponse): void;
   /** Takes no more requests and detaches from the worker; those that wait are told so. */
@@ -68,16 +68,16 @@ const CARRIED: readonly Feature[] = ['cancel', 'poll', 'announce', 'steer'];
 /** Everything there is. */
 const PATHS: readonly string[] = [CARD_PATH, HEALTH_PATH, ANNOUNCE_PATH, RPC_PATH];
 
-export function httpReceiver(options: ReceiverOptions): Receiver {
+export function httpReceiver(options: ReceiverOptions): HttpReceiver {
   return new WorkerReceiver(options);
 }
 
-class WorkerReceiver implements Receiver {
+class WorkerReceiver implements HttpReceiver {
   readonly #options: ReceiverOptions;
   readonly #guard: Guard;
   readonly #tasks: ReceiverTasks;
   readonly #client = new HttpClient();
-  readonly #outlets = new Map<string, { readonly outlet: ReceiverOutlet; readonly detach: () => void }>();
+  readonly #outlets = new Map<string, { readonly outlet: HttpReplyChannel; readonly detach: () => void }>();
   readonly #newId: () => string;
   #closed = false;
 
@@ -89,7 +89,7 @@ class WorkerReceiver implements Receiver {
     this.#guard = {
       auth: options.auth ?? createAuthenticator([]),
       requireToken: options.requireToken ?? false,
-      backoff: options.backoff ?? new FailureBackoff(),
+      backoff: options.backoff ?? new AuthThrottle(),
     };
     // Results of an earlier process may wait for these.
     for (const principal of options.callbacks?.keys() ?? []) this.#outletOf(principal);
@@ -159,12 +159,12 @@ class WorkerReceiver implements Receiver {
     answer(response, facts.ok ? 200 : 503, known ? { ...facts, repo_path: repoPath } : facts);
   }
 
-  #outletOf(principal: string): ReceiverOutlet {
+  #outletOf(principal: string): HttpReplyChannel {
     let found = this.#outlets.get(principal);
     if (found === undefined) {
       const { callbacks, callbackTimeoutMs: timeoutMs = 15_000, log, worker } = this.#options;
       const deps: CallbackDeps = { client: this.#client, log, timeoutMs, newId: this.#newId };
-      const outlet = new ReceiverOutlet(`http:${principal}`, callbacks?.get(principal), deps);
+      const outlet = new HttpReplyChannel(`http:${principal}`, callbacks?.get(principal), deps);
       found = { outlet, detach: worker.attach(outlet) };
       this.#outlets.set(principal, found);
     }

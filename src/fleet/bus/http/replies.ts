@@ -95,7 +95,7 @@ export class ReplyReceiver {
     try {
       const open = await this.#taskOf(peer, message);
       if (open !== undefined) await peer.hearing.reply(open, message);
-      else if (!(await peer.hearing.hearUnasked(message))) {
+      else if (!(await peer.hearing.handleUnsolicited(message))) {
         this.#options.log.warn('a reply belongs to no task', { peer: peer.peerId, context: message.contextId });
         return { code: RPC.failed, text: 'inbox: no task waits in this context' };
       }

@@ -6,8 +6,8 @@
  */
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import { forgetOldest } from '../evict-oldest.ts';
-import type { WorkerOutlet } from '../reply-channel.ts';
+import { evictOldest } from '../evict-oldest.ts';
+import type { ReplyChannel } from '../reply-channel.ts';
 import { type Callback, type CallbackDeps, callBack } from './callbacks.ts';
 import { type ReplyForm, replyText } from './reply-text.ts';
 
@@ -18,11 +18,11 @@ export interface Waiter {
 }
 
 /** Tasks whose form of reply is remembered. */
-const MOST_FORMS = 10_000;
+const MAX_FORMS = 10_000;
 
 const NOTHING: ReadonlySet<Feature> = new Set();
 
-export class ReceiverOutlet implements WorkerOutlet {
+export class HttpReplyChannel implements ReplyChannel {
   readonly name: string;
   /** Nothing can be sent to a client that did not ask. */
   readonly features = NOTHING;
@@ -43,14 +43,14 @@ export class ReceiverOutlet implements WorkerOutlet {
   }
 
   /** What comes in between is not told: the description rides on replies. */
-  tell(_message: FleetMessage): void {}
+  send(_message: FleetMessage): void {}
 
   /** Remembers how the reply to a task is to look, where it will be sent. */
   remember(taskId: string, form: ReplyForm, contextId: string): void {
     if (!this.managed) return;
     this.#forms.delete(taskId);
     this.#forms.set(taskId, { form, contextId });
-    forgetOldest(this.#forms, MOST_FORMS);
+    evictOldest(this.#forms, MAX_FORMS);
   }
 
   /** Waits for the result of a task; what is returned undoes it. */
@@ -63,7 +63,7 @@ export class ReceiverOutlet implements WorkerOutlet {
     };
   }
 
-  async deliver(result: TaskResult): Promise<void> {
+  async deliverResult(result: TaskResult): Promise<void> {
     const { task_id: taskId } = result;
     for (const waiter of [...(this.#waiters.get(taskId) ?? [])]) if (await waiter.take(result)) return;
     if (this.#callback === undefined) {

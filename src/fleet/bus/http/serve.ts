@@ -8,7 +8,7 @@ import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isLoopback } from '../../../config/listen-address.ts';
 import type { Authenticator } from '../../../session/auth.ts';
-import type { FailureBackoff } from '../../../session/auth-throttle.ts';
+import type { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { MAX_BODY_BYTES } from './dialect.ts';
 
@@ -16,7 +16,7 @@ export interface Guard {
   readonly auth: Authenticator;
   /** A token was asked for by configuration: without any the server refuses to work at all. */
   readonly requireToken: boolean;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
 }
 
 /** Writes a JSON answer, unless the client has gone. */
@@ -93,7 +93,7 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
       if (bytes <= MAX_BODY_BYTES) chunks.push(chunk);
       else if (before <= MAX_BODY_BYTES) tooLarge();
       // Some of the rest is read, so that the client gets to see the answer.
-      else if (bytes > MOST_READ_BYTES) request.destroy();
+      else if (bytes > MAX_READ_BYTES) request.destroy();
     });
     request.on('end', () => resolve(bytes <= MAX_BODY_BYTES ? joined(chunks) : undefined));
     request.on('error', () => resolve(undefined));
@@ -105,4 +105,4 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
 const joined = (chunks: readonly Buffer[]): Buffer => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
 
 /** Bytes of a body that are read and thrown away at most. */
-const MOST_READ_BYTES = 16 * MAX_BODY_BYTES;
+const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;

@@ -5,7 +5,7 @@
  * Used by whoever calls a peer over HTTP.
  */
 import type { Log } from '../../../base/log.ts';
-import type { HttpAnswer } from '../../../transport/http/http-response.ts';
+import type { HttpResponse } from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** Where a token is read. Default: none is sent. */
@@ -18,8 +18,8 @@ export type TokenSource = () => string | undefined | Promise<string | undefined>
 export async function withToken(
   source: TokenSource | undefined,
   about: { readonly peer: string; readonly log: Log },
-  call: (headers: readonly string[]) => Promise<HttpAnswer>,
-): Promise<HttpAnswer> {
+  call: (headers: readonly string[]) => Promise<HttpResponse>,
+): Promise<HttpResponse> {
   const first = await call(bearer(await source?.()));
   if (first.status !== 401) return first;
   const second = source === undefined ? first : await call(bearer(await source()));

@@ -4,8 +4,8 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay, within } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff, withTimeout } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import {
@@ -18,8 +18,8 @@ import {
   type NatsConnection,
   type NatsPackages,
 } from './client.ts';
-import { keptAt, refusal } from './publish-ack.ts';
-import { Asking, Unanswered } from './request-mux.ts';
+import { publishError, readPublishAck } from './publish-ack.ts';
+import { NoReplyError, RequestMux } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
 import { type NatsTls, tlsOf, tlsProblem } from './tls.ts';
 
@@ -77,7 +77,7 @@ export async function openNats(
     tls: tlsOf(options.tls, servers),
     ...(identity.authenticator && { authenticator: identity.authenticator }),
   };
-  const first = new RetryDelay({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
+  const first = new Backoff({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
   const { connectTimeoutMs = DEFAULT_CONNECT_MS } = options;
   const bound = Number.isFinite(connectTimeoutMs) ? [AbortSignal.timeout(connectTimeoutMs)] : [];
   const until = AbortSignal.any([...bound, ...(signal ? [signal] : [])]);
@@ -95,7 +95,7 @@ export async function openNats(
       const problem = tlsProblem(error);
       if (problem !== undefined) throw problem;
       options.log?.warn('no NATS server answers yet', { error: message });
-      await pause(first.next(), until);
+      await abortableDelay(first.next(), until);
       if (until.aborted) {
         signal?.throwIfAborted();
         const silent = options.tls !== undefined && options.tls.certFile === undefined;
@@ -159,7 +159,7 @@ export class NatsLink {
   readonly #listeners = new Set<(up: boolean) => void>();
   /** Fails what is under way, when the connection breaks. */
   readonly #underWay = new Set<(error: Error) => void>();
-  readonly #asking: Asking;
+  readonly #asking: RequestMux;
   readonly #closing = new AbortController();
   #manager: Promise<JetStreamManager> | undefined;
   #up = true;
@@ -175,7 +175,7 @@ export class NatsLink {
     this.packages = packages;
     this.connection = connection;
     this.log = options.log;
-    this.#asking = new Asking(connection, this.inbox(), REQUEST_MS);
+    this.#asking = new RequestMux(connection, this.inbox(), REQUEST_MS);
     this.#servers = [options.servers].flat().length;
     this.#publishTimeoutMs = options.publishTimeoutMs ?? DEFAULT_PUBLISH_MS;
     this.js = packages.jetstream.jetstream(connection, { timeout: REQUEST_MS, checkAPI: false });
@@ -231,9 +231,9 @@ export class NatsLink {
     return () => this.#listeners.delete(listener);
   }
 
-  /** One operation, once. Fails with {@link Unanswered} when it had no answer; with what the server said, otherwise. */
+  /** One operation, once. Fails with {@link NoReplyError} when it had no answer; with what the server said, otherwise. */
   async attempt<T>(operation: () => Promise<T>): Promise<T> {
-    if (!this.#up || this.connection.isClosed()) throw new Unanswered('the connection is down', false);
+    if (!this.#up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#underWay.add(reject);
     operation().then(resolve, reject);
@@ -242,14 +242,14 @@ export class NatsLink {
     } catch (error) {
       const { name, message } = error as Error;
       if (name === 'JetStreamApiError' && PASSING.has((error as { code?: unknown }).code)) {
-        throw new Unanswered(message, false, error);
+        throw new NoReplyError(message, false, error);
       }
-      if (name === 'JetStreamNotEnabled') throw new Unanswered('no stream takes this now', false, error);
+      if (name === 'JetStreamNotEnabled') throw new NoReplyError('no stream takes this now', false, error);
       if (MAYBE.has(name)) {
         // Refused for its permissions, the client says so in the cause.
         const cause = (error as Error).cause as Error | undefined;
         if (cause?.name === 'PermissionViolationError') throw cause;
-        throw new Unanswered(message, true, error);
+        throw new NoReplyError(message, true, error);
       }
       throw error;
     } finally {
@@ -275,9 +275,9 @@ export class NatsLink {
         const forMs = end - performance.now();
         // Requests bound themselves; only a shorter bound needs a clock of its own.
         if (forMs >= REQUEST_MS) return await trying;
-        return await within(trying, Math.max(1, forMs), () => new Unanswered('no answer in time', true));
+        return await withTimeout(trying, Math.max(1, forMs), () => new NoReplyError('no answer in time', true));
       } catch (error) {
-        if (!(error instanceof Unanswered)) throw refusal(error);
+        if (!(error instanceof NoReplyError)) throw publishError(error);
         sent ||= error.sent;
         const leftMs = end - performance.now();
         if (leftMs <= 0 || this.#closing.signal.aborted) {
@@ -308,10 +308,10 @@ export class NatsLink {
 
   /** Puts a message on the stream of its subject, once. Resolves with its place there; fails with what the server says. */
   async keep(subject: string, data: Uint8Array, named: Readonly<Record<string, string>>): Promise<number> {
-    return keptAt(await this.#asking.ask(subject, data, this.headers(named)));
+    return readPublishAck(await this.#asking.ask(subject, data, this.headers(named)));
   }
 
-  /** One request. Fails with {@link Unanswered}, or what the server says. */
+  /** One request. Fails with {@link NoReplyError}, or what the server says. */
   ask(subject: string, data: string): Promise<Msg> {
     return this.#asking.ask(subject, data);
   }
@@ -336,9 +336,9 @@ export class NatsLink {
   async close(): Promise<void> {
     this.#closing.abort();
     const late = () => fail('timeout', 'not closed in time');
-    if (this.#up) await within(this.connection.flush(), CLOSE_MS, late).catch(() => {});
+    if (this.#up) await withTimeout(this.connection.flush(), CLOSE_MS, late).catch(() => {});
     this.#listeners.clear();
-    await within(this.connection.close(), CLOSE_MS, late).catch(() => {});
+    await withTimeout(this.connection.close(), CLOSE_MS, late).catch(() => {});
   }
 
   /** Until then, or the connection is back, or closed. */
@@ -346,7 +346,7 @@ export class NatsLink {
     const back = new AbortController();
     const stopListening = this.onChange((up) => up && back.abort());
     try {
-      await pause(ms, AbortSignal.any([back.signal, this.#closing.signal, ...(signal ? [signal] : [])]));
+      await abortableDelay(ms, AbortSignal.any([back.signal, this.#closing.signal, ...(signal ? [signal] : [])]));
     } finally {
       stopListening();
     }
@@ -376,7 +376,7 @@ export class NatsLink {
       this.log?.info(up ? 'connected to NATS again' : 'the connection to NATS is down');
     }
     if (!up) {
-      const broken = new Unanswered('the connection broke', true);
+      const broken = new NoReplyError('the connection broke', true);
       for (const reject of [...this.#underWay]) reject(broken);
       this.#asking.broken();
     }

@@ -11,20 +11,20 @@ import { asError } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
 import { resultMessage } from '../../messages/encode.ts';
-import type { Reception, WorkerPort } from '../reply-channel.ts';
+import type { DispatchOutcome, WorkerPort } from '../reply-channel.ts';
 import { ack } from '../worker-messages.ts';
 import type { NatsLink } from './connection.ts';
 import type { HeldLease, Leases } from './leases.ts';
 import { pack, unpack } from './payload.ts';
 import type { Delivery } from './pull-consumer.ts';
-import type { NatsOutlet } from './reply-channel.ts';
+import type { NatsReplyChannel } from './reply-channel.ts';
 import { MAX_DELIVER } from './streams.ts';
 import { subjects, tokenOf } from './subjects.ts';
 
 export interface ReceptionOptions {
   readonly link: NatsLink;
   readonly worker: WorkerPort;
-  readonly outlet: NatsOutlet;
+  readonly outlet: NatsReplyChannel;
   readonly leases: Leases;
   /** There may be room for more. */
   readonly freed: () => void;
@@ -51,7 +51,7 @@ const EARLY_MS = 500;
 /** Tasks whose end, or whose cancellation before their beginning, is remembered. */
 const MAX_REMEMBERED = 10_000;
 
-export class TaskReception {
+export class DispatchConsumer {
   readonly #options: ReceptionOptions;
   /** Between delivery and last word, by queue and place on it. */
   readonly #open = new Map<string, Delivery>();
@@ -229,7 +229,7 @@ export class TaskReception {
   async #busy(
     dispatch: Dispatched,
     delivery: Delivery,
-    { reason, retryAfterS }: Extract<Reception, { kind: 'busy' }>,
+    { reason, retryAfterS }: Extract<DispatchOutcome, { kind: 'busy' }>,
   ): Promise<void> {
     const { task_id } = dispatch;
     // The same attempt once more, because its acknowledgement was lost: it is here, and needs nothing.
@@ -251,7 +251,7 @@ export class TaskReception {
   async #begin(
     dispatch: Dispatched,
     delivery: Delivery,
-    accepted: Extract<Reception, { kind: 'accepted' }>,
+    accepted: Extract<DispatchOutcome, { kind: 'accepted' }>,
   ): Promise<void> {
     const { leases, outlet, link } = this.#options;
     const { task_id, envelope } = dispatch;
@@ -272,7 +272,7 @@ export class TaskReception {
       // Said before the claim: if this worker dies now, whoever waits sees the lease run out.
       const back = { causation_id: envelope.message_id, attempt, sender: this.#options.worker.agentId };
       const held = { ttl_s: lease.ttlS, fence: lease.fence };
-      outlet.tell(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
+      outlet.send(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
       if (!(await leases.claim(task_id, attempt))) {
         link.log?.warn('an attempt was begun before, and is not begun again', { task_id, attempt });
         await accepted.abandon();
@@ -302,7 +302,7 @@ export class TaskReception {
     const early = this.#early.get(taskId) ?? [];
     this.#early.delete(taskId);
     if (begun && canceled !== undefined) {
-      void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.outlet.tell(answer)));
+      void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.outlet.send(answer)));
     }
     for (const { message, reply, timer } of early) {
       clearTimeout(timer);

@@ -13,7 +13,7 @@ import type { PeerEvents } from '../peer.ts';
 import type { NatsLink } from './connection.ts';
 import type { NatsPeer } from './nats-peer.ts';
 import { pack, unpack } from './payload.ts';
-import { type Delivery, Puller } from './pull-consumer.ts';
+import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { RESULT_ACK_WAIT_S } from './streams.ts';
 import { consumers, readConsumer, readEventSubject, STREAMS, tokenOf } from './subjects.ts';
 
@@ -37,9 +37,9 @@ const MAX_RETRY_MS = 30_000;
 /** Only workers say these. */
 const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS', 'TASK_QUESTION']);
 
-export class EventIntake {
+export class EventConsumer {
   readonly #options: EventIntakeOptions;
-  readonly #puller: Puller;
+  readonly #puller: PullConsumer;
   /** By place in the stream; when they came, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
   readonly #kept = new Set<number>();
@@ -50,7 +50,7 @@ export class EventIntake {
     this.#options = options;
     const { link, name, restore } = options;
     this.#timer = setInterval(() => this.#keepAlive(), (RESULT_ACK_WAIT_S * 1000) / 2.5).unref();
-    this.#puller = new Puller(link, {
+    this.#puller = new PullConsumer(link, {
       stream: STREAMS.events,
       consumer: consumers.orchestrator(name),
       room: () => MAX_IN_FLIGHT - this.#inFlight.size,

@@ -6,25 +6,25 @@
  * @see docs/nats.md
  */
 
-import { within } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/backoff.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { WorkerPort } from '../reply-channel.ts';
 import type { Joined } from '../stream/join.ts';
 import { Bucket } from './bucket.ts';
 import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
-import { TaskReception } from './dispatch-consumer.ts';
+import { DispatchConsumer } from './dispatch-consumer.ts';
 import { Leases } from './leases.ts';
 import { Presence } from './presence.ts';
-import { Puller } from './pull-consumer.ts';
-import { NatsOutlet } from './reply-channel.ts';
+import { PullConsumer } from './pull-consumer.ts';
+import { NatsReplyChannel } from './reply-channel.ts';
 import { ACK_WAIT_S, ensureFleet, ensureWorker, type StorageOptions } from './streams.ts';
 import { BUCKETS, consumers, inboxOf, STREAMS, tokenOf } from './subjects.ts';
 import { WorkerControl } from './worker-control.ts';
 
 export interface JoinNatsOptions extends NatsOptions, StorageOptions {
   /** Names the fleet in the worker's journal; the same after a restart. Default `nats`. */
-  readonly outletName?: string;
+  readonly channelName?: string;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
 }
@@ -40,15 +40,15 @@ const LEAVE_MS = 5_000;
 
 /** Waits, but not for long. */
 const bounded = (ending: Promise<unknown>): Promise<unknown> =>
-  within(ending, LEAVE_MS, () => fail('timeout', 'not ended in time')).catch(() => {});
+  withTimeout(ending, LEAVE_MS, () => fail('timeout', 'not ended in time')).catch(() => {});
 
 /** Everything that is there while a worker is a member. */
 interface Parts {
   readonly link: NatsLink;
   readonly presence: Presence;
-  readonly reception: TaskReception;
+  readonly reception: DispatchConsumer;
   readonly control: WorkerControl;
-  readonly pullers: readonly Puller[];
+  readonly pullers: readonly PullConsumer[];
 }
 
 class Membership implements Joined {
@@ -111,7 +111,7 @@ class Membership implements Joined {
 
   async #open(link: NatsLink): Promise<Parts> {
     const worker = this.#worker;
-    const { outletName = 'nats', monotonic } = this.#options;
+    const { channelName = 'nats', monotonic } = this.#options;
     const agent = tokenOf(worker.agentId);
     const pools = worker.pools.map(tokenOf);
     const restore = async (): Promise<void> => {
@@ -134,9 +134,9 @@ class Membership implements Joined {
         this.#over.resolve(error);
       },
     });
-    const outlet = new NatsOutlet({
+    const outlet = new NatsReplyChannel({
       link,
-      name: outletName,
+      name: channelName,
       agentId: worker.agentId,
       announced: (announce) => presence.announce(announce),
       left: (bye) => {
@@ -146,7 +146,7 @@ class Membership implements Joined {
       delivered: () => this.#freed(),
     });
     const { agentId, incarnation } = worker;
-    const reception = new TaskReception({
+    const reception = new DispatchConsumer({
       link,
       worker,
       outlet,
@@ -160,7 +160,7 @@ class Membership implements Joined {
       agentId,
       restore,
       handle: (message, reply) => reception.handle(message, reply),
-      tell: (answer) => outlet.tell(answer),
+      tell: (answer) => outlet.send(answer),
     });
     try {
       await presence.begin(await worker.announce());
@@ -174,7 +174,7 @@ class Membership implements Joined {
     const queues = [consumers.agent(agent), ...pools.map(consumers.pool)];
     const pullers = queues.map(
       (consumer) =>
-        new Puller(link, {
+        new PullConsumer(link, {
           stream: STREAMS.dispatch,
           consumer,
           room: () => this.#room(reception),
@@ -186,7 +186,7 @@ class Membership implements Joined {
   }
 
   /** Results wait in the worker's outbox while the server is away, and go at once when it is back. */
-  #attach(link: NatsLink, outlet: NatsOutlet): void {
+  #attach(link: NatsLink, outlet: NatsReplyChannel): void {
     this.#detach = this.#worker.attach(outlet);
     link.onChange((up) => {
       this.#detach?.();
@@ -194,7 +194,7 @@ class Membership implements Joined {
     });
   }
 
-  #room(reception: TaskReception): number {
+  #room(reception: DispatchConsumer): number {
     const room = this.#parted ? 0 : reception.room;
     // Tasks that came another way end without a word to us.
     if (room === 0) this.#look ??= setTimeout(() => this.#freed(), LOOK_MS).unref();

@@ -5,7 +5,7 @@
  * Used by `leadership.ts`.
  * @see docs/nats.md#two-orchestrators
  */
-import { pause } from '../../../base/abortable-delay.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
 import type { Log } from '../../../base/log.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Bucket, Entry } from './bucket.ts';
@@ -17,7 +17,7 @@ export interface OrchestratorLeaseOptions {
   /** The same after a restart: then the lease of the process before is taken over at once. */
   readonly instance: string;
   /** Another for each process. */
-  readonly life: string;
+  readonly incarnation: string;
   readonly ttlS: number;
   readonly signal: AbortSignal;
   /** Somebody else has it. Called once. */
@@ -28,13 +28,13 @@ export interface OrchestratorLeaseOptions {
 
 interface Holder {
   readonly instance: string;
-  readonly life: string;
+  readonly incarnation: string;
   readonly renewed: number;
 }
 
 const LOOK_MS = 500;
 
-export class OrchestratorLease {
+export class LeaderLease {
   readonly #options: OrchestratorLeaseOptions;
   readonly #key: string;
   readonly #monotonic: () => number;
@@ -80,7 +80,7 @@ export class OrchestratorLease {
       first ??= found;
       const alive = found !== undefined && found.revision !== first?.revision;
       if (!standby && (alive || this.#monotonic() > end)) throw this.#superseded();
-      await pause(LOOK_MS, signal);
+      await abortableDelay(LOOK_MS, signal);
     }
   }
 
@@ -152,15 +152,15 @@ export class OrchestratorLease {
 
   /** Renews it over a renewal of ours that was done without our hearing of it; undefined: somebody else has it. */
   async #after(value: Uint8Array, withinMs: number): Promise<number | undefined> {
-    const { bucket, life } = this.#options;
+    const { bucket, incarnation: life } = this.#options;
     const entry = await bucket.get(this.#key);
-    if (entry === undefined || readHolder(entry.value)?.life !== life) return undefined;
+    if (entry === undefined || readHolder(entry.value)?.incarnation !== life) return undefined;
     return bucket.update(this.#key, value, entry.revision, withinMs);
   }
 
   #value(): Uint8Array {
-    const { instance, life } = this.#options;
-    return Buffer.from(JSON.stringify({ instance, life, renewed: this.#renewed } satisfies Holder));
+    const { instance, incarnation: life } = this.#options;
+    return Buffer.from(JSON.stringify({ instance, incarnation: life, renewed: this.#renewed } satisfies Holder));
   }
 
   #superseded(): HandfastError {

@@ -8,7 +8,7 @@
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { Bucket } from './bucket.ts';
 import { type NatsLink, type NatsOptions, openNats } from './connection.ts';
-import { OrchestratorLease } from './leader-lease.ts';
+import { LeaderLease } from './leader-lease.ts';
 import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.ts';
 import { BUCKETS, tokenOf } from './subjects.ts';
 
@@ -29,7 +29,7 @@ export interface SeatOptions extends NatsOptions, StorageOptions {
   readonly newId?: () => string;
 }
 
-export interface OrchestratorSeat {
+export interface Leadership {
   readonly name: string;
   readonly link: NatsLink;
   /** How long a worker counts as present, seconds. */
@@ -48,12 +48,12 @@ export interface OrchestratorSeat {
  * Takes the place. Fails with `superseded` when another has it (unless it is to stand by), `unreachable`, `auth_failed`,
  * `config_invalid`, `not_configured`; with the reason of the signal when that gave up.
  */
-export async function takeSeat(options: SeatOptions): Promise<OrchestratorSeat> {
+export async function acquireLeadership(options: SeatOptions): Promise<Leadership> {
   const { name, monotonic, newId = () => crypto.randomUUID(), standby, log } = options;
   const leaving = new AbortController();
   const signal = AbortSignal.any([leaving.signal, ...(options.signal ? [options.signal] : [])]);
   const link = await openNats(`orchestrator ${name}`, options, { signal });
-  let lease: OrchestratorLease | undefined;
+  let lease: LeaderLease | undefined;
   const leave = async (): Promise<void> => {
     leaving.abort();
     await lease?.release();
@@ -73,7 +73,17 @@ export async function takeSeat(options: SeatOptions): Promise<OrchestratorSeat> 
     const { instance = life } = options;
     const { promise: lost, resolve } = Promise.withResolvers<HandfastError>();
     const bucket = await Bucket.open(link, BUCKETS.orchestrators);
-    const taking = new OrchestratorLease({ bucket, name, instance, life, ttlS, signal, lost: resolve, monotonic, log });
+    const taking = new LeaderLease({
+      bucket,
+      name,
+      instance,
+      incarnation: life,
+      ttlS,
+      signal,
+      lost: resolve,
+      monotonic,
+      log,
+    });
     lease = taking;
     await taking.take(standby);
     void link.lost.then(resolve);

@@ -7,13 +7,13 @@ import { fail } from '../../../wire/errors.ts';
 import type { DispatchMode, FleetPeer } from '../peer.ts';
 import type { NatsLink } from './connection.ts';
 import { pack } from './payload.ts';
-import type { Requests } from './requests.ts';
+import type { ControlRequests } from './requests.ts';
 import { subjects, tokenOf } from './subjects.ts';
 
 /** What a bus lends its peers. */
 export interface PeerContext {
   readonly link: NatsLink;
-  readonly requests: Requests;
+  readonly requests: ControlRequests;
   /** Throws when this orchestrator may not send any more. */
   readonly check: () => void;
 }

@@ -12,17 +12,17 @@ import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
-import { EventIntake } from './event-consumer.ts';
-import { type OrchestratorSeat, type SeatOptions, takeSeat } from './leadership.ts';
+import { EventConsumer } from './event-consumer.ts';
+import { acquireLeadership, type Leadership, type SeatOptions } from './leadership.ts';
 import { readLease } from './leases.ts';
 import { keepDispatch, NatsPeer } from './nats-peer.ts';
 import { Profiles } from './profiles.ts';
-import { Requests } from './requests.ts';
+import { ControlRequests } from './requests.ts';
 import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';
 
 export interface NatsBusOptions extends Omit<SeatOptions, 'signal' | 'standby'> {
   /** Where the orchestrator has its place already. Default: the bus takes one when it starts, and gives it back. */
-  readonly seat?: OrchestratorSeat;
+  readonly leadership?: Leadership;
 }
 
 /** A bus, and when it is over by itself. */
@@ -41,10 +41,10 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 
 /** Everything that is there while the bus runs. */
 interface Parts {
-  readonly seat: OrchestratorSeat;
-  readonly requests: Requests;
+  readonly leadership: Leadership;
+  readonly requests: ControlRequests;
   readonly profiles: Profiles;
-  readonly intake: EventIntake;
+  readonly intake: EventConsumer;
   readonly unwatchLeases: () => void;
 }
 
@@ -79,7 +79,7 @@ class JetStreamBus implements NatsBus {
     if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool takes no ${message.type}`);
     this.#check();
     const check = (): void => this.#check();
-    await keepDispatch(this.#parts.seat!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
+    await keepDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
   async stop(): Promise<void> {
@@ -92,12 +92,12 @@ class JetStreamBus implements NatsBus {
   async #open(): Promise<void> {
     const { name, monotonic, newId = () => crypto.randomUUID() } = this.#options;
     const { signal } = this.#stopping;
-    const seat = this.#options.seat ?? (await takeSeat({ ...this.#options, signal }));
+    const seat = this.#options.leadership ?? (await acquireLeadership({ ...this.#options, signal }));
     const { link, profileTtlS } = seat;
-    this.#parts = { seat };
+    this.#parts = { leadership: seat };
     void seat.lost.then((error) => this.#end(error));
-    const requests = new Requests({ link, newId, answered: (peer, message) => this.#tell(peer, message) });
-    this.#parts = { seat, requests };
+    const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#tell(peer, message) });
+    this.#parts = { leadership: seat, requests };
     const profiles = new Profiles(
       await Bucket.open(link, BUCKETS.profiles),
       {
@@ -107,12 +107,12 @@ class JetStreamBus implements NatsBus {
       },
       { ttlS: profileTtlS, monotonic },
     );
-    this.#parts = { seat, requests, profiles };
+    this.#parts = { leadership: seat, requests, profiles };
     // Who is there is known before what they said is heard.
     await profiles.start();
     const leases = await Bucket.open(link, BUCKETS.leases);
     const unwatchLeases = await leases.watch('*', (entry) => this.#leased(entry));
-    const intake = new EventIntake({
+    const intake = new EventConsumer({
       link,
       name: tokenOf(name),
       events: this.#events!,
@@ -120,19 +120,19 @@ class JetStreamBus implements NatsBus {
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
       restore: () => seat.restore(),
     });
-    this.#parts = { seat, requests, profiles, unwatchLeases, intake };
+    this.#parts = { leadership: seat, requests, profiles, unwatchLeases, intake };
     // Stopped meanwhile: whoever stopped it waits for this.
     signal.throwIfAborted();
   }
 
   async #close(): Promise<void> {
-    const { seat, requests, profiles, unwatchLeases, intake } = this.#parts;
+    const { leadership: seat, requests, profiles, unwatchLeases, intake } = this.#parts;
     for (const peer of this.#peers.values()) peer.present = false;
     await intake?.stop();
     unwatchLeases?.();
     profiles?.stop();
     requests?.stop();
-    if (this.#options.seat === undefined) await seat?.leave();
+    if (this.#options.leadership === undefined) await seat?.leave();
   }
 
   /** Somebody else goes on, or there is no way to go on: everything here ends, so that nothing is decided twice. */
@@ -149,13 +149,13 @@ class JetStreamBus implements NatsBus {
   }
 
   #check(): void {
-    const { seat } = this.#parts;
+    const { leadership: seat } = this.#parts;
     if (seat === undefined || this.#stopping.signal.aborted) throw fail('unreachable', 'the NATS bus does not run');
     seat.check();
   }
 
   #context() {
-    return { link: this.#parts.seat!.link, requests: this.#parts.requests!, check: () => this.#check() };
+    return { link: this.#parts.leadership!.link, requests: this.#parts.requests!, check: () => this.#check() };
   }
 
   /** The peer of a token. One whose name is too long for its token is named by its announce. */

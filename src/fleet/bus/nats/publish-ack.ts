@@ -7,7 +7,7 @@ import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 
 /** Where a stream says that it kept a message; throws what it says instead. */
-export function keptAt({ data }: Pick<Msg, 'data'>): number {
+export function readPublishAck({ data }: Pick<Msg, 'data'>): number {
   const said = JSON.parse(Buffer.from(data).toString()) as {
     readonly type?: unknown;
     readonly seq?: unknown;
@@ -29,7 +29,7 @@ const TOO_LONG = 10054;
 const NO_ROOM = new Set([10002, 10023, 10028, 10047]);
 
 /** What a refusal of the server, or of the client before sending, means here. */
-export function refusal(error: unknown): HandfastError {
+export function publishError(error: unknown): HandfastError {
   if (error instanceof HandfastError) return error;
   const { name, message } = error as Error;
   if (name === 'JetStreamApiError') {

@@ -4,11 +4,11 @@
  *
  * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { within } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { withTimeout } from '../../../base/backoff.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
-import { Unanswered } from './request-mux.ts';
+import { NoReplyError } from './request-mux.ts';
 
 /** How long a server may take to confirm an acknowledgement. */
 const CONFIRM_MS = 2_000;
@@ -56,10 +56,10 @@ export class Delivery {
   async confirm(): Promise<boolean> {
     try {
       const said = this.#link.attempt(() => this.#link.ask(this.#reply, '+ACK'));
-      await within(said, CONFIRM_MS, () => new Unanswered('the acknowledgement was not confirmed', true));
+      await withTimeout(said, CONFIRM_MS, () => new NoReplyError('the acknowledgement was not confirmed', true));
       return true;
     } catch (error) {
-      if (error instanceof Unanswered) return false;
+      if (error instanceof NoReplyError) return false;
       throw error;
     }
   }
@@ -102,7 +102,7 @@ const SILENCE_MS = 2 * IDLE_HEARTBEAT_MS + 1_000;
 const RESTORE_AGAIN_MS = 1_000;
 
 /** Asks for messages as room appears. */
-export class Puller {
+export class PullConsumer {
   readonly #link: NatsLink;
   readonly #options: PullOptions;
   readonly #subject: string;
@@ -200,14 +200,14 @@ export class Puller {
     const { signal } = this.#stopped;
     try {
       this.#link.log?.debug('a consumer is looked for again', { consumer: this.#options.consumer, why });
-      await pause(RESTORE_AGAIN_MS, signal);
+      await abortableDelay(RESTORE_AGAIN_MS, signal);
       if (!signal.aborted) await this.#options.restore();
     } catch (error) {
       this.#link.log?.warn('a consumer could not be restored', {
         consumer: this.#options.consumer,
         error: (error as Error).message,
       });
-      await pause(RESTORE_AGAIN_MS, signal);
+      await abortableDelay(RESTORE_AGAIN_MS, signal);
     } finally {
       this.#restoring = false;
       this.#again();

@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import type { Feature, FleetMessage, SessionAnnounce, SessionBye, TaskResult } from '../../../protocol/fleet.ts';
 import { ORCHESTRATOR_FEATURES } from '../forward.ts';
-import type { WorkerOutlet } from '../reply-channel.ts';
+import type { ReplyChannel } from '../reply-channel.ts';
 import type { NatsLink } from './connection.ts';
 import { pack } from './payload.ts';
 import { subjects, tokenOf } from './subjects.ts';
@@ -22,7 +22,7 @@ export interface OutletOptions {
   readonly delivered: (taskId: string) => void;
 }
 
-export class NatsOutlet implements WorkerOutlet {
+export class NatsReplyChannel implements ReplyChannel {
   readonly name: string;
   readonly features: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
   readonly durable = true;
@@ -35,7 +35,7 @@ export class NatsOutlet implements WorkerOutlet {
     this.#agent = tokenOf(options.agentId);
   }
 
-  tell(message: FleetMessage): void {
+  send(message: FleetMessage): void {
     const { link } = this.#options;
     switch (message.type) {
       case 'SESSION_ANNOUNCE':
@@ -56,7 +56,7 @@ export class NatsOutlet implements WorkerOutlet {
     }
   }
 
-  deliver(result: TaskResult): Promise<void> {
+  deliverResult(result: TaskResult): Promise<void> {
     return this.answer(result, result.envelope?.attempt ?? 0);
   }
 

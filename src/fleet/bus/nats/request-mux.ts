@@ -7,7 +7,7 @@
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 
 /** Why an operation has no answer. `sent`: it may have happened all the same. */
-export class Unanswered extends Error {
+export class NoReplyError extends Error {
   readonly sent: boolean;
 
   constructor(message: string, sent: boolean, cause?: unknown) {
@@ -26,7 +26,7 @@ interface Asked {
 
 const LOOK_MS = 250;
 
-export class Asking {
+export class RequestMux {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
   readonly #timeoutMs: number;
@@ -46,7 +46,7 @@ export class Asking {
     });
   }
 
-  /** One request. Fails with {@link Unanswered}, or with what {@link refuse} was told. */
+  /** One request. Fails with {@link NoReplyError}, or with what {@link refuse} was told. */
   ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
     return new Promise((resolve, reject) => {
       const token = (++this.#last).toString(36);
@@ -59,7 +59,7 @@ export class Asking {
 
   /** The connection broke: nobody will answer. */
   broken(): void {
-    this.#end(() => true, new Unanswered('the connection broke', true));
+    this.#end(() => true, new NoReplyError('the connection broke', true));
   }
 
   /** The server does not permit requests on this subject. */
@@ -73,7 +73,7 @@ export class Asking {
     if (asked === undefined) return;
     this.#asked.delete(token);
     if (message.data.length === 0 && message.headers?.code === 503) {
-      asked.reject(new Unanswered('nobody there takes this now', false));
+      asked.reject(new NoReplyError('nobody there takes this now', false));
     } else asked.resolve(message);
   }
 
@@ -82,7 +82,7 @@ export class Asking {
     for (const [token, asked] of this.#asked) {
       if (asked.until > now) return;
       this.#asked.delete(token);
-      asked.reject(new Unanswered('no answer in time', true));
+      asked.reject(new NoReplyError('no answer in time', true));
     }
     clearInterval(this.#timer);
     this.#timer = undefined;

@@ -12,7 +12,7 @@ import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import type { NatsPeer } from './nats-peer.ts';
 import { pack, unpack } from './payload.ts';
-import { keptAt, refusal } from './publish-ack.ts';
+import { publishError, readPublishAck } from './publish-ack.ts';
 
 export interface RequestsOptions {
   readonly link: NatsLink;
@@ -31,7 +31,7 @@ const KEEP_MS = 3_000;
 const TRIES = 4;
 const ANSWER_MS = 15_000;
 
-export class Requests {
+export class ControlRequests {
   readonly #options: RequestsOptions;
   readonly #waiting = new Map<string, Waiting>();
   readonly #timers = new Set<NodeJS.Timeout>();
@@ -113,7 +113,7 @@ export class Requests {
     }
     const said = readAcknowledgement(message);
     if (said === 'kept') return waiting.kept.resolve();
-    if (said !== undefined) return waiting.kept.reject(refusal(said));
+    if (said !== undefined) return waiting.kept.reject(publishError(said));
     // Heard by the worker itself: it needs no stream any more.
     waiting.kept.resolve();
     let decoded: ReturnType<typeof decode>;
@@ -145,7 +145,7 @@ function readAcknowledgement(message: Msg): 'kept' | Error | undefined {
   // Words of a stream are short, and messages of the protocol need not be read twice for this.
   if (message.data.length > 1024) return undefined;
   try {
-    keptAt(message);
+    readPublishAck(message);
     return 'kept';
   } catch (error) {
     return (error as Error).name === 'JetStreamApiError' ? (error as Error) : undefined;

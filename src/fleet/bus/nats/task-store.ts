@@ -11,7 +11,7 @@ import { matches, pageLimit, superseded } from '../../orchestrator/store-query.t
 import type { Stored, TaskQuery, TaskRecord, TaskStore } from '../../orchestrator/task.ts';
 import { Bucket, type Entry } from './bucket.ts';
 import type { NatsLink } from './connection.ts';
-import type { OrchestratorSeat } from './leadership.ts';
+import type { Leadership } from './leadership.ts';
 import { MAX_RECORD_BYTES, pack, unpack } from './payload.ts';
 import { ensureBucket, type StorageOptions } from './streams.ts';
 import { tasksBucket, tokenOf } from './subjects.ts';
@@ -21,7 +21,7 @@ import { tasksBucket, tokenOf } from './subjects.ts';
  * `unauthorized`, `journal_corrupt`.
  */
 export async function natsTaskStore(
-  seat: OrchestratorSeat,
+  seat: Leadership,
   options: Pick<StorageOptions, 'replicas'> = {},
 ): Promise<TaskStore> {
   const { link, name } = seat;

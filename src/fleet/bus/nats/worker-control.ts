@@ -10,7 +10,7 @@ import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import type { Answer } from './dispatch-consumer.ts';
 import { pack, unpack } from './payload.ts';
-import { type Delivery, Puller } from './pull-consumer.ts';
+import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { consumers, STREAMS, subjects, tokenOf } from './subjects.ts';
 
 /** Types of messages a worker takes here. */
@@ -33,7 +33,7 @@ export class WorkerControl {
   readonly #options: ControlOptions;
   readonly #seen = new Set<string>();
   readonly #subscriptions: readonly Subscription[];
-  readonly #puller: Puller;
+  readonly #puller: PullConsumer;
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -46,7 +46,7 @@ export class WorkerControl {
     this.#subscriptions = [subjects.control(agent, '*'), subjects.requests(agent)].map((subject) =>
       link.connection.subscribe(subject, { callback }),
     );
-    this.#puller = new Puller(link, {
+    this.#puller = new PullConsumer(link, {
       stream: STREAMS.control,
       consumer: consumers.control(agent),
       room: () => MAX_IN_FLIGHT,

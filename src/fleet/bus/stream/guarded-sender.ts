@@ -3,15 +3,15 @@
  *
  * Used by both ends, `stream-peer.ts` and `worker-connection.ts`.
  */
-import { HIGH_WATER_BYTES, SlowReader } from '../../../connection/slow-consumer.ts';
+import { HIGH_WATER_BYTES, SlowConsumerGuard } from '../../../connection/slow-consumer.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
 import { fail } from '../../../wire/errors.ts';
 import { MAX_OUTBOX_BYTES, SLOW_READER_LIMITS, written } from './messages.ts';
 
-export class Outgoing {
+export class GuardedSender {
   readonly #link: Link;
-  #slow: SlowReader | undefined;
+  #slow: SlowConsumerGuard | undefined;
 
   constructor(link: Link) {
     this.#link = link;
@@ -42,8 +42,8 @@ export class Outgoing {
     link.send(out);
     const waiting = link.buffered;
     if (waiting <= HIGH_WATER_BYTES) return;
-    this.#slow ??= new SlowReader(link, SLOW_READER_LIMITS);
-    this.#slow.behind(waiting);
+    this.#slow ??= new SlowConsumerGuard(link, SLOW_READER_LIMITS);
+    this.#slow.onBuffered(waiting);
   }
 
   /** The link is gone. */

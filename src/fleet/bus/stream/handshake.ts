@@ -2,29 +2,29 @@
  * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with a right token, or the link ends with a
  * SESSION_BYE that says why.
  *
- * `FleetDoor` stands behind the gate of every listener that serves workers; `OwnDoor` at a link that was opened from here,
+ * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened from here,
  * whose worker is trusted.
  * @see docs/protocol/fleet.md#stream-links
  */
 
 import type { Log } from '../../../base/log.ts';
-import type { Dialect, Gate } from '../../../connection/accept.ts';
-import type { FailureBackoff } from '../../../session/auth-throttle.ts';
-import type { Closed, Link, Malformed, Message, Receiver } from '../../../transport/link.ts';
+import type { Dialect, PendingLink } from '../../../connection/accept.ts';
+import type { AuthThrottle } from '../../../session/auth-throttle.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../../transport/link.ts';
 import type { Announced, Decoded } from '../../messages/decoded.ts';
 import { bye, MAX_MESSAGE_BYTES, readMessage, written } from './messages.ts';
 import type { StreamPeer } from './stream-peer.ts';
 
 /** What a door needs of its bus. */
-export interface Admission {
+export interface FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
   readonly log: Log;
   /** Who the worker is, by its token; undefined: the token is missing or wrong. */
   peerIdOf(announced: Announced, token: unknown): string | undefined;
   /** Makes the peer of a link, or says why not. */
-  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: Closed) => void): StreamPeer | string;
+  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: CloseInfo) => void): StreamPeer | string;
   /** The peer has its link: tells it so, and the orchestrator. */
   welcome(peer: StreamPeer, announced: Announced): void;
 }
@@ -40,18 +40,18 @@ function announceIn(decoded: Decoded): Announced | string {
 }
 
 /** Says goodbye on a link that has no peer. */
-function dismiss(link: Link, { name, incarnation }: Admission, reason: string): void {
+function dismiss(link: Link, { name, incarnation }: FleetHandshakeDeps, reason: string): void {
   link.send(written(link, bye(name, reason, incarnation)));
 }
 
-export class FleetDoor implements Dialect {
-  readonly #admission: Admission;
+export class FleetHandshake implements Dialect {
+  readonly #admission: FleetHandshakeDeps;
 
-  constructor(admission: Admission) {
+  constructor(admission: FleetHandshakeDeps) {
     this.#admission = admission;
   }
 
-  greet(_message: object, gate: Gate, raw: string | Message): void {
+  onMessage(_message: object, gate: PendingLink, raw: string | Message): void {
     const announced = announceIn(readMessage(raw));
     if (typeof announced === 'string') return this.#refuse(gate, announced);
     const { token } = announced.envelope;
@@ -63,22 +63,22 @@ export class FleetDoor implements Dialect {
     this.#admission.welcome(peer, announced);
   }
 
-  unreadable(_error: unknown, gate: Gate): void {
+  unreadable(_error: unknown, gate: PendingLink): void {
     this.#refuse(gate, 'announce_required');
   }
 
-  #authFailed(gate: Gate): void {
+  #authFailed(gate: PendingLink): void {
     const { backoff, log } = this.#admission;
     const { origin } = gate;
     if (origin === undefined) return this.#refuse(gate, 'auth_failed');
     const { delayMs, failures, report } = backoff.failed(origin);
     if (report) log.warn('a worker sent a wrong credential', { origin, failures });
     if (delayMs === 0) return this.#refuse(gate, 'auth_failed');
-    gate.hold();
+    gate.bufferMessages();
     setTimeout(() => this.#refuse(gate, 'auth_failed'), delayMs).unref();
   }
 
-  #refuse(gate: Gate, reason: string): void {
+  #refuse(gate: PendingLink, reason: string): void {
     if (!gate.waiting) return;
     dismiss(gate.link, this.#admission, reason);
     gate.refuse(reason);
@@ -86,17 +86,17 @@ export class FleetDoor implements Dialect {
 }
 
 /** Waits for the announce on a link of our own. */
-export class OwnDoor implements Receiver {
+export class OutboundHandshake implements LinkReceiver {
   /** Resolves when the link is gone. */
-  readonly gone: Promise<Closed>;
-  readonly #admission: Admission;
+  readonly gone: Promise<CloseInfo>;
+  readonly #admission: FleetHandshakeDeps;
   readonly #link: Link;
-  readonly #end = Promise.withResolvers<Closed>();
+  readonly #end = Promise.withResolvers<CloseInfo>();
   readonly #timer: NodeJS.Timeout;
   #peer: StreamPeer | undefined;
   #refused = false;
 
-  constructor(admission: Admission, link: Link, handshakeTimeoutMs: number) {
+  constructor(admission: FleetHandshakeDeps, link: Link, handshakeTimeoutMs: number) {
     this.#admission = admission;
     this.#link = link;
     this.gone = this.#end.promise;
@@ -140,7 +140,7 @@ export class OwnDoor implements Receiver {
     this.dismiss('ended before the announce');
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     clearTimeout(this.#timer);
     this.#end.resolve(cause);
   }

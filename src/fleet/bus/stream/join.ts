@@ -6,14 +6,14 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay, type RetryDelayOptions, within } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff, type BackoffOptions, withTimeout } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { WorkerPort } from '../reply-channel.ts';
-import { type SessionEnd, WorkerSession, type WorkerSessionOptions } from './worker-connection.ts';
+import { type SessionEnd, WorkerConnection, type WorkerSessionOptions } from './worker-connection.ts';
 
 /** Reasons of a SESSION_BYE that trying again soon will not change. */
 const STANDING_REFUSALS =
@@ -26,9 +26,9 @@ export interface JoinOptions {
   /** Read anew for each link, so that a token that was replaced is found. Default: none is sent. */
   readonly token?: () => string | undefined | Promise<string | undefined>;
   /** Name of the outlet in the worker's journal. Default: what the orchestrator calls itself. */
-  readonly outletName?: string;
+  readonly channelName?: string;
   readonly log: Log;
-  readonly retry?: RetryDelayOptions;
+  readonly retry?: BackoffOptions;
   /** Refused, for a reason that stands, before it was ever accepted. It goes on trying unless it is told to leave. */
   readonly onRefused?: (reason: string) => void;
   /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
@@ -74,7 +74,7 @@ export async function workerOverStdio(
   link: Link,
   options: Omit<JoinOptions, 'token' | 'retry'> & { readonly signal?: AbortSignal },
 ): Promise<void> {
-  const session = new WorkerSession(worker, link, await worker.announce(), sessionOptions(options));
+  const session = new WorkerConnection(worker, link, await worker.announce(), sessionOptions(options));
   const leave = (): void => void session.leave('stopping');
   options.signal?.addEventListener('abort', leave, { once: true });
   if (options.signal?.aborted) leave();
@@ -86,9 +86,9 @@ export async function workerOverStdio(
 }
 
 function sessionOptions(options: JoinOptions): WorkerSessionOptions {
-  const { acceptTimeoutMs = 10_000, deliverTimeoutMs = 15_000, outletName, log } = options;
+  const { acceptTimeoutMs = 10_000, deliverTimeoutMs = 15_000, channelName, log } = options;
   const { monotonic = () => performance.now(), newId = () => crypto.randomUUID() } = options;
-  return { acceptTimeoutMs, deliverTimeoutMs, outletName, log, monotonic, newId };
+  return { acceptTimeoutMs, deliverTimeoutMs, channelName: channelName, log, monotonic, newId };
 }
 
 class Membership implements Joined {
@@ -98,10 +98,10 @@ class Membership implements Joined {
   readonly #dial: (signal: AbortSignal) => Promise<Link>;
   readonly #options: JoinOptions;
   readonly #session: WorkerSessionOptions;
-  readonly #delay: RetryDelay;
+  readonly #delay: Backoff;
   readonly #leaving = new AbortController();
   readonly #first = Promise.withResolvers<void>();
-  #current: WorkerSession | undefined;
+  #current: WorkerConnection | undefined;
   #peerId: string | undefined;
 
   constructor(worker: WorkerPort, dial: (signal: AbortSignal) => Promise<Link>, options: JoinOptions) {
@@ -109,7 +109,7 @@ class Membership implements Joined {
     this.#dial = dial;
     this.#options = options;
     this.#session = sessionOptions(options);
-    this.#delay = new RetryDelay(options.retry);
+    this.#delay = new Backoff(options.retry);
     this.accepted = this.#first.promise;
     // Whoever does not wait for it must not be told of its failure as of a bug.
     this.accepted.catch(() => {});
@@ -140,7 +140,7 @@ class Membership implements Joined {
         const { code, message } = asError(thrown);
         this.#report('the orchestrator could not be reached', { code, error: message });
       }
-      if (over === undefined) await pause(this.#delay.next(), signal);
+      if (over === undefined) await abortableDelay(this.#delay.next(), signal);
     }
     this.#first.reject(over ?? fail('cancelled', 'the worker left before it was accepted'));
     return over;
@@ -158,7 +158,7 @@ class Membership implements Joined {
       return undefined;
     }
     const since = monotonic();
-    const session = new WorkerSession(this.#worker, link, announce, this.#session);
+    const session = new WorkerConnection(this.#worker, link, announce, this.#session);
     this.#current = session;
     await session.settled;
     if (session.terms !== undefined) {
@@ -210,7 +210,7 @@ class Membership implements Joined {
 
   async #announce(): Promise<SessionAnnounce> {
     const token = await this.#options.token?.();
-    const announce = await within(this.#worker.announce(), 15_000, () =>
+    const announce = await withTimeout(this.#worker.announce(), 15_000, () =>
       fail('timeout', 'the worker did not describe itself in time'),
     );
     return token === undefined ? announce : { ...announce, envelope: { ...announce.envelope, token } };

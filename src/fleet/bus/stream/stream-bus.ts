@@ -7,20 +7,20 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 
-import { pause } from '../../../base/abortable-delay.ts';
-import { RetryDelay, type RetryDelayOptions } from '../../../base/backoff.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../session/auth.ts';
-import { FailureBackoff } from '../../../session/auth-throttle.ts';
+import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
-import type { Closed, Link } from '../../../transport/link.ts';
+import type { CloseInfo, Link } from '../../../transport/link.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Announced } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { ORCHESTRATOR_FEATURES, received } from '../forward.ts';
+import { forwardToOrchestrator, ORCHESTRATOR_FEATURES } from '../forward.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { type Admission, FleetDoor, OwnDoor } from './handshake.ts';
+import { FleetHandshake, type FleetHandshakeDeps, OutboundHandshake } from './handshake.ts';
 import { MAX_MESSAGE_BYTES } from './messages.ts';
 import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
 
@@ -30,7 +30,7 @@ export interface StreamBusOptions {
   /** Whose token is this? Default: no token, everybody who reaches the listener is believed. */
   readonly auth?: Authenticator;
   /** Slows guessing down; share the host's where both serve the same listeners. */
-  readonly backoff?: FailureBackoff;
+  readonly backoff?: AuthThrottle;
   readonly log: Log;
   /** Names of workers that are reached another way: nobody else is let in under them. */
   readonly taken?: ReadonlySet<string>;
@@ -47,7 +47,7 @@ export interface StreamBusOptions {
   /** Links before their announce at once. Default 1,000. */
   readonly maxPending?: number;
   /** Between tries at a worker that is dialled or started here. */
-  readonly retry?: RetryDelayOptions;
+  readonly retry?: BackoffOptions;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
   readonly newId?: () => string;
@@ -64,7 +64,7 @@ export interface StreamBus extends OrchestratorBus {
    * Opens a link to a worker and keeps it open: when it ends it is opened again, after a delay that grows while it fails.
    * Such a worker needs no token. Resolves when `stop` was called, or the returned function; never rejects.
    */
-  keep(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void>;
+  supervise(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void>;
 }
 
 /** A worker that held so long counts as a success, however it ended, milliseconds. */
@@ -75,18 +75,18 @@ export function streamBus(options: StreamBusOptions): StreamBus {
   return new LinkBus(options);
 }
 
-class LinkBus implements StreamBus, PeerOwner, Admission {
+class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   readonly binding = 'stream';
   readonly name: string;
   readonly incarnation: string;
   readonly auth: Authenticator;
-  readonly backoff: FailureBackoff;
+  readonly backoff: AuthThrottle;
   readonly log: Log;
   readonly heartbeatMs: number;
   readonly ackTimeoutMs: number;
   readonly monotonic: () => number;
   readonly newId: () => string;
-  readonly dialect: Dialect = new FleetDoor(this);
+  readonly dialect: Dialect = new FleetHandshake(this);
   readonly #options: StreamBusOptions;
   readonly #acceptor: Acceptor;
   readonly #peers = new Map<string, StreamPeer>();
@@ -102,7 +102,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
     this.newId = options.newId ?? (() => crypto.randomUUID());
     this.incarnation = this.newId();
     this.auth = options.auth ?? createAuthenticator([]);
-    this.backoff = options.backoff ?? new FailureBackoff();
+    this.backoff = options.backoff ?? new AuthThrottle();
     this.log = options.log;
     this.heartbeatMs = (options.heartbeatS ?? 15) * 1000;
     this.ackTimeoutMs = options.ackTimeoutMs ?? 10_000;
@@ -159,7 +159,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
     this.#acceptor.accept(link);
   }
 
-  keep(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void> {
+  supervise(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void> {
     const leaving = new AbortController();
     const signal = AbortSignal.any([leaving.signal, this.#stopping.signal]);
     const kept = this.#keep(open, what, signal).finally(() => this.#kept.delete(kept));
@@ -171,12 +171,12 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
   }
 
   async #keep(open: (signal: AbortSignal) => Promise<Link>, what: string, signal: AbortSignal): Promise<void> {
-    const delay = new RetryDelay(this.#options.retry);
+    const delay = new Backoff(this.#options.retry);
     while (!signal.aborted) {
       try {
         const link = await open(signal);
         const since = this.monotonic();
-        const door = new OwnDoor(this, link, this.#options.handshakeTimeoutMs ?? 30_000);
+        const door = new OutboundHandshake(this, link, this.#options.handshakeTimeoutMs ?? 30_000);
         const end = (): void => door.dismiss('stopping');
         signal.addEventListener('abort', end, { once: true });
         if (signal.aborted) end();
@@ -188,7 +188,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
         const { code, message } = asError(thrown);
         if (!signal.aborted) this.log.warn('a worker could not be reached', { what, code, error: message });
       }
-      await pause(delay.next(), signal);
+      await abortableDelay(delay.next(), signal);
     }
   }
 
@@ -202,7 +202,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
     return principal === LOCAL_PRINCIPAL ? announced.agent_id : principal.name;
   }
 
-  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: Closed) => void): StreamPeer | string {
+  admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: CloseInfo) => void): StreamPeer | string {
     const refusal = this.#refusal();
     if (refusal !== undefined) return refusal;
     if (this.#options.taken?.has(peerId)) return 'name_taken';
@@ -239,7 +239,7 @@ class LinkBus implements StreamBus, PeerOwner, Admission {
     const { peerId, address, incarnation } = peer;
     this.log.info('a worker has joined', { peer: peerId, agent_id: announced.agent_id, address, incarnation });
     this.events.joined(peer);
-    received(this.events, peer, withoutToken(announced)).catch((thrown: unknown) =>
+    forwardToOrchestrator(this.events, peer, withoutToken(announced)).catch((thrown: unknown) =>
       this.log.error('an announce was not kept', { peer: peerId, error: asError(thrown).message }),
     );
   }

@@ -7,18 +7,18 @@
  */
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskAck, TaskDispatch } from '../../../protocol/fleet.ts';
-import type { Closed, Link, Malformed, Message, Receiver } from '../../../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Decoded, Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { received } from '../forward.ts';
+import { forwardToOrchestrator } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 import { ack } from '../worker-messages.ts';
-import { Outgoing } from './guarded-sender.ts';
+import { GuardedSender } from './guarded-sender.ts';
 import { bye, codeOf, readMessage, SILENT_HEARTBEATS } from './messages.ts';
 
 /** Results that are being kept at once; past it the worker is not read from, and feels it. */
-const MOST_KEEPING = 256;
+const MAX_KEEPING = 256;
 
 /** What a peer needs of its bus. */
 export interface PeerOwner {
@@ -43,7 +43,7 @@ interface Asked {
   readonly settle: (failure?: HandfastError) => void;
 }
 
-export class StreamPeer implements FleetPeer, Receiver {
+export class StreamPeer implements FleetPeer, LinkReceiver {
   readonly peerId: string;
   readonly binding = 'stream';
   readonly address: string;
@@ -52,9 +52,9 @@ export class StreamPeer implements FleetPeer, Receiver {
   readonly incarnation: string | null;
   readonly link: Link;
   readonly #owner: PeerOwner;
-  readonly #out: Outgoing;
+  readonly #out: GuardedSender;
   readonly #asked = new Set<Asked>();
-  readonly #onClosed: ((cause: Closed) => void) | undefined;
+  readonly #onClosed: ((cause: CloseInfo) => void) | undefined;
   #features: ReadonlySet<Feature>;
   #heardAt: number;
   #beats = 0;
@@ -67,7 +67,7 @@ export class StreamPeer implements FleetPeer, Receiver {
   constructor(
     owner: PeerOwner,
     link: Link,
-    facts: { readonly peerId: string; readonly announced: Announced; readonly onClosed?: (cause: Closed) => void },
+    facts: { readonly peerId: string; readonly announced: Announced; readonly onClosed?: (cause: CloseInfo) => void },
   ) {
     this.#owner = owner;
     this.link = link;
@@ -77,7 +77,7 @@ export class StreamPeer implements FleetPeer, Receiver {
     this.#features = new Set(facts.announced.features);
     this.#onClosed = facts.onClosed;
     this.#heardAt = owner.monotonic();
-    this.#out = new Outgoing(link);
+    this.#out = new GuardedSender(link);
   }
 
   get features(): ReadonlySet<Feature> {
@@ -184,7 +184,7 @@ export class StreamPeer implements FleetPeer, Receiver {
     void this.link.close('the worker ended the link');
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#gone(cause.reason, false);
     this.#onClosed?.(cause);
   }
@@ -253,8 +253,8 @@ export class StreamPeer implements FleetPeer, Receiver {
 
   /** Hands a message on, and does not read faster than the orchestrator keeps. */
   #keep(message: Incoming, done: (kept: boolean) => void = () => {}): void {
-    if (++this.#keeping > MOST_KEEPING && !this.#held) this.#hold(true);
-    received(this.#owner.events, this, message).then(
+    if (++this.#keeping > MAX_KEEPING && !this.#held) this.#hold(true);
+    forwardToOrchestrator(this.#owner.events, this, message).then(
       () => {
         this.#kept();
         done(true);
@@ -270,7 +270,7 @@ export class StreamPeer implements FleetPeer, Receiver {
   }
 
   #kept(): void {
-    if (--this.#keeping <= MOST_KEEPING / 2 && this.#held) this.#hold(false);
+    if (--this.#keeping <= MAX_KEEPING / 2 && this.#held) this.#hold(false);
   }
 
   #hold(held: boolean): void {

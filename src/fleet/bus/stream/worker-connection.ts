@@ -15,22 +15,22 @@ import {
   type TaskAck,
   type TaskResult,
 } from '../../../protocol/fleet.ts';
-import type { Closed, Link, Malformed, Message, Receiver } from '../../../transport/link.ts';
+import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Decoded, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { knownFeatures } from '../features.ts';
-import type { WorkerOutlet, WorkerPort } from '../reply-channel.ts';
-import { Intake } from '../worker-messages.ts';
-import { Outgoing } from './guarded-sender.ts';
+import type { ReplyChannel, WorkerPort } from '../reply-channel.ts';
+import { WorkerMessageHandler } from '../worker-messages.ts';
+import { GuardedSender } from './guarded-sender.ts';
 import { bye, codeOf, MAX_MESSAGE_BYTES, readMessage, SILENT_HEARTBEATS } from './messages.ts';
 
 /** Messages being handled at once; past it the orchestrator is not read from, and feels it. */
-const MOST_PENDING = 256;
+const MAX_PENDING = 256;
 
 export interface WorkerSessionOptions {
   /** Name of the outlet; default: what the orchestrator calls itself. */
-  readonly outletName?: string;
+  readonly channelName?: string;
   readonly log: Log;
   /** How long the orchestrator may take to accept an announce, milliseconds. */
   readonly acceptTimeoutMs: number;
@@ -42,7 +42,7 @@ export interface WorkerSessionOptions {
 
 /** How a session ended. */
 export interface SessionEnd {
-  readonly cause: Closed;
+  readonly cause: CloseInfo;
   /** It had been accepted. */
   readonly accepted: boolean;
   /** The reason of the orchestrator's SESSION_BYE, where it said one. */
@@ -57,7 +57,7 @@ interface Delivery {
   readonly settle: (failure?: HandfastError) => void;
 }
 
-export class WorkerSession implements Receiver, WorkerOutlet {
+export class WorkerConnection implements LinkReceiver, ReplyChannel {
   /** Resolves when the orchestrator has accepted the announce, or the link is gone. */
   readonly settled: Promise<void>;
   /** Resolves when the link is gone. */
@@ -65,8 +65,8 @@ export class WorkerSession implements Receiver, WorkerOutlet {
   readonly #worker: WorkerPort;
   readonly #link: Link;
   readonly #options: WorkerSessionOptions;
-  readonly #intake: Intake;
-  readonly #out: Outgoing;
+  readonly #intake: WorkerMessageHandler;
+  readonly #out: GuardedSender;
   readonly #settled = Promise.withResolvers<void>();
   readonly #gone = Promise.withResolvers<SessionEnd>();
   readonly #deliveries = new Set<Delivery>();
@@ -87,8 +87,8 @@ export class WorkerSession implements Receiver, WorkerOutlet {
     this.#worker = worker;
     this.#link = link;
     this.#options = options;
-    this.#intake = new Intake(worker, options.log);
-    this.#out = new Outgoing(link);
+    this.#intake = new WorkerMessageHandler(worker, options.log);
+    this.#out = new GuardedSender(link);
     this.settled = this.#settled.promise;
     this.gone = this.#gone.promise;
     this.#heardAt = options.monotonic();
@@ -114,17 +114,17 @@ export class WorkerSession implements Receiver, WorkerOutlet {
     await this.#link.close(reason);
   }
 
-  // WorkerOutlet: what the worker says.
+  // ReplyChannel: what the worker says.
 
   get name(): string {
-    return this.#options.outletName ?? this.#accepted?.envelope?.sender ?? 'orchestrator';
+    return this.#options.channelName ?? this.#accepted?.envelope?.sender ?? 'orchestrator';
   }
 
   get features(): ReadonlySet<Feature> {
     return this.#features;
   }
 
-  tell(message: FleetMessage): void {
+  send(message: FleetMessage): void {
     if (this.#over || this.#accepted === undefined) return;
     if (message.type === 'SESSION_BYE') this.#parted = true;
     const feature = FEATURE_OF[message.type];
@@ -134,7 +134,7 @@ export class WorkerSession implements Receiver, WorkerOutlet {
     this.#put(message);
   }
 
-  async deliver(result: TaskResult): Promise<void> {
+  async deliverResult(result: TaskResult): Promise<void> {
     const { task_id: taskId, envelope } = result;
     const lost = (why: string): HandfastError => fail('connection_lost', why, { task_id: taskId });
     if (this.#over) throw lost('the orchestrator is away');
@@ -193,7 +193,7 @@ export class WorkerSession implements Receiver, WorkerOutlet {
     void this.#link.close('the orchestrator ended the link');
   }
 
-  closed(cause: Closed): void {
+  closed(cause: CloseInfo): void {
     this.#end();
     clearTimeout(this.#acceptTimer);
     this.#settled.resolve();
@@ -233,10 +233,10 @@ export class WorkerSession implements Receiver, WorkerOutlet {
     if (message.type === 'SESSION_HEARTBEAT') return;
     if (message.type === 'TASK_ACK' && this.#confirmed(message)) return;
     const taken = this.#intake.take(message, this, this.#reply);
-    if (this.#intake.pending > MOST_PENDING && !this.#held) this.#hold(true);
+    if (this.#intake.pending > MAX_PENDING && !this.#held) this.#hold(true);
     void taken.then((known) => {
       if (!known) this.#odd(['E_TYPE'], message.type);
-      if (this.#held && this.#intake.pending <= MOST_PENDING / 2) this.#hold(false);
+      if (this.#held && this.#intake.pending <= MAX_PENDING / 2) this.#hold(false);
     });
   }
 

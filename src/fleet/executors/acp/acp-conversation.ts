@@ -17,7 +17,7 @@ import type { AcpTurn } from './acp-turn.ts';
 export type AcpSettings = AcpConfig &
   Required<Pick<AcpConfig, 'name' | 'permissions' | 'startTimeoutMs' | 'cancelTimeoutMs'>>;
 
-export interface AcpConversationParts {
+export interface AcpConversationDeps {
   readonly settings: AcpSettings;
   readonly start: StartProgram;
   readonly version: string;
@@ -47,7 +47,7 @@ export class AcpConversation {
   readonly #agent: AgentConversation;
   #turn: AcpTurn | undefined;
 
-  constructor({ settings, start, version, log }: AcpConversationParts) {
+  constructor({ settings, start, version, log }: AcpConversationDeps) {
     const { name, command, args, startTimeoutMs, cancelTimeoutMs } = settings;
     this.#settings = settings;
     this.#agent = new AgentConversation({

@@ -17,7 +17,7 @@ import { RunningTurns } from '../running-turns.ts';
 import { AcpConversation, type AcpSettings } from './acp-conversation.ts';
 import { AcpTurn } from './acp-turn.ts';
 
-export interface AcpExecutorParts {
+export interface AcpExecutorDeps {
   readonly config: AcpConfig;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
@@ -39,7 +39,7 @@ const MAX_IDLE = 4;
 const IDLE_MS = 5 * 60_000;
 
 /** Makes the executor. Starts nothing. */
-export function acpExecutor(parts: AcpExecutorParts): Executor {
+export function acpExecutor(parts: AcpExecutorDeps): Executor {
   return new AcpExecutor(parts);
 }
 
@@ -52,7 +52,7 @@ class AcpExecutor implements Executor {
   readonly kind = 'acp';
   readonly canSteer = true;
   readonly canAsk = true;
-  readonly #parts: AcpExecutorParts;
+  readonly #parts: AcpExecutorDeps;
   readonly #settings: AcpSettings;
   readonly #contexts: ContextMap<{ readonly session: string }>;
   /** By context; the one used longest ago first. */
@@ -61,7 +61,7 @@ class AcpExecutor implements Executor {
   /** Processes on their way out. */
   readonly #closing = new Set<Promise<void>>();
 
-  constructor(parts: AcpExecutorParts) {
+  constructor(parts: AcpExecutorDeps) {
     const { config, contextFile: file, log } = parts;
     this.#parts = parts;
     const given = Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
@@ -81,7 +81,7 @@ class AcpExecutor implements Executor {
       : { present: true, detail: file };
   }
 
-  knows(contextId: string): boolean {
+  hasConversation(contextId: string): boolean {
     return this.#contexts.has(contextId);
   }
 

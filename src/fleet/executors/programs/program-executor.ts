@@ -20,7 +20,7 @@ import { overheadOf } from './overhead-turn.ts';
 import { probeProgram } from './probe.ts';
 import { withPrompt } from './prompt-argument.ts';
 
-export interface ProgramExecutorParts {
+export interface ProgramExecutorDeps {
   readonly cli: Cli;
   readonly config: ProgramConfig;
   /** File its conversations are kept in; undefined: in memory. */
@@ -31,7 +31,7 @@ export interface ProgramExecutorParts {
 }
 
 /** Makes the executor. Warns of arguments that are left out. */
-export function programExecutor(parts: ProgramExecutorParts): Executor {
+export function programExecutor(parts: ProgramExecutorDeps): Executor {
   return new ProgramExecutor(parts);
 }
 
@@ -46,7 +46,7 @@ class ProgramExecutor implements Executor {
   readonly canSteer = false;
   readonly canAsk = false;
   readonly #cli: Cli;
-  readonly #parts: ProgramExecutorParts;
+  readonly #parts: ProgramExecutorDeps;
   readonly #extra: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
   readonly #contexts: ContextMap<Kept>;
@@ -54,7 +54,7 @@ class ProgramExecutor implements Executor {
   /** The turn that must be alone; those that follow wait for it. */
   #alone: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: ProgramExecutorParts) {
+  constructor(parts: ProgramExecutorDeps) {
     const { cli, config, contextFile: file, log } = parts;
     this.kind = cli.kind;
     this.#cli = cli;
@@ -71,7 +71,7 @@ class ProgramExecutor implements Executor {
     return probeProgram(this.#cli, this.#program, this.#env, signal);
   }
 
-  knows(contextId: string): boolean {
+  hasConversation(contextId: string): boolean {
     return this.#contexts.has(contextId);
   }
 

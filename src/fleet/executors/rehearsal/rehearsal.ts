@@ -49,7 +49,7 @@ export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Execu
     canSteer: true,
     canAsk: true,
     probe: async () => ({ present: true, authenticated: true, detail: 'follows directives without a model' }),
-    knows: (contextId) => contexts.has(contextId),
+    hasConversation: (contextId) => contexts.has(contextId),
     start(task, context): Execution {
       const turn = new RehearsalTurn(task, turns.inside(context), contexts);
       return { outcome: turns.add(turn.run()), steer: async (text) => turn.steer(text) };

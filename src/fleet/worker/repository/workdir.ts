@@ -18,7 +18,7 @@ export interface PlaceOptions {
   readonly log: Log;
 }
 
-export interface Place {
+export interface Workdir {
   /** Absolute. */
   readonly cwd: string;
   /** The tree as it was; null: no repository. */
@@ -27,7 +27,7 @@ export interface Place {
 }
 
 /** Fails with `runtime_error` where a worktree is wanted and cannot be made, or git cannot tell the state of the tree. */
-export async function openPlace(dispatch: Dispatched, contextId: string, options: PlaceOptions): Promise<Place> {
+export async function openWorkdir(dispatch: Dispatched, contextId: string, options: PlaceOptions): Promise<Workdir> {
   const { cwd, facts, worktrees } = options;
   if (dispatch.worktree) {
     const worktree = await worktrees.open(contextId);
@@ -39,7 +39,7 @@ export async function openPlace(dispatch: Dispatched, contextId: string, options
 }
 
 /** What has changed; undefined: there is no repository. Never rejects. */
-export async function changesIn({ mark, cwd }: Place, { log }: PlaceOptions): Promise<TreeChanges | undefined> {
+export async function changesIn({ mark, cwd }: Workdir, { log }: PlaceOptions): Promise<TreeChanges | undefined> {
   if (mark === null) return undefined;
   try {
     return await changesSince(mark);
@@ -51,8 +51,8 @@ export async function changesIn({ mark, cwd }: Place, { log }: PlaceOptions): Pr
 }
 
 /** Removes a worktree that has nothing in it. Gives the path of one that is kept. Never rejects. */
-export async function leavePlace(
-  { worktree }: Place,
+export async function closeWorkdir(
+  { worktree }: Workdir,
   changes: TreeChanges | undefined,
   { worktrees, log }: PlaceOptions,
 ): Promise<string | undefined> {

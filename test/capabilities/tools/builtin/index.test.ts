@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { Checkers } from '../../../../src/capabilities/tools/arguments.ts';
+import { ValidatorCache } from '../../../../src/capabilities/tools/arguments.ts';
 import { builtinTools } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { call, makeWorkspace, testCall } from './support.ts';
 
@@ -19,7 +19,7 @@ test('the shell can be left out', () => {
 });
 
 test('every tool describes itself, its arguments and its risks', async () => {
-  const checkers = new Checkers();
+  const checkers = new ValidatorCache();
   for (const tool of builtinTools({ shell: true })) {
     assert.ok(tool.description.length > 100 && tool.description.length < 1024, tool.name);
     assert.ok(tool.kind !== undefined && tool.tags?.length && tool.risks?.length, tool.name);
@@ -35,7 +35,7 @@ test('every tool describes itself, its arguments and its risks', async () => {
 });
 
 test('defaults are filled in for what was left out', async () => {
-  const checkers = new Checkers();
+  const checkers = new ValidatorCache();
   for (const tool of builtinTools({ shell: true })) {
     const { properties, required = [] } = tool.input as {
       properties: Record<string, { default?: unknown; type: string }>;

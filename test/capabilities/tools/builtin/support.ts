@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { type Checker, Checkers } from '../../../../src/capabilities/tools/arguments.ts';
+import { type ArgumentValidator, ValidatorCache } from '../../../../src/capabilities/tools/arguments.ts';
 import { type AnyTool, isShaped, type ShapedResult } from '../../../../src/capabilities/tools/tool.ts';
 import type { CallContext, EventKind } from '../../../../src/host/context.ts';
 import { fail, HandfastError } from '../../../../src/wire/errors.ts';
@@ -67,9 +67,9 @@ export async function put(directory: string, files: Record<string, string | Uint
   }
 }
 
-const checkers = new Checkers();
+const checkers = new ValidatorCache();
 /** Compiling a schema takes longer than most calls. */
-const compiled = new WeakMap<AnyTool, Promise<[Checker, Checker]>>();
+const compiled = new WeakMap<AnyTool, Promise<[ArgumentValidator, ArgumentValidator]>>();
 
 /** Calls a tool as the host does and returns the whole result. */
 export async function callShaped(
