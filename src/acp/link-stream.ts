@@ -6,6 +6,7 @@
  */
 import type { CloseInfo, Link, Message } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import type { Stream } from './sdk.ts';
 
 export interface LinkStream {
@@ -81,7 +82,7 @@ export function linkStream(link: Link, { skipped, take }: LinkStreamOptions = {}
 function objectIn(text: string): Message | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Message) : undefined;
+    return isObject(value) ? (value as Message) : undefined;
   } catch {
     return undefined;
   }

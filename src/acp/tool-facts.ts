@@ -3,6 +3,7 @@
  * Pure; called by the `acp` backend of the control edge and the `acp` executor of the fleet.
  */
 import { boundedValue } from '../wire/bounded-value.ts';
+import { isObject } from '../wire/json.ts';
 import type { ToolCallContent, ToolKind } from './sdk.ts';
 
 /** The members of `tool_call`, `tool_call_update` and a permission request that are looked at; all may be missing. */
@@ -35,9 +36,6 @@ const RISKS: Readonly<Record<string, readonly string[]>> = {
 
 /** What calls of a kind can do. Unknown kinds say nothing, which policies take as anything. */
 export const risksOf = (kind: string | undefined): readonly string[] => RISKS[kind ?? ''] ?? [];
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The fields of an update as they may be relied on: lists are lists. */
 export function readFields(update: ToolFields): ToolFields {

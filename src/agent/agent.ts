@@ -4,7 +4,6 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
-
 import { abortableDelay } from '../base/abortable-delay.ts';
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import {
@@ -28,8 +27,9 @@ import {
 } from '../protocol/a2e.ts';
 import { answered, type Method } from '../protocol/method.ts';
 import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
-import { A2EWriter, errorOf, isObject, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
+import { A2EWriter, errorOf, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import { type Offer, performHandshake } from './handshake.ts';
 
 export interface AgentOptions {

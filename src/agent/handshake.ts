@@ -7,9 +7,10 @@
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
 import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { type A2EWriter, errorOf, isObject } from '../wire/a2e.ts';
+import { type A2EWriter, errorOf } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 
 type Message = Record<string, unknown>;
 

@@ -5,6 +5,7 @@
  * Called by `tools call` and `call`.
  */
 import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import { type JsonSchema, schemaTypes } from './schema-types.ts';
 
 /** Reads a whole file, or standard input for `-`. */
@@ -46,7 +47,7 @@ export async function jsonObject(word: string, read: ReadText): Promise<Record<s
   } catch (error) {
     throw fail('usage', `${name} is not JSON: ${(error as Error).message}`, {}, error);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw fail('usage', `expected a JSON object, but ${name} is ${value === null ? 'null' : typeof value}`);
   }
   return value as Record<string, unknown>;

@@ -6,7 +6,6 @@
  * Called by listeners through `host/host.ts`.
  * @see docs/architecture.md#the-gate
  */
-
 import { Deadlines } from '../base/deadlines.ts';
 import {
   type CloseInfo,
@@ -15,9 +14,9 @@ import {
   type Malformed,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from '../transport/link.ts';
-import { isObject } from '../wire/a2e.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import { unreadable } from './connection.ts';
 
 type Message = Record<string, unknown>;

@@ -10,11 +10,12 @@
 import { versionFits } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { type A2EWriter, errorBody, errorOf, isObject } from '../wire/a2e.ts';
+import { type A2EWriter, errorBody, errorOf } from '../wire/a2e.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import { IncomingRequests, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
 import { type CallLimits, type CallWire, OutgoingCalls } from './outgoing-calls.ts';
 import type { Route, RunningRequest } from './running-request.ts';

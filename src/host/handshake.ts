@@ -4,7 +4,6 @@
  *
  * @see docs/protocol/a2e.md#handshake
  */
-
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
 import { shown } from '../connection/connection.ts';
@@ -22,9 +21,10 @@ import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import type { Session } from '../session/session.ts';
-import { A2EWriter, errorBody, isObject } from '../wire/a2e.ts';
+import { A2EWriter, errorBody } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 
 type Message = Record<string, unknown>;
 

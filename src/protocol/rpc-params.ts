@@ -6,6 +6,7 @@
  * @see docs/protocol/session-rpc.md#parameters
  */
 import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 
 /** A JSON Schema of one parameter, for the published reference. */
 export type ParamSchema = Readonly<Record<string, unknown>>;
@@ -161,7 +162,7 @@ export function readParams<Fields extends Params>(method: RpcMethod<Fields>, par
   const read: Record<string, unknown> = {};
   if (method.takes === 'ignored') return read as ParamsOf<Fields>;
   const body = method.takes === 'optional' && !given(params) ? {} : params;
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  if (!isObject(body)) {
     throw fail('schema_violation', `invalid params for ${method.name}: expected object`);
   }
   for (const [name, param] of Object.entries(method.fields)) {

@@ -9,8 +9,8 @@ import { pathToFileURL } from 'node:url';
 import type { PluginConfig } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
 import { capabilityNames } from '../protocol/a2e.ts';
-import { isObject } from '../wire/a2e.ts';
 import { fail } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 
 /** What a module may export under `plugin`; under `plugins` the same, but of a list. */
 type Exported<T> = T | ((options: Readonly<Record<string, unknown>>) => T | Promise<T>);

@@ -7,7 +7,7 @@
 import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { replaceFile } from '../base/replace-file.ts';
-import { isObject } from '../wire/a2e.ts';
+import { isObject } from '../wire/json.ts';
 
 /** What a running host tells of itself. Holds no secret. */
 export interface RunningHost {

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import { replaceFile } from '../base/replace-file.ts';
 import type { SnapshotStore } from '../host/host.ts';
-import { isObject } from '../wire/a2e.ts';
+import { isObject } from '../wire/json.ts';
 
 export interface StateFileOptions {
   /** The user's Handfast folder; the file is `state/<host>.json` in it, 0600 in a folder of 0700. */

@@ -8,6 +8,7 @@
  * @see docs/protocol/a2e.md#base-fields
  */
 import { errorTable, fail, HandfastError, nameOfA2E } from './errors.ts';
+import { isObject } from './json.ts';
 
 /** A decoded message. */
 type Message = Record<string, unknown>;
@@ -217,11 +218,6 @@ export function errorOf(message: Message): HandfastError {
       capability: typeof message.capability_name === 'string' ? message.capability_name : '',
     },
   );
-}
-
-/** True for a JSON object: not null, not an array. */
-export function isObject(value: unknown): value is Message {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

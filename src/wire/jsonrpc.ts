@@ -7,6 +7,7 @@
  */
 import { MAX_DEPTH, tooDeep } from './depth.ts';
 import { type ErrorName, type ErrorRow, errorTable, fail, HandfastError, nameOfJsonRpc } from './errors.ts';
+import { membersOf } from './json.ts';
 
 /** A decoded message. */
 type Message = Record<string, unknown>;
@@ -213,5 +214,5 @@ export function errorFromRpc(error: unknown): HandfastError {
 }
 
 function objectOf(value: unknown): Message {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Message) : {};
+  return membersOf(value);
 }

@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import type { ToolCallContent, ToolKind } from '../../acp/sdk.ts';
 import { titleOf } from '../../control/turns/with-approvals.ts';
 import type { ToolDone } from '../../protocol/session-types.ts';
+import { isObject } from '../../wire/json.ts';
 
 type Input = Readonly<Record<string, unknown>>;
 
@@ -44,9 +45,6 @@ const BY_RISK: readonly (readonly [string, ToolKind])[] = [
   ['network', 'fetch'],
   ['reads', 'read'],
 ];
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const listOf = (value: unknown): readonly Record<string, unknown>[] =>
   Array.isArray(value) ? value.filter(isObject) : [];

@@ -3,6 +3,7 @@
  *
  * @see docs/protocol/a2e.md#tools
  */
+import { isObject } from '../../wire/json.ts';
 import { published } from './arguments.ts';
 import type { ToolDescription, ToolParameter } from './messages.ts';
 import type { AnyTool, JsonSchema } from './tool.ts';
@@ -29,8 +30,7 @@ export function describe(tool: AnyTool): ToolDescription {
   };
 }
 
-const isSchema = (value: unknown): value is JsonSchema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isSchema = (value: unknown): value is JsonSchema => isObject(value);
 
 /** The properties of an object schema in the flat form the protocol has for them. */
 function parameters(schema: JsonSchema | undefined): ToolParameter[] {

@@ -3,6 +3,7 @@
  */
 import type { ControlClient } from '../../control-client/control.ts';
 import { fail } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 import { type ControlFlags, withControl } from '../connect/open-control.ts';
 import { questionOf } from '../output/approval-text.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -67,7 +68,7 @@ function contentOf(text: string): Readonly<Record<string, unknown>> {
   } catch (error) {
     throw fail('usage', 'the content of an answer is a JSON object', {}, error);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw fail('usage', 'the content of an answer is a JSON object');
   }
   return value as Record<string, unknown>;

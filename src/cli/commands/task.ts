@@ -1,11 +1,11 @@
 /**
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
-
 import { parseDeadline } from '../../config/parse-deadline.ts';
 import { loadTaskBatch } from '../../config/task-batch.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { asError, fail } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
@@ -100,8 +100,7 @@ export async function specOf(words: readonly string[], flags: SubmitFlags): Prom
 function schemaOf(text: string): Readonly<Record<string, unknown>> {
   try {
     const schema: unknown = JSON.parse(text);
-    if (typeof schema === 'object' && schema !== null && !Array.isArray(schema))
-      return schema as Record<string, unknown>;
+    if (isObject(schema)) return schema as Record<string, unknown>;
   } catch (error) {
     throw fail('usage', 'the schema of the answer is no JSON', {}, error);
   }

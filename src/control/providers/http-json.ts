@@ -6,6 +6,7 @@
  * because those can hold a key.
  */
 import { asError, HandfastError } from '../../wire/errors.ts';
+import { membersOf } from '../../wire/json.ts';
 
 export type Fetch = typeof globalThis.fetch;
 
@@ -101,7 +102,7 @@ export function messageOf(body: unknown, secret = ''): string | undefined {
 
 /** An object's members; of anything else, none. */
 export function record(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
+  return membersOf(value);
 }
 
 /** The objects of a list; of anything else, none. */

@@ -4,6 +4,7 @@
  */
 import { wrongParam } from '../../protocol/rpc-params.ts';
 import { PROVIDERS, type SessionSettings, THINKING_LEVELS } from '../../protocol/session-types.ts';
+import { isObject } from '../../wire/json.ts';
 
 /** The parameters both methods have; absent = not given. */
 export interface SettingsParams {
@@ -55,7 +56,6 @@ function count(value: number | undefined, method: string, field: string): number
 
 function servers(value: unknown, method: string): SessionSettings['mcpServers'] {
   if (value === undefined || value === null) return undefined;
-  const isObject = (one: unknown) => typeof one === 'object' && one !== null && !Array.isArray(one);
   if (Array.isArray(value) && value.every(isObject)) return value;
   throw wrongParam(method, 'mcp_servers', 'an array of objects');
 }

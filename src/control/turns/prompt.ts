@@ -7,6 +7,7 @@
  */
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 import { type ImageOptions, readImage } from './prompt-image.ts';
 
 /** A prompt as it waits. */
@@ -77,7 +78,7 @@ function marked(text: string, images: number): string {
 }
 
 function referenceOf(entry: unknown, now: () => number): ImageReference[] {
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return [];
+  if (!isObject(entry)) return [];
   const { path, data_url, dataUrl, mime_type, mimeType } = entry as Record<string, unknown>;
   const data = textOf(data_url) ?? textOf(dataUrl);
   const mime = textOf(mime_type) ?? textOf(mimeType);

@@ -5,6 +5,7 @@
  * Used by all message readers of this folder. `null` equals absent; unknown members pass.
  * @see docs/protocol/fleet.md#scalars
  */
+import { isObject } from '../../wire/json.ts';
 import { type Findings, pointer } from './findings.ts';
 import { canonicalName, isAgentId, isBlank, isId, isName, MAX_NAMES } from './names.ts';
 import { isLonger, type Members } from './strict-json.ts';
@@ -145,7 +146,7 @@ export const oneOf =
 
 /** An object of the protocol or of a peer's own making. */
 export const object: Read<Members> = (value, found, where, key) => {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Members;
+  if (isObject(value)) return value as Members;
   found.error('E_FIELD_TYPE', where, key);
   return undefined;
 };

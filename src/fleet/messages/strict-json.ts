@@ -7,6 +7,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { tooDeep } from '../../wire/depth.ts';
+import { isObject } from '../../wire/json.ts';
 import type { Finding } from './decoded.ts';
 import { MAX_FINDINGS, pointer } from './findings.ts';
 import { MAX_LEVELS, scanJson } from './json-scan.ts';
@@ -37,8 +38,7 @@ export function isLonger(text: string, most: number): boolean {
   return text.length * 3 > most && Buffer.byteLength(text) > most;
 }
 
-const isMembers = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isMembers = (value: unknown): value is Members => isObject(value);
 
 /** Reads one JSON object from a text, or from bytes that must be UTF-8. */
 export function readStrictJson(input: string | Uint8Array): StrictJson {

@@ -6,6 +6,7 @@
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { FLEET_VERSION, STATUSES } from '../../protocol/fleet.ts';
+import { isObject } from '../../wire/json.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Finding, Reported } from '../messages/decoded.ts';
 import { canonicalName } from '../messages/names.ts';
@@ -69,9 +70,6 @@ function unwrapped(object: Members, taskId: string, leniencies: Set<string>): Me
   }
   return undefined;
 }
-
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 

@@ -13,6 +13,7 @@ import * as methods from '../../protocol/fleet-rpc.ts';
 import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { fail } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 
 /** Longest wait a request may ask for, milliseconds. */
 const MAX_WAIT_MS = 30_000;
@@ -134,10 +135,10 @@ function operatesUntil(stopping: AbortSignal) {
 }
 
 function specOf(spec: unknown): TaskSpec {
-  if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) {
+  if (!isObject(spec)) {
     throw fail('schema_violation', '`spec` must be an object', { field: 'spec' });
   }
-  return spec as TaskSpec;
+  return spec as unknown as TaskSpec;
 }
 
 /** A value as JSON has it; maps become objects. */

@@ -4,6 +4,7 @@
  *
  * Used by `provider-rounds.ts`, one for each attempt. What is done per delta is kept to a few field accesses.
  */
+import { isObject } from '../../../wire/json.ts';
 import type { FinishReason, ModelPart } from '../../turns/round-model.ts';
 import { keptFields, type PartRecord, type ProviderData } from './provider-data.ts';
 import type { AnswerEnd, BlockDelta, BlockMark, CallMade, ProviderFields, StreamPart } from './provider-model.ts';
@@ -165,7 +166,7 @@ function readArguments(text: string): Arguments {
   } catch (error) {
     return { input: {}, invalid: `they are not JSON (${(error as Error).message})` };
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     return { input: {}, invalid: 'they are not a JSON object' };
   }
   return { input: value as Record<string, unknown> };

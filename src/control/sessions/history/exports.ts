@@ -8,6 +8,7 @@
 import type { Journal } from '../../../journal/journal.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
+import { isObject } from '../../../wire/json.ts';
 import { fold } from '../log/fold.ts';
 import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from '../log/folded.ts';
 import { type OpenSession, streamOf } from '../log/open-session.ts';
@@ -116,9 +117,6 @@ function read(line: string): Record<string, unknown> {
 
 const notAnExport = (why: string) =>
   fail('schema_violation', `these lines are not an export: ${why}`, { field: 'lines' });
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function cleaned({ record }: FoldedSession, head: Readonly<Record<string, unknown>>): Imported {
   const title = typeof record.title === 'string' && record.title !== '' ? record.title : head.title;

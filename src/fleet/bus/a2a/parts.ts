@@ -5,6 +5,7 @@
  * Used by both sides of the binding. @see docs/a2a.md#messages
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
+import { isObject } from '../../../wire/json.ts';
 import type { Artifact, Message, Part, TaskState } from './sdk.ts';
 
 /** States of an A2A task, by the numbers the SDK gives them. */
@@ -61,7 +62,7 @@ export function textOf(parts: readonly Part[] | undefined): string {
 export function dataOf(parts: readonly Part[] | undefined): object[] {
   return (parts ?? []).flatMap(({ content }) => {
     const value: unknown = content?.$case === 'data' ? content.value : undefined;
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? [value] : [];
+    return isObject(value) ? [value] : [];
   });
 }
 

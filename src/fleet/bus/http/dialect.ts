@@ -7,6 +7,7 @@
  * @see docs/protocol/fleet.md#http
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
+import { isObject } from '../../../wire/json.ts';
 import { isId } from '../../messages/names.ts';
 import { type Members, readStrictJson } from '../../messages/strict-json.ts';
 
@@ -70,9 +71,6 @@ export function readRequest(body: Uint8Array): HttpRequest {
 }
 
 const refused = (id: RpcId, code: number, message: string): HttpRequest => ({ kind: 'error', id, code, message });
-
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The message, or what is wrong with it. */
 function readMessage(value: unknown): HttpMessage | string {

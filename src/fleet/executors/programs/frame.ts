@@ -2,6 +2,7 @@
  * What programs print as a line of JSON each, read without trust: members may be missing, or of any type. Pure; called by the
  * adapters and the meters.
  */
+import { isObject } from '../../../wire/json.ts';
 
 /** One line of JSON of a program's output. */
 export type Frame = Readonly<Record<string, unknown>>;
@@ -18,8 +19,7 @@ export function frameOf(line: string): Frame | undefined {
 }
 
 /** A value as an object; undefined for anything else. */
-export const objectOf = (value: unknown): Frame | undefined =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Frame) : undefined;
+export const objectOf = (value: unknown): Frame | undefined => (isObject(value) ? (value as Frame) : undefined);
 
 /** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
 export const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
