@@ -9,13 +9,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import {
+  type AdapterFile,
+  adapterViolations,
   type ConcreteRule,
   concreteViolations,
   cycles,
-  type Doorway,
-  doorwayViolations,
+  type InnerOrder,
+  innerOrderViolations,
   type Levels,
   layerViolations,
+  moduleOf,
 } from './rules/imports.ts';
 import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.ts';
 import {
@@ -73,7 +76,7 @@ const journals: ConcreteRule = {
 };
 
 /** Where each external package, and each built-in module that reaches out of the process, is imported. */
-const doorways: readonly Doorway[] = [
+const adapterFiles: readonly AdapterFile[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
   { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
@@ -119,8 +122,8 @@ const doorways: readonly Doorway[] = [
   })),
 ];
 
-/** Packages that may be imported by several files of a folder, because the folder is their doorway. */
-const inOneFile = doorways.map(({ module }) => module).filter((module) => !module.startsWith('node:'));
+/** Packages that may be imported by several files of a folder, because the folder is their adapter. */
+const inOneFile = adapterFiles.map(({ module }) => module).filter((module) => !module.startsWith('node:'));
 
 const src = sourcesBelow('src');
 /** Everything the project wrote, as text; what is not text (a picture, a database) has a NUL byte and is left out. */
@@ -191,18 +194,18 @@ test('naming a concrete transport from a file that should know the contract is a
   assert.deepEqual(concreteViolations(fine, transports), []);
 });
 
-test('an external package is imported only through its doorway', () => {
-  assert.deepEqual(doorwayViolations(src, doorways), []);
+test('an external package is imported only through its adapter file', () => {
+  assert.deepEqual(adapterViolations(src, adapterFiles), []);
 });
 
-test('each external package has one doorway file', () => {
+test('each external package has one adapter file', () => {
   for (const module of inOneFile) {
-    const importers = src.filter(({ imports }) => imports.some(({ specifier }) => specifier.split('/')[0] === module));
+    const importers = src.filter(({ imports }) => imports.some(({ specifier }) => moduleOf(specifier) === module));
     assert.ok(importers.length <= 1, `"${module}" is imported by ${importers.map(({ path }) => path).join(', ')}`);
   }
 });
 
-test('a package without a doorway, or outside it, is a violation', () => {
+test('a package without an adapter file, or outside it, is a violation', () => {
   const offenders = [
     source('src/host/a.ts', "import { x } from 'left-pad';"),
     source('src/host/b.ts', "import { WebSocket } from 'ws';"),
@@ -210,26 +213,74 @@ test('a package without a doorway, or outside it, is a violation', () => {
     source('src/host/d.ts', "await import('ajv/dist/2020.js');"),
     source('src/host/e.ts', "process.getBuiltinModule('node:sqlite');"),
   ];
-  assert.equal(doorwayViolations(offenders, doorways).length, offenders.length);
+  assert.equal(adapterViolations(offenders, adapterFiles).length, offenders.length);
   const fine = source('src/host/f.ts', "import type { IncomingMessage } from 'node:http'; import 'node:fs';");
-  assert.deepEqual(doorwayViolations([fine], doorways), []);
+  assert.deepEqual(adapterViolations([fine], adapterFiles), []);
 });
 
-test('no file imports itself through others', () => {
-  assert.deepEqual(cycles(src), []);
+/** Circles that are still there, by one of their files; the list only shrinks. */
+const knownCircles = [
+  'src/connection/connection.ts',
+  'src/control-client/control.ts',
+  'src/control/rpc/rpc-connection.ts',
+  'src/fleet/bus/a2a/a2a-peer.ts',
+  'src/fleet/bus/http/http-peer-bus.ts',
+  'src/fleet/bus/http/http-peer.ts',
+  'src/fleet/bus/nats/nats-peer.ts',
+  'src/fleet/orchestrator/peer-profile.ts',
+  'src/fleet/orchestrator/task-machine.ts',
+  'src/fleet/simulate/run.ts',
+  'src/fleet/worker/admission.ts',
+];
+
+test('no file imports itself through others, not even for types', () => {
+  assert.deepEqual(
+    cycles(src).filter((circle) => !knownCircles.some((file) => circle.includes(file))),
+    [],
+  );
 });
 
-test('a circle of imports is found, and a lazy or type-only import cuts it', () => {
+test('a circle of imports is found, also one of types, and a lazy import cuts it', () => {
   const circle = (back: string) => [
     source('src/host/a.ts', "import './b.ts';"),
     source('src/host/b.ts', "import './c.ts';"),
     source('src/host/c.ts', back),
   ];
-  assert.deepEqual(cycles(circle("import { type A, a } from './a.ts';")), [
-    'src/host/a.ts → src/host/b.ts → src/host/c.ts → src/host/a.ts',
-  ]);
+  const found = ['src/host/a.ts · src/host/b.ts · src/host/c.ts'];
+  assert.deepEqual(cycles(circle("import { type A, a } from './a.ts';")), found);
+  assert.deepEqual(cycles(circle("import type { A } from './a.ts';")), found);
   assert.deepEqual(cycles(circle("await import('./a.ts');")), []);
-  assert.deepEqual(cycles(circle("import type { A } from './a.ts';")), []);
+  assert.deepEqual(cycles([source('src/host/a.ts', "import './a.ts';")]), ['src/host/a.ts']);
+});
+
+/** The order inside the folders that hold a whole edge. */
+const innerOrders: readonly InnerOrder[] = [];
+
+test('the subfolders of an edge import only lower ones', () => {
+  assert.deepEqual(
+    innerOrders.flatMap((order) => innerOrderViolations(src, order)),
+    [],
+  );
+});
+
+test('an import that points up or sideways within an edge is a violation, and so is a file without a place', () => {
+  const order: InnerOrder = {
+    folder: 'fleet',
+    rows: [['messages'], ['route', 'phases'], ['bus'], ['bus/nats'], ['fleet.ts']],
+  };
+  const offenders = [
+    source('src/fleet/messages/a.ts', "import { x } from '../route/x.ts';"),
+    source('src/fleet/route/a.ts', "import type { X } from '../phases/x.ts';"),
+    source('src/fleet/bus/peer.ts', "import { x } from './nats/x.ts';"),
+    source('src/fleet/elsewhere.ts', ''),
+  ];
+  assert.equal(innerOrderViolations(offenders, order).length, offenders.length);
+  const fine = [
+    source('src/fleet/bus/nats/a.ts', "import { x } from '../peer.ts'; import '../../route/x.ts'; import './b.ts';"),
+    source('src/fleet/fleet.ts', "import { x } from './bus/nats/a.ts';"),
+    source('src/control/a.ts', "import { x } from '../fleet/route/x.ts';"),
+  ];
+  assert.deepEqual(innerOrderViolations(fine, order), []);
 });
 
 test('exports are named', () => {

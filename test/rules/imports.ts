@@ -11,7 +11,7 @@ import type { Source } from './scan.ts';
 export type Levels = Readonly<Record<string, number>>;
 
 /** One external package or built-in module and where it may be imported. */
-export interface Doorway {
+export interface AdapterFile {
   /** A package or module name; deeper paths of it count as it. */
   readonly module: string;
   /** Files, as regular expressions on the path. Nothing else may import it. */
@@ -104,21 +104,21 @@ export function concreteViolations(sources: readonly Source[], rule: ConcreteRul
 }
 
 /**
- * External packages outside their doorway file, and packages that have no doorway at all.
+ * External packages outside their adapter file, and packages that have none.
  *
  * Built-in modules are free unless the table names them; their types are always free, because types do nothing.
  */
-export function doorwayViolations(sources: readonly Source[], doorways: readonly Doorway[]): string[] {
+export function adapterViolations(sources: readonly Source[], adapterFiles: readonly AdapterFile[]): string[] {
   const violations: string[] = [];
   for (const { path, imports } of sources) {
     for (const { specifier, typeOnly } of imports) {
       const module = moduleOf(specifier);
       if (module === undefined || (module.startsWith('node:') && typeOnly)) continue;
-      const doorway = doorways.find((candidate) => candidate.module === module);
-      if (doorway === undefined) {
-        if (!module.startsWith('node:')) violations.push(`${path}: "${module}" has no doorway file`);
-      } else if (!doorway.files.some((pattern) => pattern.test(path))) {
-        violations.push(`${path}: "${module}" is imported only in ${doorway.files.join(', ')}`);
+      const adapterFile = adapterFiles.find((candidate) => candidate.module === module);
+      if (adapterFile === undefined) {
+        if (!module.startsWith('node:')) violations.push(`${path}: "${module}" has no adapter file`);
+      } else if (!adapterFile.files.some((pattern) => pattern.test(path))) {
+        violations.push(`${path}: "${module}" is imported only in ${adapterFile.files.join(', ')}`);
       }
     }
   }
@@ -126,9 +126,9 @@ export function doorwayViolations(sources: readonly Source[], doorways: readonly
 }
 
 /**
- * Circles of imports that load, each told once as `a → b → a`.
+ * Circles of imports, each as the sorted list of the files that reach each other, joined by ` · `.
  *
- * Lazy imports cut a circle on purpose. Types load nothing; between folders the import table forbids their circles too.
+ * Imports of types count: files that need each other's types cannot be read or moved apart. A lazy `import()` cuts a circle.
  */
 export function cycles(sources: readonly Source[]): string[] {
   const known = new Set(sources.map(({ path }) => path));
@@ -136,23 +136,67 @@ export function cycles(sources: readonly Source[]): string[] {
     sources.map(({ path, imports }) => [
       path,
       imports
-        .filter(({ lazy, typeOnly }) => !lazy && !typeOnly)
+        .filter(({ lazy, specifier }) => !lazy && specifier.startsWith('.'))
         .map(({ specifier }) => targetOf(path, specifier))
         .filter((target) => known.has(target)),
     ]),
   );
-  const found: string[] = [];
-  const done = new Set<string>();
-  const trail: string[] = [];
-  const visit = (path: string): void => {
-    const start = trail.indexOf(path);
-    if (start !== -1) found.push([...trail.slice(start), path].join(' → '));
-    if (start !== -1 || done.has(path)) return;
-    trail.push(path);
-    for (const target of targets.get(path)!) visit(target);
-    trail.pop();
-    done.add(path);
+  return componentsOf(targets)
+    .filter((files) => files.length > 1 || targets.get(files[0]!)!.includes(files[0]!))
+    .map((files) => files.sort().join(' · '))
+    .sort();
+}
+
+/** Tarjan's strongly connected components of a graph given by its edges. */
+function componentsOf(targets: ReadonlyMap<string, readonly string[]>): string[][] {
+  const found: string[][] = [];
+  const order = new Map<string, number>();
+  const low = new Map<string, number>();
+  const open: string[] = [];
+  const visit = (path: string): number => {
+    const index = order.size;
+    order.set(path, index);
+    low.set(path, index);
+    open.push(path);
+    for (const target of targets.get(path)!) {
+      const reached = order.has(target) ? (open.includes(target) ? order.get(target)! : index) : visit(target);
+      low.set(path, Math.min(low.get(path)!, reached));
+    }
+    if (low.get(path) === index) found.push(open.splice(open.indexOf(path)));
+    return low.get(path)!;
   };
-  for (const path of targets.keys()) visit(path);
+  for (const path of targets.keys()) if (!order.has(path)) visit(path);
   return found;
+}
+
+/** The order of the subfolders of one folder, low to high. Each entry is a path below it; the longest that fits counts. */
+export interface InnerOrder {
+  /** `control` or `fleet`: the folder of `src/` that the order is of. */
+  readonly folder: string;
+  /** Subfolders and files, lowest first; those of one row stand on one level and do not import each other. */
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** Imports within a folder that point up, or sideways, in its inner order. */
+export function innerOrderViolations(sources: readonly Source[], { folder, rows }: InnerOrder): string[] {
+  const prefix = `src/${folder}/`;
+  const units = rows.flatMap((row, level) => row.map((unit) => ({ unit, level })));
+  const placeOf = (path: string) =>
+    units
+      .filter(({ unit }) => path === prefix + unit || path.startsWith(`${prefix}${unit}/`))
+      .sort((a, b) => b.unit.length - a.unit.length)[0];
+  return sources
+    .filter(({ path }) => path.startsWith(prefix))
+    .flatMap(({ path, imports }) => {
+      const own = placeOf(path);
+      if (own === undefined) return [`${path}: has no place in the order of ${folder}/`];
+      return imports
+        .map(({ specifier }) => targetOf(path, specifier))
+        .filter((target) => target.startsWith(prefix))
+        .filter((target) => {
+          const other = placeOf(target);
+          return other !== undefined && other.unit !== own.unit && other.level >= own.level;
+        })
+        .map((target) => `${path}: imports ${target}, which is not below ${own.unit}`);
+    });
 }

@@ -148,7 +148,7 @@ export function filesBelow(folder: string): string[] {
     const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
     if (entry.isDirectory()) {
       if (!notOurs.has(entry.name)) found.push(...filesBelow(path));
-    } else if (entry.isFile()) found.push(path);
+    } else if (entry.isFile() && !notOurs.has(entry.name)) found.push(path);
   }
   return found.sort();
 }
