@@ -21,10 +21,10 @@ import {
   type RequestContext,
   ServerCallContext,
 } from '@a2a-js/sdk/server';
-import { serveA2a } from '../src/fleet/bus/a2a/agent-server.ts';
-import { a2aBus } from '../src/fleet/bus/a2a/peer-bus.ts';
-import { httpPeerBus } from '../src/fleet/bus/http/http-peer-bus.ts';
-import { httpReceiver } from '../src/fleet/bus/http/receiver.ts';
+import { a2aBus } from '../src/fleet/bus/a2a/orchestrator-bus.ts';
+import { serveA2a } from '../src/fleet/bus/a2a/worker-server.ts';
+import { httpPeerBus } from '../src/fleet/bus/http/orchestrator-bus.ts';
+import { httpReceiver } from '../src/fleet/bus/http/worker-server.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from '../src/fleet/bus/peer.ts';
 import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../src/fleet/bus/reply-channel.ts';
 import { joinOverLink } from '../src/fleet/bus/stream/join.ts';

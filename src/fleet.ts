@@ -6,13 +6,13 @@
 export { FleetClient, type FleetStatus, type TaskEvent } from './bridge/fleet-client.ts';
 export { type JoinFleetOptions, joinFleet } from './bridge/join-fleet.ts';
 export { blockedStep, DEFAULT_BLOCKED_POLICY } from './fleet/blocked-policy.ts';
-export { a2aAgent, serveA2a } from './fleet/bus/a2a/agent-server.ts';
-export { a2aBus } from './fleet/bus/a2a/peer-bus.ts';
-export { listenHttp } from './fleet/bus/http/http-listener.ts';
-export { httpPeerBus } from './fleet/bus/http/http-peer-bus.ts';
-export { httpReceiver } from './fleet/bus/http/receiver.ts';
+export { a2aBus } from './fleet/bus/a2a/orchestrator-bus.ts';
+export { a2aAgent, serveA2a } from './fleet/bus/a2a/worker-server.ts';
+export { httpPeerBus } from './fleet/bus/http/orchestrator-bus.ts';
+export { httpReceiver } from './fleet/bus/http/worker-server.ts';
 export { inProcessBus } from './fleet/bus/in-process.ts';
 export type { DispatchMode, FleetPeer, OrchestratorBus, PeerEvents } from './fleet/bus/peer.ts';
+export { listenHttp } from './fleet/bus/plain/http-listener.ts';
 export type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './fleet/bus/reply-channel.ts';
 export { type Joined, joinOverLink, workerOverStdio } from './fleet/bus/stream/join.ts';
 export { type StreamBus, streamBus } from './fleet/bus/stream/stream-bus.ts';

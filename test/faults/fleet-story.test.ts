@@ -8,7 +8,7 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { httpPeerBus } from '../../src/fleet/bus/http/http-peer-bus.ts';
+import { httpPeerBus } from '../../src/fleet/bus/http/orchestrator-bus.ts';
 import { inProcessBus } from '../../src/fleet/bus/in-process.ts';
 import { functionExecutor } from '../../src/fleet/executors/function.ts';
 import { createOrchestrator } from '../../src/fleet/orchestrator/orchestrator.ts';

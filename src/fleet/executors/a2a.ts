@@ -19,7 +19,7 @@ import {
   ROLE,
   STATE,
   textOf,
-} from '../bus/a2a/parts.ts';
+} from '../bus/a2a/messages.ts';
 import type { Message, SendMessageRequest, Task } from '../bus/a2a/sdk.ts';
 import { resultOfTask, wordsOf } from '../bus/a2a/states.ts';
 import { decodeValue } from '../messages/decode.ts';

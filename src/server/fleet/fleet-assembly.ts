@@ -10,8 +10,8 @@ import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { Dialect } from '../../connection/accept.ts';
 import type { ControlServer } from '../../control/control-server.ts';
 import type { Handled } from '../../control/handlers.ts';
-import { CARD_PATH, RPC_PATH } from '../../fleet/bus/http/dialect.ts';
-import { httpPeerBus } from '../../fleet/bus/http/http-peer-bus.ts';
+import { CARD_PATH, RPC_PATH } from '../../fleet/bus/http/messages.ts';
+import { httpPeerBus } from '../../fleet/bus/http/orchestrator-bus.ts';
 import { inProcessBus } from '../../fleet/bus/in-process.ts';
 import type { OrchestratorBus } from '../../fleet/bus/peer.ts';
 import { streamBus } from '../../fleet/bus/stream/stream-bus.ts';
@@ -224,7 +224,7 @@ async function a2aOf(
 ): Promise<OrchestratorBus | undefined> {
   const agents = peers.filter(({ kind }) => kind === 'a2a');
   if (agents.length === 0) return undefined;
-  const { a2aBus } = await import('../../fleet/bus/a2a/peer-bus.ts');
+  const { a2aBus } = await import('../../fleet/bus/a2a/orchestrator-bus.ts');
   return a2aBus({
     peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
     log,

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import { SENDER, type WorkerConfig } from '../../config/fleet-config.ts';
 import type { Callback } from '../../fleet/bus/http/callbacks.ts';
-import { listenHttp, PORT_BANDS, type PortBand } from '../../fleet/bus/http/http-listener.ts';
-import { httpReceiver } from '../../fleet/bus/http/receiver.ts';
+import { httpReceiver } from '../../fleet/bus/http/worker-server.ts';
+import { listenHttp, PORT_BANDS, type PortBand } from '../../fleet/bus/plain/http-listener.ts';
 import type { Executor } from '../../fleet/executors/executor.ts';
 import type { Worker } from '../../fleet/worker/worker.ts';
 import {
@@ -110,7 +110,7 @@ async function openAgent(
   wanted: NonNullable<WorkerConfig['a2a']>,
   { log, version, folder, env = process.env }: WorkerDoorsOptions,
 ): Promise<Door> {
-  const { serveA2a } = await import('../../fleet/bus/a2a/agent-server.ts');
+  const { serveA2a } = await import('../../fleet/bus/a2a/worker-server.ts');
   const { host, port, url, partialState, retainDays } = wanted;
   return serveA2a(worker, {
     host,

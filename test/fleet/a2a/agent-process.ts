@@ -4,7 +4,7 @@
  * Started by `kill.slow.test.ts` with the folder of its data.
  */
 import { join } from 'node:path';
-import { serveA2a } from '../../../src/fleet/bus/a2a/agent-server.ts';
+import { serveA2a } from '../../../src/fleet/bus/a2a/worker-server.ts';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { quiet } from '../support/stream-links.ts';

@@ -18,7 +18,7 @@ import {
   ServiceParameters,
   withA2AExtensions,
 } from '@a2a-js/sdk/client';
-import { type A2aAgentOptions, type ServedA2a, serveA2a } from '../../../src/fleet/bus/a2a/agent-server.ts';
+import { type A2aAgentOptions, type ServedA2a, serveA2a } from '../../../src/fleet/bus/a2a/worker-server.ts';
 import type { WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import { FLEET_EXTENSION, type FleetMessage } from '../../../src/protocol/fleet.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';

@@ -2,8 +2,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { serveA2a } from '../../../src/fleet/bus/a2a/agent-server.ts';
-import { a2aBus } from '../../../src/fleet/bus/a2a/peer-bus.ts';
+import { a2aBus } from '../../../src/fleet/bus/a2a/orchestrator-bus.ts';
+import { serveA2a } from '../../../src/fleet/bus/a2a/worker-server.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { busContract } from '../bus-contract.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { TaskState } from '@a2a-js/sdk';
-import { a2aBus } from '../../../src/fleet/bus/a2a/peer-bus.ts';
+import { a2aBus } from '../../../src/fleet/bus/a2a/orchestrator-bus.ts';
 import type { A2aPeerOptions } from '../../../src/fleet/bus/a2a/settings.ts';
 import type { OrchestratorBus } from '../../../src/fleet/bus/peer.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';

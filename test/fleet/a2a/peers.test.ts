@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { TaskState } from '@a2a-js/sdk';
 import type { Log } from '../../../src/base/log.ts';
-import { a2aBus } from '../../../src/fleet/bus/a2a/peer-bus.ts';
+import { a2aBus } from '../../../src/fleet/bus/a2a/orchestrator-bus.ts';
 import type { A2aPeerOptions } from '../../../src/fleet/bus/a2a/settings.ts';
 import type { OrchestratorBus } from '../../../src/fleet/bus/peer.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import type { Task } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { STATE } from '../../../src/fleet/bus/a2a/parts.ts';
+import { STATE } from '../../../src/fleet/bus/a2a/messages.ts';
 import { loadA2aServer } from '../../../src/fleet/bus/a2a/sdk.ts';
 import {
   type A2aTaskStore,

@@ -1,10 +1,10 @@
 /** Both our ends of the HTTP dialect against each other: what they agree on beyond text. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { listenHttp } from '../../../src/fleet/bus/http/http-listener.ts';
-import { type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/http/http-peer-bus.ts';
-import { httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/receiver.ts';
+import { type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/http/orchestrator-bus.ts';
+import { httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/worker-server.ts';
 import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
+import { listenHttp } from '../../../src/fleet/bus/plain/http-listener.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';

@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { evictOldest } from '../../../src/fleet/bus/evict-oldest.ts';
-import { endpointBelow, HttpClient } from '../../../src/fleet/bus/http/exchange.ts';
 import { awaitFirstResponse, type FirstWordOptions } from '../../../src/fleet/bus/http/first-response.ts';
-import { OpenTasks } from '../../../src/fleet/bus/http/open-tasks.ts';
+import { endpointBelow, HttpClient } from '../../../src/fleet/bus/plain/http-client.ts';
+import { OpenTasks } from '../../../src/fleet/bus/plain/open-tasks.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 
 test('past its bound the oldest of a set are forgotten, and the newest stay', () => {

@@ -1,9 +1,13 @@
 /** Deployed receivers that know nothing but text, as peers of the orchestrator. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { listenHttp } from '../../../src/fleet/bus/http/http-listener.ts';
-import { type HttpPeerBus, type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/http/http-peer-bus.ts';
+import {
+  type HttpPeerBus,
+  type HttpPeerBusOptions,
+  httpPeerBus,
+} from '../../../src/fleet/bus/http/orchestrator-bus.ts';
 import type { FleetPeer } from '../../../src/fleet/bus/peer.ts';
+import { listenHttp } from '../../../src/fleet/bus/plain/http-listener.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { type HttpListener, listenHttp, PORT_BANDS } from '../../../src/fleet/bus/http/http-listener.ts';
-import { type HttpReceiver, httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/receiver.ts';
+import { type HttpReceiver, httpReceiver, type ReceiverOptions } from '../../../src/fleet/bus/http/worker-server.ts';
+import { type HttpListener, listenHttp, PORT_BANDS } from '../../../src/fleet/bus/plain/http-listener.ts';
 import type { Reported } from '../../../src/fleet/messages/decoded.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { announceInReply } from '../../../src/fleet/phases/announce-reply.ts';

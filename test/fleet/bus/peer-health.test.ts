@@ -5,7 +5,7 @@ import {
   type HealthCheckedPeer,
   PeerHealthChecker,
   type PeerWatchOptions,
-} from '../../../src/fleet/bus/peer-health.ts';
+} from '../../../src/fleet/bus/plain/peer-health.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';

@@ -4,10 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { listenHttp } from '../../../src/fleet/bus/http/http-listener.ts';
-import { httpPeerBus } from '../../../src/fleet/bus/http/http-peer-bus.ts';
-import { httpReceiver } from '../../../src/fleet/bus/http/receiver.ts';
+import { httpPeerBus } from '../../../src/fleet/bus/http/orchestrator-bus.ts';
+import { httpReceiver } from '../../../src/fleet/bus/http/worker-server.ts';
 import { inProcessBus } from '../../../src/fleet/bus/in-process.ts';
+import { listenHttp } from '../../../src/fleet/bus/plain/http-listener.ts';
 import { joinOverLink } from '../../../src/fleet/bus/stream/join.ts';
 import { streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';

@@ -2,7 +2,7 @@
  * The agent card of a worker, and what a card says of any agent. The public card says that the fleet protocol is spoken and
  * nothing of what the worker is; the extended one, shown to whoever has a token, holds its announce.
  *
- * Written by `agent-server.ts`, read by `connection.ts`. @see docs/a2a.md#card
+ * Written by `worker-server.ts`, read by `connection.ts`. @see docs/a2a.md#card
  */
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { knownFeatures } from '../features.ts';

@@ -1,14 +1,14 @@
 /**
  * How an A2A agent is reached: its card, the SDK's client that fits it, the token it is shown, and what a failed call means.
  *
- * Used by `a2a-peer.ts` and by the executor for remote agents.
+ * Used by `peer.ts` and by the executor for remote agents.
  */
 import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
-import { RPC } from '../http/dialect.ts';
-import { below, peerUrl } from '../http/exchange.ts';
+import { RPC } from '../http/messages.ts';
+import { below, peerUrl } from '../plain/http-client.ts';
 import { CARD_PATH, type CardReading, readCard } from './card.ts';
 import { type A2aClientSdk, type AgentCard, type Client, loadA2aClient, type RequestOptions } from './sdk.ts';
 import type { RemoteAgent } from './settings.ts';

@@ -10,8 +10,8 @@
 import { withTimeout } from '../../../base/backoff.ts';
 import type { TaskProgress, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { ReplyForm } from '../http/reply-text.ts';
-import { isEnded, messageOf, ROLE, type Said, STATE } from './parts.ts';
+import type { ReplyForm } from '../plain/reply-text.ts';
+import { isEnded, messageOf, ROLE, type Said, STATE } from './messages.ts';
 import type {
   AgentExecutor,
   ExecutionEventBus,

@@ -2,14 +2,14 @@
  * Watches an A2A task until it has settled: over a subscription where the agent streams, by asking where it does not, and by
  * asking again whenever a subscription ends early.
  *
- * Used by `a2a-peer.ts` and by the executor for remote agents.
+ * Used by `peer.ts` and by the executor for remote agents.
  */
 import { abortableDelay } from '../../../base/abortable-delay.ts';
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { A2aConnection } from './connection.ts';
 import { callFailure } from './connection.ts';
-import { isSettled } from './parts.ts';
+import { isSettled } from './messages.ts';
 import type { StreamResponse, Task } from './sdk.ts';
 
 export interface FollowOptions {

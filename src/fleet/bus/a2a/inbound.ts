@@ -2,7 +2,7 @@
  * What one A2A agent says, read and handed to the orchestrator: what its tasks tell while they are worked on, and their ends,
  * by the tables. Each task is watched until it has settled.
  *
- * Made by `a2a-peer.ts`, one for each agent.
+ * Made by `peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
 import { abortableDelay } from '../../../base/abortable-delay.ts';
@@ -14,10 +14,10 @@ import type { Incoming, Reported } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator } from '../forward.ts';
 import { ack } from '../worker-messages.ts';
-import type { A2aPeer, A2aPeerOwner } from './a2a-peer.ts';
 import { type Attempt, Attempts, type GivenAttempt } from './attempts.ts';
 import { follow } from './follow.ts';
-import { fleetDataOf, fleetMetadata, isSettled, ROLE, textOf } from './parts.ts';
+import { fleetDataOf, fleetMetadata, isSettled, ROLE, textOf } from './messages.ts';
+import type { A2aPeer, A2aPeerOwner } from './peer.ts';
 import type { Message, StreamResponse, Task } from './sdk.ts';
 import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 

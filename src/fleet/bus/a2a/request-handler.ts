@@ -2,12 +2,12 @@
  * What an A2A client asks of a worker, one step before the SDK: what is decided by the worker goes by `admission.ts`, all
  * else to the SDK's own handler.
  *
- * Made by `agent-server.ts`.
+ * Made by `worker-server.ts`.
  * @see docs/a2a.md#agent
  */
 import { A2aAdmission, type Decided, type DecisionsOptions } from './admission.ts';
 import { A2aExecutions } from './executions.ts';
-import { isEnded } from './parts.ts';
+import { isEnded } from './messages.ts';
 import type { A2ARequestHandler, Message, SendMessageRequest, ServerCallContext, StreamResponse, Task } from './sdk.ts';
 import { scopeOf } from './task-store.ts';
 

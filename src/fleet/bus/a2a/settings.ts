@@ -4,7 +4,7 @@
  *
  * Used by the other files of this folder and by whoever makes buses and agents.
  */
-import type { TokenSource } from '../http/token.ts';
+import type { TokenSource } from '../plain/token.ts';
 
 /** Where an agent is. */
 export interface RemoteAgent {

@@ -2,7 +2,7 @@
  * A stream of events as the answer to a request: server-sent events, kept alive, and ended when the reader is gone or does
  * not read.
  *
- * Used by `agent-server.ts`.
+ * Used by `worker-server.ts`.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

@@ -10,7 +10,7 @@ import { decodeValue } from '../../messages/decode.ts';
 import type { Announced, Reported } from '../../messages/decoded.ts';
 import { resultMessage } from '../../messages/encode.ts';
 import { extractReply } from '../../phases/reply.ts';
-import { type ReplyForm, replyText } from '../http/reply-text.ts';
+import { type ReplyForm, replyText } from '../plain/reply-text.ts';
 import {
   artifactsText,
   dataOf,
@@ -22,7 +22,7 @@ import {
   STATE,
   textOf,
   textPart,
-} from './parts.ts';
+} from './messages.ts';
 import type { Artifact, Message, Part, Task, TaskState } from './sdk.ts';
 import type { PartialState } from './settings.ts';
 

@@ -9,7 +9,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import { isEnded, isSettled } from './parts.ts';
+import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
 /** Marks a file as ours ("HFA2"), so that another program's database is never taken for one. */

@@ -1,17 +1,17 @@
 /**
  * The worker, as its A2A side calls it: an outlet for each client, and what is said about a task in turn.
  *
- * Made by `agent-server.ts`, one for each agent.
+ * Made by `worker-server.ts`, one for each agent.
  */
 import type { Log } from '../../../base/log.ts';
 import type { TaskAck, TaskResult } from '../../../protocol/fleet.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
+import { AnnounceTracker } from '../plain/announce-tracker.ts';
 import type { WorkerPort } from '../reply-channel.ts';
-import { AnnounceTracker } from './announce-tracker.ts';
+import { TaskLocks } from '../task-locks.ts';
 import type { A2aExecutions } from './executions.ts';
 import { A2aReplyChannel } from './reply-channel.ts';
-import { TaskLocks } from './task-locks.ts';
 
 export interface WorkerEndOptions {
   readonly worker: WorkerPort;

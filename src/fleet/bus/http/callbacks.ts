@@ -8,9 +8,9 @@ import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import { MAX_BODY_BYTES, RPC_PATH, readAnswer, sendMessage } from './dialect.ts';
-import { endpointBelow, type HttpClient, peerUrl } from './exchange.ts';
-import { type TokenSource, withToken } from './token.ts';
+import { endpointBelow, type HttpClient, peerUrl } from '../plain/http-client.ts';
+import { type TokenSource, withToken } from '../plain/token.ts';
+import { MAX_BODY_BYTES, RPC_PATH, readAnswer, sendMessage } from './messages.ts';
 
 /** Where results of the tasks of one orchestrator go. */
 export interface Callback {

@@ -2,13 +2,13 @@
  * The agent card of the upstream dialect. Public, so it says that this protocol is spoken, and nothing of what the worker
  * is: that is in the announce.
  *
- * Used by `receiver.ts` and `replies.ts`, and read by `http-peer.ts`.
+ * Used by `worker-server.ts` and `replies.ts`, and read by `peer.ts`.
  * @see docs/protocol/fleet.md#http
  */
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION } from '../../../protocol/fleet.ts';
 import { readStrictJson } from '../../messages/strict-json.ts';
 import { knownFeatures } from '../features.ts';
-import { RPC_PATH } from './dialect.ts';
+import { RPC_PATH } from './messages.ts';
 
 export interface CardFacts {
   readonly name: string;

@@ -2,7 +2,7 @@
  * Waits for the first word on a task that was sent to a receiver. One that works at once answers when the task has ended;
  * by then it has long had it, so silence for a while after the request has left counts as its word.
  *
- * Used by `http-peer.ts`.
+ * Used by `peer.ts`.
  */
 import { asError, type HandfastError } from '../../../wire/errors.ts';
 

@@ -2,7 +2,7 @@
  * What one receiver says, read and handed to the orchestrator: replies to tasks, in words or in messages, whichever way they
  * came, and the ends of tasks whose reply was lost.
  *
- * Made by `http-peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
+ * Made by `peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
  * @see docs/protocol/fleet.md#http
  */
 import { abortableDelay } from '../../../base/abortable-delay.ts';
@@ -15,11 +15,11 @@ import { resultMessage } from '../../messages/encode.ts';
 import { announceInReply } from '../../phases/announce-reply.ts';
 import { extractReply } from '../../phases/reply.ts';
 import { forwardToOrchestrator } from '../forward.ts';
+import type { OpenTask } from '../plain/open-tasks.ts';
 import { ack } from '../worker-messages.ts';
-import { type HttpMessage, type HttpReplyBody, RPC, sendMessage } from './dialect.ts';
-import type { HttpPeer, HttpPeerOwner } from './http-peer.ts';
-import type { OpenTask } from './open-tasks.ts';
-import { type ReceiverCalls, refusalOf } from './receiver-calls.ts';
+import { type ReceiverCalls, refusalOf } from './connection.ts';
+import { type HttpMessage, type HttpReplyBody, RPC, sendMessage } from './messages.ts';
+import type { HttpPeer, HttpPeerOwner } from './peer.ts';
 import { claimed, saysUnknown, withAttempt } from './reply-reading.ts';
 
 /** Messages that come from workers. */

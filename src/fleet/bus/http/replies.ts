@@ -1,7 +1,7 @@
 /**
  * The orchestrator as a receiver of the upstream dialect: managed workers call back here with their replies.
  *
- * Used by `http-peer-bus.ts`, which serves it on whatever port configuration names.
+ * Used by `orchestrator-bus.ts`, which serves it on whatever port configuration names.
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -9,6 +9,8 @@ import type { Log } from '../../../base/log.ts';
 import { LOCAL_PRINCIPAL } from '../../../session/auth.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
+import { answer, bodyOf, callerOf, type Guard, pathOf } from '../plain/http-server.ts';
+import type { OpenTask } from '../plain/open-tasks.ts';
 import { cardOf } from './card.ts';
 import {
   CARD_PATH,
@@ -19,11 +21,9 @@ import {
   RPC,
   RPC_PATH,
   readRequest,
-} from './dialect.ts';
-import type { HttpPeer } from './http-peer.ts';
-import type { RecalledTask } from './http-peer-bus.ts';
-import type { OpenTask } from './open-tasks.ts';
-import { answer, bodyOf, callerOf, type Guard, pathOf } from './serve.ts';
+} from './messages.ts';
+import type { RecalledTask } from './orchestrator-bus.ts';
+import type { HttpPeer } from './peer.ts';
 
 export interface ReplyReceiverOptions {
   readonly name: string;

@@ -2,14 +2,14 @@
  * The outlet of a worker towards one HTTP client: a result answers the request that waits for it, or is sent to the
  * client's own receiver, or waits in the outbox until somebody asks for it again.
  *
- * One for each principal. Made by `receiver.ts`.
+ * One for each principal. Made by `worker-server.ts`.
  */
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { evictOldest } from '../evict-oldest.ts';
+import { type ReplyForm, replyText } from '../plain/reply-text.ts';
 import type { ReplyChannel } from '../reply-channel.ts';
 import { type Callback, type CallbackDeps, callBack } from './callbacks.ts';
-import { type ReplyForm, replyText } from './reply-text.ts';
 
 /** Somebody who waits for the result of a task. */
 export interface Waiter {

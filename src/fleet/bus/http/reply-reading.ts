@@ -1,12 +1,12 @@
 /**
  * What the answers of a receiver mean, apart from whom they are told to.
  *
- * Used by `http-peer.ts` and `inbound.ts`.
+ * Used by `peer.ts` and `inbound.ts`.
  */
 import type { Buffer } from 'node:buffer';
 import type { Reported } from '../../messages/decoded.ts';
-import type { HttpMessage } from './dialect.ts';
-import type { OpenTask } from './open-tasks.ts';
+import type { OpenTask } from '../plain/open-tasks.ts';
+import type { HttpMessage } from './messages.ts';
 
 /** `{"ok": false}` of a health page. */
 export function saysNo(body: Buffer): boolean {

@@ -15,7 +15,7 @@ import { Bucket, type Entry } from './bucket.ts';
 import { EventConsumer } from './event-consumer.ts';
 import { acquireLeadership, type Leadership, type SeatOptions } from './leadership.ts';
 import { readLease } from './leases.ts';
-import { keepDispatch, NatsPeer } from './nats-peer.ts';
+import { keepDispatch, NatsPeer } from './peer.ts';
 import { Profiles } from './profiles.ts';
 import { ControlRequests } from './requests.ts';
 import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';

@@ -10,8 +10,8 @@ import { decode } from '../../messages/decode.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
-import type { NatsPeer } from './nats-peer.ts';
 import { pack, unpack } from './payload.ts';
+import type { NatsPeer } from './peer.ts';
 import { publishError, readPublishAck } from './publish-ack.ts';
 
 export interface RequestsOptions {

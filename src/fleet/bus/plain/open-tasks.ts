@@ -2,7 +2,7 @@
  * Which reply belongs to which task, for receivers that name no task in their replies: by the context, in which one turn
  * runs at a time. Tasks that have ended are remembered a while, because a reply may be sent again.
  *
- * Used by `http-peer.ts` and `inbound.ts`, one for each peer.
+ * Used by `fleet/bus/http/peer.ts` and `inbound.ts`, one for each peer.
  */
 import type { ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
 import { evictOldest } from '../evict-oldest.ts';

@@ -3,7 +3,7 @@
  * number says what. Written as upstream writes it, read with some kindness. Fleet messages ride in data parts beside the
  * text.
  *
- * Used by `receiver.ts` and `callbacks.ts` on the worker's side, `http-peer.ts` and `replies.ts` on the orchestrator's.
+ * Used by `worker-server.ts` and `callbacks.ts` on the worker's side, `peer.ts` and `replies.ts` on the orchestrator's.
  * @see docs/protocol/fleet.md#http
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';

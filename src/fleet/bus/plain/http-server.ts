@@ -1,7 +1,7 @@
 /**
  * What both HTTP servers of the upstream dialect share: who asks, the body within its bound, the answer as JSON.
  *
- * Used by `receiver.ts` and `replies.ts`.
+ * Used by `fleet/bus/http/worker-server.ts` and `replies.ts`.
  * @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
@@ -10,7 +10,7 @@ import { isLoopback } from '../../../config/listen-address.ts';
 import type { Authenticator } from '../../../session/auth.ts';
 import type { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { MAX_BODY_BYTES } from './dialect.ts';
+import { MAX_BODY_BYTES } from '../http/messages.ts';
 
 export interface Guard {
   readonly auth: Authenticator;

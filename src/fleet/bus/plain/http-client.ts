@@ -2,7 +2,7 @@
  * One HTTP request as a client of the upstream dialect makes it: bounded in time and size, never redirected, and with a
  * failure that says whether the peer may have got it.
  *
- * Used by the peers of `http-peer-bus.ts` and by receivers that call back.
+ * Used by the peers of `fleet/bus/http/orchestrator-bus.ts` and by receivers that call back.
  */
 import { Buffer } from 'node:buffer';
 import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';

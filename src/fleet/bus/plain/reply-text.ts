@@ -1,7 +1,7 @@
 /**
  * What a worker answers in words, for senders that read nothing but text.
  *
- * Used by `receiver.ts` and `callbacks.ts`. @see docs/protocol/fleet.md#http
+ * Used by `fleet/bus/http/worker-server.ts` and `callbacks.ts`. @see docs/protocol/fleet.md#http
  */
 import type { ReplySchema, SessionAnnounce, TaskResult } from '../../../protocol/fleet.ts';
 

@@ -10,9 +10,9 @@ import type { ReplySchema } from '../../../protocol/fleet.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerHealthChecker, type PeerWatchOptions } from '../peer-health.ts';
-import { HttpClient } from './exchange.ts';
-import { HttpPeer, type HttpPeerOptions, type HttpPeerOwner } from './http-peer.ts';
+import { HttpClient } from '../plain/http-client.ts';
+import { PeerHealthChecker, type PeerWatchOptions } from '../plain/peer-health.ts';
+import { HttpPeer, type HttpPeerOptions, type HttpPeerOwner } from './peer.ts';
 import { ReplyReceiver } from './replies.ts';
 
 /** A task that a reply may belong to, for an orchestrator that has restarted since it was sent. */

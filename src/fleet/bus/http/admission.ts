@@ -2,7 +2,7 @@
  * Tasks at a receiver: a message becomes a dispatch or a word about one, and what the worker makes of it becomes the answer,
  * at once or when the task has ended.
  *
- * Made by `receiver.ts`, one for each worker. @see docs/protocol/fleet.md#http
+ * Made by `worker-server.ts`, one for each worker. @see docs/protocol/fleet.md#http
  */
 import type { ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
@@ -14,12 +14,12 @@ import type { Decoded, Dispatched, Incoming } from '../../messages/decoded.ts';
 import { dispatchMessage } from '../../messages/encode.ts';
 import { parseInline } from '../../phases/inline.ts';
 import { evictOldest } from '../evict-oldest.ts';
+import { answer } from '../plain/http-server.ts';
+import { announceBlock, queuedText, type ReplyForm, replyText } from '../plain/reply-text.ts';
 import type { DispatchOutcome, WorkerPort } from '../reply-channel.ts';
 import { type Answer, ack, WorkerMessageHandler } from '../worker-messages.ts';
-import { busyAnswer, errorAnswer, type HttpMessage, messageAnswer, RPC, type RpcId } from './dialect.ts';
+import { busyAnswer, errorAnswer, type HttpMessage, messageAnswer, RPC, type RpcId } from './messages.ts';
 import type { HttpReplyChannel } from './reply-channel.ts';
-import { announceBlock, queuedText, type ReplyForm, replyText } from './reply-text.ts';
-import { answer } from './serve.ts';
 
 /** Contexts that have had their announce. */
 const MAX_CONTEXTS = 10_000;

@@ -1,7 +1,7 @@
 /**
  * A task in words, for receivers that read text: with hints in front and the form of the reply behind, or the bare brief.
  *
- * Used by `http-peer.ts`. @see docs/fleet-phases.md#inline-hints
+ * Used by `fleet/bus/http/peer.ts`. @see docs/fleet-phases.md#inline-hints
  */
 import type { Priority, TaskDispatch } from '../../../protocol/fleet.ts';
 import { emitInline } from '../../phases/inline-emit.ts';

@@ -2,7 +2,7 @@
  * One A2A agent as a peer of the orchestrator. A worker of ours gets messages of the fleet protocol in data parts, any other
  * agent gets hints in the text or the bare brief. What it says to them is read by `inbound.ts`.
  *
- * Made by `peer-bus.ts`, one for each configured agent.
+ * Made by `orchestrator-bus.ts`, one for each configured agent.
  * @see docs/a2a.md#peers
  */
 
@@ -12,17 +12,17 @@ import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/flee
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import { taskText } from '../http/task-text.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { HealthCheckedPeer } from '../peer-health.ts';
+import type { HealthCheckedPeer } from '../plain/peer-health.ts';
+import { taskText } from '../plain/task-text.ts';
+import { TaskLocks } from '../task-locks.ts';
 import { ack } from '../worker-messages.ts';
 import type { Attempt, GivenAttempt } from './attempts.ts';
 import { A2aConnection, bytesOf, callFailure } from './connection.ts';
 import { A2aInbound } from './inbound.ts';
-import { fleetDataOf, isSettled, messageOf, ROLE, STATE, textPart } from './parts.ts';
+import { fleetDataOf, isSettled, messageOf, ROLE, STATE, textPart } from './messages.ts';
 import type { Message, SendMessageRequest, Task } from './sdk.ts';
 import type { A2aPeerOptions } from './settings.ts';
-import { TaskLocks } from './task-locks.ts';
 
 /** What a peer needs of its bus. */
 export interface A2aPeerOwner {

@@ -2,7 +2,7 @@
  * A worker as a receiver of the upstream dialect: agent card, health, and tasks by `POST /jsonrpc`, in whatever form they
  * come: a TASK_DISPATCH in a data part, hints in the text, or the bare brief.
  *
- * `handle` is a handler for `node:http`; `http-listener.ts` serves it on a port of its own, a server may mount it. The
+ * `handle` is a handler for `node:http`; `fleet/bus/plain/http-listener.ts` serves it on a port of its own, a server may mount it. The
  * process that owns the executor makes it, and nobody else.
  * @see docs/protocol/fleet.md#http
  */
@@ -13,14 +13,14 @@ import { type Feature, FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import { asError } from '../../../wire/errors.ts';
+import { HttpClient } from '../plain/http-client.ts';
+import { answer, bodyOf, callerOf, type Guard, pathOf } from '../plain/http-server.ts';
 import type { WorkerPort } from '../reply-channel.ts';
+import { ReceiverTasks } from './admission.ts';
 import type { Callback, CallbackDeps } from './callbacks.ts';
 import { type CardFacts, cardOf } from './card.ts';
-import { ANNOUNCE_PATH, CARD_PATH, errorAnswer, HEALTH_PATH, RPC_PATH, readRequest } from './dialect.ts';
-import { HttpClient } from './exchange.ts';
-import { ReceiverTasks } from './receiver-tasks.ts';
+import { ANNOUNCE_PATH, CARD_PATH, errorAnswer, HEALTH_PATH, RPC_PATH, readRequest } from './messages.ts';
 import { HttpReplyChannel } from './reply-channel.ts';
-import { answer, bodyOf, callerOf, type Guard, pathOf } from './serve.ts';
 
 /** Whether the path behind the port works, not only the port. */
 export interface ReceiverHealth {

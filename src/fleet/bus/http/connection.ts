@@ -2,15 +2,15 @@
  * The calls an orchestrator makes to one receiver: with the token, within their bounds, and with failures that say whether
  * the receiver may have got it.
  *
- * Used by `http-peer.ts` and `inbound.ts`.
+ * Used by `peer.ts` and `inbound.ts`.
  */
 import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import type { HttpResponse } from '../../../transport/http/http-response.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './dialect.ts';
-import { type Endpoint, endpointBelow, type HttpClient } from './exchange.ts';
-import { type TokenSource, withToken } from './token.ts';
+import { type Endpoint, endpointBelow, type HttpClient } from '../plain/http-client.ts';
+import { type TokenSource, withToken } from '../plain/token.ts';
+import { type HttpReplyBody, MAX_BODY_BYTES, RPC_PATH, readAnswer } from './messages.ts';
 
 export interface ReceiverCallsOptions {
   readonly peer: string;

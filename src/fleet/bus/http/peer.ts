@@ -2,7 +2,7 @@
  * One deployed receiver as a peer of the orchestrator: what it speaks is read from its card, and tasks go out as messages,
  * as hints in the text or as the bare brief. What it says to them is read by `inbound.ts`.
  *
- * Made by `http-peer-bus.ts`, one for each configured receiver.
+ * Made by `orchestrator-bus.ts`, one for each configured receiver.
  * @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
@@ -11,18 +11,18 @@ import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/flee
 import { asError, fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { DispatchMode, PeerEvents } from '../peer.ts';
-import type { HealthCheckedPeer } from '../peer-health.ts';
+import { type HttpClient, peerUrl } from '../plain/http-client.ts';
+import { OpenTasks } from '../plain/open-tasks.ts';
+import type { HealthCheckedPeer } from '../plain/peer-health.ts';
+import { taskText } from '../plain/task-text.ts';
+import type { TokenSource } from '../plain/token.ts';
 import { ack } from '../worker-messages.ts';
 import { readCard } from './card.ts';
-import { ANNOUNCE_PATH, CARD_PATH, HEALTH_PATH, MAX_BODY_BYTES, MAX_TEXT_CHARS, sendMessage } from './dialect.ts';
-import { type HttpClient, peerUrl } from './exchange.ts';
+import { ReceiverCalls, refusalOf } from './connection.ts';
 import { awaitFirstResponse } from './first-response.ts';
 import { HttpInbound } from './inbound.ts';
-import { OpenTasks } from './open-tasks.ts';
-import { ReceiverCalls, refusalOf } from './receiver-calls.ts';
+import { ANNOUNCE_PATH, CARD_PATH, HEALTH_PATH, MAX_BODY_BYTES, MAX_TEXT_CHARS, sendMessage } from './messages.ts';
 import { saysNo } from './reply-reading.ts';
-import { taskText } from './task-text.ts';
-import type { TokenSource } from './token.ts';
 
 /** A receiver, from the configuration. */
 export interface HttpPeerOptions {

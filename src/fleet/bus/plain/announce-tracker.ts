@@ -9,9 +9,9 @@ import { withTimeout } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
+import type { Scope } from '../a2a/task-store.ts';
 import { evictOldest } from '../evict-oldest.ts';
 import type { WorkerPort } from '../reply-channel.ts';
-import type { Scope } from './task-store.ts';
 
 /** How long the description of a worker is waited for before an answer goes out without, milliseconds. */
 const ANNOUNCE_MS = 1_500;

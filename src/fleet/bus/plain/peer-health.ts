@@ -2,12 +2,12 @@
  * Looks after peers that are found at configured addresses and do not dial in: asks each again and again whether it is at
  * work, has it describe itself when something is new, and tells the orchestrator when it comes and goes.
  *
- * Used by the buses whose peers are called over HTTP: `http/http-peer-bus.ts` and `a2a/peer-bus.ts`.
+ * Used by the buses whose peers are called over HTTP: `fleet/bus/http/orchestrator-bus.ts` and `fleet/bus/a2a/orchestrator-bus.ts`.
  */
-import { abortableDelay } from '../../base/abortable-delay.ts';
-import type { Log } from '../../base/log.ts';
-import { asError, fail } from '../../wire/errors.ts';
-import type { FleetPeer, PeerEvents } from './peer.ts';
+import { abortableDelay } from '../../../base/abortable-delay.ts';
+import type { Log } from '../../../base/log.ts';
+import { asError, fail } from '../../../wire/errors.ts';
+import type { FleetPeer, PeerEvents } from '../peer.ts';
 
 /** A peer that is looked after. */
 export interface HealthCheckedPeer extends FleetPeer {

@@ -11,9 +11,9 @@ import type { Dispatched, Finding, Incoming } from '../../messages/decoded.ts';
 import { dispatchMessage } from '../../messages/encode.ts';
 import { isId } from '../../messages/names.ts';
 import { parseInline } from '../../phases/inline.ts';
-import type { ReplyForm } from '../http/reply-text.ts';
-import { dataOf, fleetDataOf, fleetMetadata, textOf } from './parts.ts';
-import type { Message } from './sdk.ts';
+import { dataOf, fleetDataOf, fleetMetadata, textOf } from '../a2a/messages.ts';
+import type { Message } from '../a2a/sdk.ts';
+import type { ReplyForm } from './reply-text.ts';
 
 export type Asked =
   | {

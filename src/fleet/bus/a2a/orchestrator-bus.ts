@@ -8,8 +8,8 @@
 import type { BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { PeerHealthChecker, type PeerWatchOptions } from '../peer-health.ts';
-import { A2aPeer, type A2aPeerOwner } from './a2a-peer.ts';
+import { PeerHealthChecker, type PeerWatchOptions } from '../plain/peer-health.ts';
+import { A2aPeer, type A2aPeerOwner } from './peer.ts';
 import type { A2aPeerOptions } from './settings.ts';
 
 export type { A2aPeerOptions } from './settings.ts';
