@@ -115,7 +115,7 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/server\//,
       /^src\/transport\/http\//,
       // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
-      /^src\/fleet\/bus\/(http|a2a)\//,
+      /^src\/fleet\/bus\/plain\//,
       /^src\/control\/providers\/sign-in\/callback\.ts$/,
       /^src\/capabilities\/tools\/builtin\/http-get\.ts$/,
     ],
