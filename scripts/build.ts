@@ -1,6 +1,6 @@
 /**
  * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the way of
- * `handfast stdio` once more as one file, in `dist/cli/bundled/`.
+ * `handfast stdio` once more as one file, in `dist/cli/stdio/bundled/`.
  *
  * Needed before packing and by the benchmark; everything else runs the sources. The compiler stays a separate process so
  * that its exit code is the only thing that decides.
@@ -21,7 +21,7 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.
   stdio: 'inherit',
 });
 
-if (status === 0) await bundleStdio(join(root, 'dist', 'cli'));
+if (status === 0) await bundleStdio(join(root, 'dist'));
 
 // npm sets the mode of `bin` files when it installs; a checkout run as dist/cli/main.js needs it too.
 if (status === 0) chmodSync(join(root, 'dist', 'cli', 'main.js'), 0o755);
@@ -32,27 +32,28 @@ process.exitCode = status ?? 1;
  * its default way loads at once becomes one file, what it loads later stays apart. No plugin of a user is ever loaded on
  * this way, so no module is there twice in one process. See docs/decisions/0009-stdio-in-one-file.md.
  */
-async function bundleStdio(cli: string): Promise<void> {
-  const entry = join(cli, 'stdio-default.js');
+async function bundleStdio(dist: string): Promise<void> {
+  const folder = join(dist, 'cli', 'stdio');
+  const entry = join(folder, 'stdio-default.js');
   const atOnce = new Set<string>();
   follow(entry, atOnce);
   const bundle = await rolldown({
     input: {
       'stdio-default': entry,
       // A thread of its own, found by its place next to whoever starts it.
-      'search-worker': join(dirname(cli), 'capabilities', 'tools', 'builtin', 'search-worker.js'),
+      'search-worker': join(dist, 'capabilities', 'tools', 'builtin', 'search-worker.js'),
     },
     platform: 'node',
     external: (id) => !id.startsWith('.') && !id.startsWith('/'),
   });
   await bundle.write({
-    dir: join(cli, 'bundled'),
+    dir: join(folder, 'bundled'),
     format: 'esm',
     minify: true,
     chunkFileNames: '[name]-[hash].js',
     codeSplitting: { groups: [{ name: 'core', test: (id) => atOnce.has(id) }] },
   });
-  const stdio = join(cli, 'stdio.js');
+  const stdio = join(folder, 'stdio.js');
   const text = readFileSync(stdio, 'utf8');
   const direct = "import('./stdio-default.js')";
   if (!text.includes(direct)) throw new Error('stdio.js does not load ./stdio-default.js any more: follow it here');

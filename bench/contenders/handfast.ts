@@ -100,7 +100,7 @@ async function serve(transport: TransportName, extras: Extras | undefined): Prom
     case 'http': {
       const { httpServer } = await built<typeof import('../../src/server/http/http.ts')>('server/http');
       const { httpSseEndpoint } =
-        await built<typeof import('../../src/transport/http/http-sse.ts')>('transport/http-sse');
+        await built<typeof import('../../src/transport/http/http-sse.ts')>('transport/http/http-sse');
       const { port } = await httpServer({ endpoint: httpSseEndpoint({ accept }) });
       return { port };
     }

@@ -33,7 +33,7 @@ async function journalOf() {
     const { memoryJournal } = await built<typeof Memory>('journal/memory');
     return memoryJournal({ retention });
   }
-  const { sqliteJournal } = await built<typeof Sqlite>('journal/sqlite');
+  const { sqliteJournal } = await built<typeof Sqlite>('journal/sqlite/sqlite');
   return sqliteJournal({ file: join(home, 'sessions.journal.db'), retention });
 }
 
