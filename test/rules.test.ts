@@ -97,8 +97,8 @@ const adapterFiles: readonly AdapterFile[] = [
     files: [/^src\/control\/backends\/model\/sdk\.ts$/],
   })),
   { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
-  { module: '@napi-rs/keyring', files: [/^src\/control\/providers\/sign-in\/keyring\.ts$/] },
-  { module: 'openid-client', files: [/^src\/control\/providers\/sign-in\/oauth\.ts$/] },
+  { module: '@napi-rs/keyring', files: [/^src\/control\/providers\/accounts\/keyring\.ts$/] },
+  { module: 'openid-client', files: [/^src\/control\/providers\/accounts\/oauth\.ts$/] },
   {
     module: 'node:child_process',
     files: [
@@ -106,7 +106,7 @@ const adapterFiles: readonly AdapterFile[] = [
       /^src\/capabilities\/tools\/builtin\/shell\.ts$/,
       /^src\/base\/program\.ts$/,
       // A keyring that hangs must not hang the server: it is asked in a child that can be killed.
-      /^src\/control\/providers\/sign-in\/keyring\.ts$/,
+      /^src\/control\/providers\/accounts\/keyring\.ts$/,
     ],
   },
   ...['node:http', 'node:https'].map((module) => ({
@@ -254,7 +254,24 @@ test('a circle of imports is found, also one of types, and a lazy import cuts it
 });
 
 /** The order inside the folders that hold a whole edge. */
-const innerOrders: readonly InnerOrder[] = [];
+const innerOrders: readonly InnerOrder[] = [
+  {
+    folder: 'control',
+    rows: [
+      ['contract'],
+      ['approvals', 'backends/acp', 'providers/http', 'rounds', 'rpc', 'sessions/record', 'skills'],
+      ['backends/model', 'backends/rehearsal', 'providers/accounts', 'providers/models', 'sessions/store'],
+      ['providers/sign-in', 'sessions/log'],
+      ['providers/methods', 'sessions/history'],
+      ['providers', 'sessions/turns'],
+      ['sessions/pool'],
+      ['sessions/methods'],
+      ['sessions'],
+      ['commands.ts'],
+      ['control-server.ts'],
+    ],
+  },
+];
 
 test('the subfolders of an edge import only lower ones', () => {
   assert.deepEqual(

@@ -17,8 +17,8 @@ import {
   toolsList,
 } from '../protocol/session-rpc.ts';
 import { fail } from '../wire/errors.ts';
-import type { Compaction } from './backends/backend.ts';
-import { type Handled, handles, type RpcCall } from './handlers.ts';
+import type { Compaction } from './contract/backend.ts';
+import { type Handled, handles, type RpcCall } from './contract/handlers.ts';
 
 /** Calls another method of the server as this caller. Fails as that method does, or with `unknown_type`. */
 export type CallMethod = (method: string, params: Readonly<Record<string, unknown>>, call: RpcCall) => Promise<unknown>;

@@ -13,27 +13,27 @@ import type { SessionSettings, Snapshot } from '../protocol/session-types.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
-import type { Approver } from './approvals/approval.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerDeps, approvalHandlers } from './approvals/handlers.ts';
 import { compilePolicy, type PolicyRule } from './approvals/policy.ts';
-import type { Backend } from './backends/backend.ts';
 import { modelBackend } from './backends/model/model-backend.ts';
 import { rehearsalBackend } from './backends/rehearsal/rehearsal-backend.ts';
 import { commandHandler } from './commands.ts';
-import type { ServerEvents } from './events.ts';
-import { type Handled, handles, type RpcCall } from './handlers.ts';
-import type { ProvidersConfig } from './providers/endpoints.ts';
+import type { Approver } from './contract/approver.ts';
+import type { Backend } from './contract/backend.ts';
+import type { ServerEvents } from './contract/events.ts';
+import { type Handled, handles, type RpcCall } from './contract/handlers.ts';
+import type { ProvidersConfig } from './providers/http/endpoints.ts';
 import { createSettings, type SettingsOptions } from './providers/settings.ts';
+import { Environments, type EnvironmentsOptions } from './rounds/environments.ts';
+import { readPrompt } from './rounds/prompt.ts';
+import { toolsListHandler } from './rounds/tools-list.ts';
 import type { RpcLimits } from './rpc/rpc-limits.ts';
 import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
 import { openSessionStore } from './sessions/store/store.ts';
 import { Skills, skillInstructions } from './skills/skills.ts';
-import { Environments, type EnvironmentsOptions } from './turns/environments.ts';
-import { readPrompt } from './turns/prompt.ts';
-import { toolsListHandler } from './turns/tools-list.ts';
 
 export interface ControlServerOptions {
   /** Data directory: settings, credentials, saved chats. This process's alone while the server runs. */

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { acpBackend } from '../../src/control/backends/acp/acp.ts';
-import type { Backend } from '../../src/control/backends/backend.ts';
+import type { Backend } from '../../src/control/contract/backend.ts';
 import { spawnLink } from '../../src/transport/subprocess.ts';
 import { FakeSessionLog } from '../control/support/fake-session-log.ts';
 import { FakeTurn, type FakeTurnOptions } from '../control/support/fake-turn.ts';

@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path';
 import type { ToolCallContent, ToolKind } from '../../acp/sdk.ts';
-import { titleOf } from '../../control/turns/with-approvals.ts';
+import { titleOf } from '../../control/rounds/with-approvals.ts';
 import type { ToolDone } from '../../protocol/session-types.ts';
 import { isObject } from '../../wire/json.ts';
 

@@ -6,8 +6,8 @@ import { wrongParam } from '../../protocol/rpc-params.ts';
 import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
-import { type Caller, type Handled, handles } from '../handlers.ts';
-import type { SessionLog } from '../sessions/log/session-log.ts';
+import { type Caller, type Handled, handles } from '../contract/handlers.ts';
+import type { SessionLog } from '../contract/session-log.ts';
 import type { ApprovalBroker } from './broker.ts';
 
 export interface ApprovalHandlerDeps {

@@ -3,7 +3,7 @@
  * outside the sessions. Called by `broker.ts`.
  */
 import type { Approval } from '../../protocol/session-types.ts';
-import type { SessionLog } from '../sessions/log/session-log.ts';
+import type { SessionLog } from '../contract/session-log.ts';
 import { coverageOf } from './coverage.ts';
 
 /** An answer that holds for a working directory for good. */

@@ -11,22 +11,22 @@ import { limitsGet } from '../../protocol/session-rpc.ts';
 import type { Snapshot } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import type { ServerEvents } from '../events.ts';
-import { type Handled, handles } from '../handlers.ts';
+import type { ServerEvents } from '../contract/events.ts';
+import { type Handled, handles } from '../contract/handlers.ts';
+import type { ModelChoice, Providers } from '../contract/providers.ts';
+import { type Accounts, createAccounts } from './accounts/accounts.ts';
+import { openCredentials } from './accounts/credentials.ts';
+import { type Keyring, systemKeyring } from './accounts/keyring.ts';
 import { takeDataLock } from './data-lock.ts';
-import { type Environment, type ProvidersConfig, resolveEndpoints } from './endpoints.ts';
-import type { Fetch } from './http-json.ts';
+import { type Environment, type ProvidersConfig, resolveEndpoints } from './http/endpoints.ts';
+import type { Fetch } from './http/http-json.ts';
+import { type AuthDeps, authHandlers, profileFor } from './methods/auth-methods.ts';
+import { readLimits } from './methods/limits.ts';
+import { checkChoice, chooseModel, type ModelDeps, modelHandlers } from './methods/model-methods.ts';
 import { type Catalogue, openCatalogue } from './models/catalogue.ts';
-import { readLimits } from './models/limits.ts';
-import { checkChoice, chooseModel, type ModelDeps, modelHandlers } from './models/model-methods.ts';
+import { openChoices } from './models/stored-choices.ts';
 import { FIRST_THINKING } from './models/thinking.ts';
-import type { ModelChoice, Providers } from './providers.ts';
-import { type Accounts, createAccounts } from './sign-in/accounts.ts';
-import { type AuthDeps, authHandlers, profileFor } from './sign-in/auth-methods.ts';
-import { openCredentials } from './sign-in/credentials.ts';
-import { type Keyring, systemKeyring } from './sign-in/keyring.ts';
 import { createLoginFlows } from './sign-in/login-flows.ts';
-import { openChoices } from './stored-choices.ts';
 
 export interface SettingsOptions {
   /** The data directory; made if need be. Usually `handfastHome(env)`. */

@@ -14,7 +14,7 @@ import {
   systemClients,
 } from '../../protocol/session-rpc.ts';
 import { fail } from '../../wire/errors.ts';
-import { type Handled, handles, type RpcCall } from '../handlers.ts';
+import { type Handled, handles, type RpcCall } from '../contract/handlers.ts';
 import { type ClientHello, greetingOf } from './handshake.ts';
 import type { RpcConnection } from './rpc-connection.ts';
 

@@ -4,8 +4,8 @@
  */
 import type { Log } from '../../base/log.ts';
 import type { Snapshot } from '../../protocol/session-types.ts';
-import type { EventSource, ServerEvents } from '../events.ts';
-import type { Handled } from '../handlers.ts';
+import type { EventSource, ServerEvents } from '../contract/events.ts';
+import type { Handled } from '../contract/handlers.ts';
 
 export interface ControlDeps {
   /** Every method that `rpc/` does not answer itself. Two of one name are a mistake of the caller. */

@@ -4,7 +4,7 @@
  *
  * Made by `rpc-server.ts`; connections enter themselves through `subscriptions.ts`.
  */
-import type { EventSource, PublishedEvent } from '../events.ts';
+import type { EventSource, PublishedEvent } from '../contract/events.ts';
 
 /** A connection as a place events go to. */
 export interface EventSubscriber {

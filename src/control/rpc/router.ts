@@ -16,7 +16,7 @@ import {
   shutdown,
 } from '../../protocol/session-rpc.ts';
 import { fail } from '../../wire/errors.ts';
-import type { Handled } from '../handlers.ts';
+import type { Handled } from '../contract/handlers.ts';
 
 /** Methods that end work, or only look: a connection that has too much open must still be able to end some of it. */
 const relieving: ReadonlySet<string> = new Set(

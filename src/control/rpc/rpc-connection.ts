@@ -24,8 +24,8 @@ import {
   writeError,
   writeResult,
 } from '../../wire/jsonrpc.ts';
-import type { PublishedEvent } from '../events.ts';
-import type { Caller } from '../handlers.ts';
+import type { PublishedEvent } from '../contract/events.ts';
+import type { Caller } from '../contract/handlers.ts';
 import type { EventFanOut } from './event-fan-out.ts';
 import type { Router, Served } from './router.ts';
 import type { RpcLimits } from './rpc-limits.ts';

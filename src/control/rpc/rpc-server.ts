@@ -20,7 +20,7 @@ import type { Principal } from '../../session/principal.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
 import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
-import type { RpcCall } from '../handlers.ts';
+import type { RpcCall } from '../contract/handlers.ts';
 import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
 import type { ControlDeps } from './control-parts.ts';
 import { EventFanOut } from './event-fan-out.ts';

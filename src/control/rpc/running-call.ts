@@ -5,7 +5,7 @@
  */
 import type { HandfastError } from '../../wire/errors.ts';
 import type { RpcId, RpcRequest } from '../../wire/jsonrpc.ts';
-import type { Caller, RpcCall } from '../handlers.ts';
+import type { Caller, RpcCall } from '../contract/handlers.ts';
 import type { RpcConnection } from './rpc-connection.ts';
 
 export class RunningCall implements RpcCall {

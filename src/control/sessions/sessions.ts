@@ -16,28 +16,28 @@ import type { SessionSettings, Snapshot, Usage } from '../../protocol/session-ty
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
-import type { Approver } from '../approvals/approval.ts';
-import type { Backend, Compaction } from '../backends/backend.ts';
-import type { EventSource } from '../events.ts';
-import type { Handled, RpcCall } from '../handlers.ts';
+import type { Approver } from '../contract/approver.ts';
+import type { Backend, Compaction } from '../contract/backend.ts';
+import type { EventSource } from '../contract/events.ts';
+import type { Handled, RpcCall } from '../contract/handlers.ts';
+import type { SessionLog } from '../contract/session-log.ts';
 import { type ChatDeps, findChat, loadChat, saveChat } from './history/chats.ts';
-import { historyHandlers, ownerSeenBy } from './history/history-handlers.ts';
-import { pageHandlers } from './history/page-handlers.ts';
 import { EventHub } from './log/event-hub.ts';
-import { SessionEvents } from './log/event-source.ts';
 import type { OpenSession } from './log/open-session.ts';
 import { createServerEvents, type ServerEventLog } from './log/server-events.ts';
-import type { SessionLog } from './log/session-log.ts';
-import { recoverSessions } from './recovery.ts';
-import { sessionHandlers } from './session-handlers.ts';
-import { type PoolLimits, SessionPool } from './session-pool.ts';
+import { historyHandlers, ownerSeenBy } from './methods/history-handlers.ts';
+import { pageHandlers } from './methods/page-handlers.ts';
+import { sessionHandlers } from './methods/session-handlers.ts';
+import { turnHandlers } from './methods/turn-handlers.ts';
+import { SessionEvents } from './pool/event-source.ts';
+import { recoverSessions } from './pool/recovery.ts';
+import { type PoolLimits, SessionPool } from './pool/session-pool.ts';
+import { addUsage } from './record/usage.ts';
 import type { SessionStore } from './store/store.ts';
 import { TurnLog } from './turns/live-turn.ts';
 import type { SessionTurns, TurnDeps } from './turns/session-turns.ts';
-import { turnHandlers } from './turns/turn-handlers.ts';
 import { COMPRESSING, noBackend, type TurnRunDeps } from './turns/turn-run.ts';
 import { TurnSlots } from './turns/turn-slots.ts';
-import { addUsage } from './usage.ts';
 
 /** Bounds of a server's sessions. */
 export interface SessionLimits {

@@ -5,7 +5,7 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 import { skillsList } from '../../protocol/session-rpc.ts';
-import { type Handled, handles } from '../handlers.ts';
+import { type Handled, handles } from '../contract/handlers.ts';
 import { type FoundSkill, type SkillPlaces, type SkillScan, scanSkills, skillDirectories } from './skills-scan.ts';
 import { bodyOf, previewOf, skillNamesIn } from './skills-text.ts';
 

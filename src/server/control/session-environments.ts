@@ -3,14 +3,14 @@
  * plugins; in any other folder one of this process with the built-in plugins; or one host at an address, for all of them.
  * Each session has the rights of its owner there.
  *
- * Used by `control-assembly.ts`. `control/turns/environments.ts` decides how long each is kept.
+ * Used by `control-assembly.ts`. `control/rounds/environments.ts` decides how long each is kept.
  */
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig, PluginConfig } from '../../config/config.ts';
-import type { Environment, EnvironmentKey } from '../../control/turns/environments.ts';
+import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
 import { createHost, type Host } from '../../host/host.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';

@@ -4,7 +4,7 @@
  *
  * Called by `fleet-assembly.ts`.
  */
-import { type Handled, handles, type RpcCall } from '../../control/handlers.ts';
+import { type Handled, handles, type RpcCall } from '../../control/contract/handlers.ts';
 import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';

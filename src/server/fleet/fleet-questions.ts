@@ -4,8 +4,9 @@
  *
  * Made by `fleet-assembly.ts`, before there is a server of sessions to ask.
  */
+
+import type { RpcCall } from '../../control/contract/handlers.ts';
 import type { ControlServer } from '../../control/control-server.ts';
-import type { RpcCall } from '../../control/handlers.ts';
 import type { OrchestratorOptions } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../../fleet/orchestrator/task.ts';
 import type { TaskQuestion } from '../../protocol/fleet.ts';

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AcpAgent, acpBackend } from '../../../src/control/backends/acp/acp.ts';
-import type { Backend } from '../../../src/control/backends/backend.ts';
+import type { Backend } from '../../../src/control/contract/backend.ts';
 import { spawnLink } from '../../../src/transport/subprocess.ts';
 
 /** What the agent does in a turn, in order. */

@@ -1,7 +1,7 @@
 /** The agent's own session: how it is found again after a restart, which settings it is given, how long it is kept. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Backend } from '../../../src/control/backends/backend.ts';
+import type { Backend } from '../../../src/control/contract/backend.ts';
 import type { SessionSettings } from '../../../src/protocol/session-types.ts';
 import { FakeSessionLog } from '../../control/support/fake-session-log.ts';
 import { FakeTurn } from '../../control/support/fake-turn.ts';

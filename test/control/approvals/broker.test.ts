@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import { compilePolicy } from '../../../src/control/approvals/policy.ts';
 import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
+import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
 import type { Approval, ApprovalAnswer } from '../../../src/protocol/session-types.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 

@@ -5,7 +5,7 @@ import { type CompactionOptions, compactHistory } from '../../../src/control/bac
 import { planCompaction, SUMMARY_HEADING } from '../../../src/control/backends/model/compaction-plan.ts';
 import { ContextMeter, contextLimit, itemTokens, textTokens } from '../../../src/control/backends/model/context.ts';
 import type { SummaryQuestion } from '../../../src/control/backends/model/summary.ts';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 

@@ -6,7 +6,7 @@ import { messagesOf } from '../../../src/control/backends/model/conversation.ts'
 import type { PromptMessage } from '../../../src/control/backends/model/provider-model.ts';
 import { systemPrompt } from '../../../src/control/backends/model/system-prompt.ts';
 import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import { offer, user } from './harness.ts';
 
 const options = { provider: 'anthropic', model: 'claude', names: toolNames([]), turnId: 'turn-1' };

@@ -1,14 +1,15 @@
 /** What the tests of the model backend share: settings that choose the scripted server, and a turn that keeps what it is told. */
-import type { Turn } from '../../../src/control/backends/backend.ts';
+
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';
 import { type ProviderRoundOptions, providerRound } from '../../../src/control/backends/model/provider-rounds.ts';
 import { DEFAULT_LIMITS, type RequestLimits } from '../../../src/control/backends/model/request-limits.ts';
 import { openModel } from '../../../src/control/backends/model/sdk.ts';
 import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
-import type { ModelChoice, ProviderAccess, Providers } from '../../../src/control/providers/providers.ts';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
-import type { ModelPart } from '../../../src/control/turns/round-model.ts';
-import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
+import type { Turn } from '../../../src/control/contract/backend.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../../../src/control/contract/providers.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
+import type { ModelPart } from '../../../src/control/rounds/round-model.ts';
+import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts';
 import type { Provider, Thinking, Usage } from '../../../src/protocol/session-types.ts';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';

@@ -1,7 +1,7 @@
 /** One round asked of each provider's API through the AI SDK: what is sent, and what comes of the answer. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
 import { type ModelRequest, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { ask, assistantItem, choiceOf, KEY, offer, onePart, PROVIDERS, partsOf, user } from './harness.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { isOverflow, windowNamedIn } from '../../../src/control/backends/model/context-overflow.ts';
-import type { ModelPart } from '../../../src/control/turns/round-model.ts';
+import type { ModelPart } from '../../../src/control/rounds/round-model.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../support/model-server.ts';

@@ -3,8 +3,8 @@
  * events collected in order.
  */
 import type { TestContext } from 'node:test';
-import type { Compaction } from '../../../src/control/backends/backend.ts';
-import type { RpcCall } from '../../../src/control/handlers.ts';
+import type { Compaction } from '../../../src/control/contract/backend.ts';
+import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { createSettings, type Settings, type SettingsOptions } from '../../../src/control/providers/settings.ts';
 import { readParams } from '../../../src/protocol/rpc-params.ts';
 import { fail } from '../../../src/wire/errors.ts';

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { rehearsalBackend } from '../../../src/control/backends/rehearsal/rehearsal-backend.ts';
 import { REHEARSAL_BANNER } from '../../../src/control/backends/rehearsal/rehearsal-model.ts';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 import { FakeTurn, type FakeTurnOptions, inShort } from '../support/fake-turn.ts';
 import { hostEnvironments } from '../support/host-environments.ts';

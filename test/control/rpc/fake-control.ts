@@ -5,8 +5,8 @@
 
 import type { Log } from '../../../src/base/log.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/events.ts';
-import { type Handled, handles, type RpcCall } from '../../../src/control/handlers.ts';
+import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/contract/events.ts';
+import { type Handled, handles, type RpcCall } from '../../../src/control/contract/handlers.ts';
 import type { ControlDeps } from '../../../src/control/rpc/control-parts.ts';
 import { optionalNumber, optionalText, rpcMethod, text } from '../../../src/protocol/rpc-params.ts';
 import { sessionCreate, sessionLoad, sessionRpcMethods } from '../../../src/protocol/session-rpc.ts';

@@ -2,12 +2,12 @@
 
 import type { Log } from '../../../src/base/log.ts';
 import { ApprovalBroker, type ApprovalBrokerOptions } from '../../../src/control/approvals/broker.ts';
-import type { Backend } from '../../../src/control/backends/backend.ts';
-import type { PublishedEvent } from '../../../src/control/events.ts';
-import type { Handled, RpcCall } from '../../../src/control/handlers.ts';
+import type { Backend } from '../../../src/control/contract/backend.ts';
+import type { PublishedEvent } from '../../../src/control/contract/events.ts';
+import type { Handled, RpcCall } from '../../../src/control/contract/handlers.ts';
+import { readPrompt } from '../../../src/control/rounds/prompt.ts';
 import { createSessions, type Sessions, type SessionsOptions } from '../../../src/control/sessions/sessions.ts';
 import { openSessionStore, type SessionStore } from '../../../src/control/sessions/store/store.ts';
-import { readPrompt } from '../../../src/control/turns/prompt.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { type ArgumentsOf, type Params, type RpcMethod, readParams } from '../../../src/protocol/rpc-params.ts';

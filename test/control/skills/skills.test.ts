@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { RpcCall } from '../../../src/control/handlers.ts';
+import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { Skills, skillInstructions } from '../../../src/control/skills/skills.ts';
 import { descriptionOf, previewOf, skillNamesIn } from '../../../src/control/skills/skills-text.ts';
 

@@ -2,7 +2,7 @@
  * A session without a store, for tests of the parts that are given one: keeps what was emitted, and folds as much of it
  * as those parts look at.
  */
-import type { HistoryItem, SessionLog, SessionRecord } from '../../../src/control/sessions/log/session-log.ts';
+import type { HistoryItem, SessionLog, SessionRecord } from '../../../src/control/contract/session-log.ts';
 import type { SessionEventPayloads, SessionEventType } from '../../../src/protocol/session-events.ts';
 import { type Approval, NO_USAGE, type UiMessage } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';

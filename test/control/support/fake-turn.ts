@@ -2,9 +2,9 @@
  * A turn without sessions: records what a backend does with it. Approvals are answered by `answers`, steers are handed in
  * with `steer`, and the history is the one of a `FakeSessionLog`.
  */
-import type { ApprovalRequest } from '../../../src/control/approvals/approval.ts';
-import type { Turn } from '../../../src/control/backends/backend.ts';
-import type { HistoryItem } from '../../../src/control/sessions/log/session-log.ts';
+import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
+import type { Turn } from '../../../src/control/contract/backend.ts';
+import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import type { Approval, SessionSettings, ToolCall, ToolDone, Usage } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { fail } from '../../../src/wire/errors.ts';

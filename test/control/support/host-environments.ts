@@ -8,7 +8,7 @@ import {
   type EnvironmentKey,
   Environments,
   type EnvironmentsOptions,
-} from '../../../src/control/turns/environments.ts';
+} from '../../../src/control/rounds/environments.ts';
 import { createHost, type Host } from '../../../src/host/host.ts';
 
 export interface HostEnvironments {

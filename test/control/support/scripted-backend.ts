@@ -3,11 +3,11 @@
  * Rounds are consumed in order by whatever turns come.
  */
 import { spawn } from 'node:child_process';
-import type { Backend, Turn } from '../../../src/control/backends/backend.ts';
-import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/turns/round-model.ts';
-import { runRounds } from '../../../src/control/turns/rounds.ts';
-import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
-import { withApprovals } from '../../../src/control/turns/with-approvals.ts';
+import type { Backend, Turn } from '../../../src/control/contract/backend.ts';
+import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/rounds/round-model.ts';
+import { runRounds } from '../../../src/control/rounds/rounds.ts';
+import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts';
+import { withApprovals } from '../../../src/control/rounds/with-approvals.ts';
 import type { Provider, SessionSettings, ToolDone } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import type { ModelRound } from '../vectors.ts';

@@ -1,6 +1,6 @@
 /** A round model that says what the test wrote down, and a toolbox of functions. */
-import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/turns/round-model.ts';
-import type { Toolbox, ToolOffer } from '../../../src/control/turns/toolbox.ts';
+import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/rounds/round-model.ts';
+import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts';
 import type { ToolCall, ToolDone } from '../../../src/protocol/session-types.ts';
 
 /** One round: its parts, or a function that streams them. Without `finish` one is added. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { FleetClient } from '../../../src/bridge/fleet-client.ts';
-import type { RpcCall } from '../../../src/control/handlers.ts';
+import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';
 import { fleetHandlers } from '../../../src/server/fleet/fleet-handlers.ts';
 import { fail } from '../../../src/wire/errors.ts';

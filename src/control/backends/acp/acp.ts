@@ -12,7 +12,7 @@ import { loadAcp } from '../../../acp/sdk.ts';
 import type { AgentCommand, StartProgram } from '../../../acp/start-program.ts';
 import type { Log } from '../../../base/log.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { Backend, Turn, TurnOutcome } from '../backend.ts';
+import type { Backend, Turn, TurnOutcome } from '../../contract/backend.ts';
 import { AcpSession } from './acp-session.ts';
 
 /** A configured agent. */

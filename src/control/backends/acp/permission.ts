@@ -12,7 +12,7 @@ import type {
 } from '../../../acp/sdk.ts';
 import { inputOf, nameOf, risksOf, type ToolFields } from '../../../acp/tool-facts.ts';
 import type { Approval } from '../../../protocol/session-types.ts';
-import type { ApprovalRequest } from '../../approvals/approval.ts';
+import type { ApprovalRequest } from '../../contract/approver.ts';
 
 /** The approval for a call, as far as the agent has told of it. `callId` must be new for every request. */
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {

@@ -5,8 +5,8 @@
 import { pathToFileURL } from 'node:url';
 import type { ContentBlock } from '../../../acp/sdk.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
-import type { Turn } from '../backend.ts';
+import type { Turn } from '../../contract/backend.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 
 /** Most of an earlier conversation that is told, in characters; the newest part is kept. */
 const MAX_TRANSCRIPT_CHARS = 64 * 1024;

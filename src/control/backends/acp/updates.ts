@@ -18,8 +18,8 @@ import {
 } from '../../../acp/tool-facts.ts';
 import type { ToolDone } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
-import type { Turn } from '../backend.ts';
+import type { Turn } from '../../contract/backend.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 
 /** A call of the agent's. */
 export interface AgentCall {

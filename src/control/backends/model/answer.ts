@@ -5,7 +5,7 @@
  * Used by `provider-rounds.ts`, one for each attempt. What is done per delta is kept to a few field accesses.
  */
 import { isObject } from '../../../wire/json.ts';
-import type { FinishReason, ModelPart } from '../../turns/round-model.ts';
+import type { FinishReason, ModelPart } from '../../rounds/round-model.ts';
 import { keptFields, type PartRecord, type ProviderData } from './provider-data.ts';
 import type { AnswerEnd, BlockDelta, BlockMark, CallMade, ProviderFields, StreamPart } from './provider-model.ts';
 import { RawArguments } from './raw-arguments.ts';

@@ -5,7 +5,7 @@
  * Called by `sdk.ts`. The request goes to the configured address only, with the sign-in's token and headers.
  */
 import { fail } from '../../../wire/errors.ts';
-import type { ProviderAccess } from '../../providers/providers.ts';
+import type { ProviderAccess } from '../../contract/providers.ts';
 
 /** Longest event of an answer, in UTF-16 units; an image is the longest thing a model may send. */
 const MAX_EVENT_LENGTH = 32 * 1024 * 1024;

@@ -5,7 +5,7 @@
  * In the middle of a turn the turn must be able to go on: its prompt and its newest rounds stay, calls with their results.
  */
 import { boundedValue } from '../../../wire/bounded-value.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 
 export const SUMMARY_HEADING = '## Conversation Summary';
 const QUOTE_HEADING = '### Newest messages';

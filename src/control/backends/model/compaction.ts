@@ -7,8 +7,8 @@
  * @see docs/protocol/session-rpc.md#turns
  */
 import { asError, fail } from '../../../wire/errors.ts';
-import type { SessionLog } from '../../sessions/log/session-log.ts';
-import type { Compaction } from '../backend.ts';
+import type { Compaction } from '../../contract/backend.ts';
+import type { SessionLog } from '../../contract/session-log.ts';
 import { anchorOf, planCompaction, summaryItem } from './compaction-plan.ts';
 import { type ContextMeter, contextLimit } from './context.ts';
 import { type SummaryOptions, sumUp } from './summary.ts';

@@ -8,7 +8,7 @@
  */
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
 import type { ContextBreakdown, Provider, Usage } from '../../../protocol/session-types.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import { resultText } from './conversation.ts';
 import type { FunctionTool } from './provider-model.ts';
 

@@ -5,7 +5,7 @@
  *
  * Used by `provider-rounds.ts` for every round. Pure.
  */
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import { type ProviderData, providerDataOf } from './provider-data.ts';
 import type {
   CallPart,

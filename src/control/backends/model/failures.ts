@@ -5,7 +5,7 @@
  * Used by `provider-rounds.ts`. The SDK's errors hold the whole request; nothing of that, and no credential, goes on.
  */
 import { HandfastError } from '../../../wire/errors.ts';
-import type { ModelChoice } from '../../providers/providers.ts';
+import type { ModelChoice } from '../../contract/providers.ts';
 import { isOverflow, windowNamedIn } from './context-overflow.ts';
 import { providersWords, type ThrownFacts, thrownFacts } from './thrown-facts.ts';
 

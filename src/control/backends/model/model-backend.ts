@@ -1,6 +1,6 @@
 /**
  * The model backend: turns thought by a model of a provider, through the AI SDK, with the tools of the session's
- * environment. The rounds are `control/turns/rounds.ts`'s; here are the conversation, the provider and the context.
+ * environment. The rounds are `control/rounds/rounds.ts`'s; here are the conversation, the provider and the context.
  *
  * Made by whoever composes the control edge. Which model, with which credentials, is asked of the settings each time.
  * @see docs/protocol/session-rpc.md#turns
@@ -8,13 +8,13 @@
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { THINKING_LEVELS } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import type { ModelChoice, Providers } from '../../providers/providers.ts';
-import type { Environments } from '../../turns/environments.ts';
-import { withQuestions } from '../../turns/questions.ts';
-import type { ModelPart, RoundRequest } from '../../turns/round-model.ts';
-import { runRounds } from '../../turns/rounds.ts';
-import { withApprovals } from '../../turns/with-approvals.ts';
-import type { Backend, Compaction, Turn, TurnOutcome } from '../backend.ts';
+import type { Backend, Compaction, Turn, TurnOutcome } from '../../contract/backend.ts';
+import type { ModelChoice, Providers } from '../../contract/providers.ts';
+import type { Environments } from '../../rounds/environments.ts';
+import { withQuestions } from '../../rounds/questions.ts';
+import type { ModelPart, RoundRequest } from '../../rounds/round-model.ts';
+import { runRounds } from '../../rounds/rounds.ts';
+import { withApprovals } from '../../rounds/with-approvals.ts';
 import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
 import { messagesOf } from './conversation.ts';

@@ -5,7 +5,7 @@
  * Written by `answer.ts`, read by `conversation.ts`. Texts are not kept twice: a part says where in the message's text, or
  * reasoning, it stands.
  */
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import type { Json, ProviderFields } from './provider-model.ts';
 
 /** Where a part of a message came from. `call` parts stand for the message's calls, in order. */

@@ -1,15 +1,15 @@
 /**
  * One round asked of a provider: the request, its attempts, and its answer as the parts of a round while it streams.
  *
- * Called by `model-backend.ts` for each round of a turn and for summaries; the parts go to `control/turns/rounds.ts`. An
+ * Called by `model-backend.ts` for each round of a turn and for summaries; the parts go to `control/rounds/rounds.ts`. An
  * attempt is only repeated while nothing of its answer was handed on, so no delta is ever sent twice; every wait has a
  * bound and ends with the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/session-types.ts';
 import { asError, HandfastError } from '../../../wire/errors.ts';
-import type { ModelChoice, ProviderAccess, Providers } from '../../providers/providers.ts';
-import type { ModelPart } from '../../turns/round-model.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../../contract/providers.ts';
+import type { ModelPart } from '../../rounds/round-model.ts';
 import { Answer } from './answer.ts';
 import { AttemptWatchdog } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';

@@ -5,7 +5,7 @@
  * budget, Google's level or budget. What the SDK leaves open is set here; OpenRouter's is set when the model is made.
  */
 import type { Thinking } from '../../../protocol/session-types.ts';
-import type { ModelChoice } from '../../providers/providers.ts';
+import type { ModelChoice } from '../../contract/providers.ts';
 import type { ModelCall, ProviderFields, ReasoningEffort } from './provider-model.ts';
 
 const EFFORT: Readonly<Record<Thinking, ReasoningEffort>> = {

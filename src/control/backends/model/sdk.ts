@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto';
 import type { OpenAIProvider } from '@ai-sdk/openai';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { ModelChoice, ProviderAccess } from '../../providers/providers.ts';
+import type { ModelChoice, ProviderAccess } from '../../contract/providers.ts';
 import { cloudCodeFetch } from './cloud-code.ts';
 import type { ProviderModel } from './provider-model.ts';
 

@@ -5,7 +5,7 @@
  * Used by `compaction.ts`, which gives it a way to ask.
  */
 import { fail } from '../../../wire/errors.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import { resultText } from './conversation.ts';
 
 /** One question to the model. */

@@ -4,7 +4,7 @@
  *
  * Used by `provider-rounds.ts`. Pure; the same tools get the same names in every round.
  */
-import type { ToolOffer } from '../../turns/toolbox.ts';
+import type { ToolOffer } from '../../rounds/toolbox.ts';
 import type { FunctionTool } from './provider-model.ts';
 
 const MAX_LENGTH = 64;

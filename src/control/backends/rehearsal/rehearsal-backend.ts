@@ -5,11 +5,12 @@
  * It is the default until a model is configured, and its first answer says what it is.
  * @see docs/protocol/session-rpc.md#rehearsal
  */
-import type { Environments } from '../../turns/environments.ts';
-import { withQuestions } from '../../turns/questions.ts';
-import { runRounds } from '../../turns/rounds.ts';
-import { withApprovals } from '../../turns/with-approvals.ts';
-import type { Backend } from '../backend.ts';
+
+import type { Backend } from '../../contract/backend.ts';
+import type { Environments } from '../../rounds/environments.ts';
+import { withQuestions } from '../../rounds/questions.ts';
+import { runRounds } from '../../rounds/rounds.ts';
+import { withApprovals } from '../../rounds/with-approvals.ts';
 import { type RehearsalOptions, rehearsalModel } from './rehearsal-model.ts';
 
 /** @param environments where the tools of each session are; shared with the other backends and stopped by their owner */

@@ -7,10 +7,10 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { NO_USAGE, type Usage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
-import { askUser } from '../../turns/questions.ts';
-import type { ModelPart, RoundModel, RoundRequest } from '../../turns/round-model.ts';
-import type { ToolOffer } from '../../turns/toolbox.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
+import { askUser } from '../../rounds/questions.ts';
+import type { ModelPart, RoundModel, RoundRequest } from '../../rounds/round-model.ts';
+import type { ToolOffer } from '../../rounds/toolbox.ts';
 import { type TalkDirective, type ToolDirective, UNDERSTOOD } from './directives.ts';
 import { planOf, type Step } from './plan.ts';
 import { reportOf } from './reports.ts';

@@ -2,7 +2,7 @@
  * What the rehearsal backend says about a finished call: in plain words, and only what the result itself shows. Pure;
  * called by `rehearsal-model.ts`.
  */
-import type { HistoryItem } from '../../sessions/log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import type { CountedUnit, ToolDirective } from './directives.ts';
 
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;

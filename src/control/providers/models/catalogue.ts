@@ -2,15 +2,15 @@
  * The models that can be chosen: each provider's own list, remembered in `<home>/models-cache.json`, so that looking
  * something up never waits for a network.
  *
- * `refresh` is the only thing here that asks one; `model-methods.ts` and `control/providers/sign-in/auth-methods.ts` decide when.
+ * `refresh` is the only thing here that asks one; `model-methods.ts` and `control/providers/methods/auth-methods.ts` decide when.
  */
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../../base/private-file.ts';
 import { type ModelOption, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import { type Fetch, record, records, textOf } from '../http-json.ts';
-import type { ProviderAccess } from '../providers.ts';
+import type { ProviderAccess } from '../../contract/providers.ts';
+import { type Fetch, record, records, textOf } from '../http/http-json.ts';
 import { firstRows, modelRow } from './known-models.ts';
 import { fetchModels, fetchRoutingProviders } from './model-sources.ts';
 

@@ -1,11 +1,12 @@
 /**
  * How each provider lists its models and whether it takes a key: one request each, and a reader that believes nothing.
  *
- * Called by `catalogue.ts` (lists) and `control/providers/sign-in/auth-methods.ts` (keys). Everything a provider says is cut to sane sizes.
+ * Called by `catalogue.ts` (lists) and `control/providers/methods/auth-methods.ts` (keys). Everything a provider says is cut to sane sizes.
  */
 import type { ModelOption, Provider, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { KeyProvider } from '../endpoints.ts';
+import type { ProviderAccess } from '../../contract/providers.ts';
+import type { KeyProvider } from '../http/endpoints.ts';
 import {
   type Fetch,
   type JsonAnswer,
@@ -15,8 +16,7 @@ import {
   records,
   requestJson,
   textOf,
-} from '../http-json.ts';
-import type { ProviderAccess } from '../providers.ts';
+} from '../http/http-json.ts';
 import { type ModelFacts, modelRow, PLAIN_LEVELS, REASONING_LEVELS } from './known-models.ts';
 import { thinkingOf } from './thinking.ts';
 

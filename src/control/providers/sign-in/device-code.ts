@@ -5,7 +5,7 @@
  * Called by `login-flows.ts`; the last exchange is `oauth.ts`'s.
  */
 import { fail, HandfastError } from '../../../wire/errors.ts';
-import { type Fetch, messageOf, record, requestJson, textOf } from '../http-json.ts';
+import { type Fetch, messageOf, record, requestJson, textOf } from '../http/http-json.ts';
 
 /** What the user needs, and what polling needs. */
 export interface DeviceCode {

@@ -8,16 +8,16 @@
 import type { Log } from '../../../base/log.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import type { ServerEvents } from '../../events.ts';
-import type { RpcCall } from '../../handlers.ts';
-import type { Endpoints, Environment, LoginProvider } from '../endpoints.ts';
-import { type Fetch, record, requestJson, textOf } from '../http-json.ts';
-import { loginService } from './accounts.ts';
+import type { ServerEvents } from '../../contract/events.ts';
+import type { RpcCall } from '../../contract/handlers.ts';
+import { loginService } from '../accounts/accounts.ts';
+import type { SignIn } from '../accounts/credentials.ts';
+import { type OAuthClient, oauthClient, type Tokens } from '../accounts/oauth.ts';
+import { accountOf, expiryOf, profileOf } from '../accounts/token-claims.ts';
+import type { Endpoints, Environment, LoginProvider } from '../http/endpoints.ts';
+import { type Fetch, record, requestJson, textOf } from '../http/http-json.ts';
 import { openCallback } from './callback.ts';
-import type { SignIn } from './credentials.ts';
 import { type DeviceOptions, pollForGrant, requestDeviceCode } from './device-code.ts';
-import { type OAuthClient, oauthClient, type Tokens } from './oauth.ts';
-import { accountOf, expiryOf, profileOf } from './token-claims.ts';
 
 export type LoginMode = 'auto' | 'browser' | 'device_code';
 export const LOGIN_MODES: readonly LoginMode[] = ['auto', 'browser', 'device_code'];

@@ -6,8 +6,8 @@
  */
 import type { Provider, SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import type { HistoryItem } from '../log/session-log.ts';
 import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
 import { turnsOf } from './views.ts';
 

@@ -9,11 +9,11 @@ import type { Journal } from '../../../journal/journal.ts';
 import { type Image, NO_USAGE, type StopReason, type UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
-import { fold } from '../log/fold.ts';
-import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from '../log/folded.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 import { type OpenSession, streamOf } from '../log/open-session.ts';
 import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from '../log/published.ts';
-import type { HistoryItem } from '../log/session-log.ts';
+import { fold } from '../record/fold.ts';
+import { emptySession, type FoldedSession, type StoredTurn, wholeOf } from '../record/folded.ts';
 import type { Conversation } from './forks.ts';
 
 /** Names the format in its first line. */

@@ -4,9 +4,9 @@
  */
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { StoredTurn } from '../log/folded.ts';
+import type { HistoryItem, SessionRecord, TurnRow } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import type { HistoryItem, SessionRecord, TurnRow } from '../log/session-log.ts';
+import type { StoredTurn } from '../record/folded.ts';
 
 /** A conversation that can be continued elsewhere. */
 export interface Conversation {

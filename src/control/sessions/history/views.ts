@@ -11,8 +11,8 @@ import type {
   SessionState,
   SessionSummary,
 } from '../../../protocol/session-types.ts';
+import type { HistoryItem, QueuedPrompt, SessionRecord } from '../../contract/session-log.ts';
 import { isPending } from '../log/open-session.ts';
-import type { HistoryItem, QueuedPrompt, SessionRecord } from '../log/session-log.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
 

@@ -3,7 +3,7 @@
  * listen (through `event-source.ts`).
  */
 import type { Log } from '../../../base/log.ts';
-import type { PublishedEvent } from '../../events.ts';
+import type { PublishedEvent } from '../../contract/events.ts';
 
 export class EventHub {
   readonly #listeners = new Set<(event: PublishedEvent) => void>();

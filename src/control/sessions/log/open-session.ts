@@ -9,11 +9,12 @@ import type { Journal, JournalEntry, NewEntry } from '../../../journal/journal.t
 import type { SessionEventPayloads, SessionEventType } from '../../../protocol/session-events.ts';
 import type { Approval, Image, UiMessage } from '../../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
+import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from '../record/fold.ts';
+import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from '../record/folded.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { EventHub } from './event-hub.ts';
-import { type FoldEntry, fold, type InternalKind, type InternalPayloads } from './fold.ts';
-import { emptySession, type FoldedSession, headOf, listChanges, wholeOf } from './folded.ts';
 import {
   CURSORS_PER_EVENT,
   cursorOf,
@@ -24,7 +25,6 @@ import {
   RESERVED,
   seqAt,
 } from './published.ts';
-import type { HistoryItem, SessionLog, SessionRecord } from './session-log.ts';
 
 /** What all sessions of a server share. */
 export interface SessionDeps {

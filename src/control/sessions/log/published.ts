@@ -6,7 +6,7 @@
  * @see docs/protocol/session-rpc.md#events
  */
 import type { SessionEvent } from '../../../protocol/session-events.ts';
-import type { PublishedEvent } from '../../events.ts';
+import type { PublishedEvent } from '../../contract/events.ts';
 
 /** Sequence numbers step over so many cursors of the journal: an event is followed by what is never sent. */
 export const CURSORS_PER_EVENT = 256;

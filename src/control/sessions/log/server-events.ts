@@ -6,7 +6,7 @@
  */
 import type { Journal } from '../../../journal/journal.ts';
 import type { ServerEventPayloads } from '../../../protocol/session-events.ts';
-import type { ServerEvents } from '../../events.ts';
+import type { ServerEvents } from '../../contract/events.ts';
 import type { EventHub } from './event-hub.ts';
 import { payloadOf, publishedEvent } from './published.ts';
 

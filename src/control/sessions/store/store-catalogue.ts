@@ -4,8 +4,8 @@
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
-import { ChunkedList, type ListChange } from '../history/chunked-list.ts';
-import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../log/folded.ts';
+import { ChunkedList, type ListChange } from '../record/chunked-list.ts';
+import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
 export interface SessionRow {

@@ -7,7 +7,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { inTransaction } from '../../../base/sqlite/database.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
-import type { HistoryItem } from '../log/session-log.ts';
+import type { HistoryItem } from '../../contract/session-log.ts';
 
 /** What a chat says of itself, as its last writer left it. */
 export interface ChatFacts {

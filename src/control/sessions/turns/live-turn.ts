@@ -17,12 +17,12 @@ import type {
 } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError, fail } from '../../../wire/errors.ts';
-import type { ApprovalRequest, Approver } from '../../approvals/approval.ts';
-import type { Turn } from '../../backends/backend.ts';
-import { ThoughtTitle } from '../history/thought-title.ts';
+import type { ApprovalRequest, Approver } from '../../contract/approver.ts';
+import type { Turn } from '../../contract/backend.ts';
+import type { HistoryItem, SessionLog, SessionRecord } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
-import type { HistoryItem, SessionLog, SessionRecord } from '../log/session-log.ts';
-import { addUsage } from '../usage.ts';
+import { addUsage } from '../record/usage.ts';
+import { ThoughtTitle } from './thought-title.ts';
 
 export const DRAFTING = 'drafting response...';
 export const STEER_APPLIED = 'steer applied; continuing...';

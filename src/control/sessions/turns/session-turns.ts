@@ -7,10 +7,10 @@
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
-import type { Approver } from '../../approvals/approval.ts';
-import type { Backend } from '../../backends/backend.ts';
+import type { Approver } from '../../contract/approver.ts';
+import type { Backend } from '../../contract/backend.ts';
+import type { Steer } from '../../contract/session-log.ts';
 import { isPending, type OpenSession } from '../log/open-session.ts';
-import type { Steer } from '../log/session-log.ts';
 import { LiveTurn } from './live-turn.ts';
 import { type Prompt, shownText, titleOf } from './prompt-text.ts';
 import { dropPrompt, endTurn, type TurnEndDeps } from './turn-end.ts';

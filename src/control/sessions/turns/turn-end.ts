@@ -8,10 +8,10 @@
 import type { TurnEnd } from '../../../protocol/session-events.ts';
 import { NO_USAGE, type StopReason } from '../../../protocol/session-types.ts';
 import { asError } from '../../../wire/errors.ts';
-import { failedCall } from '../../turns/failed-call.ts';
+import { failedCall } from '../../rounds/failed-call.ts';
 import { itemsOfTurn } from '../history/chats.ts';
-import type { RunningTurn } from '../log/folded.ts';
 import type { OpenSession } from '../log/open-session.ts';
+import type { RunningTurn } from '../record/folded.ts';
 import type { TurnResult } from './turn-run.ts';
 
 /** What an empty answer is shown as. */

@@ -9,7 +9,7 @@
  */
 import type { StopReason } from '../../../protocol/session-types.ts';
 import type { ErrorName } from '../../../wire/errors.ts';
-import type { SessionRecord, Steer } from '../log/session-log.ts';
+import type { SessionRecord, Steer } from '../../contract/session-log.ts';
 
 /** What the machine looks at. All but the last two is in the session's record and so outlives the process. */
 export interface TurnState {

@@ -8,8 +8,8 @@
 import { MAX_DELAY_MS } from '../../../base/deadlines.ts';
 import type { Approval, ImageReference, SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
-import type { Backend } from '../../backends/backend.ts';
-import type { AcceptedPrompt, ReadPrompt } from '../../turns/prompt.ts';
+import type { Backend } from '../../contract/backend.ts';
+import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 import type { Release, TurnSlots } from './turn-slots.ts';

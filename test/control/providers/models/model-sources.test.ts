@@ -1,9 +1,9 @@
 /** How each provider's list is read: what becomes a row, what is left out, and what of an answer is not believed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ProviderAccess } from '../../../../src/control/contract/providers.ts';
 import { fetchModels, verifyKey } from '../../../../src/control/providers/models/model-sources.ts';
 import { thinkingFor } from '../../../../src/control/providers/models/thinking.ts';
-import type { ProviderAccess } from '../../../../src/control/providers/providers.ts';
 import type { ModelOption, Provider } from '../../../../src/protocol/session-types.ts';
 
 const ACCESS: ProviderAccess = { baseUrl: 'https://api.example/v1', token: 'k', kind: 'api_key', headers: {} };

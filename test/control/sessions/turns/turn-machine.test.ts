@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Steer } from '../../../../src/control/sessions/log/session-log.ts';
+import type { Steer } from '../../../../src/control/contract/session-log.ts';
 import {
   step,
   type TurnEffect,

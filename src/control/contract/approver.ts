@@ -1,0 +1,47 @@
+/**
+ * Asking before acting: what an approval request is, and the desk where requests wait. Implemented by `broker.ts`.
+ *
+ * A request is an event of its session (`approval.requested`, `approval.resolved`), so it is as durable as the session.
+ */
+import type { Approval, ApprovalAnswer, ApprovalKind } from '../../protocol/session-types.ts';
+import type { SessionLog } from './session-log.ts';
+
+/** A question to the user. */
+export interface ApprovalRequest {
+  readonly kind: ApprovalKind;
+  readonly title: string;
+  /** For `tool`: what is to be called. Asking again for the same `call_id` of a turn waits for the first request. */
+  readonly tool?: {
+    readonly name: string;
+    readonly input: Readonly<Record<string, unknown>>;
+    readonly call_id: string;
+  };
+  readonly risks: readonly string[];
+  /** For `tool`: the kind its offer names, e.g. `file`; policy rules may look at it. */
+  readonly toolKind?: string;
+  /** For `question`: JSON Schema of the answer's `content`. */
+  readonly schema?: Readonly<Record<string, unknown>>;
+  /** Time for an answer in milliseconds; default the configuration's. */
+  readonly timeoutMs?: number;
+}
+
+export interface Approver {
+  /**
+   * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
+   * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk
+   * before anybody is told of it; rejects as `SessionLog.flushed` does when it cannot be, and then nobody is.
+   */
+  ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
+  /**
+   * Answers a request. The first answer wins: `accepted` is false for a later one, and `approval` says what it was.
+   * Fails with `not_found`.
+   */
+  answer(
+    log: SessionLog,
+    id: string,
+    answer: ApprovalAnswer,
+    by: string,
+  ): { readonly approval: Approval; readonly accepted: boolean };
+  /** A session was opened again: requests that still wait get their expiry back; those of turns that are over are cancelled. */
+  restore(log: SessionLog): void;
+}

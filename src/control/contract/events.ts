@@ -1,0 +1,48 @@
+/**
+ * Events as they travel inside the server: made and serialised once by whoever emits, journaled, and handed to every
+ * connection that wants them.
+ *
+ * Emitted by `sessions/` (events of a session) and `settings/` (events of the server); read by `rpc/`.
+ */
+import type { ServerEventPayloads, SessionEvent } from '../../protocol/session-events.ts';
+
+/** One event. */
+export interface PublishedEvent {
+  /** The session, or `''` for an event of the server. */
+  readonly session: string;
+  /** Name of the principal whose session, or whose sign-in, it is; `''` for what everybody may see. */
+  readonly owner: string;
+  readonly type: string;
+  readonly seq: number;
+  /** The whole notification as JSON text, without a newline: what text links send. */
+  readonly line: string;
+  /** `params` of the notification: what in-memory links send. */
+  readonly params: SessionEvent;
+}
+
+/** Events of a session (or `''`: of the server) that are stored. */
+export interface EventPage {
+  readonly events: readonly PublishedEvent[];
+  /** Set when events between the asked-for number and the first returned one are gone. Inclusive. */
+  readonly gap?: { readonly from_seq: number; readonly to_seq: number };
+  /** Newest sequence number there is. */
+  readonly last: number;
+}
+
+/** Where connections get events from. */
+export interface EventSource {
+  /** Told of every event, in order, synchronously, after it was taken into the session's state. Returns how to stop. */
+  listen(listener: (event: PublishedEvent) => void): () => void;
+  /** Stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
+  read(session: string, after: number, limit: number): Promise<EventPage>;
+  /** The newest sequence number now; 0 = none yet. Fails with `session_not_found`. */
+  lastSeq(session: string): number;
+  /** Name of the principal a session belongs to; undefined = no such session. Loads nothing. */
+  ownerOf(session: string): string | undefined;
+}
+
+/** Emits events of the server. */
+export interface ServerEvents {
+  /** `owner`: name of the principal whose business it is; administrators and that principal see it. Default: everybody. */
+  emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner?: string): void;
+}

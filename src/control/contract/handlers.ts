@@ -1,0 +1,45 @@
+/**
+ * How a method of session RPC is answered: a handler beside its method value. Each part of the control edge offers its
+ * handlers as a list; `control-server.ts` joins them and `rpc/` calls them.
+ */
+import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
+import type { Principal } from '../../session/principal.ts';
+
+/** Who calls: one connection and what its client said of itself. */
+export interface Caller {
+  readonly connectionId: string;
+  readonly principal: Principal;
+  /** From the handshake; null when it did not say, or there was none. */
+  readonly clientName: string | null;
+  readonly clientVersion: string | null;
+  readonly transport: string;
+}
+
+/** The running request. */
+export interface RpcCall {
+  readonly caller: Caller;
+  /** Aborts on `$/cancel_request`, on the end of the connection, and on shutdown; its reason is a `HandfastError`. */
+  readonly signal: AbortSignal;
+  /** Runs `work` once the answer of this call has been handed to the link. */
+  afterAnswer(work: () => void): void;
+  /**
+   * Sends the stored events of a session to this connection, as far as it takes events of their types, and no event of the
+   * session twice. Resolves when nothing newer is stored, with the sequence number of the last one; what happens from then
+   * on comes as it did before. Fails with `session_not_found`, and with the signal's reason.
+   */
+  replay(session: string): Promise<number>;
+}
+
+/** A method with the function that answers it. */
+export interface Handled {
+  readonly method: RpcMethod;
+  handle(params: Readonly<Record<string, unknown>>, call: RpcCall): unknown;
+}
+
+/** Binds a handler to its method; parameters arrive read and normalised, the result goes out as it is. */
+export function handles<Fields extends Params, Result>(
+  method: RpcMethod<Fields, Result>,
+  handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
+): Handled {
+  return { method: method as RpcMethod, handle: handle as Handled['handle'] };
+}

@@ -1,0 +1,142 @@
+/**
+ * A session as the parts of the control edge see it: what is known of it, and the one way to change it, which is to emit
+ * an event. State is the fold of the journal's entries; there is no second truth.
+ *
+ * Implemented by `sessions/`; used by turns, backends and approvals.
+ */
+import type { SessionEventPayloads, SessionEventType } from '../../protocol/session-events.ts';
+import type {
+  Approval,
+  ContextBreakdown,
+  Image,
+  ImageReference,
+  Provider,
+  SessionSettings,
+  StopReason,
+  UiMessage,
+  Usage,
+} from '../../protocol/session-types.ts';
+
+/**
+ * One item of what the model is given. Tool activity is part of it, so that neither a restart nor a later turn forgets what
+ * was done. `turn` is the turn it belongs to.
+ */
+export type HistoryItem =
+  | {
+      readonly role: 'user';
+      readonly turn: string;
+      readonly text: string;
+      readonly images?: readonly Image[];
+      /** True when its turn failed before any model was asked: a later turn knows what was wanted. */
+      readonly unsent?: boolean;
+    }
+  | {
+      readonly role: 'assistant';
+      readonly turn: string;
+      readonly text: string;
+      readonly reasoning?: string;
+      readonly calls?: readonly {
+        readonly callId: string;
+        readonly name: string;
+        readonly input: Readonly<Record<string, unknown>>;
+      }[];
+      /** True when the calls were begun at the same time and not one after the other. */
+      readonly parallel?: boolean;
+      /** What the provider wants back with the message, as the model backend wrote it. */
+      readonly providerData?: Readonly<Record<string, unknown>>;
+    }
+  | {
+      readonly role: 'tool';
+      readonly turn: string;
+      readonly callId: string;
+      readonly name: string;
+      readonly ok: boolean;
+      readonly result: unknown;
+      readonly error?: string;
+    };
+
+/** A prompt that waits. */
+export interface QueuedPrompt {
+  readonly turnId: string;
+  readonly text: string;
+  readonly images: readonly ImageReference[];
+  readonly enqueuedAt: string;
+}
+
+/** Something said to a running turn that its model has not been given yet. */
+export interface Steer {
+  readonly id: string;
+  readonly text: string;
+  readonly whenLate: 'report' | 'queue';
+}
+
+/** A turn that ran, runs or was dropped. */
+export interface TurnRow {
+  readonly turnId: string;
+  readonly prompt: string;
+  readonly startedAt: string | null;
+  readonly endedAt: string | null;
+  readonly stopReason: StopReason | null;
+  readonly usage: Usage;
+}
+
+/** All that is known of a session. Never changed in place by anybody but the fold. */
+export interface SessionRecord {
+  readonly id: string;
+  /** Name of the principal it belongs to. */
+  readonly owner: string;
+  readonly parent: string | null;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly title: string;
+  /** Absolute. */
+  readonly cwd: string;
+  /** Name of the backend that runs its turns. */
+  readonly backend: string;
+  readonly settings: SessionSettings;
+  readonly phase: 'idle' | 'running' | 'interrupting' | 'closed';
+  readonly statusLabel: string;
+  readonly messages: readonly UiMessage[];
+  readonly history: readonly HistoryItem[];
+  readonly queue: readonly QueuedPrompt[];
+  /** The running turn. */
+  readonly turn: { readonly id: string; readonly text: string; readonly startedAt: string } | null;
+  readonly steers: readonly Steer[];
+  /** Those that wait, and those of the running turn that were answered. */
+  readonly approvals: readonly Approval[];
+  readonly turns: readonly TurnRow[];
+  readonly chatId: string | null;
+  readonly provider: Provider | null;
+  readonly usage: Usage;
+  readonly context: {
+    readonly tokens: number;
+    readonly source: 'compaction' | 'history' | 'provider';
+    readonly provider: Provider | null;
+    readonly breakdown: ContextBreakdown;
+  };
+  /** Sequence number of its newest event. */
+  readonly seq: number;
+}
+
+/** One open session. */
+export interface SessionLog {
+  readonly record: SessionRecord;
+  /**
+   * Takes an event into the session: folded into `record`, journaled, told to every listener, all before it returns.
+   * `session_id` (and `turn_id`, when given) are written into the payload first, as the protocol orders them. Stream
+   * chunks and tool output are journaled `volatile`, all else `durable`. Throws `session_closed` once it is deleted.
+   */
+  emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void;
+  /** Appends to, or replaces, what the model is given. Journaled, not sent to anybody. */
+  remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void;
+  /** Says a line to the user: a new message with an id of its own, told by `session.message.appended`. Returns it. */
+  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
+  /**
+   * Writes a question down; then, and not before, `approval.requested` may tell of it: what somebody was asked outlives the
+   * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,
+   * throws as `emit` does.
+   */
+  persistApproval(approval: Approval): Promise<void> | undefined;
+  /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
+  flushed(): Promise<void>;
+}

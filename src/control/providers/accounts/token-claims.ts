@@ -1,0 +1,45 @@
+/**
+ * What the tokens of a sign-in say about it: whose account, until when. Pure.
+ *
+ * Tokens are read, not verified: they came straight from the service, and nothing here decides what anybody may do.
+ */
+import type { AntigravityProfile } from '../../../protocol/session-types.ts';
+import { numberOf, record, textOf } from '../http/http-json.ts';
+import type { Tokens } from './oauth.ts';
+
+/** How long a token is believed whose service says nothing: it is renewed after that. */
+const UNSAID_LIFETIME_MS = 60 * 60 * 1_000;
+
+/** When the access token ends, in epoch milliseconds: as the service said, else as the token itself says. */
+export function expiryOf(tokens: Tokens, now: number): number {
+  if (tokens.expiresInSeconds !== undefined) return now + tokens.expiresInSeconds * 1_000;
+  const ends = numberOf(payloadOf(tokens.accessToken).exp);
+  return ends === undefined ? now + UNSAID_LIFETIME_MS : ends * 1_000;
+}
+
+/** The ChatGPT account a sign-in belongs to; undefined when no token names one. */
+export function accountOf(tokens: Tokens): string | undefined {
+  for (const claims of [tokens.claims, payloadOf(tokens.accessToken)]) {
+    const { chatgpt_account_id } = record(claims['https://api.openai.com/auth']);
+    const account = textOf(chatgpt_account_id) ?? textOf(claims.chatgpt_account_id);
+    if (account !== undefined) return account;
+  }
+  return undefined;
+}
+
+/** Who signed in with Google; undefined when the ID token has no e-mail address. */
+export function profileOf(tokens: Tokens): AntigravityProfile | undefined {
+  const email = textOf(tokens.claims.email);
+  if (email === undefined) return undefined;
+  const picture = textOf(tokens.claims.picture);
+  return { email, name: textOf(tokens.claims.name) ?? '', ...(picture === undefined ? {} : { picture }) };
+}
+
+/** The claims of a token that is a JWT; none of any other. */
+function payloadOf(token: string): Readonly<Record<string, unknown>> {
+  try {
+    return record(JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8')));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * The methods of session RPC about credentials: signing in and out, keys, and the set-up.
+ *
+ * Everything that changes something tells so in `state.changed` before it answers. What a provider's account says of its
+ * owner goes to that owner's own calls only, never into `state.changed`, which reaches everybody who is connected.
+ * @see docs/protocol/session-rpc.md#auth
+ */
+import {
+  type AuthStatus,
+  authCancel,
+  authLogout,
+  authSetKey,
+  authStatus,
+  connectAntigravity,
+  connectOpenai,
+  onboardingComplete,
+  onboardingStatus,
+  setExaKey,
+  setOpenrouterKey,
+} from '../../../protocol/session-rpc.ts';
+import { type AntigravityProfile, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { fail, HandfastError } from '../../../wire/errors.ts';
+import type { ServerEvents } from '../../contract/events.ts';
+import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
+import type { Accounts } from '../accounts/accounts.ts';
+import type { ApiKey, CredentialStore } from '../accounts/credentials.ts';
+import { checkedUrl, type KeyProvider, type LoginProvider } from '../http/endpoints.ts';
+import type { Fetch } from '../http/http-json.ts';
+import type { Catalogue, RowSource } from '../models/catalogue.ts';
+import { verifyKey } from '../models/model-sources.ts';
+import type { ChoiceStore } from '../models/stored-choices.ts';
+import { thinkingFor } from '../models/thinking.ts';
+import { type Connected, LOGIN_MODES, type LoginFlows, type LoginMode } from '../sign-in/login-flows.ts';
+
+export interface AuthDeps {
+  readonly accounts: Accounts;
+  readonly credentials: CredentialStore;
+  readonly choices: ChoiceStore;
+  readonly catalogue: Catalogue;
+  readonly flows: LoginFlows;
+  readonly serverEvents: ServerEvents;
+  readonly fetch: Fetch;
+  /** Aborts when the server stops. */
+  readonly stopping: AbortSignal;
+  /** Emits `state.changed`. */
+  stateChanged(reason: string): void;
+}
+
+/** The account behind an Antigravity sign-in, for who signed in and for administrators; null for everybody else. */
+export function profileFor(credentials: CredentialStore, viewer: Principal | undefined): AntigravityProfile | null {
+  const signIn = credentials.get('antigravity');
+  if (signIn?.kind !== 'oauth' || viewer === undefined) return null;
+  return viewer.admin || viewer.name === signIn.connectedBy ? (signIn.profile ?? null) : null;
+}
+
+export function authHandlers(parts: AuthDeps): readonly Handled[] {
+  const { accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged } = parts;
+
+  const status = (viewer: Principal): AuthStatus => ({
+    enabled_providers: accounts.enabled(),
+    has_openai_token: accounts.isSignedIn('openai'),
+    has_openrouter_key: accounts.isEnabled('openrouter'),
+    has_antigravity_token: accounts.isSignedIn('antigravity'),
+    antigravity_profile: profileFor(credentials, viewer),
+  });
+
+  /** Stores a sign-in, and chooses a model where none is: who just signed in wants to go on. */
+  async function connected(provider: LoginProvider, { signIn }: Connected): Promise<void> {
+    await credentials.set(provider, signIn);
+    await catalogue.refresh(provider, await accounts.access(provider), stopping);
+    const first = catalogue.models(provider)[0];
+    if (first === undefined || choices.current.selected !== undefined) return;
+    await choices.update((now) => {
+      const thinking = thinkingFor(first, first.defaultThinkingLevel ?? '');
+      return { ...now, selected: now.selected ?? { model: first.id, provider, thinking, openRouterProvider: 'any' } };
+    });
+  }
+
+  /** Stores a key, then asks its provider about it: a key that cannot be checked now may be right all the same. */
+  async function storeKey(
+    provider: KeyProvider,
+    credential: ApiKey,
+    reason: string,
+    call: RpcCall,
+  ): Promise<{ model_count: number; source: RowSource; verified: boolean | null; message?: string }> {
+    const access = { baseUrl: accounts.baseUrl(provider, credential), token: credential.key, headers: {} };
+    await credentials.set(provider, credential);
+    const signal = AbortSignal.any([call.signal, stopping]);
+    try {
+      const [verdict, list] = await Promise.all([
+        verifyKey(provider, { ...access, kind: 'api_key' }, { fetch, signal }),
+        catalogue.refresh(provider, { ...access, kind: 'api_key' }, signal),
+      ]);
+      const refused = list.failure instanceof HandfastError && [401, 403].includes(Number(list.failure.detail.status));
+      const verified = verdict.verified ?? (refused ? false : null);
+      const message = verified === true ? undefined : (verdict.message ?? list.failure?.message);
+      return { model_count: list.count, source: list.source, verified, ...(message === undefined ? {} : { message }) };
+    } finally {
+      // Also when the caller gave up meanwhile: the key is there.
+      stateChanged(reason);
+    }
+  }
+
+  return [
+    handles(authStatus, (_params, { caller }) => status(caller.principal)),
+
+    handles(connectOpenai, ({ mode = 'auto', originator }, call) => {
+      if (!LOGIN_MODES.includes(mode as LoginMode)) {
+        throw fail('schema_violation', `mode must be one of: ${LOGIN_MODES.join(', ')}`, { field: 'mode' });
+      }
+      return flows.openai(mode as LoginMode, originator, call, async (done) => {
+        await connected('openai', done);
+        const result = {
+          provider: 'openai',
+          login_method: done.method,
+          account_id: done.signIn.accountId ?? null,
+        } as const;
+        serverEvents.emit('auth.flow.completed', result, call.caller.principal.name);
+        stateChanged('auth_openai_connected');
+        return result;
+      });
+    }),
+
+    handles(connectAntigravity, (_params, call) =>
+      flows.antigravity(call, async (done) => {
+        await connected('antigravity', done);
+        serverEvents.emit(
+          'auth.flow.completed',
+          { provider: 'antigravity', profile: null },
+          call.caller.principal.name,
+        );
+        stateChanged('auth_antigravity_connected');
+        return { provider: 'antigravity', profile: done.signIn.profile ?? null } as const;
+      }),
+    ),
+
+    handles(authCancel, ({ provider }, { caller }) => {
+      if (provider !== undefined) requireProvider(provider);
+      return { cancelled: flows.cancel(provider as LoginProvider | undefined, caller.principal) };
+    }),
+
+    handles(authLogout, async ({ provider: given }, { caller }) => {
+      const provider = requireProvider(given);
+      flows.cancel(provider as LoginProvider, caller.principal);
+      const held = credentials.get(provider);
+      if (held === undefined) return { provider, removed: false };
+      await credentials.set(provider, undefined);
+      stateChanged('auth_logged_out');
+      await accounts.revoke(provider, held);
+      return { provider, removed: true };
+    }),
+
+    handles(setOpenrouterKey, async ({ api_key: key }, call) => ({
+      configured: true,
+      ...(await storeKey('openrouter', { kind: 'api_key', key }, 'openrouter_key_updated', call)),
+    })),
+
+    handles(setExaKey, async ({ api_key: key }) => {
+      const skipped = key.toLowerCase() === 'skip';
+      await credentials.set('exa', skipped ? undefined : { kind: 'api_key', key });
+      stateChanged(skipped ? 'exa_key_skipped' : 'exa_key_updated');
+      return { configured: !skipped, skipped };
+    }),
+
+    handles(authSetKey, async ({ provider: given, api_key: key, base_url: address }, call) => {
+      const provider = requireProvider(given);
+      if (provider === 'antigravity') {
+        throw fail('schema_violation', 'antigravity takes no key; sign in with auth.connect.antigravity', {
+          field: 'provider',
+        });
+      }
+      const baseUrl = address === undefined ? undefined : addressOf(address);
+      if (provider === 'compatible' && (baseUrl ?? accounts.credential(provider)) === undefined) {
+        throw fail('schema_violation', 'base_url is required for provider compatible', { field: 'base_url' });
+      }
+      const reason = provider === 'openrouter' ? 'openrouter_key_updated' : 'api_key_updated';
+      const { source: _, ...rest } = await storeKey(provider, { kind: 'api_key', key, baseUrl }, reason, call);
+      return { provider, configured: true as const, ...rest };
+    }),
+
+    handles(onboardingStatus, () => ({ completed: choices.current.onboarded })),
+
+    handles(onboardingComplete, async () => {
+      await choices.update((now) => ({ ...now, onboarded: true }));
+      stateChanged('onboarding_complete');
+      return { completed: true } as const;
+    }),
+  ];
+}
+
+/** Fails as the protocol says for a provider it does not know. */
+export function requireProvider(name: string): Provider {
+  if (PROVIDERS.includes(name as Provider)) return name as Provider;
+  throw fail('schema_violation', 'provider must be one of: openai, openrouter, antigravity', { field: 'provider' });
+}
+
+function addressOf(address: string): string {
+  try {
+    return checkedUrl(address, 'base_url');
+  } catch (cause) {
+    throw fail('schema_violation', (cause as Error).message, { field: 'base_url' }, cause);
+  }
+}

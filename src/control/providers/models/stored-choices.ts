@@ -1,0 +1,102 @@
+/**
+ * What the user chose, kept across restarts: the model for sessions that have none of their own, and that the set-up is
+ * done. `<home>/settings.json`; holds no secret.
+ */
+import { join } from 'node:path';
+import type { Log } from '../../../base/log.ts';
+import { readPrivateFile, removePrivateFile, setAside, writePrivateFile } from '../../../base/private-file.ts';
+import { PROVIDERS, type Provider, THINKING_LEVELS, type Thinking } from '../../../protocol/session-types.ts';
+import { record, textOf } from '../http/http-json.ts';
+
+/** The model chosen for all sessions. */
+export interface SelectedModel {
+  readonly model: string;
+  readonly provider: Provider;
+  readonly thinking: Thinking;
+  /** `any`, or a routing provider of OpenRouter. */
+  readonly openRouterProvider: string;
+}
+
+export interface Choices {
+  /** Undefined = none made yet. */
+  readonly selected: SelectedModel | undefined;
+  readonly onboarded: boolean;
+}
+
+export interface ChoiceStore {
+  readonly current: Choices;
+  /**
+   * Changes the choices; on disk before it returns, and unchanged in memory when that fails. `change` sees what the
+   * change before left.
+   */
+  update(change: (now: Choices) => Choices): Promise<void>;
+  clear(): Promise<void>;
+  /** Waits for the changes that are under way; failed ones too. */
+  idle(): Promise<void>;
+}
+
+const NOTHING: Choices = { selected: undefined, onboarded: false };
+
+/** Reads the choices of a data directory. A damaged file is set aside and told to `log`: nothing in it is precious. */
+export async function openChoices(home: string, log: Log): Promise<ChoiceStore> {
+  const file = join(home, 'settings.json');
+  let current = NOTHING;
+  let last: Promise<unknown> = Promise.resolve();
+
+  const text = await readPrivateFile(file, log);
+  try {
+    if (text !== undefined) current = readChoices(JSON.parse(text));
+  } catch {
+    log.warn('stored settings are damaged and set aside', { file: await setAside(file) });
+  }
+
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const done = last.then(work);
+    last = done.catch(() => undefined);
+    return done;
+  };
+  return {
+    get current() {
+      return current;
+    },
+    update: (change) =>
+      inTurn(async () => {
+        const next = change(current);
+        const { selected, onboarded } = next;
+        await writePrivateFile(
+          file,
+          `${JSON.stringify({ version: 1, selected: selected ?? null, onboarded }, null, 2)}\n`,
+        );
+        current = next;
+      }),
+    clear: () =>
+      inTurn(async () => {
+        await removePrivateFile(file);
+        current = NOTHING;
+      }),
+    async idle() {
+      await last;
+    },
+  };
+}
+
+/** Throws when it is no JSON object; members that make no sense count as absent. */
+function readChoices(value: unknown): Choices {
+  if (typeof value !== 'object' || value === null) throw new Error('not an object');
+  const { selected, onboarded } = record(value);
+  const { model, provider, thinking, openRouterProvider } = record(selected);
+  const name = textOf(model);
+  const usable =
+    name !== undefined && PROVIDERS.includes(provider as Provider) && THINKING_LEVELS.includes(thinking as Thinking);
+  return {
+    selected: usable
+      ? {
+          model: name,
+          provider: provider as Provider,
+          thinking: thinking as Thinking,
+          openRouterProvider: textOf(openRouterProvider) ?? 'any',
+        }
+      : undefined,
+    onboarded: onboarded === true,
+  };
+}

@@ -1,0 +1,69 @@
+/**
+ * What thinks in rounds: it is given the conversation and the tools, and streams what it says and which tools it wants.
+ *
+ * Implemented by the `model` backend (a provider) and the `rehearsal` backend (directives); driven by `rounds.ts`, which
+ * owns tools, history, limits and the events.
+ */
+import type { Usage } from '../../protocol/session-types.ts';
+import type { HistoryItem } from '../contract/session-log.ts';
+import type { ToolOffer } from './toolbox.ts';
+
+/** What one round is made of. */
+export interface RoundRequest {
+  /** The whole conversation, the prompt and what this turn did so far included. */
+  readonly history: readonly HistoryItem[];
+  /** Id of the running turn; items of the history carry it. */
+  readonly turnId: string;
+  /** What the model is told before the conversation, e.g. the skills the prompt names. May be empty. */
+  readonly system: string;
+  readonly tools: readonly ToolOffer[];
+  /** Counts from 1 within the turn. */
+  readonly round: number;
+  /** Aborts with the turn; its reason is a `HandfastError`. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a round ended. `other` is everything a provider may say that ends an answer without further meaning. */
+export type FinishReason = 'stop' | 'tool_calls' | 'max_tokens' | 'refusal' | 'other';
+
+/** One piece of a round, in the order the model produced it. */
+export type ModelPart =
+  | { readonly type: 'thought'; readonly text: string }
+  | { readonly type: 'answer'; readonly text: string }
+  | {
+      readonly type: 'call';
+      /** The provider's id; `rounds.ts` makes one where it is empty or used before. */
+      readonly callId: string;
+      /** The tool's own name; for a tool nobody offered, what the model said. */
+      readonly name: string;
+      /** The name the provider was given for it. Default: `name`. */
+      readonly providerToolName?: string;
+      readonly input: Readonly<Record<string, unknown>>;
+      /** Set when the arguments could not be read: why. The call is then answered with it and not made. */
+      readonly invalid?: string;
+    }
+  /** The request is tried again after `delayMs`. Nothing of the failed attempt may have been streamed. */
+  | {
+      readonly type: 'retry';
+      /** The attempt that comes next, counted from 1. */
+      readonly attempt: number;
+      readonly maxAttempts: number;
+      readonly delayMs: number;
+      readonly reason: string;
+    }
+  /** What a request used; added up. */
+  | { readonly type: 'usage'; readonly usage: Usage }
+  | {
+      readonly type: 'finish';
+      readonly reason: FinishReason;
+      /** What the provider wants back with this message in later rounds. Kept in the history, JSON only. */
+      readonly providerData?: Readonly<Record<string, unknown>>;
+    };
+
+export interface RoundModel {
+  /**
+   * Streams one round. The last part is `finish`; a stream without one counts as `other`. Throws `provider_error`,
+   * `not_configured`, `login_failed`, … when the round failed for good; may throw anything once `signal` aborted.
+   */
+  stream(request: RoundRequest): AsyncIterable<ModelPart>;
+}

@@ -1,0 +1,302 @@
+/**
+ * The round loop: the model speaks, its tool calls run, their results go back to it, until it has nothing more to call.
+ *
+ * Called by the backends that think in rounds (`model`, `rehearsal`). It streams through the turn, keeps the history as
+ * it goes, so that a killed server knows what was done, and leaves the turn's message and terminal event to `sessions/`.
+ * @see docs/protocol/session-rpc.md#turns
+ */
+import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import { boundedValue } from '../../wire/bounded-value.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Turn, TurnOutcome } from '../contract/backend.ts';
+import type { HistoryItem } from '../contract/session-log.ts';
+import { failedCall } from './failed-call.ts';
+import { interruptible, unlessAborted } from './interruptible.ts';
+import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
+import type { Toolbox, ToolOffer } from './toolbox.ts';
+import { type RoundCall, turnProgress } from './turn-progress.ts';
+
+/** Model rounds of a turn when the settings say nothing. */
+export const DEFAULT_MAX_ROUNDS = 50;
+/** Most of a result, or of arguments shown in an event, that is kept, in bytes of JSON. */
+const DEFAULT_MAX_RESULT_BYTES = 64 * 1024;
+
+export interface RoundsOptions {
+  /** What the model is told before the conversation. */
+  readonly system?: string;
+  /** Longer results are cut, for the model and for events. Default 64 KiB of JSON. */
+  readonly maxResultBytes?: number;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+}
+
+const INTERRUPTED: TurnOutcome = { stopReason: 'interrupted' };
+
+/** What came of one model round. */
+interface Said {
+  readonly calls: readonly RoundCall[];
+  readonly finish: FinishReason;
+}
+
+/**
+ * Runs a turn to its end. Resolves with `interrupted` once `turn.signal` has aborted: within the time its tools take to
+ * give up, and without waiting for the model. Rejects with what the model or the environment failed with; what was said
+ * and done until then is in the history.
+ */
+export function runRounds(
+  turn: Turn,
+  model: RoundModel,
+  toolbox: Toolbox,
+  options: RoundsOptions = {},
+): Promise<TurnOutcome> {
+  return new Rounds(turn, model, toolbox, options).run();
+}
+
+class Rounds {
+  readonly #turn: Turn;
+  readonly #model: RoundModel;
+  readonly #toolbox: Toolbox;
+  readonly #system: string;
+  readonly #maxResultBytes: number;
+  readonly #now: () => number;
+  readonly #parallel: boolean;
+  readonly #maxRounds: number;
+  /** Call ids of this turn: approvals and results are told apart by them. */
+  readonly #callIds = new Set<string>();
+  #round = 0;
+
+  constructor(turn: Turn, model: RoundModel, toolbox: Toolbox, options: RoundsOptions) {
+    this.#turn = turn;
+    this.#model = model;
+    this.#toolbox = toolbox;
+    this.#system = options.system ?? '';
+    this.#maxResultBytes = options.maxResultBytes ?? DEFAULT_MAX_RESULT_BYTES;
+    this.#now = options.now ?? (() => performance.now());
+    this.#parallel = turn.settings.parallelTools ?? false;
+    this.#maxRounds = Math.max(1, turn.settings.maxRounds ?? DEFAULT_MAX_ROUNDS);
+  }
+
+  async run(): Promise<TurnOutcome> {
+    try {
+      return await this.#rounds();
+    } catch (error) {
+      // Whatever breaks off because of the abort is the abort.
+      if (this.#turn.signal.aborted) return INTERRUPTED;
+      throw asError(error);
+    }
+  }
+
+  async #rounds(): Promise<TurnOutcome> {
+    // Also for a turn that only begins anew, because its context had to be compressed: rounds and call ids go on counting.
+    const standing = turnProgress(this.#turn);
+    this.#round = standing.round;
+    for (const callId of standing.callIds) this.#callIds.add(callId);
+    if (this.#turn.continued && standing.finished) return { stopReason: 'end_turn' };
+    if (this.#turn.continued && standing.calls.length > 0) {
+      // Nobody asked for the offers in this process yet, and calls are looked up among them.
+      await this.#offers();
+      const ended = await this.#afterCalls(standing.calls);
+      if (ended !== undefined) return ended;
+    }
+    for (;;) {
+      this.#turn.signal.throwIfAborted();
+      if (this.#round >= this.#maxRounds) return { stopReason: 'max_rounds' };
+      this.#round += 1;
+      const { calls, finish } = await this.#think();
+      if (calls.length === 0) return { stopReason: stopReasonOf(finish) };
+      const ended = await this.#afterCalls(calls);
+      if (ended !== undefined) return ended;
+    }
+  }
+
+  #offers(): Promise<readonly ToolOffer[]> {
+    return unlessAborted(this.#toolbox.list(), this.#turn.signal);
+  }
+
+  /** Runs the calls of a round; the outcome when no further round may follow. */
+  async #afterCalls(calls: readonly RoundCall[]): Promise<TurnOutcome | undefined> {
+    await this.#callAll(calls);
+    this.#turn.signal.throwIfAborted();
+    // Before the steers: what no round will see any more is better reported as late than taken and forgotten.
+    if (this.#round >= this.#maxRounds) return { stopReason: 'max_rounds' };
+    const steers = this.#turn.takeSteers();
+    if (steers.length > 0) this.#turn.debug('steer_injected', { round: this.#round, count: steers.length });
+    return undefined;
+  }
+
+  /** One model round: streams it and puts it into the history. */
+  async #think(): Promise<Said> {
+    const turn = this.#turn;
+    const planned: RoundCall[] = [];
+    let text = '';
+    let reasoning = '';
+    let finish: Extract<ModelPart, { type: 'finish' }> = { type: 'finish', reason: 'other' };
+    try {
+      const tools = await this.#offers();
+      const stream = this.#model.stream({
+        history: turn.log.record.history,
+        turnId: turn.id,
+        system: this.#system,
+        tools,
+        round: this.#round,
+        signal: turn.signal,
+      });
+      for await (const part of interruptible(stream, turn.signal)) {
+        switch (part.type) {
+          case 'thought':
+            reasoning += part.text;
+            turn.thought(part.text);
+            break;
+          case 'answer':
+            text += part.text;
+            turn.answer(part.text);
+            break;
+          case 'call':
+            planned.push(this.#plan(part));
+            break;
+          case 'retry':
+            this.#retrying(part);
+            break;
+          case 'usage':
+            turn.usage(part.usage);
+            break;
+          case 'finish':
+            finish = part;
+            break;
+        }
+      }
+    } catch (error) {
+      // Calls of a round that broke off were not made, so the history does not say so; what was said was said.
+      if (text !== '') this.#remember({ role: 'assistant', turn: turn.id, text });
+      throw error;
+    }
+    // What a model refuses to go on with is not carried out either.
+    const calls = finish.reason === 'refusal' ? [] : planned;
+    if (text !== '' || calls.length > 0) {
+      this.#remember({
+        role: 'assistant',
+        turn: turn.id,
+        text,
+        ...(reasoning !== '' && { reasoning }),
+        ...(calls.length > 0 && {
+          calls: calls.map(({ call: { callId, name, input } }) => ({ callId, name, input })),
+          ...(this.#parallel && { parallel: true }),
+        }),
+        ...(finish.providerData !== undefined && { providerData: finish.providerData }),
+      });
+    }
+    return { calls, finish: finish.reason };
+  }
+
+  #plan(part: Extract<ModelPart, { type: 'call' }>): RoundCall {
+    const { name, input, invalid } = part;
+    const callId = this.#freshId(part.callId);
+    const call: ToolCall = { name, input, providerToolName: part.providerToolName ?? name, callId };
+    return { call, invalid };
+  }
+
+  /** The provider's id, or one made from it when it is missing or was used in this turn before. */
+  #freshId(wanted: string): string {
+    const stem = wanted === '' ? `call_${this.#round}` : wanted;
+    let id = wanted === '' ? `${stem}_1` : stem;
+    for (let count = 2; this.#callIds.has(id); count += 1) id = `${stem}_${count}`;
+    this.#callIds.add(id);
+    return id;
+  }
+
+  #retrying({ attempt, maxAttempts, delayMs, reason }: Extract<ModelPart, { type: 'retry' }>): void {
+    const retry = { attempt, max_attempts: maxAttempts, delay_ms: Math.round(delayMs), reason };
+    this.#turn.debug('retry_429', retry);
+    this.#turn.status(`capacity unavailable; retrying (${attempt}/${maxAttempts})...`, { retry });
+  }
+
+  /** Runs the calls, one after the other or all at once; every call has a result in the history afterwards. */
+  async #callAll(calls: readonly RoundCall[]): Promise<void> {
+    const { signal } = this.#turn;
+    const results: (ToolDone | undefined)[] = calls.map(() => undefined);
+    const run = async (at: number): Promise<void> => {
+      results[at] = await this.#call(calls[at] as RoundCall);
+    };
+    this.#turn.debug('tool_calls', { round: this.#round, calls: calls.map(({ call }) => call) });
+    if (this.#parallel) await Promise.all(calls.keys().map(run));
+    else {
+      for (const at of calls.keys()) {
+        if (signal.aborted) break;
+        await run(at);
+      }
+    }
+    const done = results.filter((result) => result !== undefined);
+    // A call without a result would make every later request to a provider invalid.
+    for (const [at, result] of results.entries()) if (result === undefined) this.#skipped(calls[at] as RoundCall);
+    this.#turn.debug('tool_results', { round: this.#round, results: done });
+    this.#turn.toolResults(this.#round, done);
+  }
+
+  #skipped({ call }: RoundCall): void {
+    this.#rememberResult(failedCall(call, 'cancelled', 'not run: the turn was interrupted before'));
+  }
+
+  async #call({ call, invalid, began, ended }: RoundCall): Promise<ToolDone> {
+    if (ended?.told) return ended.done;
+    const turn = this.#turn;
+    const startedAt = this.#now();
+    if (!began) {
+      const offer = this.#toolbox.find(call.name);
+      turn.toolStarted(
+        this.#round,
+        { ...call, input: this.#shown(call.input) },
+        offer === undefined ? undefined : { toolKind: offer.kind, risks: offer.risks },
+      );
+      turn.debug('tool_call_started', { round: this.#round, call });
+    }
+    const raw = ended?.done ?? (await this.#result(call, invalid));
+    const done: ToolDone = {
+      ...raw,
+      input: this.#shown(call.input),
+      result: boundedValue(raw.result, this.#maxResultBytes).value,
+      callId: call.callId,
+    };
+    // First what the model will know: after a crash in between the call counts as done, not as lost.
+    this.#rememberResult(done);
+    turn.toolDone(this.#round, done, Math.round(this.#now() - startedAt));
+    turn.debug('tool_call_completed', { round: this.#round, done });
+    return done;
+  }
+
+  async #result(call: ToolCall, invalid: string | undefined): Promise<ToolDone> {
+    const { signal } = this.#turn;
+    if (this.#toolbox.find(call.name) === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
+    if (invalid !== undefined) return failedCall(call, 'invalid_input', `invalid arguments: ${invalid}`);
+    try {
+      return await this.#toolbox.call(call, signal, (stream, text) => this.#turn.toolOutput(call.callId, stream, text));
+    } catch (error) {
+      // A toolbox does not throw; if one does, it is one call that failed and not the turn.
+      return failedCall(call, signal.aborted ? 'cancelled' : 'failed', asError(error).message);
+    }
+  }
+
+  /** Arguments as events carry them. What is called, asked for and remembered are always the whole arguments. */
+  #shown(input: ToolCall['input']): ToolCall['input'] {
+    return boundedValue(input, this.#maxResultBytes).value as ToolCall['input'];
+  }
+
+  #rememberResult({ callId = '', name, ok, result, error }: ToolDone): void {
+    this.#remember({
+      role: 'tool',
+      turn: this.#turn.id,
+      callId,
+      name,
+      ok,
+      result,
+      ...(error !== undefined && { error }),
+    });
+  }
+
+  #remember(item: HistoryItem): void {
+    this.#turn.log.remember([item]);
+  }
+}
+
+function stopReasonOf(finish: FinishReason): TurnOutcome['stopReason'] {
+  return finish === 'max_tokens' || finish === 'refusal' ? finish : 'end_turn';
+}

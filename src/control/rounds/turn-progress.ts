@@ -1,0 +1,81 @@
+/**
+ * Where a turn stands that goes on after a restart of the server: which round it was in, and what became of that round's
+ * calls. Read from the session alone; nothing of the old process is left.
+ *
+ * Called by `rounds.ts`. A call that may have begun is never made again: it is told to the model as interrupted.
+ */
+import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { Turn } from '../contract/backend.ts';
+import type { HistoryItem } from '../contract/session-log.ts';
+import { failedCall } from './failed-call.ts';
+import { refusalOf } from './with-approvals.ts';
+
+/** A call of a round and what is left to be done with it. */
+export interface RoundCall {
+  readonly call: ToolCall;
+  /** Why its arguments could not be read. */
+  readonly invalid?: string;
+  /** True when clients were told that it began. */
+  readonly began?: boolean;
+  /** Its result, when there is one already; `told` = clients and the history have it. */
+  readonly ended?: { readonly done: ToolDone; readonly told: boolean };
+}
+
+export interface TurnProgress {
+  /** Rounds the model has finished. */
+  readonly round: number;
+  /** True when the model had nothing more to call: only the end of the turn was not noted. */
+  readonly finished: boolean;
+  /** The calls of the last round, when some of them have no result. */
+  readonly calls: readonly RoundCall[];
+  /** Every call id of the turn. */
+  readonly callIds: readonly string[];
+}
+
+type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
+type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
+
+/** Where the turn stands. */
+export function turnProgress({ id, log }: Pick<Turn, 'id' | 'log'>): TurnProgress {
+  const items = log.record.history.filter(({ turn }) => turn === id);
+  const rounds = items.filter((item) => item.role === 'assistant');
+  const last = rounds.at(-1);
+  const calls = last?.calls ?? [];
+  const after = last === undefined ? [] : items.slice(items.indexOf(last) + 1);
+  const results = new Map(after.filter((item) => item.role === 'tool').map((item) => [item.callId, item]));
+  const approvals = log.record.approvals.filter((approval) => approval.turn_id === id);
+  return {
+    round: rounds.length,
+    finished: last !== undefined && calls.length === 0 && after.length === 0,
+    calls: calls.every(({ callId }) => results.has(callId)) ? [] : takeUp(last as AssistantItem, results, approvals),
+    callIds: rounds.flatMap((item) => (item.calls ?? []).map(({ callId }) => callId)),
+  };
+}
+
+function takeUp(
+  { calls = [], parallel = false }: AssistantItem,
+  results: ReadonlyMap<string, ToolItem>,
+  approvals: readonly Approval[],
+): RoundCall[] {
+  let begun = true;
+  return calls.map(({ callId, name, input }) => {
+    const call: ToolCall = { callId, name, input, providerToolName: name };
+    const result = results.get(callId);
+    if (result !== undefined) return { call, began: true, ended: { done: doneOf(call, result), told: true } };
+    // One after the other: behind the first that has no result, none was begun.
+    if (!begun) return { call };
+    if (!parallel) begun = false;
+    const approval = approvals.find(({ tool }) => tool?.call_id === callId);
+    // It waits still; and a question asks for nothing but its answer, which the desk has kept if it came.
+    if (approval?.state === 'pending' || approval?.kind === 'question') return { call, began: true };
+    const done =
+      approval === undefined || approval.state === 'allowed'
+        ? failedCall(call, 'interrupted', 'interrupted by a restart; it may or may not have taken effect')
+        : refusalOf(call, approval);
+    return { call, began: true, ended: { done, told: false } };
+  });
+}
+
+function doneOf({ callId, name, input }: ToolCall, { ok, result, error }: ToolItem): ToolDone {
+  return { name, ok, input, result, ...(error !== undefined && { error }), callId };
+}

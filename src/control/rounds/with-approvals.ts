@@ -1,0 +1,87 @@
+/**
+ * The approval step: no tool of a session runs before its policy, or its user, has let this very call through.
+ *
+ * Backends wrap their toolbox in it; `approvals/` decides. What is shown to the user is what is called: the arguments are
+ * copied and frozen before anybody is asked.
+ */
+import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import { asError } from '../../wire/errors.ts';
+import type { Turn } from '../contract/backend.ts';
+import { failedCall } from './failed-call.ts';
+import type { Toolbox } from './toolbox.ts';
+
+/** Longest title of a request, in characters. */
+const TITLE_CHARACTERS = 160;
+
+/** Members that say most about a call, the most telling first. */
+const TELLING = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name'];
+
+/** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
+export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
+  return {
+    list: () => toolbox.list(),
+    find: (name) => toolbox.find(name),
+    async call(call, signal, output) {
+      const offer = toolbox.find(call.name);
+      if (offer === undefined) return failedCall(call, 'not_found', `unknown tool: ${call.name}`);
+      const input = deepFrozen(structuredClone(call.input));
+      let approval: Approval;
+      try {
+        approval = await turn.ask({
+          kind: 'tool',
+          title: titleOf({ ...call, input }),
+          tool: { name: call.name, input, call_id: call.callId },
+          risks: offer.risks,
+          ...(offer.kind !== undefined && { toolKind: offer.kind }),
+        });
+      } catch (error) {
+        return failedCall(call, 'cancelled', `not run: ${asError(error).message}`);
+      }
+      if (approval.state !== 'allowed') return refusalOf(call, approval);
+      if (signal.aborted) return failedCall(call, 'cancelled', 'not run: the turn was interrupted before');
+      return toolbox.call({ ...call, input }, signal, output);
+    },
+  };
+}
+
+/** What the model is told of a call that was not allowed. */
+export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approval): ToolDone {
+  const more = { approval_id: id };
+  if (state === 'expired') {
+    return failedCall(call, 'expired', 'not run: nobody allowed it in time. Go on without it, or ask the user.', more);
+  }
+  if (state === 'cancelled') return failedCall(call, 'cancelled', 'not run: the request was withdrawn', more);
+  const because = answer === undefined && reason !== '' ? ` (${reason})` : '';
+  const error = `not run: it was not allowed${because}. Do not try the same by other means; ask the user what to do.`;
+  return failedCall(call, 'denied', error, more);
+}
+
+/** One line that says what is asked for, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
+export function titleOf({ name, input }: Pick<ToolCall, 'name' | 'input'>): string {
+  const telling = TELLING.find((member) => Object.hasOwn(input, member)) ?? Object.keys(input)[0];
+  const value = telling === undefined ? undefined : input[telling];
+  if (value === undefined) return name;
+  const words = Array.isArray(value) && value.every((one) => typeof one === 'string') ? value.join(' ') : value;
+  const text = typeof words === 'string' ? words : (JSON.stringify(words) ?? '');
+  return shortened(`${name}: ${visible(text.slice(0, TITLE_CHARACTERS * 4))}`, text.length > TITLE_CHARACTERS * 4);
+}
+
+function shortened(title: string, more: boolean): string {
+  const characters = [...title];
+  if (characters.length <= TITLE_CHARACTERS && !more) return title;
+  return `${characters.slice(0, TITLE_CHARACTERS - 1).join('')}…`;
+}
+
+/** Line breaks, control and format characters could make a request look like another one. */
+const visible = (text: string): string =>
+  text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) =>
+    character === '\n' ? '⏎' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+
+function deepFrozen<Value>(value: Value): Value {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    for (const member of Object.values(value)) deepFrozen(member);
+    Object.freeze(value);
+  }
+  return value;
+}

@@ -1,0 +1,80 @@
+/**
+ * The methods about saved chats: `history.list`, `history.get`, `history.clear_session`. Made by `sessions.ts`.
+ * @see docs/protocol/session-rpc.md#saved-chats
+ */
+import { type HistoryListResult, historyClear, historyGet, historyList } from '../../../protocol/session-rpc.ts';
+import type { SavedChatRecord } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { fail } from '../../../wire/errors.ts';
+import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
+import { findChat } from '../history/chats.ts';
+import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
+import type { ChatRow, SavedChats } from '../store/store-chats.ts';
+import { readCursor, writeCursor } from './page-cursor.ts';
+
+export interface HistoryDeps {
+  readonly chats: SavedChats;
+  /** Empties a session the caller may use, queue included. Fails with `session_not_found`. */
+  readonly clear: (sessionId: string, call: RpcCall) => Promise<void>;
+}
+
+const USUAL_LIMIT = 100;
+
+/** Whose chats a principal sees; null = everybody's. */
+export const ownerSeenBy = ({ name, admin }: Principal): string | null => (admin === true ? null : name);
+
+/** The handlers. */
+export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
+  return [
+    handles(historyList, ({ limit: asked = 0, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
+      const owner = ownerSeenBy(caller.principal);
+      const limit = asked === 0 ? USUAL_LIMIT : Math.max(1, Math.floor(asked));
+      const total = chats.count(owner);
+      const [before, cursor] =
+        page_cursor === undefined
+          ? [null, Math.max(0, Math.floor(offset))]
+          : readCursor(page_cursor, ['number', 'number'], historyList.name, 'page_cursor');
+      const skip = before === null ? cursor : 0;
+      // One more than asked for, to know whether that is all.
+      const rows = chats.list(owner, { before, skip }, Math.min(limit, total) + 1);
+      const page = rows.slice(0, limit);
+      const isLast = rows.length <= limit;
+      const next = cursor + page.length;
+      return {
+        total,
+        cursor,
+        limit,
+        sessions: page.map(savedChat),
+        next_cursor: isLast ? null : next,
+        next_page_cursor: isLast ? null : writeCursor([page.at(-1)!.revision, next]),
+      };
+    }),
+
+    handles(historyGet, ({ id, last = false, rollout_path }, { caller }): SavedChatRecord => {
+      const chat = chosen(chats, ownerSeenBy(caller.principal), { id, last, path: rollout_path });
+      return { ...savedChat(chat), messages: chatMessages(chats.items(chat.id)) };
+    }),
+
+    handles(historyClear, async ({ session_id }, call) => {
+      await clear(session_id, call);
+      return { session_id, cleared: true as const };
+    }),
+  ];
+}
+
+function chosen(
+  chats: SavedChats,
+  owner: string | null,
+  { id, last, path }: { readonly id?: string; readonly last: boolean; readonly path?: string },
+): ChatRow {
+  if (last) return findChat(chats, owner, undefined);
+  if (path !== undefined) {
+    // Only what we have handed out names a chat. No file is looked at, so nothing is told of what there is on the disk.
+    const named = chatOfPath(path);
+    const chat = named === undefined ? undefined : chats.get(named);
+    if (chat !== undefined && (owner === null || chat.owner === owner)) return chat;
+    throw fail('not_found', `failed to load chat: ${path}`, { rollout_path: path });
+  }
+  if (id === undefined) throw fail('not_found', 'history.get requires one of: id, last, rollout_path');
+  return findChat(chats, owner, id);
+}

@@ -1,0 +1,211 @@
+/**
+ * The methods about sessions themselves: making, listing, opening, forking, closing, forgetting, naming, configuring.
+ * Made by `sessions.ts`.
+ * @see docs/protocol/session-rpc.md#methods
+ */
+import { wrongParam } from '../../../protocol/rpc-params.ts';
+import {
+  sessionClose,
+  sessionConfigure,
+  sessionCreate,
+  sessionDelete,
+  sessionFork,
+  sessionGet,
+  sessionImport,
+  sessionList,
+  sessionLoad,
+  sessionRename,
+  sessionResume,
+} from '../../../protocol/session-rpc.ts';
+import type { SessionSettings } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { type Handled, handles } from '../../contract/handlers.ts';
+import { importLines } from '../history/exports.ts';
+import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
+import { stateOf, summaryOf } from '../history/views.ts';
+import type { SessionPool } from '../pool/session-pool.ts';
+import type { SessionTurns } from '../turns/session-turns.ts';
+import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
+import { settingsFrom } from './settings-params.ts';
+import type { HandlerDeps } from './turn-handlers.ts';
+
+export interface SessionHandlerDeps extends HandlerDeps {
+  readonly pool: SessionPool;
+  /** Names of the backends there are. */
+  readonly backendNames: readonly string[];
+  /** The backend of sessions that name none. */
+  readonly defaultBackend: () => string;
+  /** The working directory for what a client asked for, absolute. Throws `schema_violation`. */
+  readonly resolveCwd: (cwd: string | undefined, principal: Principal) => string;
+  /** Refuses settings that cannot be used, such as an unknown model. */
+  readonly checkSettings: (settings: SessionSettings) => void;
+  /** Tells everybody that there are other sessions now. */
+  readonly changed: (reason: string, sessionId: string) => Promise<void>;
+}
+
+/** What a new session is. */
+interface Beginning {
+  readonly owner: string;
+  readonly title: string;
+  readonly cwd: string;
+  readonly settings: SessionSettings;
+  readonly parent: string | null;
+  readonly conversation?: Conversation;
+}
+
+const LISTED = { usual: 50, most: 500 };
+
+/** The handlers. */
+export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
+  const { pool, sessionFor, changed } = parts;
+  const { store } = pool.parts;
+
+  async function begin({ owner, title, cwd, settings, parent, conversation }: Beginning) {
+    const id = parts.newId();
+    const backend = settings.backend ?? parts.defaultBackend();
+    const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });
+    const { session } = turns;
+    try {
+      if (conversation !== undefined) copyConversation(session, conversation, () => store.messageIds.next());
+      await session.flushed();
+    } catch (thrown) {
+      await pool.undo(turns);
+      throw thrown;
+    }
+    await changed('session_created', id);
+    return { session_id: id, state: stateOf(session.record) };
+  }
+
+  /** Opens a closed session again. */
+  async function reopened(turns: SessionTurns): Promise<SessionTurns> {
+    const { session } = turns;
+    if (session.record.phase !== 'closed') return turns;
+    pool.mustHaveRoom();
+    turns.reopen();
+    pool.noteLive(session);
+    await session.flushed();
+    await changed('session_loaded', session.id);
+    return turns;
+  }
+
+  return [
+    handles(sessionCreate, (params, { caller: { principal } }) => {
+      const settings = settingsFrom(params, sessionCreate.name);
+      if (settings.backend !== undefined && !parts.backendNames.includes(settings.backend)) {
+        throw wrongParam(sessionCreate.name, 'backend', `one of: ${parts.backendNames.join(', ')}`);
+      }
+      parts.checkSettings(settings);
+      const cwd = parts.resolveCwd(params.cwd, principal);
+      return begin({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
+    }),
+
+    handles(sessionGet, ({ session_id }, call) => stateOf(sessionFor(session_id, call).session.record)),
+
+    handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
+      const after =
+        cursor === undefined ? undefined : readCursor(cursor, ['number', 'string'], sessionList.name, 'cursor');
+      const place = after === undefined ? undefined : { updatedAt: after[0], id: after[1] };
+      const size = pageSize(limit, LISTED.usual, LISTED.most);
+      const owner = principal.admin === true ? undefined : principal.name;
+      pool.listAll();
+      const { rows, total } = store.catalogue.list(
+        { owner, cwd, includeClosed: include_closed, query },
+        place,
+        size + 1,
+      );
+      const page = rows.slice(0, size);
+      const last = page.at(-1);
+      return {
+        sessions: page.map(summaryOf),
+        next_cursor: rows.length > size && last !== undefined ? writeCursor([last.updatedAt, last.id]) : null,
+        total,
+      };
+    }),
+
+    handles(sessionLoad, async ({ session_id }, call) => {
+      const { session } = await reopened(sessionFor(session_id, call));
+      const replayed_to_seq = await call.replay(session_id);
+      return { session_id, state: stateOf(session.record), replayed_to_seq };
+    }),
+
+    handles(sessionResume, async ({ session_id }, call) => {
+      const { session } = await reopened(sessionFor(session_id, call));
+      return { session_id, state: stateOf(session.record) };
+    }),
+
+    handles(sessionFork, ({ session_id, through_turn_id, title }, call) => {
+      const { record } = sessionFor(session_id, call).session;
+      const { cwd, settings, owner } = record;
+      const conversation = conversationOf(record, through_turn_id);
+      return begin({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation });
+    }),
+
+    handles(sessionImport, async ({ lines, title, cwd }, { caller: { principal } }) => {
+      if (lines === undefined) throw wrongParam(sessionImport.name, 'lines', 'an array of strings');
+      const imported = importLines(lines);
+      return begin({
+        owner: principal.name,
+        title: title ?? imported.title,
+        cwd: importedCwd(cwd, imported.cwd, principal),
+        settings: {},
+        parent: null,
+        conversation: imported,
+      });
+    }),
+
+    handles(sessionClose, async ({ session_id }, call) => {
+      const turns = sessionFor(session_id, call);
+      const { session } = turns;
+      if (session.record.phase !== 'closed') {
+        await turns.close('closed');
+        pool.noteLive(session);
+        await session.flushed();
+        await changed('session_closed', session_id);
+      }
+      return { session_id, closed: true as const };
+    }),
+
+    handles(sessionDelete, async ({ session_id }, call) => {
+      const turns = sessionFor(session_id, call);
+      const { session } = turns;
+      if (session.record.phase === 'closed') session.emit('session.closed', { reason: 'deleted' });
+      else await turns.close('closed', 'deleted');
+      const { chatId } = session.record;
+      const chat = chatId === null ? undefined : store.chats.get(chatId);
+      // The chat it began goes with it, unless somebody else has gone on with that.
+      if (chat?.origin === session_id && chat.length === session.folded.chatLength) store.chats.remove(chat.id);
+      await pool.forget(turns);
+      await changed('session_deleted', session_id);
+      return { session_id, deleted: true as const };
+    }),
+
+    handles(sessionRename, async ({ session_id, title }, call) => {
+      const { session } = sessionFor(session_id, call);
+      session.emit('session.renamed', { title });
+      const { chatId } = session.record;
+      const chat = chatId === null ? undefined : store.chats.get(chatId);
+      if (chat !== undefined && chat.length === session.folded.chatLength) store.chats.rename(chat.id, title);
+      await session.flushed();
+      return { session_id, title };
+    }),
+
+    handles(sessionConfigure, async ({ session_id, ...params }, call) => {
+      const { session } = sessionFor(session_id, call);
+      const settings = { ...session.record.settings, ...settingsFrom(params, sessionConfigure.name) };
+      parts.checkSettings(settings);
+      session.emit('session.configured', { settings });
+      await session.flushed();
+      return { session_id, settings };
+    }),
+  ];
+
+  /** Where an imported session works: where it is told to, else where it did if there is such a place here. */
+  function importedCwd(asked: string | undefined, exported: string | undefined, principal: Principal): string {
+    if (asked !== undefined || exported === undefined) return parts.resolveCwd(asked, principal);
+    try {
+      return parts.resolveCwd(exported, principal);
+    } catch {
+      return parts.resolveCwd(undefined, principal);
+    }
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * The methods about turns: sending, steering, interrupting, the queue. Made by `sessions.ts`.
+ *
+ * What is acknowledged is on disk: an answer that somebody may rely on waits for the journal.
+ * @see docs/protocol/session-rpc.md#methods
+ */
+import {
+  queueClear,
+  queueList,
+  queueRemove,
+  sessionInterrupt,
+  sessionSend,
+  sessionSteer,
+} from '../../../protocol/session-rpc.ts';
+import { fail } from '../../../wire/errors.ts';
+import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
+import { acceptPrompt } from '../../rounds/prompt.ts';
+import { queueItem } from '../history/views.ts';
+import { findByIdempotencyKey, forgetSent, type SentPrompt } from '../turns/idempotent-prompts.ts';
+import type { SessionTurns } from '../turns/session-turns.ts';
+
+/** What the handlers of this folder share. */
+export interface HandlerDeps {
+  /** The session, if the caller may use it. Fails with `session_not_found`. */
+  readonly sessionFor: (id: string, call: RpcCall) => SessionTurns;
+  readonly newId: () => string;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+/** The handlers. */
+export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly Handled[] {
+  return [
+    handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {
+      const turns = sessionFor(session_id, call);
+      const prompt = acceptPrompt(text, images, now);
+      if (prompt === undefined) {
+        throw fail('empty_prompt', 'session.send requires non-empty text or at least one image', { session_id });
+      }
+      const before = (): SentPrompt | undefined =>
+        key === undefined ? undefined : findByIdempotencyKey(turns.session, key, prompt);
+      for (let sent = before(); sent !== undefined; sent = before()) {
+        await turns.session.flushed();
+        // The first sending may have been refused meanwhile.
+        const { turnId, queued } = sent;
+        if (before()?.turnId === turnId) return { session_id, turn_id: turnId, accepted: true as const, queued };
+      }
+      const turnId = newId();
+      const { queued, checked } = turns.send(turnId, prompt, enqueue, key);
+      await checked;
+      try {
+        await turns.session.flushed();
+      } catch (thrown) {
+        // Who is told that it failed will send it again. A turn that began looks after itself.
+        if (queued) turns.dropQueued('error', turnId);
+        if (key !== undefined) forgetSent(turns.session, turnId);
+        throw thrown;
+      }
+      return { session_id, turn_id: turnId, accepted: true as const, queued };
+    }),
+
+    handles(sessionSteer, async ({ session_id, text, expected_turn_id, when_late = 'report' }, call) => {
+      const turns = sessionFor(session_id, call);
+      const id = newId();
+      const { outcome, turnId } = turns.steer({ id, text, whenLate: when_late }, expected_turn_id);
+      if (outcome === 'rejected') return { session_id, accepted: false, outcome, turn_id: null };
+      await turns.session.flushed();
+      return { session_id, accepted: true, outcome, turn_id: turnId, steer_id: id };
+    }),
+
+    // Not held up by a disk that is slow or full: stopping must always be possible.
+    handles(sessionInterrupt, ({ session_id, turn_id }, call) => {
+      const interrupted = sessionFor(session_id, call).interrupt('interrupted', turn_id);
+      if (interrupted === undefined) return { session_id, interrupted: false };
+      return { session_id, interrupted: true, turn_id: interrupted };
+    }),
+
+    handles(queueList, ({ session_id }, call) => {
+      const { queue } = sessionFor(session_id, call).session.record;
+      return { session_id, queue: queue.map(queueItem) };
+    }),
+
+    handles(queueClear, async ({ session_id }, call) => {
+      const turns = sessionFor(session_id, call);
+      const cleared_count = turns.dropQueued('cleared');
+      await turns.session.flushed();
+      return { session_id, cleared_count };
+    }),
+
+    handles(queueRemove, async ({ session_id, turn_id }, call) => {
+      const turns = sessionFor(session_id, call);
+      const removed = turns.dropQueued('cleared', turn_id) > 0;
+      await turns.session.flushed();
+      return { session_id, removed };
+    }),
+  ];
+}

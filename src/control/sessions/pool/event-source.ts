@@ -1,0 +1,78 @@
+/**
+ * Where connections get events from: live ones from the hub, stored ones from the journal, by sequence number. Made by
+ * `sessions.ts`, used by `rpc/`.
+ */
+import type { Journal } from '../../../journal/journal.ts';
+import type { EventPage, EventSource, PublishedEvent } from '../../contract/events.ts';
+import type { EventHub } from '../log/event-hub.ts';
+import { streamOf } from '../log/open-session.ts';
+import { cursorOf, isEventCursor, StoredEvent, seqAt } from '../log/published.ts';
+import { SERVER_STREAM, type ServerEventLog } from '../log/server-events.ts';
+import { type SessionPool, unknownSession } from './session-pool.ts';
+
+/** Entries read from the journal at a time. */
+const READ_ENTRIES = 512;
+
+export class SessionEvents implements EventSource {
+  readonly #pool: SessionPool;
+  readonly #journal: Journal;
+  readonly #hub: EventHub;
+  readonly #server: ServerEventLog;
+
+  constructor(pool: SessionPool, journal: Journal, hub: EventHub, server: ServerEventLog) {
+    this.#pool = pool;
+    this.#journal = journal;
+    this.#hub = hub;
+    this.#server = server;
+  }
+
+  listen(listener: (event: PublishedEvent) => void): () => void {
+    return this.#hub.listen(listener);
+  }
+
+  async read(session: string, after: number, limit: number): Promise<EventPage> {
+    const owner = this.ownerOf(session);
+    if (owner === undefined) throw unknownSession(session);
+    const isServer = session === '';
+    const stream = isServer ? SERVER_STREAM : streamOf(session);
+    const from = Math.max(0, Math.floor(after));
+    const events: StoredEvent[] = [];
+    // Numbers follow each other without a hole: where one is missing, its event is gone.
+    let next = from + 1;
+    let gap: EventPage['gap'];
+    let cursor = isServer ? from : cursorOf(next) - 1;
+    while (events.length < limit) {
+      const page = await this.#journal.read(stream, cursor, Math.min(limit - events.length, READ_ENTRIES) + 1);
+      for (const entry of page.entries) {
+        cursor = entry.cursor;
+        if (!isServer && !isEventCursor(cursor)) continue;
+        const seq = isServer ? cursor : seqAt(cursor);
+        if (seq !== next) {
+          // A page ends before what is missing further on; the next one begins with it.
+          if (events.length > 0) return { events, gap, last: this.lastSeq(session) };
+          gap = { from_seq: next, to_seq: seq - 1 };
+        }
+        next = seq + 1;
+        const whose = isServer ? entry.request : owner;
+        events.push(new StoredEvent(session, whose, entry.kind, seq, textOf(entry.body)));
+        if (events.length === limit) break;
+      }
+      if (page.entries.length > 0) continue;
+      const stored = isServer ? page.last : seqAt(page.last);
+      // The newest ones are gone: a crash cost them.
+      if (events.length === 0 && gap === undefined && stored >= next) gap = { from_seq: next, to_seq: stored };
+      break;
+    }
+    return { events, gap, last: this.lastSeq(session) };
+  }
+
+  lastSeq(session: string): number {
+    return session === '' ? this.#server.seq : this.#pool.seqOf(session);
+  }
+
+  ownerOf(session: string): string | undefined {
+    return session === '' ? '' : this.#pool.ownerOf(session);
+  }
+}
+
+const textOf = (body: string | object): string => (typeof body === 'string' ? body : JSON.stringify(body));

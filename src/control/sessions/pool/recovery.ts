@@ -1,0 +1,62 @@
+/**
+ * What happens when a server starts: sessions that were stored are known again, those whose journal went on after they
+ * were stored are brought up to it, and turns that ran when the process ended are ended or gone on with.
+ *
+ * Called once by `sessions.ts`.
+ */
+import type { Approver } from '../../contract/approver.ts';
+import { OpenSession, sessionOfStream, streamOf } from '../log/open-session.ts';
+import type { SessionPool } from './session-pool.ts';
+
+/** Streams looked at: all there are. */
+const ALL = Number.MAX_SAFE_INTEGER;
+
+/** Brings the sessions of an earlier process back. Rejects as the journal does. */
+export async function recoverSessions(pool: SessionPool, desk: Approver): Promise<void> {
+  const { store, journal, log } = pool.parts;
+  const ends = new Map<string, number>();
+  for (const { session: stream, last } of await journal.sessions(ALL)) {
+    const id = sessionOfStream(stream);
+    if (id !== undefined) ends.set(id, last);
+  }
+  const unfinished: string[] = [];
+  const rows = store.catalogue.all();
+  for (const { id, owner, closed, deleted, busy, cursor } of rows) {
+    const last = ends.get(id) ?? 0;
+    if (deleted || (cursor === 0 && last === 0)) {
+      // Its deletion was cut short; or its first entry never reached the disk, and nobody was told of it.
+      await journal.delete(streamOf(id));
+      store.catalogue.remove(id);
+      ends.delete(id);
+    } else if (busy || last > cursor) {
+      // Its place in the order of creation; what it is now is read below.
+      if (!closed) pool.know(id, owner);
+      unfinished.push(id);
+    } else if (!closed) pool.know(id, owner);
+  }
+  const known = new Set(rows.map(({ id }) => id));
+  // The journal lists the newest first.
+  unfinished.push(...[...ends.keys()].filter((id) => !known.has(id)).reverse());
+  for (const id of unfinished) {
+    const session = await OpenSession.recover(id, pool.parts);
+    if (session === undefined) log.error('a session cannot be read: its first entries are gone', { session: id });
+    else await takeUp(session, pool, desk);
+  }
+}
+
+async function takeUp(session: OpenSession, pool: SessionPool, desk: Approver): Promise<void> {
+  const { store, log } = pool.parts;
+  const lastId = session.record.messages.at(-1)?.id;
+  if (lastId !== undefined) store.messageIds.seen(lastId);
+  const turns = pool.adopt(session);
+  // Kept by a process that ended before it could tell of them.
+  for (const approval of session.folded.asked) session.emit('approval.requested', { approval }, approval.turn_id);
+  turns.restart();
+  desk.restore(session);
+  session.snapshot();
+  try {
+    await session.flushed();
+  } catch (error) {
+    log.error('the end of an interrupted turn could not be journaled', { session: session.id, error: String(error) });
+  }
+}

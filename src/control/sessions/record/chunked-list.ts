@@ -1,0 +1,109 @@
+/**
+ * A list that is mostly appended to and stored in pieces: it knows which of its chunks changed since they were stored, so
+ * that keeping a long list costs what was added to it and not what it holds.
+ *
+ * Messages, history and turns of a session are such lists (`control/sessions/record/folded.ts`); `control/sessions/log/open-session.ts` stores them.
+ */
+
+/** A chunk is closed once it holds this many items, or this many characters of JSON. */
+const CHUNK_ITEMS = 128;
+const CHUNK_SIZE = 32 * 1024;
+
+interface Chunk {
+  /** Index of its first item. */
+  readonly first: number;
+  count: number;
+  size: number;
+  stored: boolean;
+}
+
+/** What has to be written so that the stored list is this one. */
+export interface ListChange {
+  /** Chunks the list has; stored ones from this number on are none of it any more. */
+  readonly count: number;
+  readonly chunks: readonly { readonly number: number; readonly items: readonly unknown[] }[];
+}
+
+export class ChunkedList<Item> {
+  #items: Item[] = [];
+  #chunks: Chunk[] = [];
+  /** Every chunk before this one is stored as it is. */
+  #clean = 0;
+  #dirty = false;
+
+  /** A list as it was stored. */
+  static from<Item>(chunks: Iterable<readonly Item[]>): ChunkedList<Item> {
+    const list = new ChunkedList<Item>();
+    for (const items of chunks) {
+      list.#chunks.push({ first: list.#items.length, count: items.length, size: 0, stored: true });
+      for (const item of items) list.#items.push(item);
+    }
+    // How large the last one is, is not known: what comes next begins a new one.
+    const last = list.#chunks.at(-1);
+    if (last !== undefined) last.size = CHUNK_SIZE;
+    list.#clean = list.#chunks.length;
+    return list;
+  }
+
+  /** The items: the same array until `replace`. It grows in place, nobody else may change it. */
+  get items(): readonly Item[] {
+    return this.#items;
+  }
+
+  /** `size`: about how many characters its JSON has. */
+  push(item: Item, size: number): void {
+    let chunk = this.#chunks.at(-1);
+    if (chunk === undefined || chunk.count >= CHUNK_ITEMS || chunk.size >= CHUNK_SIZE) {
+      chunk = { first: this.#items.length, count: 0, size: 0, stored: false };
+      this.#chunks.push(chunk);
+    }
+    this.#items.push(item);
+    chunk.count += 1;
+    chunk.size += size;
+    this.#changed(this.#chunks.length - 1);
+  }
+
+  /** Puts another item in the place of one. */
+  set(index: number, item: Item): void {
+    this.#items[index] = item;
+    // What is replaced is nearly always near the end.
+    const number = this.#chunks.findLastIndex(({ first }) => first <= index);
+    if (number !== -1) this.#changed(number);
+  }
+
+  /** Becomes another list; `items` is a new array afterwards. */
+  replace(items: readonly Item[], size: number): void {
+    this.#items = [];
+    this.#chunks = [];
+    this.#clean = 0;
+    this.#dirty = true;
+    const each = Math.ceil(size / Math.max(1, items.length));
+    for (const item of items) this.push(item, each);
+  }
+
+  /** What changed since {@link stored} was called; undefined when nothing did. */
+  change(): ListChange | undefined {
+    if (!this.#dirty) return undefined;
+    const chunks = [];
+    for (let number = this.#clean; number < this.#chunks.length; number += 1) {
+      const { first, count, stored } = this.#chunks[number] as Chunk;
+      if (!stored) chunks.push({ number, items: this.#items.slice(first, first + count) });
+    }
+    return { count: this.#chunks.length, chunks };
+  }
+
+  /** What `change` told is stored now. */
+  stored(): void {
+    for (let number = this.#clean; number < this.#chunks.length; number += 1) {
+      (this.#chunks[number] as Chunk).stored = true;
+    }
+    this.#clean = this.#chunks.length;
+    this.#dirty = false;
+  }
+
+  #changed(number: number): void {
+    (this.#chunks[number] as Chunk).stored = false;
+    this.#clean = Math.min(this.#clean, number);
+    this.#dirty = true;
+  }
+}

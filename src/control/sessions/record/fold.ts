@@ -1,0 +1,363 @@
+/**
+ * The one reducer: what a journal entry makes of a session. Live events and stored ones go through the same functions,
+ * so a session that was read back is the session that was.
+ *
+ * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock and asks nobody. It changes the session it is given in
+ * place, because appending to a long list must not copy it; a fold never throws, whatever an entry says.
+ */
+import type {
+  Approval,
+  ContextBreakdown,
+  Provider,
+  SessionSettings,
+  StopReason,
+  ToolCall,
+  ToolDone,
+  UiMessage,
+  Usage,
+} from '../../../protocol/session-types.ts';
+import { NO_USAGE } from '../../../protocol/session-types.ts';
+import type { HistoryItem, QueuedPrompt, Steer } from '../../contract/session-log.ts';
+import { ChunkedList } from './chunked-list.ts';
+import { type FoldedSession, fromHead, type StoredTurn, type WholeSession } from './folded.ts';
+
+/** Entries that are journaled and never sent, with their payloads. */
+export interface InternalPayloads {
+  'history.append': { readonly items: readonly HistoryItem[] };
+  'history.replace': { readonly items: readonly HistoryItem[] };
+  'messages.replace': { readonly messages: readonly UiMessage[] };
+  'turns.replace': { readonly turns: FoldedSession['record']['turns'] };
+  'steer.added': { readonly steer: Steer };
+  /** Its sender was told that it was not taken: what it was called may be used again. */
+  'prompt.refused': { readonly turn_id: string };
+  /** A question, written before anybody is told of it by `approval.requested`. */
+  'approval.asked': { readonly approval: Approval };
+  /** The saved chat it writes to from now on; `length` in turns. */
+  'chat.attached': { readonly chat_id: string | null; readonly length: number };
+  'provider.used': { readonly provider: Provider };
+  'backend.chosen': { readonly backend: string };
+  'session.reopened': Readonly<Record<string, never>>;
+  /** Takes the place of all entries before it: some of them could not be written. */
+  'record.restored': WholeSession;
+}
+
+export type InternalKind = keyof InternalPayloads;
+
+/** A journal entry, read. */
+export interface FoldEntry {
+  /** Type of the event, or an {@link InternalKind}. */
+  readonly kind: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+  /** ISO 8601. */
+  readonly timestamp: string;
+  /** Sequence number of the newest event, this one included. */
+  readonly seq: number;
+  /** About how many characters its JSON has. */
+  readonly size: number;
+}
+
+type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
+
+/** Most answers of earlier turns that are kept because they hold for longer. */
+const KEPT_ANSWERS = 256;
+
+/** Takes an entry into a session. */
+export function fold(session: FoldedSession, entry: FoldEntry): void {
+  const { record } = session;
+  const step = Object.hasOwn(STEPS, entry.kind) ? STEPS[entry.kind] : undefined;
+  try {
+    step?.(session, entry.payload as never, entry);
+  } catch {
+    // An entry of a foreign or damaged log: what it meant to change stays as it is.
+  }
+  if (entry.seq > record.seq) record.seq = entry.seq;
+  if (entry.timestamp !== '') record.updatedAt = entry.timestamp;
+}
+
+/** True for the status that says a prompt was queued: it is told, but it is not the state of the session. */
+export const isQueuedLabel = (label: string): boolean => /^queued \(\d+\)$/.test(label);
+
+const STEPS: Readonly<Record<string, Step>> = {
+  'session.created'({ record }, payload: Record<string, never>, { timestamp }) {
+    const {
+      owner = '',
+      cwd = '/',
+      backend = '',
+      title = '',
+      settings = {},
+      parent_session_id: parent = null,
+    } = payload;
+    Object.assign(record, { owner, cwd, backend, title, settings, parent, createdAt: timestamp });
+  },
+
+  'session.status'(session, { pending, status_label }: { pending: boolean; status_label: string }, { payload }) {
+    const { record, running } = session;
+    if (record.phase === 'closed' || isQueuedLabel(status_label)) return;
+    record.statusLabel = status_label;
+    if (!pending) record.phase = 'idle';
+    else if (record.phase === 'idle') record.phase = 'running';
+    const { stop_reason: ending } = (payload.detail ?? {}) as { stop_reason?: StopReason };
+    if (ending === undefined || !pending || record.phase !== 'running') return;
+    record.phase = 'interrupting';
+    if (running !== null) running.ending = ending;
+  },
+
+  'session.turn.queued'(session, payload: QueuedPayload) {
+    const { record, turns } = session;
+    const prompt: QueuedPrompt = {
+      turnId: payload.turn_id,
+      text: payload.text,
+      images: payload.images,
+      enqueuedAt: payload.enqueued_at,
+    };
+    const at = payload.position ?? record.queue.length;
+    record.queue = record.queue.toSpliced(at, 0, prompt);
+    // Something said to a turn that could not take it any more.
+    record.steers = record.steers.filter(({ id }) => id !== prompt.turnId);
+    const { turnId, text } = prompt;
+    const row = { turnId, prompt: text, startedAt: null, endedAt: null, stopReason: null, usage: NO_USAGE };
+    turns.push({ ...row, ...sentAs(payload.idempotency_key, true) }, text.length + 300);
+  },
+
+  'session.turn.started'(session, { turn_id: id, text, started_at, idempotency_key: key }: StartedPayload) {
+    const { record, turns } = session;
+    const at = record.queue.some(({ turnId }) => turnId === id) ? rowOf(session, id) : -1;
+    record.queue = record.queue.filter(({ turnId }) => turnId !== id);
+    record.turn = { id, text, startedAt: started_at };
+    record.phase = 'running';
+    session.running = { prompted: false, answer: '', kept: 0, calls: [], usage: NO_USAGE, ending: null };
+    if (at !== -1) turns.set(at, { ...turns.items[at]!, startedAt: started_at });
+    else {
+      const row = { turnId: id, prompt: text, startedAt: started_at, endedAt: null, stopReason: null, usage: NO_USAGE };
+      turns.push({ ...row, ...sentAs(key, false) }, text.length + 300);
+    }
+  },
+
+  'session.message.appended'({ messages }, { message }: { message: UiMessage }, { size }) {
+    messages.push(message, size);
+  },
+
+  'session.stream.chunk'({ running }, { chunk }: { chunk: { answerText: string } }) {
+    if (running !== null) running.answer += chunk.answerText;
+  },
+
+  'session.tool.call.started'({ running }, { data }: { data: { toolRound: number; call: ToolCall } }) {
+    if (running !== null) running.calls = [...running.calls, { round: data.toolRound, call: data.call }];
+  },
+
+  'session.tool.call.completed'({ running }, { data: { executed } }: { data: { executed: ToolDone } }) {
+    if (running === null) return;
+    const { callId, name } = executed;
+    const at = running.calls.findIndex(({ call }) =>
+      callId === undefined ? call.name === name : call.callId === callId,
+    );
+    if (at !== -1) running.calls = running.calls.toSpliced(at, 1);
+  },
+
+  'session.completed': endTurn,
+  'session.interrupted': endTurn,
+  'session.error': endTurn,
+
+  'session.context.estimate'({ record }, payload: EstimatePayload) {
+    const { provider, source, total_tokens_estimate: tokens, breakdown } = payload;
+    record.context = { tokens, source, provider, breakdown };
+  },
+
+  'session.usage'({ record, running }, payload: { usage: Usage; session_usage: Usage }) {
+    record.usage = payload.session_usage;
+    if (running !== null) running.usage = payload.usage;
+  },
+
+  'session.steer.injected'({ record }, { steer_ids: ids }: { steer_ids: readonly string[] }) {
+    record.steers = record.steers.filter(({ id }) => !ids.includes(id));
+  },
+
+  'session.steer.returned'({ record }, { steers }: { steers: readonly { id: string }[] }) {
+    record.steers = record.steers.filter(({ id }) => !steers.some((gone) => gone.id === id));
+  },
+
+  'session.renamed'({ record }, { title }: { title: string }) {
+    record.title = title;
+  },
+
+  'session.configured'({ record }, { settings }: { settings: SessionSettings }) {
+    record.settings = settings;
+  },
+
+  'session.cleared'(session) {
+    const { record } = session;
+    replace(session, 'messages', [], 0);
+    replace(session, 'history', [], 0);
+    Object.assign(record, { chatId: null, provider: null, steers: [] });
+    session.chatLength = 0;
+    record.context = {
+      ...record.context,
+      tokens: record.context.breakdown.pinned_tokens,
+      source: 'history',
+      breakdown: { ...record.context.breakdown, conversation_tokens: 0 },
+    };
+  },
+
+  'session.closed'(session) {
+    Object.assign(session.record, { phase: 'closed', statusLabel: 'closed', turn: null });
+    session.running = null;
+  },
+
+  'approval.asked'(session, { approval }: InternalPayloads['approval.asked']) {
+    session.asked = [...session.asked.filter(({ id }) => id !== approval.id), approval];
+  },
+
+  'approval.requested'(session, { approval }: { approval: Approval }) {
+    const { record } = session;
+    session.asked = session.asked.filter(({ id }) => id !== approval.id);
+    record.approvals = [...record.approvals.filter(({ id }) => id !== approval.id), approval];
+  },
+
+  'approval.resolved'(session, { approval }: { approval: Approval }) {
+    const { record } = session;
+    session.asked = session.asked.filter(({ id }) => id !== approval.id);
+    const known = record.approvals.some(({ id }) => id === approval.id);
+    record.approvals = known
+      ? record.approvals.map((one) => (one.id === approval.id ? approval : one))
+      : [...record.approvals, approval];
+    forgetAnswers(record, record.turn?.id);
+  },
+
+  'history.append'(session, { items }: InternalPayloads['history.append'], { size }) {
+    const { record, running, history } = session;
+    for (const item of items) {
+      history.push(item, size / items.length);
+      if (running === null || item.turn !== record.turn?.id) continue;
+      if (item.role === 'user') running.prompted = true;
+      // A backend streams first and remembers then: what has come so far is what it remembers.
+      if (item.role === 'assistant') running.kept = running.answer.length;
+    }
+  },
+
+  'history.replace'(session, { items }: InternalPayloads['history.replace'], { size }) {
+    replace(session, 'history', items, size);
+  },
+
+  'messages.replace'(session, { messages }: InternalPayloads['messages.replace'], { size }) {
+    replace(session, 'messages', messages, size);
+  },
+
+  'turns.replace'(session, { turns }: InternalPayloads['turns.replace'], { size }) {
+    replace(session, 'turns', turns, size);
+  },
+
+  'steer.added'({ record }, { steer }: InternalPayloads['steer.added']) {
+    record.steers = [...record.steers, steer];
+  },
+
+  'prompt.refused'(session, { turn_id: id }: InternalPayloads['prompt.refused']) {
+    const at = rowOf(session, id);
+    if (at === -1) return;
+    const { sent: _sent, ...row } = session.turns.items[at]!;
+    session.turns.set(at, row);
+  },
+
+  'chat.attached'(session, { chat_id, length }: InternalPayloads['chat.attached']) {
+    session.record.chatId = chat_id;
+    session.chatLength = length;
+  },
+
+  'provider.used'({ record }, { provider }: InternalPayloads['provider.used']) {
+    record.provider = provider;
+  },
+
+  'backend.chosen'({ record }, { backend }: InternalPayloads['backend.chosen']) {
+    record.backend = backend;
+  },
+
+  'session.reopened'({ record }) {
+    if (record.phase === 'closed') Object.assign(record, { phase: 'idle', statusLabel: 'ready' });
+  },
+
+  'record.restored'(session, whole: WholeSession) {
+    const { id } = session.record;
+    const next = fromHead(structuredClone(whole.head), {
+      messages: new ChunkedList(),
+      history: new ChunkedList(),
+      turns: new ChunkedList(),
+    });
+    Object.assign(session.record, next.record, { id });
+    session.running = next.running;
+    session.asked = next.asked;
+    session.chatLength = next.chatLength;
+    for (const list of ['messages', 'history', 'turns'] as const) {
+      replace(session, list, whole[list], JSON.stringify(whole[list]).length);
+    }
+  },
+};
+
+interface QueuedPayload {
+  readonly turn_id: string;
+  readonly text: string;
+  readonly images: QueuedPrompt['images'];
+  readonly enqueued_at: string;
+  readonly position?: number;
+  readonly idempotency_key?: string;
+}
+
+interface StartedPayload {
+  readonly turn_id: string;
+  readonly text: string;
+  readonly started_at: string;
+  readonly idempotency_key?: string;
+}
+
+interface EstimatePayload {
+  readonly provider: Provider | null;
+  readonly source: 'compaction' | 'history' | 'provider';
+  readonly total_tokens_estimate: number;
+  readonly breakdown: ContextBreakdown;
+}
+
+/** What a turn's row keeps of how its prompt was sent. */
+function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sent'> {
+  return key === undefined ? {} : { sent: { key, queued } };
+}
+
+/** A terminal event: of the running turn, or of a prompt that never ran. */
+function endTurn(
+  session: FoldedSession,
+  { turn_id: id, stop_reason: stopReason, usage }: { turn_id: string; stop_reason: StopReason; usage: Usage },
+  { timestamp }: FoldEntry,
+): void {
+  const { record, turns } = session;
+  if (record.turn?.id === id) {
+    record.turn = null;
+    session.running = null;
+    if (record.phase !== 'closed') record.phase = 'idle';
+    forgetAnswers(record, undefined);
+  } else record.queue = record.queue.filter(({ turnId }) => turnId !== id);
+  const at = rowOf(session, id);
+  if (at === -1) return;
+  const lastMessageId = record.messages.at(-1)?.id ?? 0;
+  turns.set(at, { ...turns.items[at]!, endedAt: timestamp, stopReason, usage, lastMessageId });
+}
+
+/** Index of a turn; they end near the end of the list. */
+function rowOf({ turns }: FoldedSession, id: string): number {
+  return turns.items.findLastIndex(({ turnId }) => turnId === id);
+}
+
+/** Lets go of what was answered in other turns, but for answers that hold for longer. */
+function forgetAnswers(record: FoldedSession['record'], turn: string | undefined): void {
+  const isHere = ({ state, turn_id }: Approval) => state === 'pending' || turn_id === turn;
+  const lasting = record.approvals.filter(
+    (one) => !isHere(one) && one.answer !== undefined && one.answer.remember !== 'once',
+  );
+  record.approvals = [...lasting.slice(-KEPT_ANSWERS), ...record.approvals.filter(isHere)];
+}
+
+function replace(
+  session: FoldedSession,
+  list: 'messages' | 'history' | 'turns',
+  items: readonly unknown[],
+  size: number,
+): void {
+  session[list].replace(items as never, size);
+  Object.assign(session.record, { [list]: session[list].items });
+}

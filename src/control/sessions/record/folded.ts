@@ -1,0 +1,138 @@
+/**
+ * A session as the fold keeps it: the record everybody sees, and what only the engine has to know of the running turn.
+ *
+ * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
+ * lists (long, written by chunks).
+ */
+import {
+  type Approval,
+  NO_USAGE,
+  type StopReason,
+  type ToolCall,
+  type UiMessage,
+  type Usage,
+} from '../../../protocol/session-types.ts';
+import type { HistoryItem, SessionRecord, TurnRow } from '../../contract/session-log.ts';
+import { ChunkedList, type ListChange } from './chunked-list.ts';
+
+/** The lists of a session, by the name they are stored under. */
+export const LISTS = ['messages', 'history', 'turns'] as const;
+export type ListName = (typeof LISTS)[number];
+
+/** The record while it is being changed. */
+export type WritableRecord = { -readonly [Member in keyof SessionRecord]: SessionRecord[Member] };
+
+/** A turn and where its messages end, for a fork that goes through it. */
+export interface StoredTurn extends TurnRow {
+  /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
+  readonly lastMessageId?: number;
+  /** What its sender called its prompt, and what that sender was answered. */
+  readonly sent?: { readonly key: string; readonly queued: boolean };
+}
+
+/** What is known of the running turn besides the record. */
+export interface RunningTurn {
+  /** The prompt is in the history. */
+  prompted: boolean;
+  /** What of the answer has come so far. */
+  answer: string;
+  /** How many characters of it the history has. */
+  kept: number;
+  /** Calls that were begun and not ended. */
+  calls: readonly { readonly round: number; readonly call: ToolCall }[];
+  usage: Usage;
+  /** Why the turn was told to end; null while nobody has. */
+  ending: StopReason | null;
+}
+
+export interface FoldedSession {
+  readonly record: WritableRecord;
+  messages: ChunkedList<UiMessage>;
+  history: ChunkedList<HistoryItem>;
+  turns: ChunkedList<StoredTurn>;
+  running: RunningTurn | null;
+  /** Questions that are kept and that nobody has been told of yet. */
+  asked: readonly Approval[];
+  /** How many turns the saved chat had when this session last wrote or read it. */
+  chatLength: number;
+}
+
+/** The small part of a session, as it is stored. */
+export interface Head {
+  readonly record: Omit<SessionRecord, ListName>;
+  readonly running: RunningTurn | null;
+  /** Absent where there are none. */
+  readonly asked?: readonly Approval[];
+  readonly chatLength: number;
+}
+
+/** A whole session as one JSON value: written to the journal when entries before it were lost. */
+export interface WholeSession {
+  readonly head: Head;
+  readonly messages: readonly UiMessage[];
+  readonly history: readonly HistoryItem[];
+  readonly turns: readonly StoredTurn[];
+}
+
+/** A session of which nothing is known but its id. */
+export function emptySession(id: string): FoldedSession {
+  const record: Head['record'] = {
+    id,
+    owner: '',
+    parent: null,
+    createdAt: '',
+    updatedAt: '',
+    title: '',
+    cwd: '/',
+    backend: '',
+    settings: {},
+    phase: 'idle',
+    statusLabel: 'ready',
+    queue: [],
+    turn: null,
+    steers: [],
+    approvals: [],
+    chatId: null,
+    provider: null,
+    usage: NO_USAGE,
+    context: {
+      tokens: 0,
+      source: 'history',
+      provider: null,
+      breakdown: { pinned_tokens: 0, conversation_tokens: 0, tool_schema_tokens: 0, provider_overhead_tokens: 0 },
+    },
+    seq: 0,
+  };
+  return fromHead(
+    { record, running: null, chatLength: 0 },
+    { messages: new ChunkedList(), history: new ChunkedList(), turns: new ChunkedList() },
+  );
+}
+
+/** A session out of its two stored parts. */
+export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
+  const { record, running, asked = [], chatLength } = head;
+  const { messages, history, turns } = lists;
+  const whole = { ...record, messages: messages.items, history: history.items, turns: turns.items };
+  return { record: whole, messages, history, turns, running, asked, chatLength };
+}
+
+/** The small part of a session. */
+export function headOf({ record, running, asked, chatLength }: FoldedSession): Head {
+  const { messages: _messages, history: _history, turns: _turns, ...rest } = record;
+  return { record: rest, running, ...(asked.length > 0 && { asked }), chatLength };
+}
+
+/** What has to be stored of the lists. */
+export function listChanges(session: FoldedSession): { readonly list: ListName; readonly change: ListChange }[] {
+  return LISTS.flatMap((list) => {
+    const change = session[list].change();
+    return change === undefined ? [] : [{ list, change }];
+  });
+}
+
+/** The whole session as a value for JSON. */
+export function wholeOf(session: FoldedSession): WholeSession {
+  const { messages, history, turns } = session.record;
+  return { head: headOf(session), messages, history, turns };
+}
