@@ -40,11 +40,11 @@ export async function listen(host: Pick<Host, 'accept' | 'limits'>, address: str
     import('./transport/http/http-sse.ts'),
     import('./transport/websocket.ts'),
   ]);
-  const { maxMessageBytes, maxSessions, outboxBytes } = host.limits;
+  const { maxMessageBytes, maxSessions, sendBufferBytes } = host.limits;
   return httpServer({
     ...at,
     accept,
-    endpoint: httpSseEndpoint({ accept, maxSessions, waitingBytes: outboxBytes }),
+    endpoint: httpSseEndpoint({ accept, maxSessions, waitingBytes: sendBufferBytes }),
     webSocket: webSocketAcceptor({ maxMessageBytes }),
   });
 }

@@ -78,7 +78,7 @@ const connectionLimits: ConnectionLimits = {
   queueLimit: 1024,
   maxDepth: 1024,
   maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
-  outboxBytes: 64 * 1024 * 1024,
+  sendBufferBytes: 64 * 1024 * 1024,
   slowConsumerMs: 30_000,
   // A host may be busy for as long as the time limits of calls allow.
   writeStallMs: 0,

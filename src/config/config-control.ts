@@ -57,11 +57,11 @@ export const controlFields = {
     'Longest line of a client of session RPC, in bytes, whichever address it came to. A prompt carries its images in it.',
     { default: 32 * 1024 * 1024, min: PRE_HANDSHAKE_MAX_MESSAGE_BYTES, max: MESSAGE_BYTES_CEILING },
   ),
-  data: text(
+  data_dir: text(
     'Where sessions, settings and credentials are kept, by one process at a time. Left out: the Handfast folder of this user.',
     {
       expected: 'the path of a folder',
-      example: ['data: ./sessions'],
+      example: ['data_dir: ./sessions'],
     },
   ),
   backend: text(

@@ -273,7 +273,11 @@ export const configFields = {
       min: PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
       max: MESSAGE_BYTES_CEILING,
     }),
-    max_pending_links: integer('Links that may be open without a handshake.', { default: 128, min: 1, max: 10_000 }),
+    max_pending_connections: integer('Links that may be open without a handshake.', {
+      default: 128,
+      min: 1,
+      max: 10_000,
+    }),
     handshake_timeout_ms: integer('Time for the handshake.', { default: 10_000, min: 100, max: 600_000 }),
     idle_timeout_ms: integer('A session without a message for so long ends. 0: never.', {
       default: 900_000,
@@ -289,12 +293,12 @@ export const configFields = {
     max_parallel: integer('Requests of one session that run at once.', { default: 4, min: 1, max: 1024 }),
     queue_limit: integer('Requests of one session that wait for their turn.', { default: 256, min: 0, max: 100_000 }),
     max_depth: integer('Deepest nesting of a message.', { default: 64, min: 8, max: 1000 }),
-    outbox_bytes: integer('Bytes that may wait for a slow reader.', {
+    send_buffer_bytes: integer('Bytes that may wait for a slow reader.', {
       default: 4 * MIB,
       min: 64 * KIB,
       max: 256 * MIB,
     }),
-    slow_consumer_ms: integer('A reader behind by more than outbox_bytes for so long is detached.', {
+    slow_consumer_ms: integer('A reader behind by more than send_buffer_bytes for so long is detached.', {
       default: 30_000,
       min: 0,
       max: 600_000,
@@ -303,7 +307,7 @@ export const configFields = {
       'A reader behind by more than 256 KiB that takes nothing at all for so long is detached. 0: never.',
       { default: 30_000, min: 0, max: 600_000 },
     ),
-    shutdown_ms: integer('Time granted to running work when the host stops.', {
+    shutdown_timeout_ms: integer('Time granted to running work when the host stops.', {
       default: 10_000,
       min: 0,
       max: 600_000,

@@ -48,7 +48,7 @@ export const workerFields = {
     expected: 'the path of a folder',
     example: ['repo: ../app'],
   }),
-  data: path('Its own data. Left out: in the Handfast folder of this user.', 'data: ./worker-1'),
+  data_dir: path('Its own data. Left out: in the Handfast folder of this user.', 'data_dir: ./worker-1'),
   model: text('The model behind it, as it is announced.', { expected: 'a model' }),
   tier: text('haiku, sonnet, opus, or a tier the fleet ranks.', { expected: 'a tier' }),
   context_window: integer('Tokens its model can be given.', { min: 1, max: 1_000_000_000 }),
@@ -107,8 +107,8 @@ const worker = group('A worker of this process.', workerFields);
 const peer = group('A worker that is reached over HTTP and knows nothing of this configuration.', {
   id: name('Its name in the fleet.'),
   url: requiredHttpAddress('Its address.'),
-  kind: choice('upstream: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.', ['upstream', 'a2a'], {
-    default: 'upstream',
+  kind: choice('receiver: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.', ['receiver', 'a2a'], {
+    default: 'receiver',
   }),
   ...tokenFields('its bearer token'),
   repo: path('Its repository, where this machine can see it: results are checked there.', 'repo: ../app'),
@@ -160,7 +160,7 @@ export const fleetFields = {
       min: 1,
       max: 100_000_000,
     }),
-    tasks: flag('Tasks are kept there too: another machine with this file stands by, and takes over.', {
+    store_tasks: flag('Tasks are kept there too: another machine with this file stands by, and takes over.', {
       default: false,
     }),
   }),
@@ -169,9 +169,9 @@ export const fleetFields = {
     text('A listen address.', { required: true, expected: 'http://host:port, tcp://host:port or unix:///path' }),
     { default: ['http://127.0.0.1:9219'], shown: true },
   ),
-  data: path(
+  data_dir: path(
     'Tasks and results, kept by one process at a time. Left out: in the Handfast folder of this user.',
-    'data: ./fleet-data',
+    'data_dir: ./fleet-data',
   ),
   workers: listOf('Workers of this process.', worker, { default: [] }),
   peers: listOf('Workers elsewhere that do not join by themselves.', peer, { default: [] }),
@@ -213,12 +213,12 @@ export const fleetFields = {
       example: ['table: { dirty_repo: [retry, alert] }'],
     }),
   }),
-  settle_s: integer('How long workers are waited for before a task counts as one that nobody can do.', {
+  join_grace_s: integer('How long workers are waited for before a task counts as one that nobody can do.', {
     default: 5,
     min: 0,
     max: 3_600,
   }),
-  plain_turn_s: integer('Longest turn of a peer that cannot say that it goes on.', {
+  plain_peer_timeout_s: integer('Longest turn of a peer that cannot say that it goes on.', {
     default: 3_600,
     min: 1,
     max: 30 * DAY_S,

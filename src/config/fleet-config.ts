@@ -22,18 +22,18 @@ export { fleetSchema } from './fleet-config-schema.ts';
 export const SENDER = 'sender';
 
 /** A worker with its paths absolute. */
-export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'data'> {
+export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'dataDir'> {
   /** Real path. */
   readonly repo: string;
-  readonly data: string;
+  readonly dataDir: string;
 }
 
-export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'data' | 'bus'> {
+export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'dataDir' | 'bus'> {
   readonly file: string | undefined;
   /** Folder of the file; relative paths and modules start there. */
   readonly folder: string;
   readonly home: string;
-  readonly data: string;
+  readonly dataDir: string;
   /** Addresses of NATS servers; empty: in-process. */
   readonly natsServers: readonly string[];
   readonly workers: readonly WorkerConfig[];
@@ -89,8 +89,9 @@ export async function loadFleetConfig(
     return { ...peer, repo: folderOf(peer.repo, `${path}.repo`, opened) };
   });
   const nats = natsConnectionOf(said.nats ?? {}, 'nats', folder, problem);
-  if (nats.tasks && natsServers.length === 0) problem('nats.tasks', 'expected nats:// addresses in bus, got none');
-  else if (natsServers.length === 0 && Object.keys(nats).some((key) => key !== 'tasks')) {
+  if (nats.storeTasks && natsServers.length === 0)
+    problem('nats.store_tasks', 'expected nats:// addresses in bus, got none');
+  else if (natsServers.length === 0 && Object.keys(nats).some((key) => key !== 'storeTasks')) {
     warn('nats', 'the bus is in-process, so these settings do nothing');
   }
   opened.finish();
@@ -99,7 +100,7 @@ export async function loadFleetConfig(
     file: opened.file,
     folder,
     home,
-    data: said.data === undefined ? own : resolve(folder, said.data),
+    dataDir: said.dataDir === undefined ? own : resolve(folder, said.dataDir),
     natsServers,
     nats,
     listen,
@@ -197,7 +198,8 @@ function workerOf(
   return {
     ...worker,
     repo: folderOf(worker.repo ?? '.', at('repo'), opened),
-    data: worker.data === undefined ? join(dataFolder, safeName(worker.id ?? '')) : resolve(folder, worker.data),
+    dataDir:
+      worker.dataDir === undefined ? join(dataFolder, safeName(worker.id ?? '')) : resolve(folder, worker.dataDir),
   };
 }
 

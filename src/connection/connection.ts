@@ -387,7 +387,7 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
 
   /** True while not even an unawaited event may be queued. */
   get overflowing(): boolean {
-    return this.#link !== undefined && this.#link.buffered > this.limits.outboxBytes;
+    return this.#link !== undefined && this.#link.buffered > this.limits.sendBufferBytes;
   }
 
   /** Resolves when the reader has caught up or the link is gone. */
@@ -424,7 +424,7 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     if (link === undefined) return;
     link.send(out);
     const { buffered } = link;
-    if (buffered > HIGH_WATER_BYTES || buffered > this.limits.outboxBytes) {
+    if (buffered > HIGH_WATER_BYTES || buffered > this.limits.sendBufferBytes) {
       this.#slow ??= new SlowConsumerGuard(link, this.limits);
       this.#slow.onBuffered(buffered);
     }

@@ -15,7 +15,7 @@ export const LOW_WATER_BYTES = HIGH_WATER_BYTES / 2;
 
 export interface SlowReaderLimits {
   /** Unsent bytes past which a reader counts as too slow. */
-  readonly outboxBytes: number;
+  readonly sendBufferBytes: number;
   /** How long a reader may stay that slow before its link is dropped, in milliseconds. */
   readonly slowConsumerMs: number;
   /** How long a reader that is behind may take nothing at all before its link is dropped, in milliseconds. 0 = for ever. */
@@ -41,9 +41,9 @@ export class SlowConsumerGuard {
 
   /** So many bytes wait for the reader now. Called for each message while it is behind. */
   onBuffered(bytes: number): void {
-    const { outboxBytes, writeStallMs } = this.#limits;
+    const { sendBufferBytes, writeStallMs } = this.#limits;
     if (this.#looking === undefined && writeStallMs > 0) this.#look();
-    if (this.#grace === undefined && bytes > outboxBytes) this.#holdBack();
+    if (this.#grace === undefined && bytes > sendBufferBytes) this.#holdBack();
   }
 
   /** The link is somebody else's business from now on. */
@@ -75,7 +75,7 @@ export class SlowConsumerGuard {
     const link = this.#link;
     link.pause(true);
     this.#grace = setTimeout(() => link.destroy('slow_consumer'), this.#limits.slowConsumerMs);
-    void link.drained(this.#limits.outboxBytes / 2).then(() => {
+    void link.drained(this.#limits.sendBufferBytes / 2).then(() => {
       if (this.#stopped) return;
       clearTimeout(this.#grace);
       this.#grace = undefined;

@@ -40,7 +40,7 @@ export interface HostLimits extends ConnectionLimits {
   /** Absolute time for a handshake. Default 10,000. */
   readonly handshakeTimeoutMs: number;
   /** Links before their handshake at once. Default 128. */
-  readonly maxPendingLinks: number;
+  readonly maxPendingConnections: number;
   /** Default 10,000. */
   readonly maxSessions: number;
   /** A session without traffic ends. Default 15 minutes; 0 = never. */
@@ -48,7 +48,7 @@ export interface HostLimits extends ConnectionLimits {
   /** A session without a link waits so long for a new one. Default 60,000; 0 = not at all: resume is not offered. */
   readonly resumeWindowMs: number;
   /** Time running work is granted when the host stops. Default 10,000. */
-  readonly shutdownMs: number;
+  readonly shutdownTimeoutMs: number;
 }
 
 export const defaultHostLimits: HostLimits = {
@@ -56,15 +56,15 @@ export const defaultHostLimits: HostLimits = {
   queueLimit: 256,
   maxDepth: 64,
   maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
-  outboxBytes: 4 * 1024 * 1024,
+  sendBufferBytes: 4 * 1024 * 1024,
   slowConsumerMs: 30_000,
   writeStallMs: 30_000,
   handshakeTimeoutMs: 10_000,
-  maxPendingLinks: 128,
+  maxPendingConnections: 128,
   maxSessions: 10_000,
   idleTimeoutMs: 15 * 60_000,
   resumeWindowMs: 60_000,
-  shutdownMs: 10_000,
+  shutdownTimeoutMs: 10_000,
 };
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
@@ -128,7 +128,7 @@ export interface Host {
   accept(link: Link): void;
   /**
    * Ends all sessions in good order and stops the plugins. Idempotent.
-   * @param graceMs time running work is granted; default `limits.shutdownMs`
+   * @param graceMs time running work is granted; default `limits.shutdownTimeoutMs`
    */
   stop(graceMs?: number): Promise<void>;
   health(): HostHealth;
@@ -179,7 +179,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#now = options.now ?? Date.now;
     this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
     this.#registry = new SessionRegistry(this.limits);
-    const { maxPendingLinks: maxPending } = this.limits;
+    const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
       { ...options.dialects, a2e: new A2EHandshake(this) },
       { ...this.limits, maxPending },
@@ -228,7 +228,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#acceptor.accept(link);
   }
 
-  stop(graceMs: number = this.limits.shutdownMs): Promise<void> {
+  stop(graceMs: number = this.limits.shutdownTimeoutMs): Promise<void> {
     this.#stopped ??= this.#stop(graceMs);
     return this.#stopped;
   }

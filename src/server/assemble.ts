@@ -33,7 +33,7 @@ export interface AssembledHost {
   readonly audit: DeferredAudit | undefined;
   /**
    * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
-   * @param graceMs time running work is granted; default `limits.shutdown_ms`
+   * @param graceMs time running work is granted; default `limits.shutdown_timeout_ms`
    */
   stop(graceMs?: number): Promise<void>;
 }

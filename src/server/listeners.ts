@@ -93,7 +93,7 @@ async function openHttp(
     host,
     port,
     accept,
-    endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.outboxBytes }),
+    endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.sendBufferBytes }),
     // Links of session RPC come here too, and a frame that is too long ends a link before anybody could say which it is.
     webSocket: webSocketAcceptor({ maxMessageBytes: Math.max(limits.maxMessageBytes, rpc?.maxMessageBytes ?? 0) }),
     rpc: rpc && {

@@ -53,7 +53,7 @@ export interface RunningServer {
   readonly tokenFile: string | undefined;
   /**
    * Stops in good order. Idempotent, never rejects, bounded.
-   * @param graceMs time running work is granted; default `limits.shutdown_ms`
+   * @param graceMs time running work is granted; default `limits.shutdown_timeout_ms`
    */
   stop(graceMs?: number): Promise<void>;
 }

@@ -17,7 +17,7 @@ export interface BackoffSettings {
   /** After so long without a failure half of them are forgotten. Default 60,000. */
   readonly halfLifeMs?: number;
   /** Links without a handshake that an address may hold while its refusals are delayed. Default 8. */
-  readonly maxPendingLinks?: number;
+  readonly maxPendingConnections?: number;
   /** Addresses remembered; past that the one that failed longest ago is forgotten. Default 4,096. */
   readonly maxAddresses?: number;
   /** A clock that only goes forward, in milliseconds. */
@@ -51,7 +51,7 @@ export class AuthThrottle {
       firstDelayMs: 250,
       maxDelayMs: 5_000,
       halfLifeMs: 60_000,
-      maxPendingLinks: 8,
+      maxPendingConnections: 8,
       maxAddresses: 4_096,
       now: () => performance.now(),
       ...settings,
@@ -70,7 +70,7 @@ export class AuthThrottle {
   enter(address: string): boolean {
     const key = networkOf(address);
     const standing = this.#standings.get(key) ?? this.#remember(key);
-    if (this.#delayAfter(this.#decayed(standing)) > 0 && standing.pendingLinks >= this.#settings.maxPendingLinks)
+    if (this.#delayAfter(this.#decayed(standing)) > 0 && standing.pendingLinks >= this.#settings.maxPendingConnections)
       return false;
     standing.pendingLinks++;
     return true;

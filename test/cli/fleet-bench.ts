@@ -49,7 +49,7 @@ export async function fleet(t: Ends, { settings = '', workers = '' } = {}): Prom
     'fleet.yaml',
     `name: trial
 listen: [ http://127.0.0.1:0, unix://fleet.sock ]
-settle_s: 1
+join_grace_s: 1
 workers:
   - { id: small, executor: rehearsal, repo: repo, tier: haiku, overhead_tokens: 0 }
   - { id: large, executor: rehearsal, repo: repo, tier: opus, overhead_tokens: 0, max_concurrent: 1 }

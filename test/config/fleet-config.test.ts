@@ -23,7 +23,7 @@ test('a fleet without a file is an orchestrator that workers join', async () => 
   const config = await loadFleetConfig(undefined, { env, cwd: folder });
   assert.deepEqual([config.name, config.natsServers, config.workers], ['fleet', [], []]);
   assert.deepEqual(config.listen, ['http://127.0.0.1:9219']);
-  assert.equal(config.data, join(env.HANDFAST_HOME, 'fleet', 'fleet'));
+  assert.equal(config.dataDir, join(env.HANDFAST_HOME, 'fleet', 'fleet'));
 });
 
 test('workers are read with their paths absolute and their defaults filled in', async () => {
@@ -41,7 +41,7 @@ blocked_policy: { table: { dirty_repo: [retry, alert] } }
   assert.deepEqual(config.natsServers, ['nats://127.0.0.1:4222']);
   const [claude, other] = config.workers;
   assert.deepEqual(
-    [claude?.executor?.kind, claude?.repo, claude?.data, claude?.maxConcurrent, claude?.tools],
+    [claude?.executor?.kind, claude?.repo, claude?.dataDir, claude?.maxConcurrent, claude?.tools],
     ['claude', folder, join(env.HANDFAST_HOME, 'fleet', 'demo', 'workers', 'claude-1'), 3, ['terminal', 'file']],
   );
   assert.deepEqual([...(claude?.mcpServers[0]?.env ?? [])], [['A', '1']]);
@@ -143,10 +143,10 @@ workers:
 test('how NATS is reached is read with its paths absolute, and its contradictions are told', async () => {
   const { nats, natsServers } = await load(`
 bus: [nats://a:4222, nats://b:4222, tls://c:4222]
-nats: { user: fleet, password_file: ./pw, tls: { ca_file: ca.pem, cert_file: c.pem, key_file: /k.pem }, tasks: true }
+nats: { user: fleet, password_file: ./pw, tls: { ca_file: ca.pem, cert_file: c.pem, key_file: /k.pem }, store_tasks: true }
 `);
   assert.deepEqual(
-    [natsServers.length, nats.user, nats.passwordFile, nats.tasks],
+    [natsServers.length, nats.user, nats.passwordFile, nats.storeTasks],
     [3, 'fleet', join(folder, 'pw'), true],
   );
   assert.deepEqual(nats.tls, {
@@ -166,8 +166,8 @@ nats: { credentials_file: a, nkey_file: b, user: c, tls: { cert_file: d } }
       'at nats.tls: expected cert_file and key_file together, got one of them',
     ],
   );
-  await toldOf(load('nats: { tasks: true, password_env: P }\n'), [
-    'at nats.tasks: expected nats:// addresses in bus, got none',
+  await toldOf(load('nats: { store_tasks: true, password_env: P }\n'), [
+    'at nats.store_tasks: expected nats:// addresses in bus, got none',
     'at nats: expected user with a password, got none',
   ]);
   const { warnings } = await load('nats: { replicas: 3 }\n');

@@ -49,7 +49,7 @@ natsTest(
       mkdirSync(repo, { recursive: true });
       const file = user.write(
         `${id}.yaml`,
-        `id: ${id}\nexecutor: rehearsal\nrepo: ${repo}\ndata: ${join(user.folder, `data-${id}`)}\nmax_concurrent: 8\noverhead_tokens: 0\n`,
+        `id: ${id}\nexecutor: rehearsal\nrepo: ${repo}\ndata_dir: ${join(user.folder, `data-${id}`)}\nmax_concurrent: 8\noverhead_tokens: 0\n`,
       );
       return user.start(['worker', file, '--join', nats.url, '--json']);
     };

@@ -180,7 +180,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
       httpPeerBus({ name: 'story', peers: [{ name: 'old-claude', url: old.url }], log: quiet }),
     ],
     repositories: new Map(workers.map(({ agentId }) => [agentId, join(folder, agentId)])),
-    settleMs: 0,
+    joinGraceMs: 0,
     log: quiet,
   });
   await orchestrator.start();

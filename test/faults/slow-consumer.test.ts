@@ -114,7 +114,7 @@ describe('F-30: a reader that stops', () => {
         return stands;
       }, 'the producer stands still');
       assert.ok(progress.emitted < EVENTS, 'the producer did not wait');
-      assert.ok(progress.most <= host.limits.outboxBytes, `${progress.most} bytes waited`);
+      assert.ok(progress.most <= host.limits.sendBufferBytes, `${progress.most} bytes waited`);
       for (const neighbour of [await door.dial(), await door.dial()]) {
         await neighbour.shake();
         neighbour.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { n: 1 } });
@@ -128,12 +128,12 @@ describe('F-30: a reader that stops', () => {
         'the answer',
       );
       assertWhole(peer.messages.slice(1));
-      assert.ok(progress.most <= host.limits.outboxBytes);
+      assert.ok(progress.most <= host.limits.sendBufferBytes);
     });
   }
 
   test('for longer than its grace loses its link but not its session, and resumes where it was', async () => {
-    const { host, watched, progress, links } = await floodedHost({ outboxBytes: 128 * 1024, slowConsumerMs: 200 });
+    const { host, watched, progress, links } = await floodedHost({ sendBufferBytes: 128 * 1024, slowConsumerMs: 200 });
     const door = await doorOf('tcp', watched);
     closing.push(() => door.close());
     const first = await door.dial();
@@ -177,7 +177,7 @@ describe('F-30: a reader that stops', () => {
   }
 
   test('over unix: that is slow but takes some all the time keeps its link, also within one long message', async () => {
-    const limits = { writeStallMs: 400, maxMessageBytes: 2 * LARGE_BYTES, outboxBytes: 2 * LARGE_BYTES };
+    const limits = { writeStallMs: 400, maxMessageBytes: 2 * LARGE_BYTES, sendBufferBytes: 2 * LARGE_BYTES };
     const { watched, links } = await floodedHost(limits);
     const door = await doorOf('unix', watched);
     closing.push(() => door.close());
@@ -279,7 +279,7 @@ describe('F-30: a handler that does nothing but emit', () => {
 describe('F-30: a handler that does not wait', () => {
   for (const transport of ['memory', 'tcp', 'http'] as const) {
     test(`over ${transport}: fails with slow_consumer at the bound, and its session goes on`, async () => {
-      const { host, watched, progress } = await floodedHost({ outboxBytes: 1024 * 1024 });
+      const { host, watched, progress } = await floodedHost({ sendBufferBytes: 1024 * 1024 });
       const door = await doorOf(transport, watched);
       closing.push(() => door.close());
       const neighbour = rawAgent(host);
@@ -292,7 +292,7 @@ describe('F-30: a handler that does not wait', () => {
         [answer.type, answer.code, answer.detail.reason, answer.retryable],
         ['error', 'runtime_error', 'slow_consumer', true],
       );
-      assert.ok(progress.most <= host.limits.outboxBytes + 2 * EVENT_BYTES, `${progress.most} bytes waited`);
+      assert.ok(progress.most <= host.limits.sendBufferBytes + 2 * EVENT_BYTES, `${progress.most} bytes waited`);
       const events = peer.messages.filter(({ type }) => type === 'tool/event');
       assert.deepEqual(
         events.map(({ seq }) => seq),

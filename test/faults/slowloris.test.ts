@@ -31,7 +31,7 @@ test('F-21: a thousand silent sockets hold no more places than there are, and no
     if (at % 50 === 49) await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
   }
   closing.push(() => silent.forEach((socket) => void socket.destroy()));
-  assert.ok(host.health().pending_links <= host.limits.maxPendingLinks);
+  assert.ok(host.health().pending_links <= host.limits.maxPendingConnections);
 
   for (let round = 0; round < 20; round++) {
     const good = await door.dial();
@@ -40,7 +40,7 @@ test('F-21: a thousand silent sockets hold no more places than there are, and no
   }
   before.send({ type: 'tool/call/req', id: 'c', tool_name: 'echo', arguments: { n: 1 } });
   assert.equal((await before.answer('c')).data.data.n, 1);
-  assert.ok(host.health().pending_links <= host.limits.maxPendingLinks);
+  assert.ok(host.health().pending_links <= host.limits.maxPendingConnections);
 });
 
 describe('F-21: the deadline of the handshake is absolute', { concurrency: true }, () => {

@@ -175,7 +175,7 @@ test('a link that does not shake hands in time is closed, and pings do not prolo
 });
 
 test('links before their handshake are bounded in number: the one that is silent longest makes room', async () => {
-  const made = await host({ limits: { maxPendingLinks: 2 } });
+  const made = await host({ limits: { maxPendingConnections: 2 } });
   const [first, second, third] = [rawAgent(made), rawAgent(made), rawAgent(made)];
   await first.closed();
   assert.equal(made.health().pending_links, 2);

@@ -24,7 +24,7 @@ test('only the 1st, 2nd, 4th, 8th … failure is reported', () => {
 });
 
 test('an address that guesses holds few links at a time; others, and its own after it left, are let in', () => {
-  const { backoff } = withClock({ maxPendingLinks: 3 });
+  const { backoff } = withClock({ maxPendingConnections: 3 });
   const guesser = '10.0.0.1';
   for (let i = 0; i < 100; i++) assert.ok(backoff.enter(guesser), 'nobody is held back before failing');
   for (let i = 0; i < 100; i++) backoff.leave(guesser);
@@ -40,7 +40,7 @@ test('an address that guesses holds few links at a time; others, and its own aft
 });
 
 test('a quiet half-life forgets half of the failures, until nothing is remembered', () => {
-  const { backoff, clock } = withClock({ halfLifeMs: 1000, maxPendingLinks: 0 });
+  const { backoff, clock } = withClock({ halfLifeMs: 1000, maxPendingConnections: 0 });
   for (let i = 0; i < 20; i++) backoff.failed('10.0.0.1');
   assert.ok(!backoff.enter('10.0.0.1'));
   clock.ms += 1000;

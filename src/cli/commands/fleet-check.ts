@@ -10,11 +10,11 @@ import type { Terminal } from '../output/terminal.ts';
 export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {
   const config = await loadFleetConfig(fleetFile(file));
   compileHooks(config.routing.hooks);
-  const { name, natsServers, listen, data, workers, peers, warnings } = config;
+  const { name, natsServers, listen, dataDir, workers, peers, warnings } = config;
   const ids = workers.map(({ id }) => id);
   const others = peers.map(({ id }) => id);
   if (terminal.json) {
-    const about = { fleet: name, bus: natsServers, listen, data, workers: ids, peers: others };
+    const about = { fleet: name, bus: natsServers, listen, data_dir: dataDir, workers: ids, peers: others };
     return terminal.document({ ok: true, file: config.file ?? null, ...about, warnings });
   }
   for (const warning of warnings) terminal.note(`warning: ${formatProblem(warning)}`);
@@ -23,5 +23,5 @@ export async function fleetCheck(file: string | undefined, terminal: Terminal): 
   terminal.line(`  listen   ${listen.join(', ')}`);
   terminal.line(`  workers  ${ids.join(', ') || 'none'}`);
   terminal.line(`  peers    ${others.join(', ') || 'none'}`);
-  terminal.line(`  data     ${data}`);
+  terminal.line(`  data dir ${dataDir}`);
 }

@@ -56,7 +56,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
 }
 
 /** The same error with what is there and how to go on. */
-async function withWayOn(thrown: unknown, { name, home, data, natsServers }: FleetConfig): Promise<unknown> {
+async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: FleetConfig): Promise<unknown> {
   const { code, message, detail } = asError(thrown);
   if (code === 'unreachable' && natsServers.length > 0) {
     const bus = natsServers.join(', ');
@@ -64,9 +64,9 @@ async function withWayOn(thrown: unknown, { name, home, data, natsServers }: Fle
   }
   if (code !== 'journal_locked') return thrown;
   const running = (await findRunning(home)).find(({ fleet }) => fleet === name);
-  const there = running === undefined ? `${message} (${data})` : `fleet ${name} is running: process ${running.pid}`;
+  const there = running === undefined ? `${message} (${dataDir})` : `fleet ${name} is running: process ${running.pid}`;
   const at = running?.url ? ` at ${running.url}` : '';
-  const way = 'use it (handfast fleet workers), or give this one a name or data of its own';
+  const way = 'use it (handfast fleet workers), or give this one another name and data_dir';
   return fail('journal_locked', `${there}${at}; ${way}`, detail, thrown);
 }
 
@@ -77,7 +77,7 @@ function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): Ho
       ...config,
       hostId: `fleet-${fleet.name}`,
       listen: fleet.listen,
-      control: { ...config.control, enabled: true, data: config.control.data ?? join(fleet.data, 'sessions') },
+      control: { ...config.control, enabled: true, dataDir: config.control.dataDir ?? join(fleet.dataDir, 'sessions') },
     },
     flags,
   );
@@ -102,7 +102,7 @@ function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConf
     ...listeners.map((address, index): [string, string] => [index === 0 ? 'listens on' : 'also on', address]),
     ...(fleet?.workers ?? []).map((worker): [string, string] => ['worker', worker]),
     ['peers', config.peers.map(({ id }) => id).join(', ') || 'none'],
-    ['data', config.data],
+    ['data', config.dataDir],
     ...(open === 0
       ? []
       : [['open tasks', `${open} of an earlier run go on (handfast task ls --open)`] as [string, string]]),

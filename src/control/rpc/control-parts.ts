@@ -16,7 +16,7 @@ export interface ControlDeps {
   snapshot(): Snapshot | Promise<Snapshot>;
   /**
    * Ends all turns and whatever else runs; their last events are emitted before it resolves. Called once. Bounded by
-   * `RpcLimits.shutdownMs`; what takes longer is left behind.
+   * `RpcLimits.shutdownTimeoutMs`; what takes longer is left behind.
    */
   shutdown(reason: string): Promise<void>;
   readonly log: Log;

@@ -94,7 +94,7 @@ export class RpcConnection implements LinkReceiver {
     this.link = link;
     this.principal = principal;
     this.limits = owner.limits;
-    this.#watchedBytes = Math.min(HIGH_WATER_BYTES, owner.limits.outboxBytes);
+    this.#watchedBytes = Math.min(HIGH_WATER_BYTES, owner.limits.sendBufferBytes);
     this.log = owner.log;
     this.now = owner.now;
     this.connectedAt = owner.now();
@@ -185,11 +185,11 @@ export class RpcConnection implements LinkReceiver {
   /** Sends one event. */
   event(event: PublishedEvent): void {
     const { link, limits } = this;
-    if (link.buffered <= limits.outboxBytes) this.#piled = 0;
+    if (link.buffered <= limits.sendBufferBytes) this.#piled = 0;
     else {
       // Events come whether they are read or not; nothing else can stop their pile from growing.
       this.#piled += event.line.length;
-      if (this.#piled > limits.maxOutboxBytes) return link.destroy('slow_consumer');
+      if (this.#piled > limits.maxSendBufferBytes) return link.destroy('slow_consumer');
     }
     this.put(this.#text ? event.line : { jsonrpc: '2.0', method: 'event', params: event.params });
   }
@@ -243,7 +243,7 @@ export class RpcConnection implements LinkReceiver {
       return fail('handshake_required', 'shake hands first');
     }
     if (served === undefined) return undefined;
-    const { maxInFlight, maxOutboxBytes } = this.limits;
+    const { maxInFlight, maxSendBufferBytes } = this.limits;
     const open = this.#open.size;
     if (open >= maxInFlight && (!served.exemptFromLimit || open >= 2 * maxInFlight)) {
       return fail('over_capacity', 'too many requests of this connection are running', {
@@ -251,7 +251,7 @@ export class RpcConnection implements LinkReceiver {
         retry_after_ms: RETRY_AFTER_MS,
       });
     }
-    if (this.#slow !== undefined && !served.exemptFromLimit && this.link.buffered > maxOutboxBytes) {
+    if (this.#slow !== undefined && !served.exemptFromLimit && this.link.buffered > maxSendBufferBytes) {
       return fail('over_capacity', 'the answers so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
     }
     return undefined;

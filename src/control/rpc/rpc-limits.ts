@@ -22,26 +22,26 @@ export interface RpcLimits {
   /** Connections at once, links before their handshake not counted. Default 1,000. */
   readonly maxConnections: number;
   /** Links before a handshake that must come. Default 128. */
-  readonly maxPendingLinks: number;
+  readonly maxPendingConnections: number;
   /** Absolute time for a handshake that must come, in milliseconds. Default 10,000. */
   readonly handshakeTimeoutMs: number;
   /** Unsent bytes above which a subscription is no longer fed but reads the journal as its link drains. Default 256 KiB. */
   readonly pullBytes: number;
   /** Unsent bytes above which nothing more is read from a peer, and its grace begins. Default 4 MiB. */
-  readonly outboxBytes: number;
+  readonly sendBufferBytes: number;
   /**
-   * Events queued above `outboxBytes`, in characters, past which a link is dropped in the middle of its grace; with as many
+   * Events queued above `sendBufferBytes`, in characters, past which a link is dropped in the middle of its grace; with as many
    * unsent bytes of answers, further requests are refused with `over_capacity`. Default 32 MiB.
    */
-  readonly maxOutboxBytes: number;
-  /** How long a peer may stay above `outboxBytes` before its link is dropped, in milliseconds. Default 30,000. */
+  readonly maxSendBufferBytes: number;
+  /** How long a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
   readonly slowConsumerMs: number;
   /** How long a peer that is behind may take nothing at all, in milliseconds. 0 = for ever. Default 30,000. */
   readonly writeStallMs: number;
   /** How long a request that was told to stop may take; then it is answered for its handler. Default 2,000. */
   readonly settleMs: number;
   /** How long turns may take to end when the server does. Default 10,000. */
-  readonly shutdownMs: number;
+  readonly shutdownTimeoutMs: number;
 }
 
 export const defaultRpcLimits: RpcLimits = {
@@ -50,13 +50,13 @@ export const defaultRpcLimits: RpcLimits = {
   maxInFlight: 256,
   maxSubscriptions: 256,
   maxConnections: 1_000,
-  maxPendingLinks: 128,
+  maxPendingConnections: 128,
   handshakeTimeoutMs: 10_000,
   pullBytes: 256 * 1024,
-  outboxBytes: 4 * 1024 * 1024,
-  maxOutboxBytes: 32 * 1024 * 1024,
+  sendBufferBytes: 4 * 1024 * 1024,
+  maxSendBufferBytes: 32 * 1024 * 1024,
   slowConsumerMs: 30_000,
   writeStallMs: 30_000,
   settleMs: 2_000,
-  shutdownMs: 10_000,
+  shutdownTimeoutMs: 10_000,
 };

@@ -126,7 +126,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
       parallel_tools: this.router.has(sessionConfigure),
       idempotent_send: this.router.has(sessionSend),
     };
-    const { maxPendingLinks: maxPending } = this.limits;
+    const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
       // Whatever the first message looks like: on these links it can only be meant for us.
       { a2e: this.dialect, jsonrpc: this.dialect },
@@ -320,7 +320,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
     const timer = setTimeout(() => {
       this.log.error('the server ends although something did not', { reason });
       late.resolve();
-    }, this.limits.shutdownMs);
+    }, this.limits.shutdownTimeoutMs);
     const done = (async () => this.#parts.shutdown(reason))().catch((error) =>
       this.log.error('the server did not end well', { error }),
     );

@@ -40,7 +40,7 @@ export interface DispatcherOptions {
   readonly leaseTtlS: number;
   readonly maxTasks: number;
   /** How long workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
-  readonly settleMs: number | undefined;
+  readonly joinGraceMs: number | undefined;
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;
@@ -86,7 +86,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#queue = new TaskQueue({ maxTasks: options.maxTasks + 1 });
-    this.#settledAt = options.clock.monotonic() + (options.settleMs ?? SETTLE_MS);
+    this.#settledAt = options.clock.monotonic() + (options.joinGraceMs ?? SETTLE_MS);
     this.#settling = new TimerQueue(options.clock, () => this.wakeAll());
     this.#settling.set('settled', this.#settledAt);
     this.#later = new TimerQueue(options.clock, (taskId) => this.#ripe(taskId));

@@ -29,7 +29,7 @@ import { Verifier } from './verifier.ts';
 import { headOf } from './verify.ts';
 
 const LEASE_TTL_S = 45;
-const PLAIN_TURN_S = 3600;
+const PLAIN_PEER_TIMEOUT_S = 3600;
 const MAX_OPEN_TASKS = 100_000;
 /** How long a worker has to report after a cancel or a deadline: its own ladder of signals takes ten seconds. */
 const GRACE_MS = 30_000;
@@ -62,7 +62,7 @@ export class Engine {
 
   constructor(options: OrchestratorOptions) {
     const { monotonic = () => performance.now(), timer = processTimer, random = Math.random, log, store } = options;
-    const { leaseTtlS = LEASE_TTL_S, plainTurnS = PLAIN_TURN_S } = options;
+    const { leaseTtlS = LEASE_TTL_S, plainPeerTimeoutS = PLAIN_PEER_TIMEOUT_S } = options;
     this.options = options;
     const now = options.now ?? Date.now;
     this.now = now;
@@ -107,7 +107,7 @@ export class Engine {
       clock,
       now,
       leaseTtlMs: leaseTtlS * 1000,
-      plainTurnMs: plainTurnS * 1000,
+      plainPeerTimeoutMs: plainPeerTimeoutS * 1000,
       silent: (held) => this.poll(held),
       expired: (held) => this.aftermath.lost(held, 'its worker was not heard of while its lease held'),
     });
@@ -124,7 +124,7 @@ export class Engine {
       buses: options.buses,
       leaseTtlS,
       maxTasks: this.maxOpenTasks,
-      settleMs: options.settleMs,
+      joinGraceMs: options.joinGraceMs,
       clock,
       now,
       log,

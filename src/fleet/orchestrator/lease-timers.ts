@@ -16,7 +16,7 @@ export interface LeasesOptions {
   readonly clock: Clock;
   readonly now: () => number;
   readonly leaseTtlMs: number;
-  readonly plainTurnMs: number;
+  readonly plainPeerTimeoutMs: number;
   /** It will run out soon: ask its worker. */
   silent(held: TrackedTask): void;
   /** It ran out. */
@@ -67,9 +67,9 @@ export class LeaseTimers {
   }
 
   #plainLeftMs(sentAt: number | undefined): number {
-    const { now, plainTurnMs } = this.#options;
+    const { now, plainPeerTimeoutMs } = this.#options;
     const spent = sentAt === undefined ? 0 : now() - sentAt;
-    return Math.max(0, Math.min(plainTurnMs, plainTurnMs - spent));
+    return Math.max(0, Math.min(plainPeerTimeoutMs, plainPeerTimeoutMs - spent));
   }
 
   #ring(taskId: string): void {

@@ -46,7 +46,7 @@ export interface OrchestratorOptions {
   /** Seconds a lease holds. Default 45; renewed every 15. */
   readonly leaseTtlS?: number;
   /** Longest turn of a peer that cannot say that it goes on, seconds: its lease. Default 3,600. */
-  readonly plainTurnS?: number;
+  readonly plainPeerTimeoutS?: number;
   /** Folders of workers' repositories this machine can see, by peer id: for verifying `done`. */
   readonly repositories?: ReadonlyMap<string, string>;
   /** Asks a person; default: questions of workers wait in `questions` for `answer`. */
@@ -59,7 +59,7 @@ export interface OrchestratorOptions {
    * How long workers are waited for after the start before a task is refused because nobody meets its requirements,
    * milliseconds. Default 5,000.
    */
-  readonly settleMs?: number;
+  readonly joinGraceMs?: number;
   /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
   /** How long ended tasks are kept, milliseconds, and how many. Default 30 days, 100,000. */

@@ -51,7 +51,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const { control, providers } = config;
   const { log, version, auth, backoff } = options;
   const folder = config.file === undefined ? process.cwd() : dirname(config.file);
-  const home = control.data === undefined ? config.home : resolve(folder, control.data);
+  const home = control.dataDir === undefined ? config.home : resolve(folder, control.dataDir);
   const journal = await sqliteJournal({
     file: join(home, 'sessions.journal.db'),
     retention: RETENTION,

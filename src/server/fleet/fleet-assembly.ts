@@ -115,7 +115,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     const upstream = httpPeerBus({
       name,
       peers: config.peers
-        .filter(({ kind }) => kind === 'upstream')
+        .filter(({ kind }) => kind === 'receiver')
         .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
       auth,
       backoff,
@@ -157,8 +157,8 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       hooks: config.routing.hooks,
       inlineHints: config.inlineHints,
       leaseTtlS: config.leaseTtlS,
-      plainTurnS: config.plainTurnS,
-      settleMs: config.settleS * 1000,
+      plainPeerTimeoutS: config.plainPeerTimeoutS,
+      joinGraceMs: config.joinGraceS * 1000,
       repositories: repositoriesOf(config),
       askUser: (question, task, signal) => questions.ask(question, task, signal),
       maxOpenTasks: config.maxOpenTasks,
@@ -241,17 +241,17 @@ function over(ended: Promise<HandfastError | undefined>): Promise<HandfastError>
 const busNames = ({ natsServers }: FleetConfig): readonly string[] =>
   natsServers.length === 0 ? ['in-process'] : natsServers;
 
-function openTasks({ data }: FleetConfig, log: Log, now: () => number): Promise<TaskStore> {
+function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promise<TaskStore> {
   return sqliteTaskStore({
-    file: join(data, 'tasks.db'),
+    file: join(dataDir, 'tasks.db'),
     now,
     onCorrupt: ({ reason, movedTo }) => log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
   });
 }
 
-function openJournal({ data, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
+function openJournal({ dataDir, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
   return sqliteJournal({
-    file: join(data, 'events.db'),
+    file: join(dataDir, 'events.db'),
     retention: RETENTION,
     expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, keeps: () => false },
     onCorrupt: ({ reason, movedTo }) =>

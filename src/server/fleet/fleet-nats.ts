@@ -43,7 +43,7 @@ export function natsAccess(settings: NatsConnectionSettings): Pick<NatsOptions, 
  * name is at work; the data folder is this process's by then.
  */
 export async function fleetNats(config: FleetConfig, options: FleetNatsOptions): Promise<FleetNats | undefined> {
-  const { name, data, natsServers, nats, leaseTtlS } = config;
+  const { name, dataDir, natsServers, nats, leaseTtlS } = config;
   if (natsServers.length === 0) return undefined;
   const { log, env, signal } = options;
   const [{ natsBus }, { joinNats }, { acquireLeadership }, { natsTaskStore }] = await Promise.all([
@@ -54,8 +54,8 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   ]);
   const { replicas, maxWaiting } = nats;
   const shared = { servers: natsServers, ...natsAccess(nats), replicas, maxWaiting, leaseTtlS, log, env };
-  const instance = instanceIn(data);
-  const seat = nats.tasks
+  const instance = instanceIn(dataDir);
+  const seat = nats.storeTasks
     ? await acquireLeadership({ ...shared, name, instance, standby: true, ...(signal && { signal }) })
     : undefined;
   try {

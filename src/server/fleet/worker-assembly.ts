@@ -45,7 +45,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
   const { executor: settings } = config;
   if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor`);
   const executor = makeExecutor(await executorOf(settings, folder, env), {
-    home: config.data,
+    home: config.dataDir,
     log,
     version,
     start: spawnLink,
@@ -54,7 +54,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     agentId: config.id,
     executor,
     cwd: config.repo,
-    home: config.data,
+    home: config.dataDir,
     model: config.model ?? settings.model ?? null,
     modelTier: config.tier ?? null,
     contextWindow: config.contextWindow ?? null,

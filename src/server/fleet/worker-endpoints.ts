@@ -118,7 +118,7 @@ async function openAgent(
     ...(url !== undefined && { url: () => url }),
     partialState,
     retainMs: retainDays * DAY_MS,
-    file: join(config.data, 'a2a.db'),
+    file: join(config.dataDir, 'a2a.db'),
     auth: await accessBy(secretReader(wanted, folder, env), 'client'),
     version,
     log,

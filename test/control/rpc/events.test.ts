@@ -282,7 +282,7 @@ describe('replay and live', () => {
         fc.array(fc.nat(3)),
         async (steps, stored, waits) => {
           const { events, server } = serverWith({
-            limits: { pullBytes: 2_000, outboxBytes: 1e9, maxOutboxBytes: 1e9 },
+            limits: { pullBytes: 2_000, sendBufferBytes: 1e9, maxSendBufferBytes: 1e9 },
           });
           for (let at = 0; at < stored; at++) events.publish('s', 'session.status');
           // The journal answers now and then later.
@@ -503,7 +503,7 @@ describe('weakness 18: a reader that stops', () => {
   });
 
   test('without one it is let go after its grace', async () => {
-    const { control, events, server, peer } = stopped({ outboxBytes: 2_000, slowConsumerMs: 30 });
+    const { control, events, server, peer } = stopped({ sendBufferBytes: 2_000, slowConsumerMs: 30 });
     await peer.quiet();
     peer.link.pause(true);
     for (let at = 0; at < 100; at++) events.publish('s', 'session.stream.chunk');
@@ -514,7 +514,7 @@ describe('weakness 18: a reader that stops', () => {
   });
 
   test('without one it is let go at once when it would cost too much', async () => {
-    const { events, server, peer } = stopped({ outboxBytes: 2_000, maxOutboxBytes: 20_000 });
+    const { events, server, peer } = stopped({ sendBufferBytes: 2_000, maxSendBufferBytes: 20_000 });
     await peer.quiet();
     peer.link.pause(true);
     for (let at = 0; at < 200; at++) events.publish('s', 'session.stream.chunk');
@@ -523,7 +523,7 @@ describe('weakness 18: a reader that stops', () => {
   });
 
   test('that goes on in time stays', async () => {
-    const { events, peer } = stopped({ outboxBytes: 2_000, slowConsumerMs: 5_000 });
+    const { events, peer } = stopped({ sendBufferBytes: 2_000, slowConsumerMs: 5_000 });
     await peer.quiet();
     peer.link.pause(true);
     for (let at = 0; at < 100; at++) events.publish('s', 'session.stream.chunk');

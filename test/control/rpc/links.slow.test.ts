@@ -288,7 +288,7 @@ describe('weakness 18: a reader that stops on a real socket', () => {
   });
 
   test('a client without one is dropped after its grace, and the server stays within its bound', async () => {
-    const limits = { outboxBytes: 1024 * 1024, maxOutboxBytes: 2 * 1024 * 1024, slowConsumerMs: 50 };
+    const limits = { sendBufferBytes: 1024 * 1024, maxSendBufferBytes: 2 * 1024 * 1024, slowConsumerMs: 50 };
     const { peer, most, server, dial } = await flooded({ limits }, undefined);
     assert.ok(most < 3 * 1024 * 1024 + 2 * PAD.length, `${most} bytes waited`);
     await within(
@@ -302,7 +302,7 @@ describe('weakness 18: a reader that stops on a real socket', () => {
   });
 
   test('many requests whose answers nobody reads stop being read, or run', async () => {
-    const limits = { outboxBytes: 256 * 1024, maxOutboxBytes: 512 * 1024 };
+    const limits = { sendBufferBytes: 256 * 1024, maxSendBufferBytes: 512 * 1024 };
     const { raw, links } = await served({ limits });
     const peer = await raw();
     const text = 'y'.repeat(16 * 1024);

@@ -42,7 +42,7 @@ async function tried(server: NatsServer, { settings, env = {}, bus = server.url,
   mkdirSync(data, { recursive: true });
   const nats = settings.map((line) => `  ${line}\n`).join('');
   const file = server.file('fleet.yaml');
-  writeFileSync(file, `name: main\nbus: ${bus}\ndata: ${data}\n${nats === '' ? '' : `nats:\n${nats}`}`);
+  writeFileSync(file, `name: main\nbus: ${bus}\ndata_dir: ${data}\n${nats === '' ? '' : `nats:\n${nats}`}`);
   const config = await loadFleetConfig(file, { env });
   const parts = await fleetNats(config, { log, env });
   assert.ok(parts !== undefined);

@@ -19,7 +19,7 @@ function machine(context: TestContext): User {
 const fleetFile = (user: User, server: NatsServer): string =>
   user.write(
     'fleet.yaml',
-    `name: main\nbus: ${server.url}\nnats: { ${ACCESS}, tasks: true }\nlisten: http://127.0.0.1:0\nlease_ttl_s: 2\n`,
+    `name: main\nbus: ${server.url}\nnats: { ${ACCESS}, store_tasks: true }\nlisten: http://127.0.0.1:0\nlease_ttl_s: 2\n`,
   );
 
 natsTest(

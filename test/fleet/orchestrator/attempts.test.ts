@@ -72,7 +72,7 @@ test('a heartbeat that counts fewer tasks renews nothing: its worker is asked', 
 });
 
 test('a peer that cannot say it goes on has the longest turn as its lease', async (t) => {
-  const { bus, clock, orchestrator, state } = await fleet(t, { plainTurnS: 600 });
+  const { bus, clock, orchestrator, state } = await fleet(t, { plainPeerTimeoutS: 600 });
   bus.bare('plain', { structured: false, features: [], onDispatch: () => {} });
   const { task_id } = await orchestrator.submit({ brief: 'x' });
   await clock.advance(599_000);

@@ -120,7 +120,7 @@ test('a peer whose tasks live on the bus is not sent them again', async (t) => {
 test('a plain peer keeps what is left of the longest turn, counted from when it was sent', async (t) => {
   const kept = await disk(t);
   const script = { structured: false, features: [], onDispatch: () => {} };
-  const before = await fleet(t, { store: await kept.open(), plainTurnS: 300 });
+  const before = await fleet(t, { store: await kept.open(), plainPeerTimeoutS: 300 });
   before.bus.bare('plain', script);
   const { task_id } = await before.orchestrator.submit({ brief: 'x' });
   await before.clock.advance(200_000);
@@ -128,7 +128,7 @@ test('a plain peer keeps what is left of the longest turn, counted from when it 
 
   const clock = new VirtualClock();
   await clock.advance(200_000);
-  const after = await fleet(t, { store: await kept.open(), plainTurnS: 300, clock });
+  const after = await fleet(t, { store: await kept.open(), plainPeerTimeoutS: 300, clock });
   after.bus.bare('plain', script);
   await clock.advance(90_000);
   assert.equal(await after.state(task_id), 'accepted');

@@ -83,7 +83,7 @@ test('a task of an earlier process waits until the worker of this one has descri
     journal: memoryJournal(),
     buses: [inProcessBus([worker])],
     log: quiet,
-    settleMs: 0,
+    joinGraceMs: 0,
   });
   t.after(() => orchestrator.stop());
   const started = orchestrator.start();

@@ -16,21 +16,21 @@ async function fleet(t: TestContext, yaml: string): Promise<{ orchestrator: Orch
   const folder = temporaryFolder(t);
   const surroundings = { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } };
   writeFileSync(join(folder, 'handfast.yaml'), '');
-  writeFileSync(join(folder, 'fleet.yaml'), `data: data\nlisten: http://127.0.0.1:0\n${WORKER}${yaml}`);
+  writeFileSync(join(folder, 'fleet.yaml'), `data_dir: data\nlisten: http://127.0.0.1:0\n${WORKER}${yaml}`);
   const config = await loadFleetConfig('fleet.yaml', surroundings);
   const host = await loadConfig('handfast.yaml', surroundings);
-  const control = { ...host.control, enabled: true, data: join(config.data, 'sessions') };
+  const control = { ...host.control, enabled: true, dataDir: join(config.dataDir, 'sessions') };
   const server = await startServer({ ...host, listen: config.listen, control }, { fleet: config, announce: false });
   t.after(() => server.stop(0));
   assert.ok(server.fleet !== undefined);
-  return { orchestrator: server.fleet.orchestrator, data: config.data };
+  return { orchestrator: server.fleet.orchestrator, data: config.dataDir };
 }
 
 const impossible = { brief: 'look it up', required_mcp: ['nobody_has_it'] };
 const soon = () => AbortSignal.timeout(60_000);
 
 test('a fleet that waits for no workers parks at once what none of them can do', async (t) => {
-  const { orchestrator, data } = await fleet(t, 'settle_s: 0\n');
+  const { orchestrator, data } = await fleet(t, 'join_grace_s: 0\n');
   const { task_id } = await orchestrator.submit(impossible);
   const { record } = await orchestrator.result(task_id, soon());
   assert.deepEqual([record.state, record.parked], ['blocked', true]);
@@ -38,7 +38,7 @@ test('a fleet that waits for no workers parks at once what none of them can do',
 });
 
 test('a fleet that waits for workers keeps what they may still be able to do', async (t) => {
-  const { orchestrator } = await fleet(t, 'settle_s: 3600\n');
+  const { orchestrator } = await fleet(t, 'join_grace_s: 3600\n');
   const { task_id } = await orchestrator.submit(impossible);
   await assert.rejects(orchestrator.result(task_id, AbortSignal.timeout(100)), { name: 'TimeoutError' });
   assert.equal((await orchestrator.get(task_id)).state, 'queued');

@@ -16,7 +16,11 @@ export { MAX_MESSAGE_BYTES } from '../../messages/strict-json.ts';
 export const MAX_OUTBOX_BYTES = 8 * 1024 * 1024;
 
 /** Limits of a peer that reads slowly or not at all. */
-export const SLOW_READER_LIMITS = { outboxBytes: MAX_OUTBOX_BYTES / 2, slowConsumerMs: 30_000, writeStallMs: 30_000 };
+export const SLOW_READER_LIMITS = {
+  sendBufferBytes: MAX_OUTBOX_BYTES / 2,
+  slowConsumerMs: 30_000,
+  writeStallMs: 30_000,
+};
 
 /** A peer that says nothing for so many heartbeats is gone. */
 export const SILENT_HEARTBEATS = 3.5;
