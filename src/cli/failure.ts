@@ -21,7 +21,7 @@ export interface FailureLine {
 export function failureOf(thrown: unknown): FailureLine['error'] {
   const { code, message, detail, retryable } = (thrown ?? {}) as Partial<FailureLine['error']>;
   // Errors of the system carry codes too, but not ours.
-  const named = thrown instanceof Error && typeof code === 'string' && /^[a-z][a-z_]*$/.test(code);
+  const named = thrown instanceof Error && typeof code === 'string' && /^[a-z][a-z_]*(\.[a-z_]+)?$/.test(code);
   return {
     code: named ? code : 'runtime_error',
     message: typeof message === 'string' && message !== '' ? message : String(thrown),
@@ -35,5 +35,5 @@ export function reportFailure(thrown: unknown, json: boolean): number {
   const error = failureOf(thrown);
   if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
   else process.stderr.write(`handfast: ${escapeControls(error.message)} [${escapeControls(error.code)}]\n`);
-  return exitCodeOf(error.code);
+  return exitCodeOf(error.code, error.detail);
 }

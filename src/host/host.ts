@@ -164,6 +164,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
   #state: 'new' | 'running' | 'stopping' = 'new';
   #stopped: Promise<void> | undefined;
+  /** Sessions that a plugin refused, and the plugins that had accepted them before. */
+  readonly #partlyOpened = new WeakMap<Session, Plugin[]>();
   #zombies = 0;
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
@@ -312,9 +314,24 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       resumable: extensions.has(EXTENSION_RESUME),
       now: this.#now,
     });
-    for (const plugin of this.#pluginsOf(granted)) plugin.opened?.(session);
+    this.#notifyOpened(session);
     this.#registry.add(session);
     return session;
+  }
+
+  /** Notifies plugins that a session opened. When one throws, the session ends for those notified before it. */
+  #notifyOpened(session: Session): void {
+    const notified: Plugin[] = [];
+    for (const plugin of this.#pluginsOf(session.terms.granted)) {
+      try {
+        plugin.opened?.(session);
+        notified.push(plugin);
+      } catch (error) {
+        this.#partlyOpened.set(session, notified);
+        session.close('server_error', 'a plugin refused the session');
+        throw error;
+      }
+    }
   }
 
   /** Equal terms are one object: ten thousand idle sessions mostly agree on the same few. */
@@ -429,7 +446,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   closed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
-    for (const plugin of this.#pluginsOf(session.terms.granted)) {
+    const notified = this.#partlyOpened.get(session) ?? [...this.#pluginsOf(session.terms.granted)];
+    for (const plugin of notified.toReversed()) {
       try {
         plugin.closed?.(session);
       } catch (error) {

@@ -56,7 +56,10 @@ export interface Plugin {
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */
   stop?(): void | Promise<void>;
-  /** A session that was granted this capability opened. Throwing refuses the handshake with `server_error`. */
+  /**
+   * A session that was granted this capability opened. Throwing refuses the handshake with `server_error`; the plugins
+   * notified before it get `closed`, in reverse order; the one that threw does not.
+   */
   opened?(session: SessionView): void;
   /** That session ended. */
   closed?(session: SessionView): void;

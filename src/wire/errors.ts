@@ -314,7 +314,7 @@ export class HandfastError extends Error {
     this.name = 'HandfastError';
     this.code = code;
     this.detail = options.detail ?? {};
-    this.retryable = options.retryable ?? (errorTable as Record<string, ErrorRow>)[code]?.retryable ?? false;
+    this.retryable = options.retryable ?? ownRow(code)?.retryable ?? false;
     this.capability = options.capability ?? '';
   }
 }
@@ -331,7 +331,42 @@ export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'):
   return new HandfastError(fallback, message, { cause: thrown });
 }
 
+/**
+ * The row that says how an error travels: the row of its own name, or for a code of a capability (see
+ * {@link capabilityErrors}) the row its `detail.row` names. Any other code counts as `runtime_error`.
+ */
+export function rowOf(code: string, detail: ErrorDetail = {}): ErrorRow {
+  return ownRow(code) ?? ownRow(detail.row) ?? errorTable.runtime_error;
+}
+
+const ownRow = (name: unknown): ErrorRow | undefined =>
+  typeof name === 'string' && Object.hasOwn(errorTable, name) ? errorTable[name as ErrorName] : undefined;
+
 /** Exit code of the command line for an error code; unknown codes count as remote errors (5). */
-export function exitCodeOf(code: string): number {
-  return (errorTable as Record<string, ErrorRow>)[code]?.exit ?? REMOTE;
+export function exitCodeOf(code: string, detail?: ErrorDetail): number {
+  return rowOf(code, detail).exit;
+}
+
+/** An error of a capability: the row of the table it behaves like, and its code where a protocol fixes the spelling. */
+export type CapabilityErrorRow = ErrorName | { readonly row: ErrorName; readonly code: string };
+
+/**
+ * Declares the error codes of a capability. Each is `<capability>.<name>` on every wire, unless a protocol fixes another
+ * spelling, and takes JSON-RPC number, HTTP status, exit code and retryability from one row of {@link errorTable}. The
+ * row travels as `detail.row`, so that peers which do not know the capability still treat the error rightly.
+ *
+ * @example
+ * const failure = capabilityErrors('notes', { missing: 'not_found', full: { row: 'over_capacity', code: 'notes_full' } });
+ * throw failure('missing', 'no note "a"', { key: 'a' });
+ */
+export function capabilityErrors<Name extends string>(
+  capability: string,
+  codes: Readonly<Record<Name, CapabilityErrorRow>>,
+): (name: Name, message: string, detail?: ErrorDetail, cause?: unknown) => HandfastError {
+  return (name, message, detail = {}, cause) => {
+    const entry: CapabilityErrorRow = codes[name];
+    const { row, code } = typeof entry === 'string' ? { row: entry, code: `${capability}.${name}` } : entry;
+    const { retryable } = errorTable[row];
+    return new HandfastError(code, message, { detail: { row, ...detail }, retryable, capability, cause });
+  };
 }

@@ -6,7 +6,7 @@
  * @see docs/protocol/session-rpc.md#lines and docs/protocol/session-rpc.md#errors
  */
 import { MAX_DEPTH, tooDeep } from './depth.ts';
-import { type ErrorName, type ErrorRow, errorTable, fail, HandfastError, nameOfJsonRpc } from './errors.ts';
+import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
 import { membersOf } from './json.ts';
 
 /** A decoded message. */
@@ -183,10 +183,7 @@ function reasonOf(name: string, { jsonrpc }: Pick<ErrorRow, 'jsonrpc'>): string 
 
 /** An error as the wire says it. */
 export function rpcErrorOf(error: HandfastError): RpcErrorBody {
-  const row = Object.hasOwn(errorTable, error.code)
-    ? errorTable[error.code as ErrorName]
-    : // An error somebody else sent us, passed on.
-      { jsonrpc: INTERNAL_ERROR };
+  const row = rowOf(error.code, error.detail);
   // `path` is where the general validator stopped; this protocol says `field`.
   const { path, ...detail } = error.detail;
   const kept = error.code === 'schema_violation' ? detail : error.detail;

@@ -7,6 +7,8 @@ import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
+import { capabilityErrors, errorTable, exitCodeOf, HandfastError, rowOf } from '../../src/wire/errors.ts';
+import { rpcErrorOf } from '../../src/wire/jsonrpc.ts';
 
 const hosts: Host[] = [];
 after(() => Promise.all(hosts.map((one) => one.stop(0))));
@@ -192,4 +194,58 @@ test('the audit gets one record per request and per handshake, without bodies', 
     ],
   );
   assert.doesNotMatch(JSON.stringify(records), /canary/);
+});
+
+test('a session that a later plugin refuses is closed for the plugins that accepted it, last one first', async () => {
+  const heard: string[] = [];
+  const witness = (name: string, priority: number, refuses = false): Plugin => ({
+    ...toolsPlugin({ name, priority, tools: [named(name, name)] }),
+    opened(session) {
+      if (refuses) throw new Error('not this one');
+      session.signal.addEventListener('abort', () => heard.push(`${name} aborted`));
+      heard.push(`${name} opened`);
+    },
+    closed() {
+      heard.push(`${name} closed`);
+    },
+  });
+  const host = createHost({ plugins: [witness('a', 3), witness('b', 2), witness('c', 1, true), witness('d', 0)] });
+  await host.start();
+  hosts.push(host);
+  await assert.rejects(connect(host, { capabilities: ['tools'] }), { code: 'server_error' });
+  assert.deepEqual(heard, ['a opened', 'b opened', 'a aborted', 'b aborted', 'b closed', 'a closed']);
+  assert.equal(host.health().sessions, 0);
+});
+
+test("a capability's own error code keeps its row on the wire: retryable, exit code, JSON-RPC number", async () => {
+  const failure = capabilityErrors('shop', { closed: 'over_capacity', gone: { row: 'not_found', code: 'shop_gone' } });
+  const tools = [
+    tool({
+      name: 'closed',
+      description: 'fails',
+      run: () => {
+        throw failure('closed', 'come back later');
+      },
+    }),
+    tool({
+      name: 'gone',
+      description: 'fails',
+      run: () => {
+        throw failure('gone', 'no such shop', { shop: 7 });
+      },
+    }),
+  ];
+  const { agent } = await start([toolsPlugin({ tools })]);
+  const closed = await agent.tools.call('closed').catch((error: HandfastError) => error);
+  assert.ok(closed instanceof HandfastError);
+  assert.equal(closed.code, 'shop.closed');
+  assert.equal(closed.retryable, true);
+  assert.equal(closed.capability, 'shop');
+  assert.equal(rpcErrorOf(closed).code, errorTable.over_capacity.jsonrpc);
+  const gone = await agent.tools.call('gone').catch((error: HandfastError) => error);
+  assert.ok(gone instanceof HandfastError);
+  assert.deepEqual([gone.code, gone.retryable, gone.detail], ['shop_gone', false, { row: 'not_found', shop: 7 }]);
+  assert.equal(exitCodeOf(gone.code, gone.detail), errorTable.not_found.exit);
+  assert.equal(rowOf(gone.code, gone.detail).http, 404);
+  assert.equal(rowOf('shop_gone', { row: 'constructor' }), errorTable.runtime_error);
 });

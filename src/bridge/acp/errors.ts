@@ -2,10 +2,9 @@
  * Failures of ours as editors are told of them. Called by every handler of `acp-agent.ts`.
  */
 import type { AcpSdk } from '../../acp/sdk.ts';
-import { asError, type ErrorRow, errorTable } from '../../wire/errors.ts';
+import { asError, rowOf } from '../../wire/errors.ts';
 
 const INVALID_PARAMS = -32602;
-const INTERNAL = -32603;
 
 /**
  * The error of a JSON-RPC answer. `data.kind` is the name of the error and `data.retryable` whether the same may succeed
@@ -20,8 +19,8 @@ export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
     const { code } = sdk.RequestError.sessionNotFound(String(sessionId));
     return new sdk.RequestError(code, message, { ...data, sessionId });
   }
-  const row = (errorTable as Record<string, ErrorRow>)[kind];
+  const row = rowOf(kind, detail);
   // Session RPC of 1.0.0 has one number for all its failures; here a prompt without content is what it is.
-  const code = row?.a2e === 'schema_violation' ? INVALID_PARAMS : (row?.jsonrpc ?? INTERNAL);
+  const code = row.a2e === 'schema_violation' ? INVALID_PARAMS : row.jsonrpc;
   return new sdk.RequestError(code, message, data);
 }

@@ -333,7 +333,7 @@ export class Conversation implements ChatPlace {
   /** A call failed; the conversation goes on. */
   #failed(error: HandfastError): void {
     if (this.#left) return;
-    if (!this.#attended) this.#exit = exitCodeOf(error.code);
+    if (!this.#attended) this.#exit = exitCodeOf(error.code, error.detail);
     this.#output.note(`✗ ${error.message} [${error.code}]`);
   }
 
@@ -341,7 +341,7 @@ export class Conversation implements ChatPlace {
   #gone(error: HandfastError): void {
     if (this.#left) return;
     this.#failed(error);
-    this.#leave(exitCodeOf(error.code));
+    this.#leave(exitCodeOf(error.code, error.detail));
   }
 }
 
