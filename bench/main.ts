@@ -2,6 +2,9 @@
  * `npm run bench`: Handfast beside a bare JSON loop and beside its peers, on every transport.
  *
  *   npm run bench -- [--quick] [--json FILE] [--rounds N] [--workload NAME]… [--transport NAME]… [--contender NAME]…
+ *                    [--before CHECKOUT]
+ *
+ * `--before` measures a second build in the same rounds: the Handfast of another checkout, with its packages installed.
  *
  * Builds first: what is measured of Handfast is its compiled JavaScript, as of every other package.
  *
@@ -9,12 +12,14 @@
  */
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkFilters, type Filters, plan } from './plan.ts';
-import { rowsOf, rowsText, targetsText, thisMachine } from './report.ts';
+import { buildsText, rowsOf, rowsText, targetsText, thisMachine } from './report.ts';
 import { type RoundSettings, runHeats } from './rounds.ts';
 import { judgeTargets } from './targets.ts';
+
+const root = dirname(import.meta.dirname);
 
 const MAX_ROUNDS = 99;
 
@@ -22,6 +27,8 @@ interface Options {
   readonly filters: Filters;
   readonly settings: RoundSettings;
   readonly jsonFile: string | undefined;
+  /** Root of the checkout to compare with. */
+  readonly before: string | undefined;
 }
 
 /** Three sittings of three rounds; `--quick` is one sitting of three short ones. */
@@ -46,6 +53,7 @@ function options(): Options {
     options: {
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
+      before: { type: 'string' },
       rounds: { type: 'string' },
       workload: { type: 'string', multiple: true, default: [] },
       transport: { type: 'string', multiple: true, default: [] },
@@ -54,28 +62,28 @@ function options(): Options {
   });
   const filters = { workloads: values.workload, transports: values.transport, contenders: values.contender };
   checkFilters(filters);
-  build();
-  return { filters, settings: settingsOf(values.quick, values.rounds), jsonFile: values.json };
+  const before = values.before === undefined ? undefined : resolve(values.before);
+  for (const checkout of before === undefined ? [root] : [root, before]) build(checkout);
+  return { filters, settings: settingsOf(values.quick, values.rounds), jsonFile: values.json, before };
 }
 
 /** What is measured must be what the sources say now. */
-function build(): void {
-  const { status } = spawnSync(process.execPath, [fileURLToPath(new URL('../scripts/build.ts', import.meta.url))], {
-    stdio: 'inherit',
-  });
-  if (status !== 0) throw new Error('the build failed');
+function build(checkout: string): void {
+  const { status } = spawnSync(process.execPath, [join(checkout, 'scripts', 'build.ts')], { stdio: 'inherit' });
+  if (status !== 0) throw new Error(`the build of ${checkout} failed`);
 }
 
-async function bench({ filters, settings, jsonFile }: Options): Promise<void> {
+async function bench({ filters, settings, jsonFile, before }: Options): Promise<void> {
   const machine = thisMachine();
   const started = performance.now();
   console.log(
     `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB, ${machine.system}, Node ${machine.node}; ` +
       `${settings.rounds} rounds of ${settings.durationMs} ms in ${settings.sittings} sitting(s)\n`,
   );
-  const results = await runHeats(plan(filters), settings, (line) => process.stderr.write(`${line}\n`));
+  const results = await runHeats(plan(filters, before), settings, (line) => process.stderr.write(`${line}\n`));
   const targets = judgeTargets(results);
   console.log(`${rowsText(results)}\n\n${targetsText(targets)}`);
+  if (before !== undefined) console.log(`${buildsText(results)}\n`);
   console.log(`took ${Math.round((performance.now() - started) / 1000)} s`);
   if (jsonFile === undefined) return;
   const document = { machine, settings, rows: rowsOf(results), targets };

@@ -4,14 +4,14 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { PROCESS_FLAGS } from './bench.ts';
 import type { PairAnswer, PairRequest } from './client-process.ts';
 import type { TransportName } from './contenders/contender.ts';
+import type { Entry } from './contenders/registry.ts';
 import { bounded } from './control.ts';
 import type { Measurement, RunSettings } from './workloads/workload.ts';
 
-const CLIENT_PROCESS = fileURLToPath(new URL('./client-process.ts', import.meta.url));
 const START_WAIT_MS = 30_000;
 /** On top of the measured time: opening 10,000 sessions, and slow peers that finish a call late. */
 const RUN_WAIT_MS = 90_000;
@@ -24,8 +24,9 @@ export class Pair {
     this.#child = child;
   }
 
-  static async start(contender: string, transport: TransportName): Promise<Pair> {
-    const child = fork(CLIENT_PROCESS, [contender, transport], {
+  /** Another build is measured by the benchmark of its own checkout, so that each is used as its users use it. */
+  static async start({ checkout, contender }: Entry, transport: TransportName): Promise<Pair> {
+    const child = fork(join(checkout, 'bench', 'client-process.ts'), [contender, transport], {
       execArgv: [...PROCESS_FLAGS],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });

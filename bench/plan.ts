@@ -3,7 +3,7 @@
  * filters away.
  */
 import { type TransportName, transportNames } from './contenders/contender.ts';
-import { type Entry, entries } from './contenders/registry.ts';
+import { type Entry, entries, entriesBefore } from './contenders/registry.ts';
 import type { Workload } from './workloads/workload.ts';
 import { workloads } from './workloads/workloads.ts';
 
@@ -29,22 +29,27 @@ const keeps = (names: readonly string[], name: string): boolean => names.length 
 function takesPart(entry: Entry, workload: Workload, transport: TransportName): boolean {
   if (!entry.transports.includes(transport)) return false;
   if (workload.name === 'events' && entry.withoutEvents?.includes(transport)) return false;
-  if (workload.contenders !== undefined && !workload.contenders.includes(entry.name)) return false;
+  if (workload.contenders !== undefined && !workload.contenders.includes(entry.contender)) return false;
   return entry.workloads === undefined || entry.workloads.includes(workload.name);
 }
 
-/** The heats, grouped by transport so that one set of processes serves all of a transport's workloads. */
-export function plan(filters: Filters): readonly Heat[] {
+/**
+ * The heats, grouped by transport so that one set of processes serves all of a transport's workloads.
+ *
+ * @param before root of another checkout: its Handfast takes part wherever ours does
+ */
+export function plan(filters: Filters, before?: string): readonly Heat[] {
+  const all = before === undefined ? entries : [...entries, ...entriesBefore(before)];
   const heats: Heat[] = [];
   for (const transport of transportNames) {
     if (!keeps(filters.transports, transport)) continue;
     for (const workload of workloads) {
       if (!workload.transports.includes(transport)) continue;
       if (filters.workloads.length > 0 && !filters.workloads.some((name) => workload.name.startsWith(name))) continue;
-      const contenders = entries.filter(
+      const contenders = all.filter(
         (entry) =>
           takesPart(entry, workload, transport) &&
-          (keeps(filters.contenders, entry.name) || YARDSTICKS.includes(entry.name)),
+          (keeps(filters.contenders, entry.contender) || YARDSTICKS.includes(entry.name)),
       );
       if (contenders.length > 0) heats.push({ workload, transport, contenders });
     }

@@ -2,6 +2,7 @@
  * Turns the samples into rows, and rows into the printed table and the JSON file.
  */
 import { arch, cpus, platform, totalmem } from 'node:os';
+import { BEFORE } from './contenders/registry.ts';
 import { type HeatResult, ratio, type Spread, spread } from './rounds.ts';
 import type { TargetOutcome } from './targets.ts';
 
@@ -155,4 +156,19 @@ export function targetsText(outcomes: readonly TargetOutcome[]): string {
   ]);
   const reached = outcomes.filter(({ outcome }) => outcome === 'reached').length;
   return `${table(['target (median ratio of handfast)', 'measured', 'range', ''], body)}\n\n${reached} of ${outcomes.length} targets reached`;
+}
+
+/** This build beside the other one, cell by cell: above 1 is better, whatever the unit. */
+export function buildsText(results: readonly HeatResult[]): string {
+  const body = results.flatMap((result) =>
+    result.heat.contenders.flatMap(({ name }) => {
+      const { workload, transport } = result.heat;
+      const measured = workload.lowerIsBetter
+        ? ratio(result, `${name}${BEFORE}`, name)
+        : ratio(result, name, `${name}${BEFORE}`);
+      if (measured === undefined) return [];
+      return [[`${workload.name} ${transport} ${name}`, shortNumber(measured.median), rangeText(range(measured))]];
+    }),
+  );
+  return table(['this build against the one before', 'ratio', 'range'], body);
 }

@@ -90,7 +90,7 @@ async function runHeat(
       const entry = contenders[(turn + round + thrownAway) % contenders.length] as Entry;
       if (result.failures.has(entry.name)) continue;
       try {
-        const measurement = await measure(result.heat, entry.name, pairs, round < 0 ? warmUp : settings);
+        const measurement = await measure(result.heat, entry, pairs, round < 0 ? warmUp : settings);
         if (round < 0) continue;
         const samples = result.samples.get(entry.name) ?? [];
         samples[kept] = measurement;
@@ -109,22 +109,22 @@ async function runHeat(
 
 async function measure(
   { workload, transport }: Heat,
-  contender: string,
+  entry: Entry,
   pairs: Map<string, Pair>,
   settings: RoundSettings,
 ): Promise<Measurement> {
   if (workload.fresh) {
-    const pair = await Pair.start(contender, transport);
+    const pair = await Pair.start(entry, transport);
     try {
       return await pair.run(workload.name, settings);
     } finally {
       await pair.close();
     }
   }
-  let pair = pairs.get(contender);
+  let pair = pairs.get(entry.name);
   if (pair === undefined) {
-    pair = await Pair.start(contender, transport);
-    pairs.set(contender, pair);
+    pair = await Pair.start(entry, transport);
+    pairs.set(entry.name, pair);
   }
   return pair.run(workload.name, settings);
 }

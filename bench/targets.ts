@@ -5,6 +5,8 @@ import type { TransportName } from './contenders/contender.ts';
 import { type HeatResult, type Metric, ratio, type Spread } from './rounds.ts';
 
 interface Target {
+  /** Whose figure it is about. Default `handfast`. */
+  readonly contender?: string;
   readonly workload: string;
   readonly transport: TransportName;
   readonly against: string;
@@ -45,6 +47,7 @@ const targets: readonly Target[] = [
   least('unary64', 'tcp', 'limit', 0.55),
   least('unary64', 'websocket', 'limit', 0.5),
   least('unary64', 'http', 'bare', 0.6),
+  least('small64', 'memory', 'bare', 1),
   least('events', 'memory', 'bare', 5),
   least('events', 'stdio', 'limit', 0.45),
   least('events', 'tcp', 'limit', 0.5),
@@ -61,8 +64,9 @@ const targets: readonly Target[] = [
   ...(['payload256k', 'payload1m'] as const).flatMap((workload) => [
     least(workload, 'stdio', 'bare', 0.85),
     least(workload, 'tcp', 'bare', 0.85),
-    least(workload, 'websocket', 'bare', 0.85),
+    least(workload, 'websocket', 'bare', 0.9),
   ]),
+  { ...least('small64', 'stdio', 'limit', 0.6), contender: 'handfast-stdio' },
   least('setup', 'tcp', 'bare', 0.65),
   most('start', 'stdio', 'bare', 1.35),
   most('idle', 'tcp', 'bare', 1.5),
@@ -76,11 +80,12 @@ function resultOf(results: readonly HeatResult[], workload: string, transport: s
 }
 
 function judge(results: readonly HeatResult[], target: Target): TargetOutcome {
-  const { workload, transport, against, metric, atLeast, atMost } = target;
+  const { contender = 'handfast', workload, transport, against, metric, atLeast, atMost } = target;
   const bound = atLeast !== undefined ? `≥ ${atLeast}` : `≤ ${atMost}`;
-  const line = `${workload} ${transport}${metricNames[metric]} ${bound} × ${against}`;
+  const named = contender === 'handfast' ? '' : ` ${contender}`;
+  const line = `${workload} ${transport}${named}${metricNames[metric]} ${bound} × ${against}`;
   const result = resultOf(results, workload, transport);
-  const measured = result && ratio(result, 'handfast', against, metric);
+  const measured = result && ratio(result, contender, against, metric);
   if (measured === undefined) return { target: line, ratio: undefined, outcome: 'not measured' };
   const reached =
     measured.median >= (atLeast ?? Number.NEGATIVE_INFINITY) && measured.median <= (atMost ?? Number.POSITIVE_INFINITY);

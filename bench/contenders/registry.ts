@@ -1,11 +1,17 @@
 /**
  * Finds a contender by name and loads only its file, so that no process carries the code of another contender.
  */
+import { dirname } from 'node:path';
 import type { Contender, TransportName } from './contender.ts';
 
 /** What the plan needs to know of a contender without loading it. */
 export interface Entry {
+  /** As filters and reports have it; with {@link BEFORE} for the build that this one is compared with. */
   readonly name: string;
+  /** As {@link loadContender} has it. */
+  readonly contender: string;
+  /** Root of the checkout whose benchmark measures it. */
+  readonly checkout: string;
   readonly transports: readonly TransportName[];
   /** Workloads it takes part in on those transports; undefined = all. */
   readonly workloads?: readonly string[];
@@ -17,19 +23,21 @@ export interface Entry {
 
 const VARIANT_WORKLOADS = ['unary1', 'unary64', 'events'];
 
-export const entries: readonly Entry[] = [
+const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   { name: 'bare', transports: ['memory', 'stdio', 'tcp', 'websocket', 'http'], peer: false },
   {
     name: 'limit',
     transports: ['stdio', 'tcp', 'websocket'],
     // With one call at a time there is nothing to put together: it would be `bare` again.
-    workloads: ['unary64', 'events'],
+    workloads: ['unary64', 'small64', 'events'],
     peer: false,
   },
   { name: 'handfast', transports: ['memory', 'stdio', 'tcp', 'websocket', 'http'], peer: false },
   { name: 'handfast+onevent', transports: ['memory', 'stdio', 'tcp', 'websocket'], workloads: ['events'], peer: false },
   { name: 'handfast+audit', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
   { name: 'handfast+sqlite', transports: ['memory', 'tcp'], workloads: VARIANT_WORKLOADS, peer: false },
+  { name: 'handfast-stdio', transports: ['stdio'], workloads: ['unary64', 'small64'], peer: false },
+  { name: 'handfast-stdio-noaudit', transports: ['stdio'], workloads: ['unary64', 'small64'], peer: false },
   { name: 'vscode-jsonrpc', transports: ['stdio', 'tcp'], peer: true },
   {
     name: 'json-rpc-2.0',
@@ -41,6 +49,20 @@ export const entries: readonly Entry[] = [
   { name: '@modelcontextprotocol/client', transports: ['memory', 'stdio', 'http'], peer: true },
   { name: 'capnweb', transports: ['memory', 'websocket'], peer: true },
 ];
+
+const root = dirname(dirname(import.meta.dirname));
+
+export const entries: readonly Entry[] = listed.map((entry) => ({ ...entry, contender: entry.name, checkout: root }));
+
+/** Ends the name of a contender of the other build. */
+export const BEFORE = '@before';
+
+/** The contenders of another checkout of Handfast, for a comparison of two builds in one run. */
+export function entriesBefore(checkout: string): readonly Entry[] {
+  return entries
+    .filter(({ name }) => name.startsWith('handfast'))
+    .map((entry) => ({ ...entry, name: `${entry.name}${BEFORE}`, checkout }));
+}
 
 /** Loads the contender of this name. */
 export async function loadContender(name: string): Promise<Contender> {
@@ -57,6 +79,10 @@ export async function loadContender(name: string): Promise<Contender> {
       return (await import('./handfast.ts')).withAudit;
     case 'handfast+sqlite':
       return (await import('./handfast.ts')).withSqlite;
+    case 'handfast-stdio':
+      return (await import('./handfast-stdio.ts')).contender;
+    case 'handfast-stdio-noaudit':
+      return (await import('./handfast-stdio.ts')).withoutAudit;
     case 'vscode-jsonrpc':
       return (await import('./vscode-jsonrpc.ts')).contender;
     case 'json-rpc-2.0':

@@ -7,12 +7,13 @@ import { idle } from './idle.ts';
 import { payload1m, payload256k } from './payload.ts';
 import { setup } from './setup.ts';
 import { start } from './start.ts';
-import { unary1, unary64 } from './unary.ts';
+import { small64, unary1, unary64 } from './unary.ts';
 import type { Workload } from './workload.ts';
 
 export const workloads: readonly Workload[] = [
   unary64,
   unary1,
+  small64,
   events,
   payload256k,
   payload1m,
