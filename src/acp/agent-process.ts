@@ -2,6 +2,7 @@
  * One running agent: the child process, the protocol's connection to it, and what it said of itself. Called by
  * both edges that run agents; the process is started by a function that is given in, so that nothing here knows how.
  */
+import { orAborted, withTimeout } from '../base/race.ts';
 import type { Link, Message } from '../transport/link.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { linkStream } from './link-stream.ts';
@@ -170,19 +171,14 @@ export class AgentProcess {
     timeoutMs = Number.POSITIVE_INFINITY,
   ): Promise<Result> {
     signal?.throwIfAborted();
-    const stop = Promise.withResolvers<never>();
-    const abort = (): void => stop.reject(signal?.reason);
-    signal?.addEventListener('abort', abort, { once: true });
-    const late = (): void => {
-      const told = `the agent ${this.#name} did not answer within ${timeoutMs} ms`;
-      stop.reject(fail('provider_error', told, this.#detail()));
+    const late = (): HandfastError => {
       // What it was asked may still be half done; the next turn has a fresh one.
       this.kill();
+      return fail('provider_error', `the agent ${this.#name} did not answer within ${timeoutMs} ms`, this.#detail());
     };
-    const timer = timeoutMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(late, timeoutMs);
     const gone = this.gone.then((error) => Promise.reject(error));
     try {
-      return await Promise.race([send(this.#connection.agent), gone, stop.promise]);
+      return await orAborted(withTimeout(Promise.race([send(this.#connection.agent), gone]), timeoutMs, late), signal);
     } catch (error) {
       if (signal?.aborted) throw error;
       const { code } = error as { code?: unknown };
@@ -192,10 +188,6 @@ export class AgentProcess {
       if (error instanceof HandfastError) throw error;
       // A connection that closed says so first; why it closed is known a little later, and bounded by its link.
       throw this.#connection.signal.aborted ? await this.gone : this.#refusal(error);
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
-      gone.catch(() => {});
     }
   }
 

@@ -4,7 +4,7 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
-import { abortableDelay } from '../base/abortable-delay.ts';
+import { sleep } from '../base/sleep.ts';
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import {
   Connection,
@@ -323,7 +323,7 @@ export class AgentSession implements ConnectionOwner {
         }
       }
       if (performance.now() + delay > until) return this.#end(lost);
-      await abortableDelay(delay * (0.5 + Math.random() / 2), signal);
+      await sleep(delay * (0.5 + Math.random() / 2), signal);
     }
   }
 

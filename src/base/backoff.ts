@@ -1,29 +1,42 @@
 /**
- * How long to wait before the next try at something that failed: twice as long each time, with jitter, up to a bound.
+ * How long to wait before something that failed is tried again: twice as long each time, up to a bound, with jitter.
  *
- * Used by both ends of stream links for connecting again, and by the HTTP dialect for replies that were not taken.
+ * The only place that computes such delays. Links that are dialled again use it, the HTTP binding for its
+ * requests, and everything else that retries for its own work.
  */
 
 /** All optional. */
 export interface BackoffOptions {
-  /** Milliseconds before the first try again. Default 250. */
+  /** Milliseconds before the first retry. Default 250. */
   readonly firstDelayMs?: number;
   /** Longest delay, milliseconds. Default 30,000. */
   readonly maxDelayMs?: number;
-  /** 0…1. */
+  /**
+   * Share of each delay that is random, 0 to 1. Default 0.5, so that many that lost the same peer do not return together.
+   * 0 where a test or a specification fixes the delay.
+   */
+  readonly jitter?: number;
+  /** 0 ≤ x < 1. */
   readonly random?: () => number;
 }
 
+/** Failures after which a delay no longer grows, whatever its bound: 2 to this power is a number of days. */
+const MAX_DOUBLINGS = 30;
+
+/** Milliseconds to wait after `failures` earlier failures in a row; 0 gives the first delay. */
+export function backoffMs(failures: number, options: BackoffOptions = {}): number {
+  const { firstDelayMs = 250, maxDelayMs = 30_000, jitter = 0.5, random = Math.random } = options;
+  const fullMs = Math.min(Math.max(firstDelayMs, maxDelayMs), firstDelayMs * 2 ** Math.min(failures, MAX_DOUBLINGS));
+  return jitter === 0 ? fullMs : fullMs * (1 - jitter + jitter * random());
+}
+
+/** The delays of one thing that is tried again until it succeeds. */
 export class Backoff {
-  readonly #firstDelayMs: number;
-  readonly #maxDelayMs: number;
-  readonly #random: () => number;
+  readonly #options: BackoffOptions;
   #failures = 0;
 
-  constructor({ firstDelayMs = 250, maxDelayMs = 30_000, random = Math.random }: BackoffOptions = {}) {
-    this.#firstDelayMs = firstDelayMs;
-    this.#maxDelayMs = Math.max(firstDelayMs, maxDelayMs);
-    this.#random = random;
+  constructor(options: BackoffOptions = {}) {
+    this.#options = options;
   }
 
   /** Failures since the last success. */
@@ -31,39 +44,18 @@ export class Backoff {
     return this.#failures;
   }
 
-  /** Milliseconds to wait now. Half of it is jitter, so that many who lost the same peer do not come back together. */
+  /** Counts a failure and gives the milliseconds to wait now. */
   next(): number {
-    const full = Math.min(this.#maxDelayMs, this.#firstDelayMs * 2 ** Math.min(this.#failures, 30));
-    this.#failures++;
-    return full / 2 + (full / 2) * this.#random();
+    return backoffMs(this.#failures++, this.#options);
   }
 
-  /** The longest delay from now on: trying again soon would not help. */
+  /** The longest delay from now on: retrying soon would not help. */
   longest(): void {
-    this.#failures = 30;
+    this.#failures = Math.max(this.#failures, MAX_DOUBLINGS);
   }
 
-  /** It worked. */
+  /** The next failure is the first again. */
   reset(): void {
     this.#failures = 0;
   }
-}
-
-/**
- * What `promise` gives, unless `ms` pass before it settles: then it fails with what `late` makes. The promise itself goes on.
- */
-export function withTimeout<T>(promise: Promise<T>, ms: number, late: () => Error): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(late()), ms);
-    promise.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
-  });
 }

@@ -4,7 +4,7 @@
  * Made by `connectControl` of the front door `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
-import { abortableDelay } from '../base/abortable-delay.ts';
+import { sleep } from '../base/sleep.ts';
 import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
 import {
   type HandshakeResult,
@@ -317,7 +317,7 @@ export class ControlClient {
         const error = asError(thrown);
         if (!error.retryable || performance.now() + delay > until) return this.#end(error.retryable ? lost : error);
       }
-      await abortableDelay(delay * (0.5 + Math.random() / 2), signal);
+      await sleep(delay * (0.5 + Math.random() / 2), signal);
     }
   }
 

@@ -5,6 +5,7 @@
  * hold only a few such links at a time. Together they bound the guesses per second without ever refusing a right token
  * that gets through, and they do not touch links that have shaken hands.
  */
+import { backoffMs } from '../base/backoff.ts';
 
 /** All optional; the defaults fit a host on a network. */
 export interface BackoffSettings {
@@ -103,7 +104,9 @@ export class AuthThrottle {
 
   #delayAfter(failures: number): number {
     const { freeFailures, firstDelayMs, maxDelayMs } = this.#settings;
-    return failures <= freeFailures ? 0 : Math.min(maxDelayMs, firstDelayMs * 2 ** (failures - freeFailures - 1));
+    // Without jitter: guessing must not find a short delay by trying often.
+    const options = { firstDelayMs, maxDelayMs, jitter: 0 };
+    return failures <= freeFailures ? 0 : backoffMs(failures - freeFailures - 1, options);
   }
 
   #decayed(standing: AddressRecord): number {

@@ -6,7 +6,7 @@
  * @see docs/architecture.md#sessions and docs/architecture.md#resume
  */
 
-import { MAX_DELAY_MS } from '../base/deadlines.ts';
+import { within } from '../base/race.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
@@ -177,12 +177,7 @@ export class Session implements ConnectionOwner, SessionView {
       this.#state = 'draining';
       this.connection.endReplay();
       if (this.connection.busy > 0) {
-        let timer: NodeJS.Timeout | undefined;
-        const late = new Promise<void>((resolve) => {
-          timer = setTimeout(resolve, Math.min(timeoutMs, MAX_DELAY_MS));
-        });
-        await Promise.race([this.connection.requests.drain(fail(code, message)), late]);
-        clearTimeout(timer);
+        await within(this.connection.requests.drain(fail(code, message)), timeoutMs);
       }
       this.close(code, message);
     }

@@ -4,8 +4,10 @@
  * Called for `stdio:` addresses and by whoever runs a host or a worker as a child. Owns the child's whole life: its
  * process group, its stderr, and the ladder by which it is stopped (stdin closed, SIGTERM, SIGKILL).
  */
+
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { within } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
 import type { CloseInfo, Link } from './link.ts';
 import { StderrLines } from './stderr-lines.ts';
@@ -136,7 +138,12 @@ async function stop(
   graceMs: number,
   terminateMs: number,
 ): Promise<void> {
-  const gone = ending === 'finished' && (await within(exit, graceMs));
+  const gone =
+    ending === 'finished' &&
+    (await within(
+      exit.then(() => true),
+      graceMs,
+    )) === true;
   if (!gone && ending !== 'dropped') {
     signal(child, 'SIGTERM');
     await within(exit, terminateMs);
@@ -144,17 +151,6 @@ async function stop(
   // Also when the child is gone: what it started belongs to its group and must not stay.
   signal(child, 'SIGKILL');
   await within(exit, REAP_MS);
-}
-
-/** True when `exit` settles in time. */
-async function within(exit: Promise<void>, timeoutMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), timeoutMs);
-  });
-  const inTime = await Promise.race([exit.then(() => true), late]);
-  clearTimeout(timer);
-  return inTime;
 }
 
 /** What the receiver is told: beside how the link ended, how the child did. */

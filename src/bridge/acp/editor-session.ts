@@ -5,6 +5,7 @@
  * Updates leave in the order of the events, each when the editor has taken the one before; a slow editor costs no memory,
  * because the events that wait stay in the server's journal.
  */
+
 import type {
   AgentContext,
   ClientCapabilities,
@@ -12,6 +13,7 @@ import type {
   SessionUpdate,
   StopReason,
 } from '../../acp/sdk.ts';
+import { withTimeout } from '../../base/race.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import type {
@@ -379,15 +381,6 @@ function joinedText(one: SessionUpdate, next: SessionUpdate): SessionUpdate | un
 }
 
 /** A step of a replay, within its time. */
-async function withinStall<T>(step: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(fail('timeout', 'the stored events of the session did not come')),
-    REPLAY_STALL_MS,
-  );
-  try {
-    return await Promise.race([step, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+function withinStall<T>(step: Promise<T>): Promise<T> {
+  return withTimeout(step, REPLAY_STALL_MS, () => fail('timeout', 'the stored events of the session did not arrive'));
 }

@@ -4,11 +4,11 @@
  * Made by `environments.ts`, which knows how the session is opened and when it may be closed.
  * @see docs/protocol/a2e.md#tools
  */
+import { orAborted } from '../../base/race.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
-import { unlessAborted } from './interruptible.ts';
 import { liveOutput, type Output } from './live-output.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 
@@ -116,7 +116,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
           }),
         );
         // A session that is still being opened does not hear the signal.
-        return finished(call, await unlessAborted(answer, signal));
+        return finished(call, await orAborted(answer, signal));
       } catch (error) {
         return failure(call, asError(error), signal);
       } finally {

@@ -36,17 +36,3 @@ export async function* interruptible<Item>(
     iterator.return?.()?.then(undefined, () => {});
   }
 }
-
-/** The result of `work`, or the signal's reason as soon as it aborts; `work` then goes on and nobody waits for it. */
-export async function unlessAborted<Value>(work: PromiseLike<Value>, signal: AbortSignal): Promise<Value> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const aborted = () => reject(signal.reason);
-  signal.addEventListener('abort', aborted, { once: true });
-  if (signal.aborted) aborted();
-  try {
-    // The abort first: what is ready in the same moment is not gone on with.
-    return await Promise.race([promise, work]);
-  } finally {
-    signal.removeEventListener('abort', aborted);
-  }
-}

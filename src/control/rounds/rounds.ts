@@ -5,13 +5,14 @@
  * it goes, so that a killed server knows what was done, and leaves the turn's message and terminal event to `sessions/`.
  * @see docs/protocol/session-rpc.md#turns
  */
+import { orAborted } from '../../base/race.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Turn, TurnOutcome } from '../contract/backend.ts';
 import type { HistoryItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
-import { interruptible, unlessAborted } from './interruptible.ts';
+import { interruptible } from './interruptible.ts';
 import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 import { type RoundCall, turnProgress } from './turn-progress.ts';
@@ -110,7 +111,7 @@ class Rounds {
   }
 
   #offers(): Promise<readonly ToolOffer[]> {
-    return unlessAborted(this.#toolbox.list(), this.#turn.signal);
+    return orAborted(this.#toolbox.list(), this.#turn.signal);
   }
 
   /** Runs the calls of a round; the outcome when no further round may follow. */

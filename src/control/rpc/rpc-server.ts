@@ -5,6 +5,7 @@
  * else, such as those of `/rpc`; `serve` takes the pipes of this process. Composed by `control-server.ts`.
  * @see docs/architecture.md
  */
+import { within } from '../../base/race.ts';
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import {
@@ -316,15 +317,14 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
 
   /** Ends the turns, within its time. */
   async #shutDown(reason: string): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(() => {
-      this.log.error('the server ends although something did not', { reason });
-      late.resolve();
-    }, this.limits.shutdownTimeoutMs);
-    const done = (async () => this.#parts.shutdown(reason))().catch((error) =>
-      this.log.error('the server did not end well', { error }),
+    const done = (async () => this.#parts.shutdown(reason))().then(
+      () => true,
+      (error) => {
+        this.log.error('the server did not end well', { error });
+        return true;
+      },
     );
-    await Promise.race([done, late.promise]);
-    clearTimeout(timer);
+    if ((await within(done, this.limits.shutdownTimeoutMs)) === true) return;
+    this.log.error('the server ends although something did not', { reason });
   }
 }

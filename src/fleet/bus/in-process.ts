@@ -5,8 +5,8 @@
  * normalised form are brought into it with the same checks as on a wire; the others are what they are.
  */
 
-import { withTimeout } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';
+import { withTimeout } from '../../base/race.ts';
 import type { Feature, FleetMessage, TaskDispatch, TaskResult } from '../../protocol/fleet.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { decodeValue } from '../messages/decode.ts';

@@ -1,4 +1,5 @@
 /** Asking the orchestrator's user from within a turn. Called by the executors that can ask. */
+import { withGrace } from '../../base/race.ts';
 import type { ExecutorAnswer, ExecutorContext, ExecutorQuestion } from './executor.ts';
 
 /** The answer; refused as soon as the turn is stopped. Never rejects. */
@@ -8,12 +9,5 @@ export async function askWhileRunning(
 ): Promise<ExecutorAnswer> {
   const refused: ExecutorAnswer = { allowed: false, reason: 'the turn was stopped' };
   if (signal.aborted) return refused;
-  const stopped = Promise.withResolvers<ExecutorAnswer>();
-  const abort = (): void => stopped.resolve(refused);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([events.ask(question), stopped.promise]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
+  return withGrace(events.ask(question), signal, 0, () => refused);
 }

@@ -4,6 +4,7 @@
  *
  * Made by `make.ts`, or by whoever builds a worker in code.
  */
+import { withGrace } from '../../base/race.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Executor, ExecutorContext, ExecutorOutcome, ExecutorTask } from './executor.ts';
 import { RunningTurns } from './running-turns.ts';
@@ -47,18 +48,7 @@ export function functionExecutor({ run, label }: FunctionExecutorOptions): Execu
 async function outcomeOf(run: TaskFunction, task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
   const { signal } = context;
   if (signal.aborted) return stoppedBy(signal.reason);
-  const gone = Promise.withResolvers<ExecutorOutcome>();
-  let timer: NodeJS.Timeout | undefined;
-  const abort = (): void => {
-    timer = setTimeout(() => gone.resolve(stoppedBy(signal.reason)), STOP_MS);
-  };
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    return await Promise.race([called(run, task, context), gone.promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', abort);
-  }
+  return withGrace(called(run, task, context), signal, STOP_MS, stoppedBy);
 }
 
 async function called(run: TaskFunction, task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {

@@ -2,16 +2,17 @@
  * The circuit breaker of one worker: after several failures in a row it gets no tasks for a while, then one as a probe.
  * A worker that fails everything at once is always idle, and would draw every task of the fleet.
  */
+import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';
 
 /** Failures in a row that open it. */
 const THRESHOLD = 5;
 /** How long it stays open the first time, milliseconds; twice as long after each probe that failed. */
-const FIRST_OPEN_MS = 30_000;
-const MAX_OPEN_MS = 600_000;
+const OPEN_DELAYS: BackoffOptions = { firstDelayMs: 30_000, maxDelayMs: 600_000, jitter: 0 };
 
 export class CircuitBreaker {
   #failures = 0;
-  #openMs = FIRST_OPEN_MS;
+  /** Probes that failed since it opened. */
+  #openings = 0;
   #openUntil: number | undefined;
   #probing = false;
 
@@ -34,7 +35,7 @@ export class CircuitBreaker {
   /** It answered, whatever it was. */
   succeeded(): void {
     this.#failures = 0;
-    this.#openMs = FIRST_OPEN_MS;
+    this.#openings = 0;
     this.#openUntil = undefined;
     this.#probing = false;
   }
@@ -50,9 +51,9 @@ export class CircuitBreaker {
     if (this.#openUntil !== undefined) {
       // Tasks that were out already when it opened tell nothing new.
       if (!this.#probing) return;
-      this.#openMs = Math.min(this.#openMs * 2, MAX_OPEN_MS);
+      this.#openings += 1;
     }
-    this.#openUntil = now + this.#openMs;
+    this.#openUntil = now + backoffMs(this.#openings, OPEN_DELAYS);
     this.#probing = false;
   }
 }

@@ -5,7 +5,8 @@
  * programs through `handfast/fleet`.
  * @see docs/fleet.md
  */
-import { setTimeout as pause } from 'node:timers/promises';
+
+import { within } from '../../base/race.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
@@ -210,13 +211,8 @@ class TaskOrchestrator implements Orchestrator {
     this.#state = 'stopped';
     this.#pruning.stop();
     this.#engine.halt();
-    const bounded = (work: Promise<unknown>): Promise<unknown> => {
-      const giveUp = new AbortController();
-      const late = pause(STOP_MS, undefined, { signal: giveUp.signal, ref: false }).catch(() => {});
-      return Promise.race([work, late]).finally(() => giveUp.abort());
-    };
-    await bounded(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())));
-    await bounded(this.#engine.ledger.flush());
+    await within(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())), STOP_MS, { ref: false });
+    await within(this.#engine.ledger.flush(), STOP_MS, { ref: false });
     this.#engine.ledger.stop();
   }
 

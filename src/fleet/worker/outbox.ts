@@ -4,6 +4,7 @@
  *
  * Called by `worker.ts`. One lane for each name of an outlet, so that one that is away holds up no other.
  */
+import { backoffMs } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
@@ -20,8 +21,10 @@ export interface OutboxOptions {
   /** The other end has the result of this attempt. */
   readonly delivered: (taskId: string, attempt: number) => void;
   readonly log: Log;
-  /** Wait before a result that was not taken is sent again; doubled each time up to a minute. Default 1,000. */
+  /** Wait before a result that was not taken is sent again; doubled each time up to a minute, half of it random. Default 1,000. */
   readonly firstDelayMs?: number;
+  /** 0 ≤ x < 1. */
+  readonly random?: () => number;
 }
 
 interface Item {
@@ -219,8 +222,8 @@ export class Outbox {
       code,
       error: message,
     });
-    const { firstDelayMs = FIRST_DELAY_MS } = this.#options;
-    const delayMs = Math.min(MAX_DELAY_MS, firstDelayMs * 2 ** Math.min(item.failures, 16));
+    const { firstDelayMs = FIRST_DELAY_MS, random } = this.#options;
+    const delayMs = backoffMs(item.failures, { firstDelayMs, maxDelayMs: MAX_DELAY_MS, ...(random && { random }) });
     item.failures += 1;
     const again = (): void => {
       item.timer = undefined;

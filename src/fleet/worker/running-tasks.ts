@@ -5,7 +5,7 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { unrefDelay } from '../../base/unref-delay.ts';
+import { sleep } from '../../base/sleep.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import type { DispatchOutcome, Lease, ReplyChannel } from '../bus/reply-channel.ts';
@@ -208,7 +208,7 @@ export class RunningTasks {
         // Neither written nor taken: it stays in memory, and both are tried again.
       }
       if (signal.aborted) return false;
-      await unrefDelay(REWRITE_MS, signal);
+      await sleep(REWRITE_MS, signal, { ref: false });
     }
   }
 

@@ -3,7 +3,9 @@
  *
  * Called by `task-run.ts`.
  */
+
 import type { JsonSchemas } from '../../base/json-schema.ts';
+import { withGrace } from '../../base/race.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';
@@ -21,22 +23,8 @@ export interface Turn {
 }
 
 /** The outcome; `undefined` when the executor does not end soon after it was told to. */
-export async function endOf(
-  outcome: Promise<ExecutorOutcome>,
-  signal: AbortSignal,
-): Promise<ExecutorOutcome | undefined> {
-  const gone = Promise.withResolvers<undefined>();
-  let timer: NodeJS.Timeout | undefined;
-  const aborted = (): void => {
-    timer = setTimeout(() => gone.resolve(undefined), STOPPING_MS);
-  };
-  signal.addEventListener('abort', aborted, { once: true });
-  try {
-    return await Promise.race([outcome, gone.promise]);
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', aborted);
-  }
+export function endOf(outcome: Promise<ExecutorOutcome>, signal: AbortSignal): Promise<ExecutorOutcome | undefined> {
+  return withGrace<ExecutorOutcome | undefined>(outcome, signal, STOPPING_MS, () => undefined);
 }
 
 /** Reads the reply of a turn, and checks the answer where one was asked for. */

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../base/json-schema.ts';
-import { waitAtMost } from '../../base/unref-delay.ts';
+import { within } from '../../base/race.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -280,8 +280,8 @@ class FleetWorker implements Worker {
     this.#announcer.end();
     this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
     this.#ending.abort(fail('interrupted', 'the worker stops'));
-    await waitAtMost(this.#running.whenIdle(), STOP_TASKS_MS);
-    await waitAtMost(this.#options.executor.stop(), STOP_EXECUTOR_MS);
+    await within(this.#running.whenIdle(), STOP_TASKS_MS, { ref: false });
+    await within(this.#options.executor.stop(), STOP_EXECUTOR_MS, { ref: false });
     await this.#outbox.settled(STOP_RESULTS_MS);
     const { agentId: agent_id, incarnation } = this;
     this.#tellAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
@@ -290,7 +290,7 @@ class FleetWorker implements Worker {
   }
 
   async announce(contextId: string | null = null): Promise<SessionAnnounce> {
-    await waitAtMost(this.#facts.refresh(), ANNOUNCE_MS);
+    await within(this.#facts.refresh(), ANNOUNCE_MS, { ref: false });
     return this.#numbered(this.#describe(contextId));
   }
 

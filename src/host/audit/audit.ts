@@ -7,7 +7,10 @@
  * A failing disk never fails a request: it is counted, retried, and shown in the host's health. The line format and what
  * it proves are in `chain.ts`.
  */
+
 import { type FileHandle, open, stat } from 'node:fs/promises';
+import { Backoff } from '../../base/backoff.ts';
+import { within } from '../../base/race.ts';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './chain.ts';
 import { claim, oldestLine, prune, recover, rotate } from './files.ts';
 
@@ -127,7 +130,7 @@ class AuditWriter implements Audit {
   #begin: () => void = () => undefined;
   #lastRunMs = Number.NEGATIVE_INFINITY;
   #retry: NodeJS.Timeout | undefined;
-  #retryMs: number;
+  readonly #retryDelay: Backoff;
   #closing: Promise<void> | undefined;
   #written = 0;
   #dropped = 0;
@@ -137,7 +140,7 @@ class AuditWriter implements Audit {
 
   constructor(options: AuditOptions) {
     this.#options = { fsync: false, queueLimit: 32_768, retryMs: 500, now: Date.now, ...options };
-    this.#retryMs = this.#options.retryMs;
+    this.#retryDelay = new Backoff({ firstDelayMs: this.#options.retryMs, maxDelayMs: MAX_RETRY_MS });
   }
 
   get health(): AuditHealth {
@@ -177,10 +180,7 @@ class AuditWriter implements Audit {
   }
 
   async #finish(timeoutMs: number): Promise<void> {
-    const { promise: late, resolve: giveUp } = Promise.withResolvers<'late'>();
-    const timer = setTimeout(giveUp, timeoutMs, 'late');
-    await Promise.race([this.#finishWriting(), late]);
-    clearTimeout(timer);
+    await within(this.#finishWriting(), timeoutMs);
     this.#dropped += this.#queue.length + (this.#batch?.lines ?? 0);
     this.#queue = [];
     this.#batch = undefined;
@@ -242,10 +242,9 @@ class AuditWriter implements Audit {
       this.#retry = setTimeout(() => {
         this.#retry = undefined;
         this.#start();
-      }, this.#retryMs);
+      }, this.#retryDelay.next());
       // A disk that fails for ever must not keep the process alive.
       this.#retry.unref();
-      this.#retryMs = Math.min(MAX_RETRY_MS, this.#retryMs * 2);
     }
   }
 
@@ -348,7 +347,7 @@ class AuditWriter implements Audit {
     this.#untoldDropped -= batch.toldDropped;
     this.#batch = undefined;
     this.#lastError = undefined;
-    this.#retryMs = this.#options.retryMs;
+    this.#retryDelay.reset();
     if (!begun) return;
     await file.handle.datasync();
     await prune(this.#place!.path, this.#options.maxFiles);

@@ -4,7 +4,9 @@
  *
  * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
  */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sleep } from '../../base/sleep.ts';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Authenticator } from '../../session/auth.ts';
@@ -75,7 +77,7 @@ async function admit(
     if (principal !== undefined) return principal;
     // Asking without a token is no guess.
     const { delayMs } = token === '' ? { delayMs: 0 } : backoff.failed(address);
-    if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs).unref());
+    if (delayMs > 0) await sleep(delayMs, undefined, { ref: false });
     sendReply(response, REFUSED);
     return undefined;
   } finally {

@@ -5,12 +5,14 @@
  * A host name is resolved once; every address it has must be allowed, and the connection goes to the addresses that were
  * checked, so a name that changes its answer (DNS rebinding) gains nothing. Each redirect is checked like a first call.
  */
+
 import { isUtf8 } from 'node:buffer';
 import { lookup } from 'node:dns/promises';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { isIP, type LookupFunction } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import { orAborted } from '../../../base/race.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
@@ -176,14 +178,6 @@ async function allowedAddresses(
 
 function resolveAll(hostname: string): Promise<readonly ResolvedAddress[]> {
   return lookup(hostname, { all: true });
-}
-
-/** The system's resolver cannot be stopped, but need not be waited for. */
-function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  return Promise.race([promise, aborted]).finally(() => signal.removeEventListener('abort', abort));
 }
 
 /** Sends the request and waits for the head of the response. */

@@ -5,13 +5,14 @@
  * The program leads a process group of its own; when the call ends, for whatever reason, nobody of the group is left.
  * This is no sandbox: the program can do what the host's user can do.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { setTimeout as delay } from 'node:timers/promises';
 import { endGroup, isGone } from '../../../base/process-group.ts';
+import { within } from '../../../base/race.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -120,9 +121,9 @@ export async function runShell(
     if (stopped !== undefined || background) {
       await endGroup(leader, killGraceMs);
       // The pipes are closed with the last of the group, unless somebody left it.
-      await Promise.race([output, delay(SILENT_MS, undefined, { ref: false })]);
+      await within(output, SILENT_MS, { ref: false });
     }
-    const end = await Promise.race([ended, delay(EXIT_WAIT_MS, undefined, { ref: false })]);
+    const end = await within(ended, EXIT_WAIT_MS, { ref: false });
     if (stopped?.kind === 'failed') throw stopped.error;
     if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
     return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
@@ -255,7 +256,7 @@ async function drain(output: Promise<unknown>, reading: Reading): Promise<undefi
   const done = output.then(() => true);
   const most = reading.bytes + DRAIN_BYTES;
   for (let waitedMs = 0; waitedMs < DRAIN_MS && reading.bytes < most; ) {
-    if (await Promise.race([done, delay(DRAIN_LOOK_MS, false)])) break;
+    if (await within(done, DRAIN_LOOK_MS)) break;
     if (reading.waiting > 0) continue;
     waitedMs += DRAIN_LOOK_MS;
     if (performance.now() - reading.lastMs > SILENT_MS) break;

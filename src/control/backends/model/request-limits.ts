@@ -4,6 +4,7 @@
  * Used by `provider-rounds.ts`. The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
  * @see docs/protocol/session-rpc.md#turns
  */
+import { backoffMs } from '../../../base/backoff.ts';
 import type { ProviderFailure } from './failures.ts';
 
 export interface RequestLimits {
@@ -51,13 +52,15 @@ export function nextAttempt(
 ): NextAttempt | undefined {
   if (retry === 'never' || attempts >= limits.maxAttempts || retryAfterMs > limits.maxRetryAfterMs) return undefined;
   if (retry === 'broken' && broken >= limits.maxBrokenAttempts) return undefined;
-  const backoffMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (attempts - 1));
+  const { firstDelayMs, maxDelayMs } = limits;
+  // Without jitter: the protocol fixes these delays.
+  const plannedMs = backoffMs(attempts - 1, { firstDelayMs, maxDelayMs, jitter: 0 });
   return {
     attempt: attempts + 1,
     maxAttempts:
       retry === 'broken'
         ? Math.min(limits.maxAttempts, attempts + limits.maxBrokenAttempts - broken)
         : limits.maxAttempts,
-    delayMs: Math.max(backoffMs, retryAfterMs),
+    delayMs: Math.max(plannedMs, retryAfterMs),
   };
 }

@@ -4,7 +4,9 @@
  *
  * Used by everything in this folder that asks a provider something, and by the model backend through `Providers`.
  */
+
 import type { Log } from '../../../base/log.ts';
+import { orAborted } from '../../../base/race.ts';
 import { PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';
@@ -191,18 +193,4 @@ export function createAccounts(options: AccountOptions): Accounts {
     },
     revoke,
   };
-}
-
-/** Waits for `work`, or until `signal` aborts; then fails with its reason. */
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const abandon = () => reject(asError(signal.reason, 'cancelled'));
-  signal.addEventListener('abort', abandon, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', abandon);
-  }
 }

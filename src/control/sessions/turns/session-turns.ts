@@ -4,6 +4,7 @@
  *
  * One per session that is awake, made by `session-pool.ts`; the handlers call it.
  */
+import { withGrace } from '../../../base/race.ts';
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
@@ -372,17 +373,19 @@ export class SessionTurns {
     const { session } = this;
     const holder = new AbortController();
     this.#holder = holder;
-    const late = Promise.withResolvers<never>();
-    let timer: NodeJS.Timeout | undefined;
+    const { interruptGraceMs } = this.#parts.limits;
     let isOver = false;
-    holder.signal.addEventListener('abort', () => {
-      timer = setTimeout(() => late.reject(holder.signal.reason), this.#parts.limits.interruptGraceMs);
-    });
     try {
-      return await Promise.race([work(holder.signal, () => isOver), late.promise]);
+      return await withGrace(
+        work(holder.signal, () => isOver),
+        holder.signal,
+        interruptGraceMs,
+        (reason) => {
+          throw reason;
+        },
+      );
     } finally {
       isOver = true;
-      clearTimeout(timer);
       this.#holder = undefined;
       if (isPending(session.record) && !session.deleted) {
         session.emit('session.status', { pending: false, status_label: 'ready' });

@@ -5,7 +5,9 @@
  * Made by `session-turns.ts`.
  * @see docs/protocol/session-rpc.md#turns
  */
+
 import { MAX_DELAY_MS } from '../../../base/deadlines.ts';
+import { orAborted } from '../../../base/race.ts';
 import type { Approval, ImageReference, SessionSettings, StopReason } from '../../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
@@ -207,18 +209,8 @@ export class TurnRun {
   }
 
   /** What is waited for before the backend runs can be left at any time. */
-  async #unlessAborted<Value>(work: Value | Promise<Value>): Promise<Value> {
-    const { signal } = this.#turn;
-    const { promise, reject } = Promise.withResolvers<never>();
-    const abort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    if (signal.aborted) abort();
-    try {
-      // The abort first: what is ready in the same moment is not gone on with.
-      return await Promise.race([promise, work]);
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
+  #unlessAborted<Value>(work: Value | Promise<Value>): Promise<Value> {
+    return orAborted(work, this.#turn.signal);
   }
 
   /** While the user is asked, the turn's slot is somebody else's and its time stands still. */

@@ -7,7 +7,7 @@
  * as told when it is in the store, and is written there directly where nobody listens any more.
  */
 
-import { withTimeout } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/race.ts';
 import type { TaskProgress, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ReplyForm } from '../plain/reply-text.ts';

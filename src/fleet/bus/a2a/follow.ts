@@ -4,8 +4,9 @@
  *
  * Used by `peer.ts` and by the executor for remote agents.
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
+
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { A2aConnection } from './connection.ts';
 import { callFailure } from './connection.ts';
@@ -72,7 +73,7 @@ export async function follow(options: FollowOptions): Promise<Task> {
     } finally {
       ready();
     }
-    await abortableDelay(delay.next(), signal);
+    await sleep(delay.next(), signal);
   }
 }
 

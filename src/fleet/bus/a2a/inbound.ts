@@ -5,8 +5,10 @@
  * Made by `peer.ts`, one for each agent.
  * @see docs/a2a.md#peers
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
-import { Backoff, withTimeout } from '../../../base/backoff.ts';
+
+import { Backoff } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/race.ts';
+import { sleep } from '../../../base/sleep.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
@@ -190,7 +192,7 @@ export class A2aInbound {
         const { code, message } = asError(thrown);
         log.warn('a result was not kept', { peer: this.#peer.peerId, task_id: result.task_id, code, error: message });
       }
-      await abortableDelay(delay.next(), stopping);
+      await sleep(delay.next(), stopping);
     }
   }
 

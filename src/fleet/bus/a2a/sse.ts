@@ -6,6 +6,7 @@
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { orAborted } from '../../../base/race.ts';
 
 /** Proxies and clients take silence for a dead connection. */
 const KEEP_ALIVE_MS = 15_000;
@@ -32,9 +33,6 @@ export async function streamEvents(
 ): Promise<void> {
   const gone = new AbortController();
   response.once('close', () => gone.abort());
-  const ended = new Promise<'gone'>((resolve) =>
-    gone.signal.addEventListener('abort', () => resolve('gone'), { once: true }),
-  );
   response.writeHead(200, { ...headers, 'X-Content-Type-Options': 'nosniff' });
   const beat = setInterval(() => {
     if (!response.writableNeedDrain) response.write(': still here\n\n');
@@ -42,8 +40,8 @@ export async function streamEvents(
   try {
     await write(response, format(first), gone.signal);
     while (!gone.signal.aborted) {
-      const next = await Promise.race([events.next(), ended]);
-      if (next === 'gone' || next.done) break;
+      const next = await orAborted(events.next(), gone.signal);
+      if (next.done) break;
       await write(response, format(next.value), gone.signal);
     }
   } catch (error) {

@@ -5,8 +5,9 @@
  * Made by `peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
  * @see docs/protocol/fleet.md#http
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
+
 import { Backoff } from '../../../base/backoff.ts';
+import { sleep } from '../../../base/sleep.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
@@ -153,7 +154,7 @@ export class HttpInbound {
     const { pollDelayMs, stopping, newId } = this.#owner;
     const delay = new Backoff({ firstDelayMs: pollDelayMs, maxDelayMs: 15_000 });
     while (!stopping.aborted && this.#peer.tasks.get(open.taskId) === open && !open.over) {
-      await abortableDelay(delay.next(), stopping);
+      await sleep(delay.next(), stopping);
       if (stopping.aborted || open.over) return;
       const poll: FleetMessage = { type: 'TASK_POLL', protocol_version: '2.0', task_id: open.taskId };
       const body = sendMessage(newId(), { text: 'TASK_POLL', data: [poll], contextId: open.contextId });

@@ -4,7 +4,7 @@
  *
  * Used for leases, claims, profiles and task records.
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
+import { sleep } from '../../../base/sleep.ts';
 import type { KV } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { openBucket } from './streams.ts';
@@ -159,7 +159,7 @@ export class Bucket {
           return await begin();
         } catch (error) {
           this.#link.log?.warn('a bucket cannot be watched', { bucket: this.name, error: (error as Error).message });
-          await abortableDelay(WATCH_AGAIN_MS, this.#link.closing);
+          await sleep(WATCH_AGAIN_MS, this.#link.closing);
         }
       }
     };

@@ -4,9 +4,11 @@
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
-import { Backoff, withTimeout } from '../../../base/backoff.ts';
+
+import { Backoff } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
+import { withTimeout } from '../../../base/race.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import {
   type ConnectionOptions,
@@ -41,8 +43,8 @@ export interface NatsOptions {
 const REQUEST_MS = 3_000;
 const DEFAULT_CONNECT_MS = 30_000;
 const DEFAULT_PUBLISH_MS = 20_000;
-/** A connection whose other end is gone without a word is noticed within three of these. */
-const PING_MS = 10_000;
+/** The client drops a connection that is silent for three of these: the 15 s of every other transport. */
+const PING_MS = 5_000;
 /** Longest wait between two tries to connect. */
 const MAX_RETRY_MS = 5_000;
 const CLOSE_MS = 3_000;
@@ -95,7 +97,7 @@ export async function openNats(
       const problem = tlsProblem(error);
       if (problem !== undefined) throw problem;
       options.log?.warn('no NATS server answers yet', { error: message });
-      await abortableDelay(first.next(), until);
+      await sleep(first.next(), until);
       if (until.aborted) {
         signal?.throwIfAborted();
         const silent = options.tls !== undefined && options.tls.certFile === undefined;
@@ -268,7 +270,8 @@ export class NatsLink {
   ): Promise<T> {
     const end = performance.now() + withinMs;
     let sent = false;
-    for (let waitMs = 20; ; waitMs = Math.min(waitMs * 2, 1000)) {
+    const delays = new Backoff({ firstDelayMs: 20, maxDelayMs: 1000 });
+    for (;;) {
       signal?.throwIfAborted();
       try {
         const trying = this.attempt(operation);
@@ -284,7 +287,7 @@ export class NatsLink {
           const message = `no answer from the NATS server: ${error.message}`;
           throw fail(sent ? 'timeout' : 'unreachable', message, {}, error);
         }
-        await this.#pause(Math.min(waitMs, leftMs), signal);
+        await this.#pause(Math.min(delays.next(), leftMs), signal);
       }
     }
   }
@@ -346,7 +349,7 @@ export class NatsLink {
     const back = new AbortController();
     const stopListening = this.onChange((up) => up && back.abort());
     try {
-      await abortableDelay(ms, AbortSignal.any([back.signal, this.#closing.signal, ...(signal ? [signal] : [])]));
+      await sleep(ms, AbortSignal.any([back.signal, this.#closing.signal, ...(signal ? [signal] : [])]));
     } finally {
       stopListening();
     }

@@ -6,6 +6,7 @@
  * acknowledged, it could be begun elsewhere as well.
  * @see docs/nats.md#life-of-a-dispatch
  */
+import { backoffMs } from '../../../base/backoff.ts';
 import type { SessionAnnounce, TaskAck, TaskResult } from '../../../protocol/fleet.ts';
 import { asError } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
@@ -159,7 +160,7 @@ export class DispatchConsumer {
     } catch (thrown) {
       const { code, message } = asError(thrown);
       this.#options.link.log?.warn('a dispatch could not be taken', { code, error: message, seq: delivery.seq });
-      delivery.nak(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** (delivery.deliveries - 1)));
+      delivery.nak(backoffMs(delivery.deliveries - 1, { firstDelayMs: RETRY_MS, maxDelayMs: MAX_RETRY_MS }));
     } finally {
       decided();
       this.#open.delete(nameOf(delivery));

@@ -5,6 +5,7 @@
  * Used by `orchestrator-bus.ts`.
  * @see docs/nats.md#dead-letters
  */
+import { backoffMs } from '../../../base/backoff.ts';
 import { asError } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
@@ -89,7 +90,7 @@ export class EventConsumer {
         code,
         error: message,
       });
-      delivery.nak(Math.min(MAX_RETRY_MS, RETRY_MS * 2 ** Math.min(16, delivery.deliveries - 1)));
+      delivery.nak(backoffMs(delivery.deliveries - 1, { firstDelayMs: RETRY_MS, maxDelayMs: MAX_RETRY_MS }));
     } finally {
       if (this.#inFlight.delete(delivery.seq)) this.#puller.more();
     }

@@ -6,7 +6,7 @@
  * @see docs/nats.md
  */
 
-import { withTimeout } from '../../../base/backoff.ts';
+import { withTimeout } from '../../../base/race.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { WorkerPort } from '../reply-channel.ts';

@@ -5,8 +5,9 @@
  * Used by `leadership.ts`.
  * @see docs/nats.md#two-orchestrators
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
+
 import type { Log } from '../../../base/log.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Bucket, Entry } from './bucket.ts';
 import { tokenOf } from './subjects.ts';
@@ -80,7 +81,7 @@ export class LeaderLease {
       first ??= found;
       const alive = found !== undefined && found.revision !== first?.revision;
       if (!standby && (alive || this.#monotonic() > end)) throw this.#superseded();
-      await abortableDelay(LOOK_MS, signal);
+      await sleep(LOOK_MS, signal);
     }
   }
 

@@ -4,8 +4,9 @@
  *
  * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
-import { withTimeout } from '../../../base/backoff.ts';
+
+import { withTimeout } from '../../../base/race.ts';
+import { sleep } from '../../../base/sleep.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { NoReplyError } from './request-mux.ts';
@@ -200,14 +201,14 @@ export class PullConsumer {
     const { signal } = this.#stopped;
     try {
       this.#link.log?.debug('a consumer is looked for again', { consumer: this.#options.consumer, why });
-      await abortableDelay(RESTORE_AGAIN_MS, signal);
+      await sleep(RESTORE_AGAIN_MS, signal);
       if (!signal.aborted) await this.#options.restore();
     } catch (error) {
       this.#link.log?.warn('a consumer could not be restored', {
         consumer: this.#options.consumer,
         error: (error as Error).message,
       });
-      await abortableDelay(RESTORE_AGAIN_MS, signal);
+      await sleep(RESTORE_AGAIN_MS, signal);
     } finally {
       this.#restoring = false;
       this.#again();

@@ -4,6 +4,7 @@
  *
  * Used by `orchestrator-bus.ts`.
  */
+import { within } from '../../../base/race.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
@@ -92,16 +93,12 @@ export class ControlRequests {
   }
 
   async #kept({ kept }: Waiting): Promise<boolean> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<boolean>((resolve) => {
-      timer = this.#after(KEEP_MS, () => resolve(false));
-    });
-    try {
-      return await Promise.race([kept.promise.then(() => true), late]);
-    } finally {
-      clearTimeout(timer);
-      if (timer !== undefined) this.#timers.delete(timer);
-    }
+    return (
+      (await within(
+        kept.promise.then(() => true),
+        KEEP_MS,
+      )) === true
+    );
   }
 
   #hear(message: Msg): void {

@@ -5,8 +5,8 @@
  * Used by `worker-adapter.ts`.
  */
 
-import { withTimeout } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
+import { withTimeout } from '../../../base/race.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Scope } from '../a2a/task-store.ts';

@@ -4,8 +4,10 @@
  * Used by `fleet/bus/http/worker-server.ts` and `replies.ts`.
  * @see docs/protocol/fleet.md#http
  */
+
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sleep } from '../../../base/sleep.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
 import type { Authenticator } from '../../../session/auth.ts';
 import type { AuthThrottle } from '../../../session/auth-throttle.ts';
@@ -59,7 +61,7 @@ export async function callerOf(
   const principal = auth.authenticate(token ?? '');
   if (principal !== undefined) return principal;
   const { delayMs } = backoff.failed(request.socket.remoteAddress ?? '');
-  if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+  if (delayMs > 0) await sleep(delayMs);
   answer(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
   return undefined;
 }

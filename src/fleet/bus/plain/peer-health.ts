@@ -4,8 +4,8 @@
  *
  * Used by the buses whose peers are called over HTTP: `fleet/bus/http/orchestrator-bus.ts` and `fleet/bus/a2a/orchestrator-bus.ts`.
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
 import type { Log } from '../../../base/log.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 
@@ -140,7 +140,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
   async #rest(peer: P, ms: number): Promise<void> {
     const woken = new AbortController();
     this.#wakes.set(peer, () => woken.abort());
-    await abortableDelay(ms, AbortSignal.any([woken.signal, this.stopping]));
+    await sleep(ms, AbortSignal.any([woken.signal, this.stopping]));
     this.#wakes.delete(peer);
   }
 

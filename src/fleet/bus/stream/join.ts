@@ -6,9 +6,11 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
-import { abortableDelay } from '../../../base/abortable-delay.ts';
-import { Backoff, type BackoffOptions, withTimeout } from '../../../base/backoff.ts';
+
+import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
+import { withTimeout } from '../../../base/race.ts';
+import { sleep } from '../../../base/sleep.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
@@ -140,7 +142,7 @@ class Membership implements Joined {
         const { code, message } = asError(thrown);
         this.#report('the orchestrator could not be reached', { code, error: message });
       }
-      if (over === undefined) await abortableDelay(this.#delay.next(), signal);
+      if (over === undefined) await sleep(this.#delay.next(), signal);
     }
     this.#first.reject(over ?? fail('cancelled', 'the worker left before it was accepted'));
     return over;

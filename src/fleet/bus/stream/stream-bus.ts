@@ -7,9 +7,9 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 
-import { abortableDelay } from '../../../base/abortable-delay.ts';
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
+import { sleep } from '../../../base/sleep.ts';
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
@@ -188,7 +188,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
         const { code, message } = asError(thrown);
         if (!signal.aborted) this.log.warn('a worker could not be reached', { what, code, error: message });
       }
-      await abortableDelay(delay.next(), signal);
+      await sleep(delay.next(), signal);
     }
   }
 

@@ -8,6 +8,7 @@
 
 import type { Log } from '../../../base/log.ts';
 import { type ProgramEnd, programEnvironment, startProgram } from '../../../base/program.ts';
+import { orAborted } from '../../../base/race.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { ProgramConfig } from '../config.ts';
 import { ContextMap } from '../context-map.ts';
@@ -112,15 +113,10 @@ class ProgramExecutor implements Executor {
     const before = this.#alone;
     const mine = Promise.withResolvers<void>();
     this.#alone = before.then(() => mine.promise);
-    const gaveUp = Promise.withResolvers<never>();
-    const abort = (): void => gaveUp.reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
     try {
-      signal.throwIfAborted();
-      await Promise.race([before, gaveUp.promise]);
+      await orAborted(before, signal);
       return await run();
     } finally {
-      signal.removeEventListener('abort', abort);
       mine.resolve();
     }
   }

@@ -1,0 +1,89 @@
+/**
+ * Waiting for work that cannot be stopped: until a signal aborts, or a time is over. The work itself continues, and a
+ * rejection that comes too late is ignored.
+ *
+ * Used wherever a wait needs a bound. `Promise.race` stays for waits on several outcomes of equal rank.
+ */
+import { MAX_DELAY_MS } from './deadlines.ts';
+
+/**
+ * The result of `work`, or a rejection as soon as the signal aborts: by default with the signal's reason. An abort wins over
+ * a result that is ready at the same moment.
+ */
+export function orAborted<T>(
+  work: T | PromiseLike<T>,
+  signal: AbortSignal | undefined,
+  reasonOf: (signal: AbortSignal) => unknown = ({ reason }) => reason,
+): Promise<T> {
+  const working = Promise.resolve(work);
+  if (signal === undefined) return working;
+  return new Promise((resolve, reject) => {
+    const aborted = (): void => reject(reasonOf(signal));
+    if (signal.aborted) aborted();
+    else signal.addEventListener('abort', aborted, { once: true });
+    working.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
+  });
+}
+
+/** The result of `promise`, or a rejection with what `late` makes when `ms` (`Infinity` = never) pass before it settles. */
+export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => unknown): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer =
+      ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => reject(late()), Math.min(ms, MAX_DELAY_MS));
+    Promise.resolve(promise)
+      .finally(() => clearTimeout(timer))
+      .then(resolve, reject);
+  });
+}
+
+/**
+ * The result of `promise`, or `undefined` when `ms` pass before it settles.
+ *
+ * @param how `ref: false` does not keep the process alive
+ */
+export function within<T>(
+  promise: PromiseLike<T>,
+  ms: number,
+  { ref = true }: { readonly ref?: boolean } = {},
+): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, Math.min(ms, MAX_DELAY_MS), undefined);
+    if (!ref) timer.unref();
+    Promise.resolve(promise)
+      .finally(() => clearTimeout(timer))
+      .then(resolve, reject);
+  });
+}
+
+/**
+ * The result of `work`. When the signal aborts, it has `graceMs` more to settle; then the result is that of `late`, which
+ * may throw.
+ */
+export function withGrace<T>(
+  work: T | PromiseLike<T>,
+  signal: AbortSignal,
+  graceMs: number,
+  late: (reason: unknown) => T,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined;
+    const abandon = (): void => {
+      try {
+        resolve(late(signal.reason));
+      } catch (thrown) {
+        reject(thrown);
+      }
+    };
+    const aborted = (): void => {
+      timer = setTimeout(abandon, graceMs);
+    };
+    if (signal.aborted) aborted();
+    else signal.addEventListener('abort', aborted, { once: true });
+    Promise.resolve(work)
+      .finally(() => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', aborted);
+      })
+      .then(resolve, reject);
+  });
+}
