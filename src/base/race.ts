@@ -4,7 +4,7 @@
  *
  * Used wherever a wait needs a bound. `Promise.race` stays for waits on several outcomes of equal rank.
  */
-import { MAX_DELAY_MS } from './deadlines.ts';
+import { keepAliveTimer, type Timer } from './timer-queue.ts';
 
 /**
  * The result of `work`, or a rejection as soon as the signal aborts: by default with the signal's reason. An abort wins over
@@ -28,10 +28,9 @@ export function orAborted<T>(
 /** The result of `promise`, or a rejection with what `late` makes when `ms` (`Infinity` = never) pass before it settles. */
 export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => unknown): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer =
-      ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => reject(late()), Math.min(ms, MAX_DELAY_MS));
+    const cancel = ms === Number.POSITIVE_INFINITY ? undefined : keepAliveTimer(() => reject(late()), ms);
     Promise.resolve(promise)
-      .finally(() => clearTimeout(timer))
+      .finally(() => cancel?.())
       .then(resolve, reject);
   });
 }
@@ -39,18 +38,17 @@ export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => 
 /**
  * The result of `promise`, or `undefined` when `ms` pass before it settles.
  *
- * @param how `ref: false` does not keep the process alive
+ * @param timer default: one that keeps the process alive
  */
 export function within<T>(
   promise: PromiseLike<T>,
   ms: number,
-  { ref = true }: { readonly ref?: boolean } = {},
+  timer: Timer = keepAliveTimer,
 ): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, Math.min(ms, MAX_DELAY_MS), undefined);
-    if (!ref) timer.unref();
+    const cancel = timer(() => resolve(undefined), ms);
     Promise.resolve(promise)
-      .finally(() => clearTimeout(timer))
+      .finally(cancel)
       .then(resolve, reject);
   });
 }
@@ -64,9 +62,10 @@ export function withGrace<T>(
   signal: AbortSignal,
   graceMs: number,
   late: (reason: unknown) => T,
+  timer: Timer = keepAliveTimer,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    let timer: NodeJS.Timeout | undefined;
+    let cancel: (() => void) | undefined;
     const abandon = (): void => {
       try {
         resolve(late(signal.reason));
@@ -75,13 +74,13 @@ export function withGrace<T>(
       }
     };
     const aborted = (): void => {
-      timer = setTimeout(abandon, graceMs);
+      cancel = timer(abandon, graceMs);
     };
     if (signal.aborted) aborted();
     else signal.addEventListener('abort', aborted, { once: true });
     Promise.resolve(work)
       .finally(() => {
-        clearTimeout(timer);
+        cancel?.();
         signal.removeEventListener('abort', aborted);
       })
       .then(resolve, reject);

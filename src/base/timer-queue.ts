@@ -3,13 +3,11 @@
  * timer of the process is touched unless it has to ring earlier than before.
  */
 
+import { MAX_DELAY_MS } from './deadlines.ts';
 import { Heap, type Placed } from './heap.ts';
 
 /** A timer of one shot. */
 export type Timer = (run: () => void, ms: number) => () => void;
-
-/** Longest a timer of Node can wait, milliseconds. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 interface Alarm<K> extends Placed {
   readonly key: K;
@@ -22,11 +20,27 @@ export interface Clock {
   readonly timer: Timer;
 }
 
-/** The timers of the process; they do not keep it alive. */
-export const processTimer: Timer = (run, ms) => {
-  const timer = setTimeout(run, ms).unref();
+/** The timers of the process, which keep it alive until they are due. */
+export const keepAliveTimer: Timer = (run, ms) => {
+  const timer = setTimeout(run, Math.min(ms, MAX_DELAY_MS));
   return () => clearTimeout(timer);
 };
+
+/** The timers of the process; they do not keep it alive. */
+export const processTimer: Timer = (run, ms) => {
+  const timer = setTimeout(run, Math.min(ms, MAX_DELAY_MS)).unref();
+  return () => clearTimeout(timer);
+};
+
+/** Calls `run` every `ms` until the returned function is called. */
+export function repeat(timer: Timer, ms: number, run: () => void): () => void {
+  let cancel = timer(again, ms);
+  function again(): void {
+    cancel = timer(again, ms);
+    run();
+  }
+  return () => cancel();
+}
 
 export class TimerQueue<K> {
   readonly #clock: Clock;
@@ -85,7 +99,7 @@ export class TimerQueue<K> {
     this.#armedAt = next?.at ?? Number.POSITIVE_INFINITY;
     if (next === undefined) return;
     // Rounded up: a timer that is early would find nothing due.
-    const ms = Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(next.at - this.#clock.monotonic())));
+    const ms = Math.min(MAX_DELAY_MS, Math.max(0, Math.ceil(next.at - this.#clock.monotonic())));
     this.#callOff = this.#clock.timer(() => this.#due(), ms);
   }
 

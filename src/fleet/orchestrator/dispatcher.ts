@@ -42,6 +42,8 @@ export interface DispatcherOptions {
   /** How long workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
   readonly joinGraceMs: number | undefined;
   readonly clock: Clock;
+  /** Calls `run` when the event loop has served everything else that is due. */
+  readonly nextTurn: (run: () => void) => void;
   readonly now: () => number;
   readonly log: Log;
   /** The attempt may have been delivered, or not: somebody should ask. */
@@ -173,7 +175,7 @@ export class Dispatcher {
       }
       if (!this.#scheduled) {
         this.#scheduled = true;
-        setImmediate(() => {
+        this.#options.nextTurn(() => {
           this.#scheduled = false;
           this.pump();
         });

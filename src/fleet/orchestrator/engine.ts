@@ -126,6 +126,7 @@ export class Engine {
       maxTasks: this.maxOpenTasks,
       joinGraceMs: options.joinGraceMs,
       clock,
+      nextTurn: options.nextTurn ?? setImmediate,
       now,
       log,
       unsure: (held) => this.poll(held),

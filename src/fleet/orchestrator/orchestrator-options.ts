@@ -70,6 +70,8 @@ export interface OrchestratorOptions {
   readonly monotonic?: () => number;
   /** Calls `run` once after so many milliseconds; returns what calls it off. Default: the timers of the process. */
   readonly timer?: Timer;
+  /** Calls `run` when the event loop has served everything else that is due. Default: `setImmediate`. */
+  readonly nextTurn?: (run: () => void) => void;
   readonly newId?: () => string;
   /** 0…1, for jitter. */
   readonly random?: () => number;

@@ -5,7 +5,6 @@
  * programs through `handfast/fleet`.
  * @see docs/fleet.md
  */
-
 import { within } from '../../base/race.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -211,8 +210,9 @@ class TaskOrchestrator implements Orchestrator {
     this.#state = 'stopped';
     this.#pruning.stop();
     this.#engine.halt();
-    await within(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())), STOP_MS, { ref: false });
-    await within(this.#engine.ledger.flush(), STOP_MS, { ref: false });
+    const { timer } = this.#engine.clock;
+    await within(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())), STOP_MS, timer);
+    await within(this.#engine.ledger.flush(), STOP_MS, timer);
     this.#engine.ledger.stop();
   }
 

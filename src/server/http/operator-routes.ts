@@ -7,6 +7,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { sleep } from '../../base/sleep.ts';
+import { processTimer } from '../../base/timer-queue.ts';
 import type { Host } from '../../host/host.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { Authenticator } from '../../session/auth.ts';
@@ -77,7 +78,7 @@ async function admit(
     if (principal !== undefined) return principal;
     // Asking without a token is no guess.
     const { delayMs } = token === '' ? { delayMs: 0 } : backoff.failed(address);
-    if (delayMs > 0) await sleep(delayMs, undefined, { ref: false });
+    if (delayMs > 0) await sleep(delayMs, undefined, processTimer);
     sendReply(response, REFUSED);
     return undefined;
   } finally {

@@ -55,6 +55,24 @@ test('nothing is sent before the row is on disk', async (t) => {
   assert.equal(worker.dispatches.length, 1);
 });
 
+test('a long queue is routed in parts, and everything else gets a turn of the event loop in between', async (t) => {
+  const turns: (() => void)[] = [];
+  const { bus, orchestrator } = await fleet(t, { nextTurn: (run) => turns.push(run) });
+  await orchestrator.submitBatch(
+    Array.from({ length: 600 }, () => ({ brief: 'x', required_capabilities: ['terminal'] })),
+  );
+  await settle();
+  await bus.worker('w', {}, { worker: { max_concurrent: 1000 } });
+  const left: (number | undefined)[] = [];
+  for (let part = 0; part < 3; part += 1) {
+    await settle();
+    left.push(orchestrator.counts().queued);
+    assert.equal(turns.length, part < 2 ? 1 : 0, 'one turn is asked for, as long as tasks wait');
+    turns.pop()?.();
+  }
+  assert.deepEqual(left, [600 - 256, 600 - 512, 0]);
+});
+
 test('a task nobody can take waits with the reason, and goes when somebody can', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   await bus.worker('plain');

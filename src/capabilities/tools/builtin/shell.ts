@@ -13,6 +13,7 @@ import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { endGroup, isGone } from '../../../base/process-group.ts';
 import { within } from '../../../base/race.ts';
+import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -121,9 +122,9 @@ export async function runShell(
     if (stopped !== undefined || background) {
       await endGroup(leader, killGraceMs);
       // The pipes are closed with the last of the group, unless somebody left it.
-      await within(output, SILENT_MS, { ref: false });
+      await within(output, SILENT_MS, processTimer);
     }
-    const end = await within(ended, EXIT_WAIT_MS, { ref: false });
+    const end = await within(ended, EXIT_WAIT_MS, processTimer);
     if (stopped?.kind === 'failed') throw stopped.error;
     if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
     return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
