@@ -64,6 +64,6 @@ test('a sleep ends with its signal and leaves no listener', async () => {
   stop.abort();
   await sleeping;
   await sleep(60_000, stop.signal);
-  await sleep(1, new AbortController().signal, { ref: true });
+  await sleep(1, new AbortController().signal);
   assert.equal(getEventListeners(stop.signal, 'abort').length, 0);
 });

@@ -22,7 +22,7 @@ import { after, before, describe, it, mock } from 'node:test';
 import { openSessionStore } from '../../src/control/sessions/store/store.ts';
 import { openA2aTaskStore } from '../../src/fleet/bus/a2a/task-store.ts';
 import { sqliteTaskStore } from '../../src/fleet/orchestrator/store-sqlite.ts';
-import { WorkerJournal } from '../../src/fleet/worker/journal.ts';
+import { SqliteWorkerJournal } from '../../src/fleet/worker/journal-sqlite.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 
 interface Damage {
@@ -95,7 +95,7 @@ const kinds: Record<string, Kind> = {
     locked: () => 'another worker has this home folder open',
     always: true,
     async open(file, { onCorrupt, now }) {
-      const journal = new WorkerJournal(dirname(file), now);
+      const journal = new SqliteWorkerJournal(dirname(file), now);
       if (journal.damage !== undefined) onCorrupt?.(journal.damage);
       return () => journal.close();
     },

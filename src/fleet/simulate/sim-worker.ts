@@ -5,9 +5,9 @@
  */
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Announced, Dispatched } from '../messages/decoded.ts';
-import { type DeclinedAttempt, decideAdmission, isAnsweredByAnother, refused } from '../worker/admission.ts';
+import { decideAdmission, isAnsweredByAnother, refused } from '../worker/admission.ts';
 import { ClockSkew } from '../worker/clock-skew.ts';
-import type { JournaledTask } from '../worker/journal.ts';
+import type { DeclinedAttempt, JournaledTask } from '../worker/journal.ts';
 import { MAX_CRASHES } from '../worker/recovery.ts';
 import type { Network } from './network.ts';
 import type { Random } from './random.ts';

@@ -9,24 +9,11 @@ import type { AlreadyTaken, DispatchOutcome } from '../bus/reply-channel.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type JournalFact, type PreflightFacts, preflight, type Refusal, refusalResult } from '../phases/preflight.ts';
 import type { Budget } from './budget.ts';
-import type { JournaledTask } from './journal.ts';
+import type { DeclinedAttempt, DeclineReason, JournaledTask } from './journal.ts';
 import { MAX_CRASHES } from './recovery.ts';
 
 /** An attempt that is taken or runs. */
 export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<AlreadyTaken, 'state' | 'lease'>;
-
-/** Why an attempt was not taken, as it is told. */
-export type DenialReason = Pick<Refusal, 'code' | 'detail' | 'retryable' | 'missing'>;
-
-/** An attempt that was answered without being taken. Whoever heard that may have given the task to somebody else. */
-export interface DeclinedAttempt {
-  /** This one, and all before it. */
-  readonly attempt: number;
-  /** Of the dispatch that was answered; null: none had come. */
-  readonly digest: string | null;
-  /** What was answered; null: that nothing is known of it. */
-  readonly reason: DenialReason | null;
-}
 
 export interface DecisionInput {
   readonly dispatch: Dispatched;
@@ -104,7 +91,7 @@ export function decideAdmission(input: DecisionInput): AdmissionResult {
 
 const attemptOf = ({ envelope }: Pick<Dispatched, 'envelope'>): number => envelope.attempt ?? 1;
 
-const passingReason = (code: string, detail: string): DenialReason => ({ code, detail, retryable: true, missing: [] });
+const passingReason = (code: string, detail: string): DeclineReason => ({ code, detail, retryable: true, missing: [] });
 
 /** Another attempt is, or was, the answer to this one. */
 const IN_FLIGHT = passingReason('in_flight', 'another attempt at this task is here');
@@ -115,7 +102,7 @@ const UNKNOWN = passingReason('busy', 'this attempt was given back before it cam
 const BEGUN = passingReason('busy', 'this attempt was taken before');
 
 /** An answer to keep to, where it is one about an attempt that is named. */
-function answer(input: DecisionInput, reception: DispatchOutcome, reason: DenialReason): AdmissionResult {
+function answer(input: DecisionInput, reception: DispatchOutcome, reason: DeclineReason): AdmissionResult {
   const { dispatch, running, journaled } = input;
   const { attempt } = dispatch.envelope;
   if (attempt === undefined || attempt <= ((running ?? journaled)?.attempt ?? 0)) return { kind: 'answer', reception };
@@ -123,7 +110,7 @@ function answer(input: DecisionInput, reception: DispatchOutcome, reason: Denial
 }
 
 /** `kept`: what is to be kept of it; absent: it is kept already, or is not about this attempt. */
-function refusal(input: DecisionInput, against: DenialReason, kept?: DenialReason): AdmissionResult {
+function refusal(input: DecisionInput, against: DeclineReason, kept?: DeclineReason): AdmissionResult {
   const reception: DispatchOutcome = { kind: 'refused', result: refused(input, against) };
   return kept === undefined ? { kind: 'answer', reception } : answer(input, reception, kept);
 }
@@ -148,7 +135,7 @@ function denialOf({ dispatch, denied }: DecisionInput): DeclinedAttempt | undefi
 export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
 /** What was answered to another copy of this attempt. */
-function earlierAnswer(input: DecisionInput): DenialReason | undefined {
+function earlierAnswer(input: DecisionInput): DeclineReason | undefined {
   const { dispatch, journaled, running } = input;
   const denial = denialOf(input);
   if (denial !== undefined) return denial.reason ?? UNKNOWN;
@@ -239,7 +226,7 @@ export function refused(
   }: Pick<DecisionInput, 'agentId' | 'busyS'> & {
     readonly dispatch: Pick<Dispatched, 'task_id' | 'envelope'>;
   },
-  { code, detail, retryable, missing }: DenialReason,
+  { code, detail, retryable, missing }: DeclineReason,
 ): TaskResult {
   const { context_id, correlation_id } = dispatch.envelope;
   const refusal = refuse(code, detail, retryable, missing);

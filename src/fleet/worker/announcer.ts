@@ -5,6 +5,7 @@
  * Called by `worker.ts`.
  * @see docs/fleet.md#when-to-announce
  */
+import type { Timer } from '../../base/timer-queue.ts';
 import type { SessionAnnounce } from '../../protocol/fleet.ts';
 
 /** So long something must have changed before it is told, so that a burst of changes is one announce. */
@@ -18,13 +19,14 @@ export interface AnnouncerOptions {
   /** Numbers a description and sends it to everybody. */
   readonly tell: (announce: SessionAnnounce) => void;
   readonly debounceMs?: number;
+  readonly timer: Timer;
 }
 
 export class Announcer {
   readonly #options: AnnouncerOptions;
   readonly #served = new Set<string>();
   #told = '';
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer: (() => void) | undefined;
   #over = false;
 
   constructor(options: AnnouncerOptions) {
@@ -34,8 +36,8 @@ export class Announcer {
   /** Tells everybody, now. */
   announce(contextId: string | null = null): void {
     if (this.#over) return;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
     const announce = this.#options.describe(contextId);
     this.#told = essence(announce);
     this.#options.tell(announce);
@@ -43,9 +45,9 @@ export class Announcer {
 
   /** Something may have changed: it is told if it has, and still has a while later. */
   look(): void {
-    if (this.#over || this.#timer !== undefined || !this.#changed()) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
+    if (this.#over || this.#cancelTimer !== undefined || !this.#changed()) return;
+    this.#cancelTimer = this.#options.timer(() => {
+      this.#cancelTimer = undefined;
       if (this.#changed()) this.announce();
     }, this.#options.debounceMs ?? DEBOUNCE_MS);
   }
@@ -60,7 +62,7 @@ export class Announcer {
 
   end(): void {
     this.#over = true;
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
   }
 
   #changed(): boolean {

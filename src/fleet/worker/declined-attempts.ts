@@ -8,13 +8,7 @@
  */
 import type { Log } from '../../base/log.ts';
 import { asError } from '../../wire/errors.ts';
-import type { DeclinedAttempt } from './admission.ts';
-import { MAX_REMEMBERED, type WorkerJournal } from './journal.ts';
-
-/** A denial, with its task. */
-export interface KeptDenial extends DeclinedAttempt {
-  readonly taskId: string;
-}
+import { type DeclinedAttempt, MAX_STORED, type WorkerJournal } from './journal.ts';
 
 /** Characters of a reason that are kept; names that are missing are left out where they do not fit. */
 const MAX_DETAIL = 280;
@@ -34,7 +28,7 @@ export class DeclinedAttempts {
   constructor(journal: WorkerJournal, log: Log) {
     this.#journal = journal;
     this.#log = log;
-    for (const { taskId, ...denial } of journal.denials()) this.#known.set(taskId, { denial, written: undefined });
+    for (const { taskId, ...denial } of journal.declined()) this.#known.set(taskId, { denial, written: undefined });
   }
 
   /** The latest attempt of a task that was denied. */
@@ -58,7 +52,7 @@ export class DeclinedAttempts {
     // The newest is the last to be forgotten.
     this.#known.delete(taskId);
     this.#known.set(taskId, known);
-    if (this.#known.size > MAX_REMEMBERED) this.#known.delete(this.#known.keys().next().value as string);
+    if (this.#known.size > MAX_STORED) this.#known.delete(this.#known.keys().next().value as string);
     const written = this.#write(taskId, known);
     known.written = written;
     return written;
@@ -66,7 +60,7 @@ export class DeclinedAttempts {
 
   async #write(taskId: string, known: Known): Promise<void> {
     try {
-      await this.#journal.deny({ taskId, ...known.denial });
+      await this.#journal.decline({ taskId, ...known.denial });
     } catch (thrown) {
       this.#log.error('a refusal could not be written', { task_id: taskId, error: asError(thrown).message });
     }

@@ -5,13 +5,14 @@
  * Called by `worker.ts` for decisions and announces.
  */
 import type { Log } from '../../base/log.ts';
-import { asError } from '../../wire/errors.ts';
+import type { Clock } from '../../base/timer-queue.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import type { Executor, Readiness } from '../executors/executor.ts';
 import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
-import { type ProbeFinding, type ProbeOptions, probeMcpServer } from './mcp-probe.ts';
-import { type TreeState, treeState } from './repository/git.ts';
+import type { ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { RepositoryReader, TreeState } from './repository/git.ts';
 import type { McpServerOptions } from './worker-options.ts';
 
 /** How old a finding may be for a decision. The tree is read for each that rests on it: somebody may have just written. */
@@ -33,12 +34,13 @@ export interface FactsOptions {
   readonly tools: readonly string[];
   readonly mcpServers: readonly McpServerOptions[];
   readonly log: Log;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
+  readonly clock: Clock;
   /** Ends what is being found when the worker stops. */
   readonly signal: AbortSignal;
   /** How long one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
+  readonly repository: Pick<RepositoryReader, 'treeState'>;
+  readonly probeServer: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
 }
 
 /** The facts at one moment. Names of servers are canonical. */
@@ -75,7 +77,8 @@ export class Facts {
   #tools: readonly string[] = [];
 
   constructor(options: FactsOptions) {
-    const { executor, cwd, mcpServers, monotonic, signal, probeMs = PROBE_MS } = options;
+    const { executor, cwd, mcpServers, signal, probeMs = PROBE_MS } = options;
+    const { monotonic } = options.clock;
     this.#options = options;
     this.#ownTools = new Set(options.tools.map(canonicalName));
     this.#servers = mcpServers.map((server) => ({
@@ -129,9 +132,9 @@ export class Facts {
     }
     if (waits.length === 0) return undefined;
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, boundMs);
+      const cancel = this.#options.clock.timer(resolve, boundMs);
       void Promise.all(waits).then(() => {
-        clearTimeout(timer);
+        cancel();
         resolve();
       });
     });
@@ -173,7 +176,7 @@ export class Facts {
 
   /** An executor says how it found its MCP servers. What it says counts against a probe, never for one. */
   told(found: ReadonlyMap<string, string>): void {
-    const at = this.#options.monotonic();
+    const at = this.#options.clock.monotonic();
     for (const { canonical } of this.#servers) {
       const health = found.get(canonical);
       if (health === undefined || health === 'ok') this.#told.delete(canonical);
@@ -187,7 +190,7 @@ export class Facts {
 
   #healthOf({ canonical, probed }: Server): string {
     const told = this.#told.get(canonical);
-    if (told !== undefined && this.#options.monotonic() - told.at < MCP_AGE_MS) return told.health;
+    if (told !== undefined && this.#options.clock.monotonic() - told.at < MCP_AGE_MS) return told.health;
     const { health } = probed.value;
     // It was well, but that is too long ago, and it has not answered since.
     return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;
@@ -225,7 +228,7 @@ export class Facts {
 
   /** A probe; the log hears why a server does not work, once, and when it does again. */
   async #probeServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
-    const finding = await probeMcpServer(server, options);
+    const finding = await this.#options.probeServer(server, options);
     const { health, detail } = finding;
     const before = this.#logged.get(server.name) ?? 'ok';
     if (health === before || options.signal?.aborted) return finding;
@@ -237,18 +240,21 @@ export class Facts {
   }
 
   async #probeExecutor(executor: Executor): Promise<Readiness> {
+    const { signal, clock, probeMs = PROBE_MS } = this.#options;
+    const late = new AbortController();
+    const cancel = clock.timer(() => late.abort(fail('timeout', `no answer within ${probeMs} ms`)), probeMs);
     try {
-      return await executor.probe(
-        AbortSignal.any([this.#options.signal, AbortSignal.timeout(this.#options.probeMs ?? PROBE_MS)]),
-      );
+      return await executor.probe(AbortSignal.any([signal, late.signal]));
     } catch (thrown) {
       return { present: false, detail: asError(thrown).message };
+    } finally {
+      cancel();
     }
   }
 
   async #lookAtTree(): Promise<TreeState | null> {
     try {
-      return await treeState(this.#options.cwd);
+      return await this.#options.repository.treeState(this.#options.cwd);
     } catch (thrown) {
       this.#options.log.warn('the state of the repository could not be found', { error: asError(thrown).message });
       // Nothing is known to be clean, so nothing that writes is taken.

@@ -5,6 +5,7 @@
  * hears of us: then a sign of life goes out as often. Called by `task-run.ts`.
  * @see docs/fleet.md#failure-semantics
  */
+import { type Clock, repeat } from '../../base/timer-queue.ts';
 import type { Lease } from '../bus/reply-channel.ts';
 
 export interface LeaseEvents {
@@ -14,41 +15,37 @@ export interface LeaseEvents {
   lost(why: string): void;
 }
 
-export interface LeaseKeeperOptions {
+export interface LeaseRenewerOptions extends Clock {
   /** A second run does no harm: then a lease nobody confirmed for its lifetime counts as lost. */
   readonly retrySafe: boolean;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
 }
 
 export class LeaseRenewer {
   readonly #lease: Lease;
   readonly #events: LeaseEvents;
-  readonly #options: LeaseKeeperOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #options: LeaseRenewerOptions;
+  readonly #stopRenewing: () => void;
   /** Runs out when nobody confirmed the lease for its lifetime. */
-  #fence: NodeJS.Timeout | undefined;
+  #cancelFence: (() => void) | undefined;
   #renewing = false;
   #over = false;
 
-  constructor(lease: Lease, events: LeaseEvents, options: LeaseKeeperOptions) {
+  constructor(lease: Lease, events: LeaseEvents, options: LeaseRenewerOptions) {
     this.#lease = lease;
     this.#events = events;
     this.#options = options;
     const renew = lease.renew?.bind(lease);
     const everyMs = Math.max(10, (lease.ttlS * 1000) / 3);
-    if (renew === undefined) this.#timer = setInterval(() => events.heartbeat(), everyMs);
-    else {
-      this.#timer = setInterval(() => void this.#renew(renew), everyMs);
-      this.#confirmed(options.monotonic());
-    }
+    const tick = renew === undefined ? () => events.heartbeat() : () => void this.#renew(renew);
+    this.#stopRenewing = repeat(options.timer, everyMs, tick);
+    if (renew !== undefined) this.#confirmed(options.monotonic());
   }
 
   /** The attempt has ended; nothing is told any more. */
   end(): void {
     this.#over = true;
-    clearInterval(this.#timer);
-    clearTimeout(this.#fence);
+    this.#stopRenewing();
+    this.#cancelFence?.();
   }
 
   /** Gives the lease back. Never rejects: it runs out by itself. */
@@ -75,9 +72,10 @@ export class LeaseRenewer {
   #confirmed(at: number): void {
     // Where a second run would do harm, nobody begins one by himself, and stopping would only lose the work.
     if (this.#over || !this.#options.retrySafe) return;
-    clearTimeout(this.#fence);
-    const leftMs = at + this.#lease.ttlS * 1000 - this.#options.monotonic();
-    this.#fence = setTimeout(() => this.#lose('it could not be renewed for as long as it holds'), Math.max(0, leftMs));
+    this.#cancelFence?.();
+    const { monotonic, timer } = this.#options;
+    const leftMs = at + this.#lease.ttlS * 1000 - monotonic();
+    this.#cancelFence = timer(() => this.#lose('it could not be renewed for as long as it holds'), Math.max(0, leftMs));
   }
 
   #lose(why: string): void {

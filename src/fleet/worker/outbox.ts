@@ -6,6 +6,7 @@
  */
 import { backoffMs } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';
+import type { Timer } from '../../base/timer-queue.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import type { ReplyChannel } from '../bus/reply-channel.ts';
@@ -25,6 +26,7 @@ export interface OutboxOptions {
   readonly firstDelayMs?: number;
   /** 0 ≤ x < 1. */
   readonly random?: () => number;
+  readonly timer: Timer;
 }
 
 interface Item {
@@ -36,7 +38,7 @@ interface Item {
   origin: ReplyChannel | undefined;
   sending: boolean;
   failures: number;
-  timer: NodeJS.Timeout | undefined;
+  cancelTimer: (() => void) | undefined;
   /** Called when it was offered once. */
   tried: (() => void) | undefined;
 }
@@ -87,8 +89,8 @@ export class Outbox {
     lane.outlets.push(outlet);
     lane.ready = [];
     for (const item of lane.waiting.values()) {
-      clearTimeout(item.timer);
-      item.timer = undefined;
+      item.cancelTimer?.();
+      item.cancelTimer = undefined;
       item.failures = 0;
       if (!item.sending) lane.ready.push(item);
     }
@@ -113,7 +115,7 @@ export class Outbox {
       origin,
       sending: false,
       failures: 0,
-      timer: undefined,
+      cancelTimer: undefined,
       tried: tried.resolve,
     };
     lane.waiting.set(keyOf(taskId, attempt), item);
@@ -134,7 +136,7 @@ export class Outbox {
   remove(taskId: string, attempt: number): void {
     const key = keyOf(taskId, attempt);
     for (const lane of this.#lanes.values()) {
-      clearTimeout(lane.waiting.get(key)?.timer);
+      lane.waiting.get(key)?.cancelTimer?.();
       lane.waiting.delete(key);
     }
   }
@@ -144,11 +146,11 @@ export class Outbox {
     if (!this.#busy()) return;
     await new Promise<void>((resolve) => {
       const done = (): void => {
-        clearTimeout(timer);
+        cancel();
         this.#quiet.delete(done);
         resolve();
       };
-      const timer = setTimeout(done, boundMs);
+      const cancel = this.#options.timer(done, boundMs);
       this.#quiet.add(done);
     });
   }
@@ -157,7 +159,7 @@ export class Outbox {
   close(): void {
     this.#closed = true;
     for (const lane of this.#lanes.values()) {
-      for (const { timer } of lane.waiting.values()) clearTimeout(timer);
+      for (const { cancelTimer } of lane.waiting.values()) cancelTimer?.();
       lane.outlets.length = 0;
       lane.ready = [];
     }
@@ -222,18 +224,17 @@ export class Outbox {
       code,
       error: message,
     });
-    const { firstDelayMs = FIRST_DELAY_MS, random } = this.#options;
+    const { firstDelayMs = FIRST_DELAY_MS, random, timer } = this.#options;
     const delayMs = backoffMs(item.failures, { firstDelayMs, maxDelayMs: MAX_DELAY_MS, ...(random && { random }) });
     item.failures += 1;
     const again = (): void => {
-      item.timer = undefined;
+      item.cancelTimer = undefined;
       if (lane.outlets.length === 0) return;
       lane.ready.push(item);
       this.#pump(lane);
     };
     // Another outlet took the place of the one that failed: no reason to wait.
-    item.timer = setTimeout(again, lane.outlets.at(-1) === outlet ? delayMs : 0);
-    item.timer.unref();
+    item.cancelTimer = timer(again, lane.outlets.at(-1) === outlet ? delayMs : 0);
   }
 }
 

@@ -31,7 +31,7 @@ export function overheadOf(
       const bound = AbortSignal.any([signal, AbortSignal.timeout(MEASURE_MS)]);
       const tokens = await executor.measureOverhead?.({ cwd, signal: bound });
       if (tokens == null || signal.aborted) return;
-      journal.keepValue(key, String(tokens));
+      journal.storeValue(key, String(tokens));
       measured(tokens);
     } catch (thrown) {
       log.warn('what an empty turn costs could not be measured', { error: asError(thrown).message });

@@ -3,6 +3,7 @@
  *
  * One for each task that runs; called by `task-run.ts`.
  */
+import type { Clock } from '../../base/timer-queue.ts';
 import type { TaskProgress } from '../../protocol/fleet.ts';
 import { fleetMessage } from '../messages/encode.ts';
 
@@ -19,8 +20,7 @@ export interface ProgressOptions {
   readonly tell: (progress: TaskProgress) => void;
   /** Tokens so far; null = unknown. */
   readonly tokens: () => number | null;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
+  readonly clock: Clock;
 }
 
 export class Progress {
@@ -29,7 +29,7 @@ export class Progress {
   #last: Told = { phase: 'starting' };
   #lastAt = Number.NEGATIVE_INFINITY;
   #next: Told | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #cancelTimer: (() => void) | undefined;
   #over = false;
 
   constructor(options: ProgressOptions) {
@@ -40,10 +40,11 @@ export class Progress {
   say(told: Told): void {
     if (this.#over) return;
     this.#next = told;
-    if (this.#timer !== undefined) return;
-    const waitMs = this.#lastAt + MIN_GAP_MS - this.#options.monotonic();
+    if (this.#cancelTimer !== undefined) return;
+    const { clock } = this.#options;
+    const waitMs = this.#lastAt + MIN_GAP_MS - clock.monotonic();
     if (waitMs <= 0) this.#send(told);
-    else this.#timer = setTimeout(() => this.#next !== undefined && this.#send(this.#next), waitMs);
+    else this.#cancelTimer = clock.timer(() => this.#next !== undefined && this.#send(this.#next), waitMs);
   }
 
   /** Something that must not be replaced by what comes after it. */
@@ -53,23 +54,23 @@ export class Progress {
 
   /** A sign of life. */
   alive(): void {
-    if (this.#over || this.#timer !== undefined) return;
+    if (this.#over || this.#cancelTimer !== undefined) return;
     const { phase, percent } = this.#last;
     this.#send({ phase, ...(percent !== undefined && { percent }) });
   }
 
   end(): void {
     this.#over = true;
-    clearTimeout(this.#timer);
+    this.#cancelTimer?.();
   }
 
   #send(told: Told): void {
-    const { taskId, attempt, tell, tokens, monotonic } = this.#options;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    const { taskId, attempt, tell, tokens, clock } = this.#options;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
     this.#next = undefined;
     this.#last = told;
-    this.#lastAt = monotonic();
+    this.#lastAt = clock.monotonic();
     this.#seq += 1;
     const { phase, note, percent } = told;
     tell(

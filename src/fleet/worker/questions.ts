@@ -3,6 +3,7 @@
  *
  * One for each task that runs; called by `task-run.ts`.
  */
+import type { Timer } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
 import type { ExecutorAnswer, ExecutorQuestion } from '../executors/executor.ts';
 import { fleetMessage } from '../messages/encode.ts';
@@ -16,6 +17,7 @@ export interface QuestionsOptions {
   readonly taskId: string;
   readonly attempt: number;
   readonly newId: () => string;
+  readonly timer: Timer;
   /** Sends it; false: there is nobody who could be asked. */
   readonly tell: (question: TaskQuestion) => boolean;
 }
@@ -38,7 +40,7 @@ export class ExecutorQuestions {
 
   /** Asks and waits; refused when nobody can be asked, nobody answers in `leftMs`, or the task is over. Never rejects. */
   ask(question: ExecutorQuestion, leftMs: number): Promise<ExecutorAnswer> {
-    const { taskId, attempt, newId, tell } = this.#options;
+    const { taskId, attempt, newId, tell, timer } = this.#options;
     if (this.#over) return Promise.resolve(refused('the task is over'));
     if (this.#open.size >= MAX_OPEN) return Promise.resolve(refused('too many questions wait for an answer'));
     const expiresS = Math.max(1, Math.floor(Math.min(EXPIRES_S, leftMs / 1000)));
@@ -60,11 +62,11 @@ export class ExecutorQuestions {
     if (!tell(message)) return Promise.resolve(refused('nobody can be asked'));
     return new Promise((resolve) => {
       const settle = (answer: ExecutorAnswer): void => {
-        clearTimeout(timer);
+        cancel();
         this.#open.delete(message.question_id);
         resolve(answer);
       };
-      const timer = setTimeout(() => settle(refused('nobody answered in time')), expiresS * 1000);
+      const cancel = timer(() => settle(refused('nobody answered in time')), expiresS * 1000);
       this.#open.set(message.question_id, { message, settle });
     });
   }

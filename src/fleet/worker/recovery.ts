@@ -11,7 +11,7 @@ import { asError } from '../../wire/errors.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import type { JournaledTask, WorkerJournal } from './journal.ts';
 import { endGroup } from './process-identity.ts';
-import { treeState } from './repository/git.ts';
+import type { RepositoryReader } from './repository/git.ts';
 
 /** A brief during which the worker died this often is not tried again. */
 export const MAX_CRASHES = 2;
@@ -20,6 +20,7 @@ const MAX_PATHS = 200;
 
 export interface RecoveryOptions {
   readonly journal: WorkerJournal;
+  readonly repository: Pick<RepositoryReader, 'treeState'>;
   readonly agentId: string;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -72,17 +73,20 @@ async function interrupted(task: JournaledTask, options: RecoveryOptions): Promi
       : ['Look at what the task left behind, then decide whether it is to be run again.'],
     tokens_spent: null,
     usage: { source: 'unknown' },
-    artifacts: { crashes, ...(await leftBehind(task, log)) },
+    artifacts: { crashes, ...(await leftBehind(task, options)) },
   };
   await journal.end(taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), crashes);
 }
 
 /** The tree as the task left it. */
-async function leftBehind({ about, taskId }: JournaledTask, log: Log): Promise<Record<string, unknown>> {
+async function leftBehind(
+  { about, taskId }: JournaledTask,
+  { repository, log }: RecoveryOptions,
+): Promise<Record<string, unknown>> {
   const { cwd, base_commit, worktree } = about;
   if (cwd === undefined) return {};
   try {
-    const tree = await treeState(cwd);
+    const tree = await repository.treeState(cwd);
     if (tree === null) return {};
     const { branch, head, clean, dirty } = tree;
     return {

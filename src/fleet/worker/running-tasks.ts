@@ -6,6 +6,7 @@
 
 import type { Log } from '../../base/log.ts';
 import { sleep } from '../../base/sleep.ts';
+import type { Clock } from '../../base/timer-queue.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import type { DispatchOutcome, Lease, ReplyChannel } from '../bus/reply-channel.ts';
@@ -31,8 +32,7 @@ export interface RunningTasksOptions {
   readonly facts: Facts;
   readonly owner: TreeOwner;
   readonly log: Log;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
+  readonly clock: Clock;
   /** A task of this conversation is about to begin. */
   readonly serving: (contextId: string) => void;
   /** The tree may look different now. */
@@ -90,7 +90,7 @@ export class RunningTasks {
 
   /** Writes a task down; nothing else can come between the decision and this. Never rejects. */
   async take(run: TaskRun, outlet: ReplyChannel, crashes: number): Promise<DispatchOutcome> {
-    const { journal, outbox, log, agentId } = this.#options;
+    const { journal, outbox, log, agentId, clock } = this.#options;
     const { taskId, attempt, dispatch, contextId } = run;
     const { context_id, correlation_id, message_id } = dispatch.envelope;
     this.#runs.set(taskId, run);
@@ -121,18 +121,17 @@ export class RunningTasks {
     // Of an earlier dispatch that counted no attempts and was not begun.
     outbox.remove(taskId, attempt);
     const abandon = async (): Promise<void> => {
-      clearTimeout(timer);
+      cancelTimer();
       if (!run.claim()) return;
       await journal.forget(taskId, attempt).catch(() => {});
       this.#release(run);
     };
-    const timer = setTimeout(() => {
+    const cancelTimer = clock.timer(() => {
       log.warn('a task was taken and not begun; it is forgotten', { task_id: taskId });
       void abandon();
     }, BEGIN_MS);
-    timer.unref();
     const begin = (lease: Lease): void => {
-      clearTimeout(timer);
+      cancelTimer();
       if (run.claim()) void this.#perform(run, outlet, lease);
     };
     return { kind: 'accepted', begin, abandon };
@@ -160,11 +159,11 @@ export class RunningTasks {
   }
 
   async #perform(run: TaskRun, origin: ReplyChannel, lease: Lease): Promise<void> {
-    const { facts, owner, monotonic, serving, changed } = this.#options;
+    const { facts, owner, clock, serving, changed } = this.#options;
     const { dispatch, stopping } = run;
     if (stopping !== undefined) return this.#keep(run, run.notStarted(stopping), origin, lease);
     const context = dispatch.envelope.context_id ?? null;
-    const beganAt = monotonic();
+    const startedAt = clock.monotonic();
     if (context !== null) serving(context);
     const writes = dispatch.access === 'write' && !dispatch.worktree && !facts.noRepository;
     if (writes) owner.begin(context, facts.now().repo_state?.clean ?? true);
@@ -173,7 +172,7 @@ export class RunningTasks {
       owner.end(context, changes?.clean ?? false);
       facts.treeChanged();
     }
-    this.#taskMs += (monotonic() - beganAt - this.#taskMs) / 8;
+    this.#taskMs += (clock.monotonic() - startedAt - this.#taskMs) / 8;
     await this.#keep(run, result, origin, lease);
     if (writes) changed();
   }
@@ -190,7 +189,7 @@ export class RunningTasks {
 
   /** True when it is on disk; false when it was taken by the other end though it could not be written. */
   async #journaled({ taskId, attempt, outlet }: TaskRun, result: TaskResult): Promise<boolean> {
-    const { journal, outbox, log, signal } = this.#options;
+    const { journal, outbox, log, signal, clock } = this.#options;
     for (;;) {
       try {
         await journal.end(taskId, attempt, result);
@@ -208,7 +207,7 @@ export class RunningTasks {
         // Neither written nor taken: it stays in memory, and both are tried again.
       }
       if (signal.aborted) return false;
-      await sleep(REWRITE_MS, signal, { ref: false });
+      await sleep(REWRITE_MS, signal, clock.timer);
     }
   }
 

@@ -7,6 +7,7 @@
 
 import type { JsonSchemas } from '../../base/json-schema.ts';
 import type { Log } from '../../base/log.ts';
+import type { Clock } from '../../base/timer-queue.ts';
 import type { Envelope, FleetMessage, TaskAnswer, TaskResult, TaskSteer, Usage } from '../../protocol/fleet.ts';
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
 import type { Lease, ReplyChannel } from '../bus/reply-channel.ts';
@@ -23,7 +24,7 @@ import { identityOf, type ProcessIdentity } from './process-identity.ts';
 import { Progress } from './progress.ts';
 import { promptOf, wrapUp } from './prompt.ts';
 import { ExecutorQuestions } from './questions.ts';
-import type { TreeChanges } from './repository/git.ts';
+import type { RepositoryReader, TreeChanges } from './repository/git.ts';
 import { changesIn, closeWorkdir, openWorkdir, type Workdir } from './repository/workdir.ts';
 import type { Worktrees } from './repository/worktrees.ts';
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
@@ -37,6 +38,7 @@ export interface RunHost {
   readonly cwd: string;
   readonly facts: Facts;
   readonly worktrees: Worktrees;
+  readonly repository: RepositoryReader;
   readonly journal: WorkerJournal;
   /** Compiled schemas of answers. */
   readonly schemas: JsonSchemas;
@@ -44,7 +46,7 @@ export interface RunHost {
   readonly turnTimeoutMs: number;
   readonly log: Log;
   readonly now: () => number;
-  readonly monotonic: () => number;
+  readonly clock: Clock;
   readonly newId: () => string;
   /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
   tell(origin: ReplyChannel, message: FleetMessage): boolean;
@@ -138,13 +140,13 @@ export class TaskRun {
     );
     const { taskId, attempt } = this;
     const tell = (message: FleetMessage): boolean => host.tell(origin, message);
-    this.questions = new ExecutorQuestions({ taskId, attempt, newId: host.newId, tell });
+    this.questions = new ExecutorQuestions({ taskId, attempt, newId: host.newId, timer: host.clock.timer, tell });
     this.#progress = new Progress({
       taskId,
       attempt,
       tell: (message) => void tell(message),
       tokens: () => this.#tokensSoFar(),
-      monotonic: host.monotonic,
+      clock: host.clock,
     });
   }
 
@@ -199,7 +201,7 @@ export class TaskRun {
         heartbeat: () => this.#progress.alive(),
         lost: (why) => this.stop({ kind: 'lease_lost', why: `The lease of the task is lost: ${why}.` }),
       },
-      { retrySafe: this.dispatch.retry_safe, monotonic: this.#host.monotonic },
+      { retrySafe: this.dispatch.retry_safe, ...this.#host.clock },
     );
     const timers = this.#limits();
     let place: Workdir | undefined;
@@ -216,7 +218,7 @@ export class TaskRun {
       body = this.#failed(thrown);
       if (place?.worktree !== undefined) await closeWorkdir(place, await changesIn(place, this.#host), this.#host);
     }
-    for (const timer of timers) clearTimeout(timer);
+    for (const cancel of timers) cancel();
     keeper.end();
     this.questions.end();
     this.#progress.end();
@@ -256,12 +258,12 @@ export class TaskRun {
   }
 
   /** Starts the clocks that end it. */
-  #limits(): NodeJS.Timeout[] {
-    const { turnTimeoutMs, now, monotonic } = this.#host;
-    const timers: NodeJS.Timeout[] = [];
+  #limits(): (() => void)[] {
+    const { turnTimeoutMs, now, clock } = this.#host;
+    const timers: (() => void)[] = [];
     const after = (ms: number, stop: Stop): void => {
-      this.#stopBy = Math.min(this.#stopBy, monotonic() + ms);
-      if (ms <= MAX_TIMER_MS) timers.push(setTimeout(() => this.stop(stop), Math.max(0, ms)));
+      this.#stopBy = Math.min(this.#stopBy, clock.monotonic() + ms);
+      if (ms <= MAX_TIMER_MS) timers.push(clock.timer(() => this.stop(stop), Math.max(0, ms)));
     };
     after(turnTimeoutMs, {
       kind: 'turn_timeout',
@@ -316,7 +318,7 @@ export class TaskRun {
         { taskId, contextId, prompt, tokenBudget: this.budget.left, access: dispatch.access },
         { cwd, signal: this.#abort.signal, events: this.#events(turn) },
       );
-      outcome = (await endOf(this.#execution.outcome, this.#abort.signal)) ?? this.#stuck();
+      outcome = (await endOf(this.#execution.outcome, this.#abort.signal, this.#host.clock.timer)) ?? this.#stuck();
     } catch (thrown) {
       this.#host.facts.executorFailed();
       const usage: Usage = this.#live ?? { source: 'unknown' };
@@ -355,7 +357,7 @@ export class TaskRun {
       mcpHealth: (found) => {
         if (!over()) this.#mcpFound(found);
       },
-      ask: (question) => this.questions.ask(question, this.#stopBy - this.#host.monotonic()),
+      ask: (question) => this.questions.ask(question, this.#stopBy - this.#host.clock.monotonic()),
     };
   }
 
@@ -381,7 +383,7 @@ export class TaskRun {
     // Asking again cannot help.
     if (answer?.ok === false && answer.hopeless) return false;
     const { left } = this.budget;
-    const leftMs = this.#stopBy - this.#host.monotonic();
+    const leftMs = this.#stopBy - this.#host.clock.monotonic();
     return (left === null || left >= REPAIR_TOKENS) && leftMs >= REPAIR_MS;
   }
 

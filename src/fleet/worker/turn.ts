@@ -6,6 +6,7 @@
 
 import type { JsonSchemas } from '../../base/json-schema.ts';
 import { withGrace } from '../../base/race.ts';
+import type { Timer } from '../../base/timer-queue.ts';
 import type { ExecutorOutcome } from '../executors/executor.ts';
 import type { Dispatched } from '../messages/decoded.ts';
 import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';
@@ -23,8 +24,12 @@ export interface Turn {
 }
 
 /** The outcome; `undefined` when the executor does not end soon after it was told to. */
-export function endOf(outcome: Promise<ExecutorOutcome>, signal: AbortSignal): Promise<ExecutorOutcome | undefined> {
-  return withGrace<ExecutorOutcome | undefined>(outcome, signal, STOPPING_MS, () => undefined);
+export function endOf(
+  outcome: Promise<ExecutorOutcome>,
+  signal: AbortSignal,
+  timer: Timer,
+): Promise<ExecutorOutcome | undefined> {
+  return withGrace<ExecutorOutcome | undefined>(outcome, signal, STOPPING_MS, () => undefined, timer);
 }
 
 /** Reads the reply of a turn, and checks the answer where one was asked for. */

@@ -2,7 +2,11 @@
  * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` takes it.
  */
 import type { Log } from '../../base/log.ts';
+import type { Timer } from '../../base/timer-queue.ts';
 import type { Executor } from '../executors/executor.ts';
+import type { WorkerJournal } from './journal.ts';
+import type { ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { RepositoryReader } from './repository/git.ts';
 
 /** An MCP server of a worker's agent, probed by the worker itself. */
 export interface McpServerOptions {
@@ -49,5 +53,29 @@ export interface WorkerOptions {
   readonly now?: () => number;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
+  /** Default: the timers of the process, which do not keep it alive. */
+  readonly timer?: Timer;
   readonly newId?: () => string;
+}
+
+/** What a test or a simulation replaces: where a worker stores, whom it asks, how long it waits. All optional. */
+export interface WorkerDeps {
+  /** Default: `worker.db` in the worker's home. */
+  readonly journal?: WorkerJournal;
+  /** Default: the git of this machine. */
+  readonly repository?: RepositoryReader;
+  /** Probes an MCP server; never rejects. Default: starts or calls it. */
+  readonly probeServer?: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
+  /** 0 ≤ x < 1, for jitter. */
+  readonly random?: () => number;
+  /** Between two checks for what may have changed, milliseconds. Default 10,000. */
+  readonly lookMs?: number;
+  /** How long a change must last before it is announced, milliseconds. Default 2,000. */
+  readonly debounceMs?: number;
+  /** First delay before a result is sent again, milliseconds. Default 1,000. */
+  readonly resendMs?: number;
+  /** How long one probe may take, milliseconds. Default 3,000. */
+  readonly probeMs?: number;
+  /** How long a decision may wait for facts, milliseconds. Default 1,500. */
+  readonly decideMs?: number;
 }

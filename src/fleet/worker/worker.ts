@@ -9,6 +9,8 @@ import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../base/json-schema.ts';
 import { within } from '../../base/race.ts';
+import type { Log } from '../../base/log.ts';
+import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
 import {
   type Envelope,
   FEATURE_OF,
@@ -32,16 +34,18 @@ import { Clocks } from './clocks.ts';
 import { DeclinedAttempts } from './declined-attempts.ts';
 import { descriptionOf } from './description.ts';
 import { Facts } from './facts.ts';
-import { type JournaledTask, WorkerJournal } from './journal.ts';
-import { loadMcpClient } from './mcp-probe.ts';
+import type { JournaledTask, WorkerJournal } from './journal.ts';
+import { SqliteWorkerJournal } from './journal-sqlite.ts';
+import { loadMcpClient, probeMcpServer } from './mcp-probe.ts';
 import { Outbox } from './outbox.ts';
 import { overheadOf } from './overhead.ts';
 import { recover } from './recovery.ts';
+import { gitRepository } from './repository/git.ts';
 import { TreeOwner } from './repository/tree-owner.ts';
 import { Worktrees } from './repository/worktrees.ts';
 import { RunningTasks } from './running-tasks.ts';
 import { type RunHost, TaskRun } from './task-run.ts';
-import type { WorkerOptions } from './worker-options.ts';
+import type { WorkerDeps, WorkerOptions } from './worker-options.ts';
 
 /** A worker that was made. */
 export interface Worker extends WorkerPort {
@@ -51,20 +55,6 @@ export interface Worker extends WorkerPort {
   drain(reason?: string): Promise<void>;
   /** Stops what runs and reports it, says goodbye, gives its files back. Bounded at some 20 s; stopping twice is fine. */
   stop(): Promise<void>;
-}
-
-/** Intervals, for tests. */
-export interface WorkerTiming {
-  /** Between two looks at what may have changed, milliseconds. Default 10,000. */
-  readonly lookMs?: number;
-  /** How long a change must last to be told, milliseconds. Default 2,000. */
-  readonly debounceMs?: number;
-  /** First wait before a result is sent again, milliseconds. Default 1,000. */
-  readonly resendMs?: number;
-  /** How long one probe may take, milliseconds. Default 3,000. */
-  readonly probeMs?: number;
-  /** How long a decision may wait for facts, milliseconds. Default 1,500. */
-  readonly decideMs?: number;
 }
 
 /** How long a decision may wait for facts; it is to be answered within 2 s. */
@@ -89,8 +79,9 @@ const STOP_RESULTS_MS = 2000;
  * Fails with `journal_locked` when another process has its home, `disk_full`, `not_configured` when MCP servers are to be
  * probed and the package for it is missing, `config_invalid` for a name or path that cannot be.
  */
-export async function createWorker(options: WorkerOptions, timing: WorkerTiming = {}): Promise<Worker> {
+export async function createWorker(options: WorkerOptions, deps: WorkerDeps = {}): Promise<Worker> {
   const { agentId, cwd, home, mcpServers = [], log, now = Date.now, newId = randomUUID } = options;
+  const { repository = gitRepository } = deps;
   if (!isAgentId(agentId)) throw fail('config_invalid', `"${agentId}" cannot be the name of a worker`);
   for (const path of [cwd, home]) {
     if (!path.startsWith('/') && !/^[A-Za-z]:[\\/]/.test(path)) throw fail('config_invalid', `${path} is not absolute`);
@@ -98,22 +89,28 @@ export async function createWorker(options: WorkerOptions, timing: WorkerTiming 
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
     throw fail('config_invalid', `${cwd}, where the worker ${agentId} is to work, is no folder`);
   }
-  if (mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
+  const probed = deps.probeServer === undefined;
+  if (probed && mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
     await loadMcpClient();
   }
-  const journal = new WorkerJournal(home, now);
+  const journal = deps.journal ?? openJournal(home, now, log);
   try {
-    if (journal.damage !== undefined) {
-      log.error('the journal of the worker was damaged and set aside; what it knew of earlier tasks is lost', {
-        ...journal.damage,
-      });
-    }
-    await recover({ journal, agentId, log, now, newId });
-    return new FleetWorker(options, timing, journal);
+    await recover({ journal, repository, agentId, log, now, newId });
+    return new FleetWorker(options, deps, journal);
   } catch (thrown) {
     journal.close();
     throw thrown;
   }
+}
+
+function openJournal(home: string, now: () => number, log: Log): WorkerJournal {
+  const journal = new SqliteWorkerJournal(home, now);
+  if (journal.damage !== undefined) {
+    log.error('the worker journal was damaged and quarantined; what it stored of earlier tasks is lost', {
+      ...journal.damage,
+    });
+  }
+  return journal;
 }
 
 class FleetWorker implements Worker {
@@ -123,7 +120,7 @@ class FleetWorker implements Worker {
   readonly pools: readonly string[];
   readonly maxConcurrent: number;
   readonly #options: WorkerOptions;
-  readonly #timing: WorkerTiming;
+  readonly #deps: WorkerDeps;
   readonly #journal: WorkerJournal;
   readonly #denials: DeclinedAttempts;
   readonly #outbox: Outbox;
@@ -140,19 +137,24 @@ class FleetWorker implements Worker {
   #stopped: Promise<void> | undefined;
   #ready = false;
   #draining = false;
-  #looker: NodeJS.Timeout | undefined;
-  #cleaner: NodeJS.Timeout | undefined;
+  readonly #timer: Timer;
+  #stopChecks: (() => void) | undefined;
+  #stopCleaning: (() => void) | undefined;
   #seq = 0;
   #overhead: number | null = null;
 
-  constructor(options: WorkerOptions, timing: WorkerTiming, journal: WorkerJournal) {
+  constructor(options: WorkerOptions, deps: WorkerDeps, journal: WorkerJournal) {
     const { agentId, executor, cwd, home, tools, log, pools = [], mcpServers = [] } = options;
-    const { now = Date.now, monotonic = () => performance.now(), newId = randomUUID } = options;
+    const { now = Date.now, newId = randomUUID } = options;
+    const { monotonic = () => performance.now(), timer = processTimer } = options;
+    const { repository = gitRepository, probeServer = probeMcpServer } = deps;
+    const clock: Clock = { monotonic, timer };
     this.#options = options;
-    this.#timing = timing;
+    this.#deps = deps;
     this.#journal = journal;
     this.#denials = new DeclinedAttempts(journal, log);
     this.#now = now;
+    this.#timer = timer;
     this.#clocks = new Clocks(monotonic, log);
     this.#newId = newId;
     this.agentId = agentId;
@@ -168,24 +170,29 @@ class FleetWorker implements Worker {
       tools,
       mcpServers,
       log,
-      monotonic,
+      clock,
+      repository,
+      probeServer,
       signal: this.#ending.signal,
-      ...(timing.probeMs !== undefined && { probeMs: timing.probeMs }),
+      ...(deps.probeMs !== undefined && { probeMs: deps.probeMs }),
     });
     this.#owner = new TreeOwner({
       kept: journal.value('tree_owner'),
-      keep: (owner) => journal.keepValue('tree_owner', owner),
+      keep: (owner) => journal.storeValue('tree_owner', owner),
     });
     this.#announcer = new Announcer({
       describe: (contextId) => this.#describe(contextId),
       tell: (announce) => this.#tellAll(this.#numbered(announce)),
-      ...(timing.debounceMs !== undefined && { debounceMs: timing.debounceMs }),
+      timer,
+      ...(deps.debounceMs !== undefined && { debounceMs: deps.debounceMs }),
     });
     this.#outbox = new Outbox({
       load: (taskId, attempt) => journal.result(taskId, attempt),
       delivered: (taskId, attempt) => journal.delivered(taskId, attempt),
       log,
-      ...(timing.resendMs !== undefined && { firstDelayMs: timing.resendMs }),
+      timer,
+      ...(deps.random !== undefined && { random: deps.random }),
+      ...(deps.resendMs !== undefined && { firstDelayMs: deps.resendMs }),
     });
     for (const { outlet, taskId, attempt } of journal.undelivered()) void this.#outbox.add(outlet, taskId, attempt);
     this.#host = {
@@ -199,8 +206,9 @@ class FleetWorker implements Worker {
       countCacheReads: options.countCacheReads ?? false,
       turnTimeoutMs: options.turnTimeoutMs ?? TURN_TIMEOUT_MS,
       log,
+      repository,
       now,
-      monotonic,
+      clock,
       newId,
       tell: (origin, message) => tellIfKnown(this.#outbox.outlet(origin.name) ?? origin, message),
     };
@@ -211,7 +219,7 @@ class FleetWorker implements Worker {
       facts: this.#facts,
       owner: this.#owner,
       log,
-      monotonic,
+      clock,
       serving: (contextId) => this.#announcer.serve(contextId),
       changed: () => {
         if (this.#ready) void this.#facts.tree().then(() => this.#announcer.look());
@@ -248,12 +256,11 @@ class FleetWorker implements Worker {
     if (this.#stopped !== undefined) return;
     this.#ready = true;
     this.#announcer.announce();
-    const { lookMs = LOOK_MS } = this.#timing;
-    this.#looker = setInterval(() => void this.#facts.refreshAhead().then(() => this.#announcer.look()), lookMs);
-    this.#looker.unref();
+    const { lookMs = LOOK_MS } = this.#deps;
+    const check = (): void => void this.#facts.refreshAhead().then(() => this.#announcer.look());
+    this.#stopChecks = repeat(this.#timer, lookMs, check);
     const clean = (): void => void this.#host.worktrees.end(() => this.#journal.worktrees());
-    this.#cleaner = setInterval(clean, CLEAN_MS);
-    this.#cleaner.unref();
+    this.#stopCleaning = repeat(this.#timer, CLEAN_MS, clean);
     clean();
   }
 
@@ -275,13 +282,13 @@ class FleetWorker implements Worker {
   async #stop(): Promise<void> {
     this.#draining = true;
     this.#ready = false;
-    clearInterval(this.#looker);
-    clearInterval(this.#cleaner);
+    this.#stopChecks?.();
+    this.#stopCleaning?.();
     this.#announcer.end();
     this.#running.stop({ kind: 'shutdown', why: 'The worker was stopped during the task.' });
     this.#ending.abort(fail('interrupted', 'the worker stops'));
-    await within(this.#running.whenIdle(), STOP_TASKS_MS, { ref: false });
-    await within(this.#options.executor.stop(), STOP_EXECUTOR_MS, { ref: false });
+    await within(this.#running.whenIdle(), STOP_TASKS_MS, this.#timer);
+    await within(this.#options.executor.stop(), STOP_EXECUTOR_MS, this.#timer);
     await this.#outbox.settled(STOP_RESULTS_MS);
     const { agentId: agent_id, incarnation } = this;
     this.#tellAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
@@ -290,7 +297,7 @@ class FleetWorker implements Worker {
   }
 
   async announce(contextId: string | null = null): Promise<SessionAnnounce> {
-    await within(this.#facts.refresh(), ANNOUNCE_MS, { ref: false });
+    await within(this.#facts.refresh(), ANNOUNCE_MS, this.#timer);
     return this.#numbered(this.#describe(contextId));
   }
 
@@ -304,7 +311,7 @@ class FleetWorker implements Worker {
     const receivedAt = this.#now();
     const { skewMs, delayMs } = this.#clocks.heard(dispatch.envelope, outlet.name, receivedAt);
     const redelivers = outlet.durable === true;
-    const facts = this.#facts.awaited(dispatch, this.#timing.decideMs ?? DECIDE_MS);
+    const facts = this.#facts.awaited(dispatch, this.#deps.decideMs ?? DECIDE_MS);
     if (facts !== undefined) await facts;
     const { answer_schema } = dispatch;
     const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema, this.#host.schemas);

@@ -13,8 +13,8 @@ import type { DispatchOutcome, Lease, ReplyChannel } from '../../../src/fleet/bu
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { Dispatched } from '../../../src/fleet/messages/decoded.ts';
 import { dispatchMessage } from '../../../src/fleet/messages/encode.ts';
-import { createWorker, type Worker, type WorkerTiming } from '../../../src/fleet/worker/worker.ts';
-import type { WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
+import { createWorker, type Worker } from '../../../src/fleet/worker/worker.ts';
+import type { WorkerDeps, WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
 import {
   type Envelope,
   FEATURES,
@@ -126,7 +126,7 @@ export interface Bench {
 /** Longest wait for anything: far above what it takes on a busy machine. */
 const PATIENCE_MS = 20_000;
 /** Soon where a test waits for it, far away where nothing is to run out. */
-const TIMING: WorkerTiming = { debounceMs: 10, resendMs: 10, probeMs: PATIENCE_MS, decideMs: PATIENCE_MS };
+const TIMING: WorkerDeps = { debounceMs: 10, resendMs: 10, probeMs: PATIENCE_MS, decideMs: PATIENCE_MS };
 
 export const LEASE: Lease = { fence: 1, ttlS: 45 };
 
@@ -140,7 +140,7 @@ export async function folder(test: TestContext): Promise<string> {
 export async function bench(
   test: TestContext,
   options: Partial<WorkerOptions> = {},
-  timing: WorkerTiming = {},
+  timing: WorkerDeps = {},
 ): Promise<Bench> {
   const top = options.home === undefined || options.cwd === undefined ? await folder(test) : '';
   const home = options.home ?? join(top, 'home');

@@ -8,9 +8,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import type { DispatchOutcome } from '../../../src/fleet/bus/reply-channel.ts';
 import { WorkerMessageHandler } from '../../../src/fleet/bus/worker-messages.ts';
-import type { DeclinedAttempt } from '../../../src/fleet/worker/admission.ts';
 import { DeclinedAttempts } from '../../../src/fleet/worker/declined-attempts.ts';
-import { MAX_REMEMBERED, WorkerJournal } from '../../../src/fleet/worker/journal.ts';
+import type { DeclinedAttempt } from '../../../src/fleet/worker/journal.ts';
+import { MAX_STORED, type WorkerJournal } from '../../../src/fleet/worker/journal.ts';
+import { SqliteWorkerJournal } from '../../../src/fleet/worker/journal-sqlite.ts';
 import type { FleetMessage, TaskAck, TaskResult } from '../../../src/protocol/fleet.ts';
 import { block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, folder, type Given, LEASE, silent } from '../support/worker-bench.ts';
@@ -139,7 +140,7 @@ test('an attempt that was shown the result of an earlier one is not begun by a c
 test('an attempt that was taken and not begun before the worker died is not begun by a copy', async (t) => {
   const home = await folder(t);
   const executor = scriptedExecutor();
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   const { digest } = dispatch('t-1');
   const about = { context_id: null, access: 'read' } as const;
   await journal.accept({ taskId: 't-1', attempt: 1, digest, outlet: 'desk', crashes: 0, about });
@@ -260,8 +261,8 @@ test('a refusal is on disk before it is told, and what cannot be written is kept
   const written: string[] = [];
   const said: string[] = [];
   const journal = {
-    denials: () => [],
-    deny: ({ taskId }: { taskId: string }) => {
+    declined: () => [],
+    decline: ({ taskId }: { taskId: string }) => {
       written.push(taskId);
       return taskId === 't-1' ? disk.promise : Promise.reject(new Error('the disk is full'));
     },
@@ -284,22 +285,22 @@ test('a refusal is on disk before it is told, and what cannot be written is kept
 test('a flood of refusals is bounded, in memory and on disk, and old ones are forgotten', async (t) => {
   let now = 0;
   const home = await folder(t);
-  const journal = new WorkerJournal(home, () => now);
+  const journal = new SqliteWorkerJournal(home, () => now);
   const denials = new DeclinedAttempts(journal, silent);
-  const many = Array.from({ length: MAX_REMEMBERED + 1 }, (_, number) => `t-${number}`);
+  const many = Array.from({ length: MAX_STORED + 1 }, (_, number) => `t-${number}`);
   const long = { code: 'missing_mcp', detail: 'x'.repeat(60_000), retryable: false, missing: Array(256).fill('name') };
   await Promise.all(many.map((taskId) => denials.add(taskId, { ...denied, reason: long })));
   assert.equal(denials.of('t-0'), undefined);
   assert.ok(JSON.stringify(denials.of('t-1')).length < 500);
   journal.close();
-  const again = new WorkerJournal(home, () => now);
-  assert.equal(again.denials().length, MAX_REMEMBERED);
-  assert.deepEqual(again.denials()[0], { taskId: 't-1', ...denials.of('t-1') });
+  const again = new SqliteWorkerJournal(home, () => now);
+  assert.equal(again.declined().length, MAX_STORED);
+  assert.deepEqual(again.declined()[0], { taskId: 't-1', ...denials.of('t-1') });
   now += WEEK - 1;
-  await again.deny({ ...denied, taskId: 'new' });
+  await again.decline({ ...denied, taskId: 'new' });
   now += 2;
   assert.deepEqual(
-    again.denials().map(({ taskId }) => taskId),
+    again.declined().map(({ taskId }) => taskId),
     ['new'],
   );
   again.close();

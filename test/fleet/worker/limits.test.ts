@@ -1,6 +1,7 @@
 /** Limits of a task that runs: tokens, time, the lease, what its MCP servers turn out to be. */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
+import { processTimer } from '../../../src/base/timer-queue.ts';
 import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
 import { Budget } from '../../../src/fleet/worker/budget.ts';
 import { ClockSkew } from '../../../src/fleet/worker/clock-skew.ts';
@@ -129,9 +130,9 @@ test('a task is stopped in time to report before its deadline', async (t) => {
   await give(dispatch('t-1', { deadline: new Date(now + 60_000).toISOString() }));
   await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
   t.mock.timers.tick(49_999);
-  assert.deepEqual(phasesOf(desk), ['running']);
+  assert.ok(!phasesOf(desk).includes('stopping'));
   t.mock.timers.tick(1);
-  assert.deepEqual(phasesOf(desk), ['running', 'stopping'], 'ten seconds before the deadline');
+  assert.equal(phasesOf(desk).at(-1), 'stopping', 'ten seconds before the deadline');
   t.mock.timers.reset();
   const result = await desk.result('t-1');
   assert.equal(result.status, 'partial');
@@ -148,9 +149,9 @@ test('the longest turn ends a task that has no deadline', async (t) => {
   await give(dispatch('t-1'));
   await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
   t.mock.timers.tick(29_999);
-  assert.deepEqual(phasesOf(desk), ['running']);
+  assert.ok(!phasesOf(desk).includes('stopping'));
   t.mock.timers.tick(1);
-  assert.deepEqual(phasesOf(desk), ['running', 'stopping']);
+  assert.equal(phasesOf(desk).at(-1), 'stopping');
   t.mock.timers.reset();
   assert.equal((await desk.result('t-1')).status, 'partial');
 });
@@ -183,9 +184,9 @@ test('a lease nobody renews on this side is kept by signs of life, every third o
   const keeper = new LeaseRenewer(
     { fence: 1, ttlS: 45 },
     { heartbeat: alive, lost: assert.fail },
-    { retrySafe: true, monotonic: () => 0 },
+    { retrySafe: true, monotonic: () => 0, timer: processTimer },
   );
-  t.mock.timers.tick(45_000);
+  for (let third = 0; third < 3; third += 1) t.mock.timers.tick(15_000);
   assert.equal(alive.mock.callCount(), 3);
   keeper.end();
   t.mock.timers.tick(45_000);
@@ -206,7 +207,7 @@ for (const retrySafe of [true, false]) {
     const keeper = new LeaseRenewer(
       { fence: 1, ttlS: 45, renew },
       { heartbeat: assert.fail, lost },
-      { retrySafe, monotonic: () => now },
+      { retrySafe, monotonic: () => now, timer: processTimer },
     );
     const pass = async (seconds: number): Promise<void> => {
       for (let second = 0; second < seconds; second += 5) {

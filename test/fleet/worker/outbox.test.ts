@@ -1,6 +1,7 @@
 /** When the outbox sends a result again that the orchestrator did not confirm. The clock is the test's. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
+import { processTimer } from '../../../src/base/timer-queue.ts';
 import type { ReplyChannel } from '../../../src/fleet/bus/reply-channel.ts';
 import { Outbox } from '../../../src/fleet/worker/outbox.ts';
 import type { TaskResult } from '../../../src/protocol/fleet.ts';
@@ -27,7 +28,7 @@ function refusing(name = 'orchestrator'): ReplyChannel & { sent: number } {
 }
 
 function outbox(random: () => number, delivered: () => void = () => {}): Outbox {
-  return new Outbox({ load: () => result, delivered, log: silent, firstDelayMs: 1_000, random });
+  return new Outbox({ load: () => result, delivered, log: silent, firstDelayMs: 1_000, random, timer: processTimer });
 }
 
 /** Promise callbacks run; time stands still. */

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { WorkerJournal } from '../../../src/fleet/worker/journal.ts';
+import { SqliteWorkerJournal } from '../../../src/fleet/worker/journal-sqlite.ts';
 import { endGroup, identityOf } from '../../../src/fleet/worker/process-identity.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { repository } from '../support/git-repository.ts';
@@ -38,13 +38,13 @@ const result = (task_id: string) =>
 
 test('what the journal promised is there when it is opened again', async (t) => {
   const home = await folder(t);
-  const first = new WorkerJournal(home, Date.now);
+  const first = new SqliteWorkerJournal(home, Date.now);
   await Promise.all([first.accept(task('t-1')), first.accept(task('t-2')), first.accept(task('t-3'))]);
   await first.start('t-2', 1, { ...about, cwd: '/x' });
   await first.end('t-3', 1, result('t-3'));
   first.close();
   first.close();
-  const again = new WorkerJournal(home, Date.now);
+  const again = new SqliteWorkerJournal(home, Date.now);
   assert.deepEqual(
     again.unfinished().map(({ taskId, state }) => [taskId, state]),
     [
@@ -56,7 +56,7 @@ test('what the journal promised is there when it is opened again', async (t) => 
   assert.deepEqual(again.undelivered(), [{ taskId: 't-3', attempt: 1, outlet: 'desk' }]);
   again.delivered('t-3', 1);
   again.close();
-  const third = new WorkerJournal(home, Date.now);
+  const third = new SqliteWorkerJournal(home, Date.now);
   assert.deepEqual(third.undelivered(), []);
   assert.equal(third.find('t-3')?.result?.status, 'done', 'remembered for whoever asks again');
   third.close();
@@ -64,7 +64,7 @@ test('what the journal promised is there when it is opened again', async (t) => 
 
 test('many writes of one moment are one commit', async (t) => {
   const home = await folder(t);
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   const log = join(home, 'worker.db-wal');
   const before = commitsIn(await readFile(log));
   await Promise.all(Array.from({ length: 2000 }, (_, number) => journal.accept(task(`t-${number}`))));
@@ -75,7 +75,7 @@ test('many writes of one moment are one commit', async (t) => {
 
 test('old results that were taken are forgotten, those that were not never', async (t) => {
   let now = 0;
-  const journal = new WorkerJournal(await folder(t), () => now);
+  const journal = new SqliteWorkerJournal(await folder(t), () => now);
   await Promise.all([journal.accept(task('taken')), journal.accept(task('waiting'))]);
   await Promise.all([journal.end('taken', 1, result('taken')), journal.end('waiting', 1, result('waiting'))]);
   journal.delivered('taken', 1);
@@ -90,7 +90,7 @@ test('old results that were taken are forgotten, those that were not never', asy
 
 test('a damaged journal is set aside and said so; the worker works', async (t) => {
   const home = await folder(t);
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   await journal.accept(task('t-1'));
   journal.close();
   const file = await open(join(home, 'worker.db'), 'r+');
@@ -99,7 +99,7 @@ test('a damaged journal is set aside and said so; the worker works', async (t) =
   const said: string[] = [];
   const log = { ...silent, error: (message: string) => void said.push(message) };
   const made = await bench(t, { home, cwd: await folder(t), log });
-  assert.match(said[0] ?? '', /damaged and set aside/);
+  assert.match(said[0] ?? '', /damaged and quarantined/);
   assert.ok((await readdir(home)).some((name) => name.includes('.corrupt-')));
   assert.equal((await made.do(dispatch('t-2'))).status, 'done');
   assert.equal((await stat(join(home, 'worker.db'))).mode & 0o077, 0, 'nobody else may read it');
@@ -167,7 +167,7 @@ test('after a crash: what was begun is an error with what it left, what was not 
   const cwd = await folder(t);
   const base = await repository(cwd);
   await writeFile(join(cwd, 'half.txt'), 'half');
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   await Promise.all([journal.accept(task('begun')), journal.accept(task('not-begun'))]);
   await journal.start('begun', 1, { ...about, cwd, base_commit: base });
   journal.close();
@@ -194,7 +194,7 @@ test('a brief that ends the worker twice is not tried again, whatever the attemp
   const home = await folder(t);
   const cwd = await folder(t);
   const crash = async (attempt: number, crashes: number): Promise<void> => {
-    const journal = new WorkerJournal(home, Date.now);
+    const journal = new SqliteWorkerJournal(home, Date.now);
     await journal.accept(task('t-1', attempt, crashes));
     await journal.start('t-1', attempt, about);
     journal.close();
@@ -243,7 +243,7 @@ test('what an executor left running is ended with its group, and only when it is
   await Promise.all([once(left.stdout, 'data'), once(stranger.stdout, 'data')]);
   const identity = await identityOf(left.pid as number);
   assert.ok(identity);
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   await journal.accept(task('t-1'));
   await journal.start('t-1', 1, about);
   // The second number was somebody else's when it was written down.
@@ -279,7 +279,7 @@ test('a program an executor starts is written down while it runs', async (t) => 
   const made = await bench(t, { executor, home, cwd: home });
   await made.do(dispatch('t-1'));
   await made.worker.stop();
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   assert.equal(journal.find('t-1')?.processes.length, 1);
   journal.close();
 });

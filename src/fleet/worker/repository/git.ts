@@ -46,6 +46,13 @@ export interface TreeChanges {
   readonly truncated: boolean;
 }
 
+/** What a worker asks about the folder it works in. Each method is the function of that name in this file. */
+export interface RepositoryReader {
+  treeState(cwd: string): Promise<TreeState | null>;
+  markTree(cwd: string, known?: TreeState): Promise<TreeMark | null>;
+  changesSince(mark: TreeMark): Promise<TreeChanges>;
+}
+
 /** Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` when it fails. */
 export async function git(cwd: string, args: readonly string[], timeoutMs = GIT_MS): Promise<string> {
   const { code, stdout, stderr, timedOut } = await tryGit(cwd, args, timeoutMs);
@@ -169,3 +176,6 @@ async function stampOf(file: string): Promise<string> {
     return 'gone';
   }
 }
+
+/** Asks the git of this machine. */
+export const gitRepository: RepositoryReader = { treeState, markTree, changesSince };

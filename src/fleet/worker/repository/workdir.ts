@@ -1,5 +1,5 @@
 /**
- * Where an attempt works: the worker's folder, or a worktree of its own. Marked before, looked at after.
+ * Where an attempt works: the worker's folder, or a worktree of its own. Marked before the task, compared after it.
  *
  * Called by `task-run.ts`.
  */
@@ -7,14 +7,15 @@ import type { Log } from '../../../base/log.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Dispatched } from '../../messages/decoded.ts';
 import type { Facts } from '../facts.ts';
-import { changesSince, markTree, type TreeChanges, type TreeMark } from './git.ts';
+import type { RepositoryReader, TreeChanges, TreeMark } from './git.ts';
 import type { Worktree, Worktrees } from './worktrees.ts';
 
-export interface PlaceOptions {
+export interface WorkdirOptions {
   /** The worker's folder, absolute. */
   readonly cwd: string;
   readonly facts: Facts;
   readonly worktrees: Worktrees;
+  readonly repository: RepositoryReader;
   readonly log: Log;
 }
 
@@ -27,22 +28,25 @@ export interface Workdir {
 }
 
 /** Fails with `runtime_error` where a worktree is wanted and cannot be made, or git cannot tell the state of the tree. */
-export async function openWorkdir(dispatch: Dispatched, contextId: string, options: PlaceOptions): Promise<Workdir> {
-  const { cwd, facts, worktrees } = options;
+export async function openWorkdir(dispatch: Dispatched, contextId: string, options: WorkdirOptions): Promise<Workdir> {
+  const { cwd, facts, worktrees, repository } = options;
   if (dispatch.worktree) {
     const worktree = await worktrees.open(contextId);
     return { cwd: worktree.cwd, mark: worktree.mark, worktree };
   }
   if (facts.noRepository) return { cwd, mark: null, worktree: undefined };
   const tree = await facts.tree();
-  return { cwd, mark: tree === null ? null : await markTree(cwd, tree), worktree: undefined };
+  return { cwd, mark: tree === null ? null : await repository.markTree(cwd, tree), worktree: undefined };
 }
 
 /** What has changed; undefined: there is no repository. Never rejects. */
-export async function changesIn({ mark, cwd }: Workdir, { log }: PlaceOptions): Promise<TreeChanges | undefined> {
+export async function changesIn(
+  { mark, cwd }: Workdir,
+  { repository, log }: WorkdirOptions,
+): Promise<TreeChanges | undefined> {
   if (mark === null) return undefined;
   try {
-    return await changesSince(mark);
+    return await repository.changesSince(mark);
   } catch (thrown) {
     log.warn('what a task changed could not be found', { cwd, error: asError(thrown).message });
     const { branch, head } = mark;
@@ -54,7 +58,7 @@ export async function changesIn({ mark, cwd }: Workdir, { log }: PlaceOptions): 
 export async function closeWorkdir(
   { worktree }: Workdir,
   changes: TreeChanges | undefined,
-  { worktrees, log }: PlaceOptions,
+  { worktrees, log }: WorkdirOptions,
 ): Promise<string | undefined> {
   if (worktree === undefined) return undefined;
   try {

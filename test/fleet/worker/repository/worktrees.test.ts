@@ -5,7 +5,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Log } from '../../../../src/base/log.ts';
-import { WorkerJournal } from '../../../../src/fleet/worker/journal.ts';
+import { SqliteWorkerJournal } from '../../../../src/fleet/worker/journal-sqlite.ts';
 import { changesSince } from '../../../../src/fleet/worker/repository/git.ts';
 import { type Worktree, Worktrees } from '../../../../src/fleet/worker/repository/worktrees.ts';
 import { git, repository } from '../../support/git-repository.ts';
@@ -160,7 +160,7 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   if (taken.kind === 'accepted') taken.begin(LEASE);
   await first.idle();
   await first.worker.stop();
-  const journal = new WorkerJournal(home, Date.now);
+  const journal = new SqliteWorkerJournal(home, Date.now);
   assert.match(journal.worktrees().join(), /^[^,]*worktrees\/t-2-[^,]*$/);
   journal.close();
 
