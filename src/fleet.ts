@@ -44,6 +44,7 @@ export { preflight, refusalResult } from './fleet/phases/preflight.ts';
 export { extractReply } from './fleet/phases/reply.ts';
 export type { Explanation, Profile, RoutePolicy, RouteTask } from './fleet/route/profile.ts';
 export { route } from './fleet/route/route.ts';
+export type { McpServerOptions } from './fleet/worker/mcp-probe.ts';
 export { createWorker, type Worker } from './fleet/worker/worker.ts';
-export type { McpServerOptions, WorkerOptions } from './fleet/worker/worker-options.ts';
+export type { WorkerOptions } from './fleet/worker/worker-options.ts';
 export type * from './protocol/fleet.ts';

@@ -10,8 +10,7 @@ import type { FleetPeer, PeerEvents } from '../bus/peer.ts';
 import type { Announced, Incoming, Reported } from '../messages/decoded.ts';
 import { fleetMessage, resultFrom } from '../messages/encode.ts';
 import { attemptOf, type Engine } from './engine.ts';
-import { isSameProcess } from './peer-profile.ts';
-import type { PeerEntry } from './peers.ts';
+import { isSameProcess, type PeerEntry } from './peer-profile.ts';
 import { isActive, isOffer } from './task-machine.ts';
 import type { TrackedTask } from './task-registry.ts';
 

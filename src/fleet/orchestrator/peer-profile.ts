@@ -1,8 +1,41 @@
 /** A worker as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
+import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
+import type { Announced } from '../messages/decoded.ts';
 import type { Profile } from '../route/profile.ts';
+import type { CircuitBreaker } from './circuit-breaker.ts';
 import type { WorkerView } from './orchestrator-options.ts';
-import type { PeerEntry } from './peers.ts';
 import type { Attempt } from './task.ts';
+
+/** One worker. */
+export interface PeerEntry {
+  peer: FleetPeer;
+  connected: boolean;
+  /** Why it is not here. */
+  away: { readonly reason: string; readonly asleep: boolean } | null;
+  /** Since when it is not here, or does not answer; null: it does. Monotonic. */
+  awayAt: number | null;
+  /** Until then it may be describing itself for the first time. Monotonic. */
+  describeBy: number;
+  announced: Announced | null;
+  /** Announces it was heard with since this process started. */
+  announces: number;
+  /** When its description was last known to hold; monotonic. */
+  describedAt: number;
+  /** Epoch milliseconds. */
+  lastSeenAt: number;
+  mode: DispatchMode;
+  version: string | null;
+  warning: string | null;
+  /** An operator wants no more tasks there. */
+  drained: boolean;
+  /** Tasks it has from here, and the contexts they run in. */
+  readonly tasks: Map<string, string | null>;
+  /** Turns it runs for somebody else. */
+  foreign: number;
+  /** Its latest results, newest last; true: it did what was asked. */
+  recent: boolean[];
+  readonly circuit: CircuitBreaker;
+}
 
 /** Lifetime of the description of a worker that sends heartbeats, when it names none: three of them. */
 const BEATING_TTL_S = 45;

@@ -9,7 +9,7 @@
 import type { Log } from '../../base/log.ts';
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import type { SessionHeartbeat } from '../../protocol/fleet.ts';
-import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
+import type { FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import { negotiate } from '../phases/negotiate.ts';
 import type { AbsentWorker } from '../route/explain.ts';
@@ -17,7 +17,7 @@ import type { Profile } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
 import type { WorkerCandidate } from '../route/wait-decision.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
-import { isJoining, profileOf, ttlOf } from './peer-profile.ts';
+import { isJoining, type PeerEntry, profileOf, ttlOf } from './peer-profile.ts';
 
 /** Results that count for reliability. */
 const RECENT = 20;
@@ -29,37 +29,6 @@ const DESCRIBE_MS = 10_000;
 const AWAY_MS = 60_000;
 /** Clock difference worth telling somebody, milliseconds. */
 const SKEW_WARN_MS = 60_000;
-
-/** One worker. */
-export interface PeerEntry {
-  peer: FleetPeer;
-  connected: boolean;
-  /** Why it is not here. */
-  away: { readonly reason: string; readonly asleep: boolean } | null;
-  /** Since when it is not here, or does not answer; null: it does. Monotonic. */
-  awayAt: number | null;
-  /** Until then it may be describing itself for the first time. Monotonic. */
-  describeBy: number;
-  announced: Announced | null;
-  /** Announces it was heard with since this process started. */
-  announces: number;
-  /** When its description was last known to hold; monotonic. */
-  describedAt: number;
-  /** Epoch milliseconds. */
-  lastSeenAt: number;
-  mode: DispatchMode;
-  version: string | null;
-  warning: string | null;
-  /** An operator wants no more tasks there. */
-  drained: boolean;
-  /** Tasks it has from here, and the contexts they run in. */
-  readonly tasks: Map<string, string | null>;
-  /** Turns it runs for somebody else. */
-  foreign: number;
-  /** Its latest results, newest last; true: it did what was asked. */
-  recent: boolean[];
-  readonly circuit: CircuitBreaker;
-}
 
 /** How an attempt went, as far as that speaks for or against its worker. */
 export type Verdict = 'ok' | 'failed' | 'neutral';

@@ -6,92 +6,11 @@
  * Called by `orchestrator.ts` and by the simulation. What an event may not do it does not do, and the answer says so.
  * @see docs/fleet.md#failure-semantics
  */
-import type { TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
-import type { Explanation } from '../route/profile.ts';
+import type { TaskQuestion } from '../../protocol/fleet.ts';
 import type { TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens, trimmed } from './task-attempts.ts';
-import { acceptResult, keepLate, type ResultEvent, setAside } from './task-result.ts';
-
-/** What can happen to a task. Times are epoch milliseconds. */
-export type TaskEvent =
-  /** Routing looked at it and found nobody, or was told to wait. */
-  | {
-      readonly type: 'decided';
-      readonly explanation: Explanation;
-      readonly not_before?: number | null;
-      /** It waits by the policy, which counts that. */
-      readonly cause?: 'retry';
-    }
-  /** A worker is chosen; the row is written before anything is sent. Begins an attempt. */
-  | {
-      readonly type: 'reserved';
-      readonly worker: string;
-      readonly mode: 'structured' | 'inline' | 'plain';
-      readonly incarnation?: string | null;
-      readonly explanation?: Explanation | null;
-    }
-  /** The bus has it, or may have it. */
-  | { readonly type: 'sent' }
-  /** A worker of the pool it was offered to has it. */
-  | {
-      readonly type: 'claimed';
-      readonly worker: string;
-      readonly attempt?: number;
-      readonly incarnation?: string | null;
-    }
-  /** Its worker wrote it down. */
-  | { readonly type: 'accepted'; readonly attempt?: number }
-  /** Its worker works on it. */
-  | { readonly type: 'started'; readonly attempt?: number }
-  /** The attempt ended without having begun: nobody there, busy, or the worker never saw it. */
-  | {
-      readonly type: 'released';
-      readonly outcome: 'unreachable' | 'busy' | 'unknown';
-      readonly reason: string;
-      /** The worker is left out until it announces anew: the marker of its present announce. */
-      readonly exclude?: string;
-      /** The step of the policy it was: counts, and whom else to ask, follow from it. */
-      readonly cause?: 'reroute' | 'retry';
-      readonly not_before?: number | null;
-    }
-  | ResultEvent
-  /** The lease ran out, or the worker came back without knowing how it ended. */
-  | { readonly type: 'lost'; readonly reason: string; readonly result?: TaskResult }
-  /** It is tried again. `operator` may also do so with what has ended. */
-  | {
-      readonly type: 'requeued';
-      readonly cause: 'reroute' | 'retry' | 'operator';
-      readonly not_before?: number | null;
-      readonly exclude?: { readonly worker: string; readonly marker: string };
-      /** Operator only: this worker and no other. */
-      readonly only?: string | null;
-    }
-  /** It waits for an operator. */
-  | { readonly type: 'parked'; readonly reason: string }
-  /** It will not be tried again: refused for good, its dependency failed, its deadline passed, an operator dropped it. */
-  | { readonly type: 'failed'; readonly reason: string }
-  | { readonly type: 'cancel_requested' }
-  | { readonly type: 'canceled'; readonly reason: string }
-  | { readonly type: 'asked'; readonly question: TaskQuestion }
-  | { readonly type: 'answered'; readonly question_id: string }
-  /** The commit its worker's repository was at before the attempt was sent. */
-  | { readonly type: 'based'; readonly attempt: number; readonly commit: string }
-  /** Tokens of its budget that go to a task it is the parent of; less than nothing: what that one did not need. */
-  | { readonly type: 'granted'; readonly tokens: number }
-  | { readonly type: 'verified'; readonly verified: 'yes' | 'no' | 'not_checked'; readonly reasons: readonly string[] };
-
-/** What became of an event. */
-export interface Advanced {
-  /** The same object when nothing changed. */
-  readonly record: TaskRecord;
-  /**
-   * `changed`: as asked. `late`: a result that no longer counts was kept beside the record. `duplicate`: it was known
-   * already. `refused`: not in this state, nothing changed.
-   */
-  readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';
-  /** Why not, in a few words. */
-  readonly why?: string;
-}
+import type { Advanced, TaskEvent } from './task-events.ts';
+import { acceptResult, keepLate, setAside } from './task-result.ts';
 
 /** Most questions of one task that wait at a time. */
 const MAX_QUESTIONS = 32;

@@ -10,7 +10,8 @@ import type { Log } from '../../base/log.ts';
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { Stored, TaskRecord, TaskState, TaskStore } from './task.ts';
-import { type Advanced, advance, isEnded, type TaskEvent } from './task-machine.ts';
+import type { Advanced, TaskEvent } from './task-events.ts';
+import { advance, isEnded } from './task-machine.ts';
 
 /** How long a change that nobody waits for may stay in memory, milliseconds. */
 const SOFT_MS = 200;

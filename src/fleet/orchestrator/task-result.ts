@@ -9,17 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens } from './task-attempts.ts';
-import type { Advanced } from './task-machine.ts';
-
-/** A worker reports. */
-export interface ResultEvent {
-  readonly type: 'result';
-  /** Who reports: what the transport knows, not what the message says. */
-  readonly worker: string;
-  /** Which attempt; null where the worker does not say: its latest. */
-  readonly attempt: number | null;
-  readonly result: TaskResult;
-}
+import type { Advanced, ResultEvent } from './task-events.ts';
 
 /** Most late results of one task. The first ones are kept. */
 const MAX_LATE = 32;

@@ -1,6 +1,7 @@
 /** How a change of a task reads in its journal stream. Used by `orchestrator.ts`; `task watch` shows it. */
 import type { TaskRecord } from './task.ts';
-import { isEnded, type TaskEvent } from './task-machine.ts';
+import type { TaskEvent } from './task-events.ts';
+import { isEnded } from './task-machine.ts';
 
 export interface Step {
   readonly kind: string;

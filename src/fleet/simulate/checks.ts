@@ -9,7 +9,7 @@
 import type { TaskResult } from '../../protocol/fleet.ts';
 import type { Peers } from '../orchestrator/peers.ts';
 import type { TaskRecord, TaskState } from '../orchestrator/task.ts';
-import type { TaskEvent } from '../orchestrator/task-machine.ts';
+import type { TaskEvent } from '../orchestrator/task-events.ts';
 import type { RouteTask } from '../route/profile.ts';
 import { route } from '../route/route.ts';
 import type { DecideAt, Decision, Router } from '../route/router.ts';

@@ -5,7 +5,7 @@
 import type { Announced } from '../messages/decoded.ts';
 import type { Peers } from '../orchestrator/peers.ts';
 import type { TaskRecord } from '../orchestrator/task.ts';
-import type { TaskEvent } from '../orchestrator/task-machine.ts';
+import type { TaskEvent } from '../orchestrator/task-events.ts';
 import { TaskQueue } from '../queue.ts';
 import { capacityOf, loadOf, reasonsAgainst } from '../route/filters.ts';
 import type { Profile, RouteTask } from '../route/profile.ts';

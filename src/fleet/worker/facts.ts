@@ -11,9 +11,8 @@ import type { Executor, Readiness } from '../executors/executor.ts';
 import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
-import type { ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-probe.ts';
 import type { RepositoryReader, TreeState } from './repository/git.ts';
-import type { McpServerOptions } from './worker-options.ts';
 
 /** How old a finding may be for a decision. The tree is read for each that rests on it: somebody may have just written. */
 const MCP_AGE_MS = 30_000;

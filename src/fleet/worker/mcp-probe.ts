@@ -8,7 +8,6 @@ import type { Client, Transport } from '@modelcontextprotocol/client';
 import { programEnvironment, startProgram } from '../../base/program.ts';
 import type { Health } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
-import type { McpServerOptions } from './worker-options.ts';
 
 /** The package. */
 export type McpClient = typeof import('@modelcontextprotocol/client');
@@ -22,6 +21,22 @@ const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
 /** How long taking leave of a server over HTTP may take. */
 const GOODBYE_MS = 300;
+
+/** An MCP server of a worker's agent, probed by the worker itself. */
+export interface McpServerOptions {
+  /** As the fleet names it; compared in canonical form. */
+  readonly name: string;
+  /** Started for a probe and ended after it. */
+  readonly stdio?: {
+    readonly command: string;
+    readonly args?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+  };
+  /** Streamable HTTP. */
+  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
+  /** Configured but not to be used: `disabled`. */
+  readonly disabled?: boolean;
+}
 
 /** What a probe found. */
 export interface ProbeFinding {

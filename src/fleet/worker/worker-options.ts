@@ -5,24 +5,8 @@ import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { Executor } from '../executors/executor.ts';
 import type { WorkerJournal } from './journal.ts';
-import type { ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-probe.ts';
 import type { RepositoryReader } from './repository/git.ts';
-
-/** An MCP server of a worker's agent, probed by the worker itself. */
-export interface McpServerOptions {
-  /** As the fleet names it; compared in canonical form. */
-  readonly name: string;
-  /** Started for a probe and ended after it. */
-  readonly stdio?: {
-    readonly command: string;
-    readonly args?: readonly string[];
-    readonly env?: Readonly<Record<string, string>>;
-  };
-  /** Streamable HTTP. */
-  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
-  /** Configured but not to be used: `disabled`. */
-  readonly disabled?: boolean;
-}
 
 export interface WorkerOptions {
   readonly agentId: string;

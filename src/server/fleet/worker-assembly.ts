@@ -11,8 +11,8 @@ import type { ExecutorSettings, McpServerSettings } from '../../config/fleet-con
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
 import type { TaskFunction } from '../../fleet/executors/function.ts';
 import { makeExecutor } from '../../fleet/executors/make.ts';
+import type { McpServerOptions } from '../../fleet/worker/mcp-probe.ts';
 import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
-import type { McpServerOptions } from '../../fleet/worker/worker-options.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';
 import { secretReader } from './secret-reader.ts';

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { TaskRecord } from '../../../src/fleet/orchestrator/task.ts';
-import { advance, isActive, isEnded, type TaskEvent } from '../../../src/fleet/orchestrator/task-machine.ts';
+import type { TaskEvent } from '../../../src/fleet/orchestrator/task-events.ts';
+import { advance, isActive, isEnded } from '../../../src/fleet/orchestrator/task-machine.ts';
 import { fullSpec, newRecord } from '../../../src/fleet/orchestrator/task-record.ts';
 import type { Status, TaskResult } from '../../../src/protocol/fleet.ts';
 
