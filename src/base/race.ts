@@ -40,16 +40,10 @@ export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => 
  *
  * @param timer default: one that keeps the process alive
  */
-export function within<T>(
-  promise: PromiseLike<T>,
-  ms: number,
-  timer: Timer = keepAliveTimer,
-): Promise<T | undefined> {
+export function within<T>(promise: PromiseLike<T>, ms: number, timer: Timer = keepAliveTimer): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const cancel = timer(() => resolve(undefined), ms);
-    Promise.resolve(promise)
-      .finally(cancel)
-      .then(resolve, reject);
+    Promise.resolve(promise).finally(cancel).then(resolve, reject);
   });
 }
 

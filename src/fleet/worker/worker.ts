@@ -8,8 +8,8 @@
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../base/json-schema.ts';
-import { within } from '../../base/race.ts';
 import type { Log } from '../../base/log.ts';
+import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
 import {
   type Envelope,
