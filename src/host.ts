@@ -20,7 +20,9 @@ export {
   type HostOptions,
 } from './host/host.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
-export { listen } from './listen.ts';
+export { type ListenOptions, listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';
+export { type ServeOptions, serve } from './serve.ts';
+export type { Server } from './server/serve.ts';
 export { type Authenticator, createAuthenticator, type PrincipalTokens, tokenDigest } from './session/auth.ts';
 export type { Listener } from './transport/link.ts';

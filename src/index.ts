@@ -14,8 +14,10 @@ export { createHost, type Host, type HostHealth, type HostLimits, type HostOptio
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
-export { listen } from './listen.ts';
+export { type ListenOptions, listen } from './listen.ts';
 export { A2E_VERSION, type CapabilityName } from './protocol/a2e.ts';
 export { type Method, method } from './protocol/method.ts';
+export { type ServeOptions, serve } from './serve.ts';
+export type { Server } from './server/serve.ts';
 export type { Listener } from './transport/link.ts';
 export { type ErrorName, errorTable, fail, HandfastError } from './wire/errors.ts';

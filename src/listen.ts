@@ -1,8 +1,8 @@
 /**
  * `listen`: opens an address for a host that a program made with `createHost`; the counterpart of `connect`.
  *
- * `handfast up` does not come this way: it serves a whole configuration (`server/start-server.ts`), with the token of the
- * user and the operator's routes. What an address needs is loaded when it is opened.
+ * `handfast up` does not come this way: it serves a whole configuration (`serve.ts`), with the token of the user and the
+ * operator's routes. What an address needs is loaded when it is opened.
  */
 
 import { ADDRESS_FORMS, isLoopback, parseListenAddress } from './config/listen-address.ts';
@@ -10,28 +10,42 @@ import type { Host } from './host/host.ts';
 import type { Link, Listener } from './transport/link.ts';
 import { fail } from './wire/errors.ts';
 
+export interface ListenOptions {
+  /** HTTP: names clients may call this server by, besides its address: `name` with any port, or `name:port`. */
+  readonly allowedHosts?: readonly string[];
+  /** HTTP: origins of pages, besides its own, that may connect, e.g. `https://console.example.org`. */
+  readonly allowedOrigins?: readonly string[];
+}
+
 /**
  * Opens `http://host:port` (the A2E binding, and WebSocket at `/ws`), `tcp://host:port` or `unix:///path` and hands every
  * link to the host. Port 0 takes a free one: `listener.address` is what an agent connects to.
  *
- * Only loopback addresses and Unix sockets: whoever opens a port to other machines does it in a configuration, where a
- * token is demanded. Close the listener after stopping the host, or together with it: an HTTP port stays open for the
- * sessions it has.
+ * An address that other machines can reach needs a host that demands a token (`createHost({ auth })`); its links are not
+ * encrypted. Over HTTP it answers to the names in `allowedHosts`, besides the address itself. Close the listener after the
+ * host, or together with it: an HTTP port stays open for the sessions it has.
  *
- * @throws usage for an address of another form · config_invalid for one other machines can reach · runtime_error when it
- * cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
+ * @throws usage for an address of another form · config_invalid for one that other machines can reach without a token ·
+ * runtime_error when it cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
  *
  * @example
  * const listener = await listen(host, 'tcp://127.0.0.1:0');
  * await using agent = await connect(listener.address, { capabilities: ['tools'] });
  */
-export async function listen(host: Pick<Host, 'accept' | 'limits'>, address: string): Promise<Listener> {
+export async function listen(
+  host: Pick<Host, 'accept' | 'limits' | 'requiresToken'>,
+  address: string,
+  { allowedHosts = [], allowedOrigins = [] }: ListenOptions = {},
+): Promise<Listener> {
   const parsed = parseListenAddress(address);
   if (parsed === undefined) throw fail('usage', `expected ${ADDRESS_FORMS}, got ${JSON.stringify(address)}`);
   const accept = (link: Link): void => host.accept(link);
   if (parsed.kind === 'unix') return (await import('./transport/socket.ts')).listenUnix({ path: parsed.path }, accept);
-  if (!isLoopback(parsed.host)) {
-    throw fail('config_invalid', `other machines can reach ${address}: serve it with a configuration that has a token`);
+  if (!isLoopback(parsed.host) && !host.requiresToken) {
+    throw fail(
+      'config_invalid',
+      `other machines can reach ${address}; make the host with \`auth\`, or use a loopback address`,
+    );
   }
   const at = { host: parsed.host, port: parsed.port };
   if (parsed.kind === 'tcp') return (await import('./transport/socket.ts')).listenTcp(at, accept);
@@ -43,6 +57,8 @@ export async function listen(host: Pick<Host, 'accept' | 'limits'>, address: str
   const { maxMessageBytes, maxSessions, sendBufferBytes } = host.limits;
   return httpServer({
     ...at,
+    allowedHosts,
+    allowedOrigins,
     accept,
     endpoint: httpSseEndpoint({ accept, maxSessions, waitingBytes: sendBufferBytes }),
     webSocket: webSocketAcceptor({ maxMessageBytes }),

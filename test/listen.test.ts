@@ -1,7 +1,10 @@
 /** `listen`: what it opens, and what it refuses to open. The calls over each transport are in `examples/transports.ts`. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
 import { after, test } from 'node:test';
 import { connect, createHost, listen, tool, toolsPlugin } from 'handfast';
+import { createAuthenticator, tokenDigest } from 'handfast/host';
 
 const echo = tool({ name: 'echo', description: 'Gives back its arguments', run: (args) => args });
 const host = createHost({ plugins: [toolsPlugin({ tools: [echo] })] });
@@ -22,11 +25,43 @@ test('an HTTP address serves its binding, WebSocket and health on one port', asy
   }
 });
 
-test('an address that other machines can reach is refused', async () => {
+test('an address that other machines can reach is refused without a token', async () => {
   for (const address of ['http://0.0.0.0:0', 'tcp://[::]:0', 'tcp://192.0.2.1:0', 'http://example.org:0']) {
     await assert.rejects(listen(host, address), { code: 'config_invalid' }, address);
   }
 });
+
+test('a host that demands a token listens on other addresses too, and answers to the names it is given', async (t) => {
+  const principal = { name: 'team', admin: false };
+  const guarded = createHost({
+    plugins: [toolsPlugin({ tools: [echo] })],
+    auth: createAuthenticator([{ principal, digests: [tokenDigest('s3cret')] }]),
+  });
+  await guarded.start();
+  t.after(() => guarded.stop(0));
+  for (const address of ['tcp://0.0.0.0:0', 'http://0.0.0.0:0']) {
+    const listener = await listen(guarded, address, { allowedHosts: ['host.example'] });
+    t.after(() => listener.close());
+    const reachable = listener.address.replace('0.0.0.0', '127.0.0.1');
+    await assert.rejects(connect(reachable, { capabilities: ['tools'] }), { code: 'auth_failed' });
+    await using agent = await connect(reachable, { capabilities: ['tools'], token: 's3cret' });
+    assert.deepEqual((await agent.tools.call('echo', { n: 1 })).data, { n: 1 });
+    if (!address.startsWith('http')) continue;
+    for (const [host, status] of [
+      ['host.example', 200],
+      ['other.example', 403],
+    ] as const) {
+      assert.equal(await statusOf(`${reachable}/health`, host), status);
+    }
+  }
+});
+
+/** The status of a GET that calls the server by another name. */
+async function statusOf(url: string, host: string): Promise<number | undefined> {
+  const [response] = (await once(get(url, { headers: { host } }), 'response')) as [IncomingMessage];
+  response.resume();
+  return response.statusCode;
+}
 
 test('an address of another form is refused', async () => {
   for (const address of ['', '127.0.0.1:0', 'ws://127.0.0.1:0', 'tcp://127.0.0.1', 'unix://']) {

@@ -122,6 +122,8 @@ export interface HostHealth {
 export interface Host {
   readonly id: string;
   readonly limits: HostLimits;
+  /** False: every peer is the principal `local`. */
+  readonly requiresToken: boolean;
   /** Starts the plugins. Links may be accepted from then on. */
   start(): Promise<void>;
   /** Takes a link over: the agent at its other end may shake hands. */
@@ -192,6 +194,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       journal: options.journal,
       owner: (id) => this.#registry.get(id)?.principal.name,
     });
+  }
+
+  get requiresToken(): boolean {
+    return this.auth.hasTokens;
   }
 
   async start(): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * A running host out of a configuration: journal, audit, plugins and their state put together and started. Listeners are
- * not its business: `start-server.ts` adds them for `handfast up`, `handfast stdio` has its one link.
+ * not its business: `serve.ts` adds them for `handfast up`, `handfast stdio` has its one link.
  *
  * Whatever a configuration does not ask for is not loaded: a host on pipes must answer before its parent loses patience.
  */

@@ -2,7 +2,7 @@
  * The hosts of this user that run right now, so that commands find them without being told an address: each running host
  * keeps one small file in its user's Handfast folder.
  *
- * Written by `start-server.ts`, read by the command line. A file whose process is gone is removed by whoever finds it.
+ * Written by `serve.ts`, read by the command line. A file whose process is gone is removed by whoever finds it.
  */
 import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';

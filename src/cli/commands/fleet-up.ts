@@ -4,8 +4,8 @@ import { createLog } from '../../base/log.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { type FleetConfig, loadFleetConfig } from '../../config/fleet-config.ts';
 import { findRunning } from '../../server/running-hosts.ts';
-import { type RunningServer, startServer } from '../../server/start-server.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { type Server, serve } from '../../server/serve.ts';
+import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { configOf, fleetFile } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -38,7 +38,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
     if (!up) leaveSoon();
   });
   const options = { log, version: packageVersion(), fleet: fleetConfig, signal };
-  const server = await startServer(config, options).catch(async (error) => {
+  const server = await serve(config, options).catch(async (error) => {
     // Told to stop while it stood by.
     if (signal.aborted) return undefined;
     throw withAdvice(await withWayOn(error, fleetConfig));
@@ -47,12 +47,12 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   up = true;
   if (terminal.json) terminal.document(readyLine(server));
   else greet(server, fleetConfig, terminal);
-  const over = await Promise.race([stopped, server.control?.rpc.stopped ?? stopped, server.fleet?.ended ?? stopped]);
-  // Work that another process goes on with is left to it.
-  if (over === undefined) await server.fleet?.drain();
-  await server.stop();
+  const error = await Promise.race([stopped, server.closed]);
+  // After an error another process has the work: it is left to that one.
+  if (server.state === 'open') await server.fleet?.drain();
+  await server.close();
   leaveSoon();
-  if (over !== undefined) throw over;
+  if (error instanceof HandfastError) throw error;
 }
 
 /** The same error with what is there and how to go on. */
@@ -83,7 +83,7 @@ function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): Ho
   );
 }
 
-function readyLine({ fleet, url, listeners, tokenFile }: RunningServer): object {
+function readyLine({ fleet, url, listeners, tokenFile }: Server): object {
   return {
     ready: true,
     fleet: fleet?.name ?? null,
@@ -95,7 +95,7 @@ function readyLine({ fleet, url, listeners, tokenFile }: RunningServer): object 
   };
 }
 
-function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConfig, terminal: Terminal): void {
+function greet({ fleet, listeners, tokenFile }: Server, config: FleetConfig, terminal: Terminal): void {
   const open = fleet?.orchestrator.counts().open ?? 0;
   const facts: [string, string][] = [
     ['bus', config.natsServers.join(', ') || 'in-process'],

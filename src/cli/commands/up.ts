@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
 import { formatProblem } from '../../config/config.ts';
-import { type RunningServer, startServer } from '../../server/start-server.ts';
+import { type Server, serve } from '../../server/serve.ts';
 import { configOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -32,26 +32,26 @@ export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
   logUnhandledRejections(log);
   for (const warning of config.warnings) log.warn(formatProblem(warning));
   const stopped = untilSignal(terminal);
-  const server = await startServer(config, { log, version: packageVersion() }).catch((error) => {
+  const server = await serve(config, { log, version: packageVersion() }).catch((error) => {
     throw withAdvice(error);
   });
   warnOfRisks(config, server, log);
   if (terminal.json) terminal.document(readyLine(server));
   else printBanner(config, server, terminal);
   // A client may end the server too (`system.shutdown`).
-  await Promise.race([stopped, server.control?.rpc.stopped ?? stopped]);
-  await server.stop();
+  await Promise.race([stopped, server.closed]);
+  await server.close();
   leaveSoon();
 }
 
 /** What `--json` prints once. */
-function readyLine({ url, listeners, tokenFile }: RunningServer): object {
+function readyLine({ url, listeners, tokenFile }: Server): object {
   return { ready: true, url: url ?? null, listeners, token_file: tokenFile ?? null, pid: process.pid };
 }
 
 function printBanner(
   config: HostConfig,
-  { host, control, url, listeners, tokenFile }: RunningServer,
+  { host, control, url, listeners, tokenFile }: Server,
   terminal: Terminal,
 ): void {
   const facts: [string, string][] = [
@@ -74,13 +74,13 @@ function printBanner(
 }
 
 /** What runs the turns of sessions. */
-function sessionsOf(control: RunningServer['control']): string {
+function sessionsOf(control: Server['control']): string {
   if (control === undefined) return 'not served (turned off, or another process has their data)';
   if (control.defaultBackend !== 'rehearsal') return `session RPC at /rpc, backend ${control.defaultBackend}`;
   return 'session RPC at /rpc, rehearsal backend: no model provider is configured';
 }
 
-function warnOfRisks(config: HostConfig, { listeners }: RunningServer, log: Log): void {
+function warnOfRisks(config: HostConfig, { listeners }: Server, log: Log): void {
   const open = config.insecureBind
     ? listeners.filter((address) => !/^unix:|\/\/(127\.|localhost|\[::1\])/.test(address))
     : [];

@@ -1,7 +1,7 @@
 /**
  * The server of sessions out of a configuration: its data directory, its journal, the agents and hosts it can use.
  *
- * Called by `start-server.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
+ * Called by `server/serve.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';

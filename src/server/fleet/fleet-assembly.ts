@@ -2,7 +2,7 @@
  * A fleet out of its configuration: the orchestrator, its buses, the workers of this process, and the methods and routes by
  * which others reach them.
  *
- * Called by `start-server.ts` for `handfast fleet up`.
+ * Called by `server/serve.ts` for `handfast fleet up`.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';

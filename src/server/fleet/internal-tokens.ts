@@ -2,7 +2,7 @@
  * Tokens that this process makes for itself: sessions of the control edge are agents of the host beside them, with the
  * rights of their owners, and have no token of those.
  *
- * Used by `start-server.ts`. A token is random, never written down, and gone with the process.
+ * Used by `server/serve.ts`. A token is random, never written down, and gone with the process.
  */
 import type { Authenticator } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';

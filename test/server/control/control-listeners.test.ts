@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../../../src/config/config.ts';
-import { startServer } from '../../../src/server/start-server.ts';
+import { serve } from '../../../src/server/serve.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { connectTcp, connectUnix } from '../../../src/transport/socket.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
@@ -12,7 +12,7 @@ import { RpcPeer } from '../../control/rpc/rpc-peer.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 /** A server with this section `control`, and a dialler for each way in. */
-async function serve(t: TestContext, control: string, more = '') {
+async function started(t: TestContext, control: string, more = '') {
   const folder = temporaryFolder(t);
   const socket = join(folder, 's');
   writeFileSync(
@@ -20,8 +20,8 @@ async function serve(t: TestContext, control: string, more = '') {
     `listen: ["http://127.0.0.1:0", "tcp://127.0.0.1:0", "unix://${socket}"]\ncontrol:\n${control}\n${more}`,
   );
   const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: join(folder, 'home') } });
-  const server = await startServer(config, { announce: false });
-  t.after(() => server.stop(0));
+  const server = await serve(config, { announce: false });
+  t.after(() => server.close(0));
   const [http = '', tcp = ''] = server.listeners;
   const dial: Readonly<Record<string, () => Promise<Link>>> = {
     '/ws': () => connectWebSocket(`${http.replace('http', 'ws')}/ws`),
@@ -37,7 +37,7 @@ async function serve(t: TestContext, control: string, more = '') {
 const filler = (bytes: number) => ({ text: 'x'.repeat(bytes) });
 
 test('a prompt may be as long at /ws as at every other address', async (t) => {
-  const { dial, token } = await serve(t, '  backend: rehearsal');
+  const { dial, token } = await started(t, '  backend: rehearsal');
   for (const [name, open] of Object.entries(dial)) {
     const peer = new RpcPeer(await open());
     await peer.call('rpc.handshake', { token });
@@ -48,7 +48,7 @@ test('a prompt may be as long at /ws as at every other address', async (t) => {
 });
 
 test('the configuration says how long a line may be, and at every address it is the same', async (t) => {
-  const { dial, token } = await serve(t, '  backend: rehearsal\n  max_message_bytes: 131072');
+  const { dial, token } = await started(t, '  backend: rehearsal\n  max_message_bytes: 131072');
   for (const [name, open] of Object.entries(dial)) {
     const peer = new RpcPeer(await open());
     await peer.call('rpc.handshake', { token });
@@ -62,8 +62,8 @@ test('the configuration says how long a line may be, and at every address it is 
 
 test('with require_handshake nothing is answered before one, although nobody asks for a token', async (t) => {
   const open = 'auth: { required: false }';
-  const strict = await serve(t, '  backend: rehearsal\n  require_handshake: true', open);
-  const lax = await serve(t, '  backend: rehearsal', open);
+  const strict = await started(t, '  backend: rehearsal\n  require_handshake: true', open);
+  const lax = await started(t, '  backend: rehearsal', open);
   for (const [name, connect] of Object.entries(strict.dial)) {
     const peer = new RpcPeer(await connect());
     assert.equal((await peer.refusal('session.list')).data.kind, 'handshake_required', name);

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../../../src/config/config.ts';
 import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
 import type { Orchestrator } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
-import { startServer } from '../../../src/server/start-server.ts';
+import { serve } from '../../../src/server/serve.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const WORKER = 'workers: [{ id: w, executor: rehearsal, overhead_tokens: 0 }]\n';
@@ -20,8 +20,8 @@ async function fleet(t: TestContext, yaml: string): Promise<{ orchestrator: Orch
   const config = await loadFleetConfig('fleet.yaml', surroundings);
   const host = await loadConfig('handfast.yaml', surroundings);
   const control = { ...host.control, enabled: true, dataDir: join(config.dataDir, 'sessions') };
-  const server = await startServer({ ...host, listen: config.listen, control }, { fleet: config, announce: false });
-  t.after(() => server.stop(0));
+  const server = await serve({ ...host, listen: config.listen, control }, { fleet: config, announce: false });
+  t.after(() => server.close(0));
   assert.ok(server.fleet !== undefined);
   return { orchestrator: server.fleet.orchestrator, data: config.dataDir };
 }

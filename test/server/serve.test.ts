@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { type HostConfig, loadConfig } from '../../src/config/config.ts';
 import { connect } from '../../src/connect.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
-import { type RunningServer, startServer } from '../../src/server/start-server.ts';
+import { type Server, serve } from '../../src/server/serve.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
@@ -16,7 +16,7 @@ interface Place {
   readonly folder: string;
   readonly home: string;
   config(yaml: string): Promise<HostConfig>;
-  start(yaml: string, log?: Log): Promise<RunningServer>;
+  start(yaml: string, log?: Log): Promise<Server>;
 }
 
 function place(t: TestContext): Place {
@@ -31,8 +31,8 @@ function place(t: TestContext): Place {
     home,
     config,
     start: async (yaml, log) => {
-      const server = await startServer(await config(`listen: tcp://127.0.0.1:0\n${yaml}`), { log });
-      t.after(() => server.stop(0));
+      const server = await serve(await config(`listen: tcp://127.0.0.1:0\n${yaml}`), { log });
+      t.after(() => server.close(0));
       return server;
     },
   };
@@ -45,7 +45,7 @@ async function refusal(promise: Promise<unknown>): Promise<HandfastError> {
   );
 }
 
-const token = ({ tokenFile }: RunningServer): string => readFileSync(tokenFile as string, 'utf8').trim();
+const token = ({ tokenFile }: Server): string => readFileSync(tokenFile as string, 'utf8').trim();
 
 test('plugins of the user come as one, as several, or as functions of their options, ranked as the file says', async (t) => {
   const { folder, start } = place(t);
@@ -108,15 +108,13 @@ test('a module that is no plugin stops the start and says why', async (t) => {
   ];
   for (const [index, [text, message]] of cases.entries()) {
     writeFileSync(join(folder, `broken-${index}.mjs`), text);
-    const error = await refusal(
-      startServer(await config(`listen: tcp://127.0.0.1:0\nplugins: [./broken-${index}.mjs]\n`)),
-    );
+    const error = await refusal(serve(await config(`listen: tcp://127.0.0.1:0\nplugins: [./broken-${index}.mjs]\n`)));
     assert.equal(error.code, 'config_invalid', error.message);
     assert.match(error.message, message);
   }
   writeFileSync(join(folder, 'fixed.mjs'), "export const plugin = { name: 'x', type: 'tools', methods: [] };");
   const options = 'plugins: [{ use: ./fixed.mjs, options: { a: 1 } }]\n';
-  assert.match((await refusal(startServer(await config(options)))).message, /takes no options/);
+  assert.match((await refusal(serve(await config(options)))).message, /takes no options/);
 });
 
 test('options of the built-in tools reach them', async (t) => {
@@ -144,7 +142,7 @@ test('state of plugins comes back after a restart', async (t) => {
     await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
     const { data } = await agent.tools.call<{ value: number }>('count');
     await agent.close();
-    await server.stop();
+    await server.close();
     return data?.value;
   };
   assert.equal(await counted(), 1);
@@ -167,9 +165,7 @@ test('principals of the file and the local one come in, each by its own token; n
 test('a principal may not take the name of the local one, whose sessions it would share', async (t) => {
   const { config } = place(t);
   const error = await refusal(
-    startServer(
-      await config('listen: tcp://127.0.0.1:0\nauth: { tokens: { name: local, token: the-token-of-a-guest } }\n'),
-    ),
+    serve(await config('listen: tcp://127.0.0.1:0\nauth: { tokens: { name: local, token: the-token-of-a-guest } }\n')),
   );
   assert.deepEqual([error.code, /"local".*is taken/.test(error.message)], ['config_invalid', true]);
 });
@@ -192,25 +188,25 @@ test('stopping writes the audit, withdraws the announcement and closes the journ
   await agent.tools.call('list_dir');
   assert.equal(readdirSync(join(home, 'running')).length, 1);
   await agent.close();
-  await Promise.all([server.stop(), server.stop()]);
+  await Promise.all([server.close(), server.close()]);
   assert.deepEqual(readdirSync(join(home, 'running')), []);
   const audit = readFileSync(join(home, 'hosts', 'handfast', 'audit.jsonl'), 'utf8');
   assert.match(audit, /"type":"tool\/call\/req","tool":"list_dir"/);
   assert.ok(existsSync(join(folder, 'journal.db')));
   // Nobody else could write it if it were still open.
   const again = await start('journal: { kind: sqlite, file: ./journal.db }\n', log);
-  await again.stop();
+  await again.close();
   assert.deepEqual(errors, []);
 });
 
 test('a start that fails at its last address leaves the others free and nothing announced', async (t) => {
   const { home, config } = place(t);
-  const first = await startServer(await config('listen: tcp://127.0.0.1:0\n'), { announce: false });
-  t.after(() => first.stop(0));
+  const first = await serve(await config('listen: tcp://127.0.0.1:0\n'), { announce: false });
+  t.after(() => first.close(0));
   const { port } = new URL(first.url as string);
   const socket = join(home, 'host.sock');
   const failing = await config(`listen: ["unix://${socket}", "tcp://127.0.0.1:${port}"]\naudit: { enabled: false }\n`);
-  const error = await refusal(startServer(failing));
+  const error = await refusal(serve(failing));
   assert.deepEqual([error.code, error.detail.reason], ['config_invalid', 'EADDRINUSE']);
   assert.equal(existsSync(socket), false);
   assert.deepEqual(

@@ -1,12 +1,13 @@
 /**
- * `startServer`: what `handfast up` runs, for programs too: a host out of a configuration, on all its addresses.
+ * `serve`: what `handfast up` and `handfast fleet up` run: a host out of a configuration, on all its addresses, with the
+ * server of sessions and, where one is asked for, a fleet. Programs reach it through `src/serve.ts`.
  *
- * Order matters. Start: plugins before anybody can call them, addresses before anybody is told of them. Stop: the other
- * way round, so that nobody is sent here any more, running work gets its time, and what was written is on disk.
+ * Order matters. Start: plugins before a peer can call them, addresses before they are registered. Close: the other way
+ * round, so that no client finds this server any more, running work gets its time, and what was written is on disk.
  */
 
-import type { Log } from '../base/log.ts';
-import { silentLog } from '../base/log.ts';
+import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
+import { type Log, silentLog } from '../base/log.ts';
 import type { HostConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
@@ -23,7 +24,7 @@ import { InternalTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
 
-export interface StartServerOptions {
+export interface ServeOptions {
   /** Default: nothing is written. */
   readonly log?: Log;
   /** Runs the orchestrator of a fleet, and its workers of this process, too. */
@@ -38,8 +39,8 @@ export interface StartServerOptions {
   readonly now?: () => number;
 }
 
-/** A host that serves. */
-export interface RunningServer {
+/** A running server. */
+export interface Server extends Closable {
   readonly host: Host;
   /** The server of sessions; undefined where it is turned off, or another process has its data. */
   readonly control: ControlServer | undefined;
@@ -51,11 +52,14 @@ export interface RunningServer {
   readonly listeners: readonly string[];
   /** The file with the token of this user's own command line; undefined when no token is needed. */
   readonly tokenFile: string | undefined;
+  readonly state: LifetimeState;
+  /** Also resolves when a client ends the server (`system.shutdown`), or with an error when the bus of a fleet ended. */
+  readonly closed: Promise<HandfastError | undefined>;
   /**
-   * Stops in good order. Idempotent, never rejects, bounded.
-   * @param graceMs time running work is granted; default `limits.shutdown_timeout_ms`
+   * Closes in order: no new clients, then running work, then what is on disk. Idempotent, never rejects, bounded.
+   * @param graceMs time for running work, milliseconds; default `limits.shutdown_timeout_ms`
    */
-  stop(graceMs?: number): Promise<void>;
+  close(graceMs?: number): Promise<void>;
 }
 
 /**
@@ -65,7 +69,7 @@ export interface RunningServer {
  * cannot be loaded, or a token file that others can read; with the codes of `sqliteJournal` for a journal on disk. Then
  * nothing is left running.
  */
-export async function startServer(config: HostConfig, options: StartServerOptions = {}): Promise<RunningServer> {
+export async function serve(config: HostConfig, options: ServeOptions = {}): Promise<Server> {
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new AuthThrottle();
@@ -110,7 +114,7 @@ export async function startServer(config: HostConfig, options: StartServerOption
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
       const announced = options.announce ?? true;
-      const server = await serve(config, assembled, { auth, control, fleet, tokenFile, log, announced, now });
+      const server = await openServer(config, assembled, { auth, control, fleet, tokenFile, log, announced, now });
       if (offered instanceof HandfastError) {
         log.warn('no sessions are served here: another process has their data', { reason: offered.message });
       }
@@ -153,7 +157,7 @@ interface Serving {
   readonly now: () => number;
 }
 
-async function serve(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
+async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<Server> {
   const { auth, control, fleet, tokenFile, log } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
@@ -184,18 +188,24 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
         return undefined;
       })
     : undefined;
-  let stopped: Promise<void> | undefined;
-  const stop = async (graceMs?: number): Promise<void> => {
+  const lifetime = new Lifetime();
+  const end = async (graceMs?: number): Promise<void> => {
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
     const closed = Promise.all(opened.map((listener) => listener.close()));
-    // Tasks are kept and go on with the next process; workers of this one are ended.
+    // Tasks are stored and continue with the next process; workers of this one are ended.
     await fleet?.stop();
-    // Turns first: they use tools. Those that wait for an answer go on with the next process.
+    // Turns first: they use tools. Those that wait for an answer continue with the next process.
     await control?.rpc.stop('sigterm');
     await assembled.stop(graceMs);
     await closed;
   };
+  const close = (graceMs?: number, error?: HandfastError) => lifetime.close(() => end(graceMs), error);
+  void control?.rpc.stopped.then(async () => {
+    if (lifetime.state === 'open') await fleet?.drain();
+    await close();
+  });
+  void fleet?.ended.then((error) => close(undefined, error));
   return {
     host,
     control,
@@ -203,10 +213,12 @@ async function serve(config: HostConfig, assembled: AssembledHost, serving: Serv
     url,
     listeners,
     tokenFile,
-    stop: (graceMs) => {
-      stopped ??= stop(graceMs);
-      return stopped;
+    get state() {
+      return lifetime.state;
     },
+    closed: lifetime.closed,
+    close: (graceMs) => close(graceMs),
+    [Symbol.asyncDispose]: () => close(),
   };
 }
 
