@@ -8,16 +8,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { RuleBroken } from '../src/fleet/simulate/checks.ts';
-import { plotsOf } from '../src/fleet/simulate/plots.ts';
-import { curvesOf, numbersOf, type Report, reportText } from '../src/fleet/simulate/report.ts';
-import { FULL } from '../src/fleet/simulate/setting.ts';
+import { RuleBroken } from '../simulation/checks.ts';
+import { plotsOf } from '../simulation/plots.ts';
+import { curvesOf, numbersOf, type Report, reportText } from '../simulation/report.ts';
+import { FULL } from '../simulation/setting.ts';
 import {
   type Outcome,
   type SimulateOptions,
   simulateFireAndForget,
   simulateHandshake,
-} from '../src/fleet/simulate/simulation.ts';
+} from '../simulation/simulation.ts';
 
 const { values } = parseArgs({
   options: {

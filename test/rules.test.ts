@@ -227,7 +227,6 @@ const knownCircles = [
   'src/fleet/bus/http/orchestrator-bus.ts',
   'src/fleet/bus/http/peer.ts',
   'src/fleet/bus/nats/peer.ts',
-  'src/fleet/simulate/run.ts',
 ];
 
 test('no file imports itself through others, not even for types', () => {

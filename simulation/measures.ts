@@ -2,8 +2,9 @@
  * What a simulation measures of one contender: where tokens went, which dispatches could never have worked, how long tasks
  * waited, how they ended.
  */
-import type { Priority, TaskResult } from '../../protocol/fleet.ts';
-import type { TaskRecord } from '../orchestrator/task.ts';
+
+import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
+import type { Priority, TaskResult } from '../src/protocol/fleet.ts';
 import { Histogram } from './histogram.ts';
 import type { Run, RunEnd } from './run.ts';
 import type { SimTask } from './workload.ts';

@@ -1,15 +1,15 @@
 /** Small fleets for which everything goes wrong, and that the rules notice what breaks them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { refusalResult } from '../../../src/fleet/phases/preflight.ts';
-import { Checks, RuleBroken } from '../../../src/fleet/simulate/checks.ts';
-import { plotsOf } from '../../../src/fleet/simulate/plots.ts';
-import { curvesOf, numbersOf, type Report, reportText } from '../../../src/fleet/simulate/report.ts';
-import type { Run } from '../../../src/fleet/simulate/run.ts';
-import { FULL, type Setting, tiny } from '../../../src/fleet/simulate/setting.ts';
-import { simulateFireAndForget, simulateHandshake } from '../../../src/fleet/simulate/simulation.ts';
-import { VirtualTime } from '../../../src/fleet/simulate/virtual-time.ts';
-import type { SimTask } from '../../../src/fleet/simulate/workload.ts';
+import { Checks, RuleBroken } from '../../simulation/checks.ts';
+import { plotsOf } from '../../simulation/plots.ts';
+import { curvesOf, numbersOf, type Report, reportText } from '../../simulation/report.ts';
+import type { Run } from '../../simulation/run.ts';
+import { FULL, type Setting, tiny } from '../../simulation/setting.ts';
+import { simulateFireAndForget, simulateHandshake } from '../../simulation/simulation.ts';
+import { VirtualTime } from '../../simulation/virtual-time.ts';
+import type { SimTask } from '../../simulation/workload.ts';
+import { refusalResult } from '../../src/fleet/phases/preflight.ts';
 
 const seeds = Array.from({ length: 40 }, (_, at) => at + 1);
 

@@ -2,9 +2,10 @@
  * What a worker and an orchestrator of a simulation say to each other: the parts of the messages that matter, without the
  * text they would be written in.
  */
-import type { TaskResult } from '../../protocol/fleet.ts';
-import type { Announced, Dispatched } from '../messages/decoded.ts';
-import type { JournaledTask } from '../worker/journal.ts';
+
+import type { Announced, Dispatched } from '../src/fleet/messages/decoded.ts';
+import type { JournaledTask } from '../src/fleet/worker/journal.ts';
+import type { TaskResult } from '../src/protocol/fleet.ts';
 import type { Run } from './run.ts';
 import type { Site } from './site.ts';
 import type { SimTask } from './workload.ts';

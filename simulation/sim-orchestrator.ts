@@ -3,18 +3,18 @@
  * store that is a map. It dies now and then; what it has not written down is gone then.
  */
 
-import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
-import type { TaskResult } from '../../protocol/fleet.ts';
-import { blockedStep, DEFAULT_BLOCKED_POLICY } from '../blocked-policy.ts';
-import type { FleetPeer } from '../bus/peer.ts';
-import type { Announced } from '../messages/decoded.ts';
-import { Peers, type Verdict } from '../orchestrator/peers.ts';
-import type { TaskRecord } from '../orchestrator/task.ts';
-import type { TaskEvent } from '../orchestrator/task-events.ts';
-import { advance, isActive, isEnded } from '../orchestrator/task-machine.ts';
-import { newRecord } from '../orchestrator/task-record.ts';
-import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
-import { Router } from '../route/router.ts';
+import { type Clock, TimerQueue } from '../src/base/timer-queue.ts';
+import { blockedStep, DEFAULT_BLOCKED_POLICY } from '../src/fleet/blocked-policy.ts';
+import type { FleetPeer } from '../src/fleet/bus/peer.ts';
+import type { Announced } from '../src/fleet/messages/decoded.ts';
+import { Peers, type Verdict } from '../src/fleet/orchestrator/peers.ts';
+import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
+import type { TaskEvent } from '../src/fleet/orchestrator/task-events.ts';
+import { advance, isActive, isEnded } from '../src/fleet/orchestrator/task-machine.ts';
+import { newRecord } from '../src/fleet/orchestrator/task-record.ts';
+import { DEFAULT_ROUTE_POLICY } from '../src/fleet/route/profile.ts';
+import { Router } from '../src/fleet/route/router.ts';
+import type { TaskResult } from '../src/protocol/fleet.ts';
 import type { Random } from './random.ts';
 import type { Run } from './run.ts';
 import { COMMIT_MS, type Held, indexOf, lineOf, SimDispatch, type SimWorld } from './sim-dispatch.ts';

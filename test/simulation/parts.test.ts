@@ -1,9 +1,9 @@
 /** The parts a simulation stands on: chance, time, distributions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Histogram } from '../../../src/fleet/simulate/histogram.ts';
-import { Random } from '../../../src/fleet/simulate/random.ts';
-import { VirtualTime } from '../../../src/fleet/simulate/virtual-time.ts';
+import { Histogram } from '../../simulation/histogram.ts';
+import { Random } from '../../simulation/random.ts';
+import { VirtualTime } from '../../simulation/virtual-time.ts';
 
 test('streams of one seed are repeatable and do not depend on each other', () => {
   const drawn = (random: Random): number[] => Array.from({ length: 5 }, () => random.next());

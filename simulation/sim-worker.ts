@@ -3,12 +3,13 @@
  * it makes of a dispatch is decided by the worker's own code (`fleet/worker/admission.ts`, phase 4 and the journal's rules); what
  * runs is a {@link Run} instead of an agent.
  */
-import type { TaskResult } from '../../protocol/fleet.ts';
-import type { Announced, Dispatched } from '../messages/decoded.ts';
-import { decideAdmission, isAnsweredByAnother, refused } from '../worker/admission.ts';
-import { ClockSkew } from '../worker/clock-skew.ts';
-import type { DeclinedAttempt, JournaledTask } from '../worker/journal.ts';
-import { MAX_CRASHES } from '../worker/recovery.ts';
+
+import type { Announced, Dispatched } from '../src/fleet/messages/decoded.ts';
+import { decideAdmission, isAnsweredByAnother, refused } from '../src/fleet/worker/admission.ts';
+import { ClockSkew } from '../src/fleet/worker/clock-skew.ts';
+import type { DeclinedAttempt, JournaledTask } from '../src/fleet/worker/journal.ts';
+import { MAX_CRASHES } from '../src/fleet/worker/recovery.ts';
+import type { TaskResult } from '../src/protocol/fleet.ts';
 import type { Network } from './network.ts';
 import type { Random } from './random.ts';
 import { Run } from './run.ts';

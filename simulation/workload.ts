@@ -2,9 +2,10 @@
  * The tasks of a simulation: when they come, what they require, how long they take, what they cost. Both contenders get the
  * same ones.
  */
-import type { Priority } from '../../protocol/fleet.ts';
-import type { FullSpec } from '../orchestrator/task-record.ts';
-import type { RouteTask } from '../route/profile.ts';
+
+import type { FullSpec } from '../src/fleet/orchestrator/task-record.ts';
+import type { RouteTask } from '../src/fleet/route/profile.ts';
+import type { Priority } from '../src/protocol/fleet.ts';
 import type { Random } from './random.ts';
 import type { Setting } from './setting.ts';
 

@@ -6,13 +6,14 @@
  * The rules are written down here anew rather than taken from the code they check.
  * @see docs/fleet.md#failure-semantics
  */
-import type { TaskResult } from '../../protocol/fleet.ts';
-import type { Peers } from '../orchestrator/peers.ts';
-import type { TaskRecord, TaskState } from '../orchestrator/task.ts';
-import type { TaskEvent } from '../orchestrator/task-events.ts';
-import type { RouteTask } from '../route/profile.ts';
-import { route } from '../route/route.ts';
-import type { DecideAt, Decision, Router } from '../route/router.ts';
+
+import type { Peers } from '../src/fleet/orchestrator/peers.ts';
+import type { TaskRecord, TaskState } from '../src/fleet/orchestrator/task.ts';
+import type { TaskEvent } from '../src/fleet/orchestrator/task-events.ts';
+import type { RouteTask } from '../src/fleet/route/profile.ts';
+import { route } from '../src/fleet/route/route.ts';
+import type { DecideAt, Decision, Router } from '../src/fleet/route/router.ts';
+import type { TaskResult } from '../src/protocol/fleet.ts';
 import type { Run } from './run.ts';
 import type { VirtualTime } from './virtual-time.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';

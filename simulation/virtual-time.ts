@@ -2,7 +2,7 @@
  * A clock that only moves when something happens. Events of one moment happen in the order they were planned, so a run is
  * the same every time.
  */
-import { Heap, type Placed } from '../../base/heap.ts';
+import { Heap, type Placed } from '../src/base/heap.ts';
 
 interface Planned extends Placed {
   readonly atMs: number;

@@ -2,14 +2,14 @@
  * From the queue to a worker, in a simulation: the real queue and the real router, for as long as one process of the
  * orchestrator lives. Tasks that the same workers can take wait in one line, which stands still while nobody can.
  */
-import type { Announced } from '../messages/decoded.ts';
-import type { Peers } from '../orchestrator/peers.ts';
-import type { TaskRecord } from '../orchestrator/task.ts';
-import type { TaskEvent } from '../orchestrator/task-events.ts';
-import { TaskQueue } from '../queue.ts';
-import { capacityOf, loadOf, reasonsAgainst } from '../route/filters.ts';
-import type { Profile, RouteTask } from '../route/profile.ts';
-import type { Router } from '../route/router.ts';
+import type { Announced } from '../src/fleet/messages/decoded.ts';
+import type { Peers } from '../src/fleet/orchestrator/peers.ts';
+import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
+import type { TaskEvent } from '../src/fleet/orchestrator/task-events.ts';
+import { TaskQueue } from '../src/fleet/queue.ts';
+import { capacityOf, loadOf, reasonsAgainst } from '../src/fleet/route/filters.ts';
+import type { Profile, RouteTask } from '../src/fleet/route/profile.ts';
+import type { Router } from '../src/fleet/route/router.ts';
 import type { Checks } from './checks.ts';
 import type { Measures } from './measures.ts';
 import type { Network } from './network.ts';
