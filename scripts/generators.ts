@@ -6,7 +6,7 @@
  */
 import { dirname } from 'node:path';
 import { errorsPage } from './generate-errors.ts';
-import { fleetPage, fleetSchema } from './generate-fleet.ts';
+import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
 import { protocolPage } from './generate-protocol.ts';
 import { sessionRpcPage, sessionRpcSchema } from './generate-session-rpc.ts';
@@ -44,6 +44,7 @@ export const generators: readonly Generator[] = [
       new Map([
         ['docs/protocol/fleet.md', fleetPage(root)],
         ['schema/fleet.json', fleetSchema()],
+        ['src/protocol/fleet.generated.ts', fleetMembers()],
       ]),
   },
 ];

@@ -1,41 +1,96 @@
 /**
- * The messages of the fleet handshake 2.0 as schemas, as this side writes them. `schema/fleet.json` and the tables of
- * docs/protocol/fleet.md come from here; a test holds them equal to the types of `fleet.ts`.
+ * The messages of the fleet handshake 2.0, one schema value each. The types of `fleet.ts`, the reader
+ * (`fleet/messages/reader.ts`), `schema/fleet.json` and the tables of docs/protocol/fleet.md come from here.
  *
- * Readers go by `fleet/messages/decode.ts`, which also finds what a schema cannot say, and is kinder to words it does not
- * know.
+ * A schema says what this side writes. Its notes say where the decoder reads more kindly or more strictly than that; rules
+ * between members are in `fleet/messages/rules.ts`.
  * @see docs/protocol/fleet.md
  */
-import { type TSchema, Type } from '../wire/schema.ts';
-import { HEALTHS, PRIORITIES, REPLY_SCHEMAS, STATUSES } from './fleet.ts';
+import { type TObject, type TOptional, type TSchema, Type, type Wire } from '../wire/schema.ts';
+import {
+  AGENT_ID,
+  type Feature,
+  FORBIDDEN,
+  HEALTHS,
+  MAX_NAMES,
+  PRIORITIES,
+  REPLY_SCHEMAS,
+  STATUSES,
+} from './fleet-words.ts';
+import { NOTE, type Note } from './member.ts';
 
-/** Controls, zero-width and bidirectional characters, line separators. */
-const FORBIDDEN = '\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff';
+/** The note of a message: who sends it, and the feature that its receiver must list. */
+export interface MessageNote extends Note {
+  readonly from: 'worker' | 'orchestrator' | 'both';
+  readonly feature?: Feature;
+}
 
-const text = (description: string) => Type.String({ description });
-const filled = (description: string) => Type.String({ pattern: '\\S', description });
+/** Marks a member that readers always get, with the value of its note where it is absent. */
+interface Filled {
+  readonly '~filled': true;
+}
+
+const note = (value: Note) => ({ [NOTE]: value });
+
+const text = (description: string, own: Note = {}) => Type.String({ description, ...note({ ...own }) });
+/** A text with something to see in it; a blank one counts as absent. */
+const filled = (description: string) => Type.String({ pattern: '\\S', description, ...note({ as: 'filled' }) });
+/** A text for a model; one that is too long is refused, never cut. */
+const prompt = (description: string) => Type.String({ pattern: '\\S', description, ...note({ as: 'prompt' }) });
 const id = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 256, pattern: `^(?!\\s)[^${FORBIDDEN}]*[^\\s${FORBIDDEN}]$`, description });
-const name = (description: string) =>
-  Type.String({ pattern: `^[^${FORBIDDEN}]*[^\\s${FORBIDDEN}][^${FORBIDDEN}]*$`, description });
+  Type.String({
+    minLength: 1,
+    maxLength: 256,
+    pattern: `^(?!\\s)[^${FORBIDDEN}]*[^\\s${FORBIDDEN}]$`,
+    description,
+    ...note({ as: 'id' }),
+  });
+const agentId = (description: string) => Type.String({ pattern: AGENT_ID, description, ...note({ as: 'agent_id' }) });
+/** A name, read in canonical form. */
+const name = (description: string, own: Note = {}) =>
+  Type.String({
+    pattern: `^[^${FORBIDDEN}]*[^\\s${FORBIDDEN}][^${FORBIDDEN}]*$`,
+    description,
+    ...note({ as: 'name', ...own }),
+  });
 const moment = (description: string) =>
   Type.String({
     pattern: '^\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?([Zz]|[+-]\\d\\d:\\d\\d)$',
     description,
+    ...note({ as: 'timestamp' }),
   });
-const names = (description: string) => Type.Array(name('A name.'), { maxItems: 256, description });
+const names = (description: string) => Type.Array(name('A name.'), { maxItems: MAX_NAMES, description });
 const texts = (description: string) => Type.Array(Type.String(), { description });
-const count = (description: string) => Type.Integer({ minimum: 0, description });
-const positive = (description: string) => Type.Integer({ minimum: 1, description });
-const seconds = (description: string) => Type.Number({ minimum: 0, description });
+const maximum = Number.MAX_SAFE_INTEGER;
+const count = (description: string) => Type.Integer({ minimum: 0, maximum, description });
+const positive = (description: string) => Type.Integer({ minimum: 1, maximum, description });
+const seconds = (description: string) => Type.Number({ minimum: 0, maximum, description });
 const flag = (description: string) => Type.Boolean({ description });
 const anyObject = (description: string) =>
   Type.Unsafe<Readonly<Record<string, unknown>>>({ type: 'object', description });
+/** A word of an open list: another one is read as `other`. */
+const open = <W extends string>(words: readonly W[], other: W, description: string) =>
+  Type.Unsafe<W>({ type: 'string', description, ...note({ words, other }) });
+const oneOf = <const W extends string>(words: readonly W[], description: string, own: Note = {}) =>
+  Type.Unsafe<W>({ enum: words, description, ...note(own) });
 const may = <T extends TSchema>(schema: T) => Type.Optional(schema);
 /** May be left out, or null, which says the same. */
 const orNull = <T extends TSchema>(schema: T) => {
   const { description, ...rest } = schema as T & { readonly description?: string };
   return Type.Optional(Type.Union([rest as unknown as T, Type.Null()], { description }));
+};
+/** Gives readers a value where an optional member is absent. */
+const absentAs = <T extends TSchema>(value: unknown, schema: T): T & Filled => {
+  const { [NOTE]: own } = schema as { readonly [NOTE]?: Note };
+  return Object.assign(schema, note({ ...own, absent: value })) as unknown as T & Filled;
+};
+/** The object as readers get it where its note says `full`. */
+export type Full<S extends TObject> = {
+  readonly [K in keyof S['properties']]: S['properties'][K] extends Filled
+    ? NonNullable<Wire<S['properties'][K]>>
+    : S['properties'][K] extends TOptional
+      ? Wire<S['properties'][K]> | null
+      : Wire<S['properties'][K]>;
 };
 
 export const Lease = Type.Object(
@@ -52,15 +107,18 @@ export const Envelope = Type.Object(
     context_id: orNull(id('The conversation the message belongs to.')),
     correlation_id: may(id('`task_id` of the root task.')),
     causation_id: may(id('`message_id` of the message this one follows from.')),
-    sent_at: may(moment('When it was sent, for measuring the skew of clocks.')),
+    sent_at: may(moment('When it was sent, for measuring clock skew.')),
     sender: may(id('Who sent it.')),
     attempt: may(positive('1 for the first dispatch of a task, more for each one after it.')),
     lease: may(Lease),
     token: may(
-      text('On the first announce of a stream link where a token is required. Never logged, kept or sent on.'),
+      text('On the first announce of a stream link where a token is required. Never logged, stored or forwarded.'),
     ),
   },
-  { description: 'Who sent a message, when, and for which attempt. Never part of what a task is.' },
+  {
+    description:
+      'Who sent a message, when, and for which attempt. Not part of the identity of a task: digests leave it out.',
+  },
 );
 
 const base = {
@@ -75,20 +133,24 @@ const taskId = { task_id: id('The task it is about.') };
 
 export const Worker = Type.Object(
   {
-    agent_id: Type.String({
-      pattern: '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$',
-      description: 'Who the worker is. Stands in subjects, file names and logs.',
-    }),
+    agent_id: agentId('Identifies the worker. Stands in subjects, file names and logs.'),
     model: orNull(text('Its model, where that is known.')),
-    model_tier: orNull(name('`haiku` < `sonnet` < `opus`; other words are ranked by configuration. Absent: unknown.')),
+    model_tier: absentAs(
+      'unknown',
+      orNull(
+        name('`haiku` < `sonnet` < `opus`; other words are ranked by configuration. Absent: unknown.', {
+          words: ['haiku', 'sonnet', 'opus', 'unknown'],
+        }),
+      ),
+    ),
     context_window: orNull(positive('Tokens. Absent: unknown.')),
     protocol_versions: may(texts('All versions it speaks. Absent: `protocol_version` alone.')),
-    features: may(texts('What it understands beside the three messages; see Features.')),
+    features: absentAs([], may(texts('What it understands beside the three messages; see Features.'))),
     max_concurrent: may(positive('Turns it runs at once. Absent: 3.')),
-    overhead_tokens: orNull(count('What an empty first turn was measured to cost, tokens.')),
-    pools: may(names('Pools whose tasks it takes.')),
+    overhead_tokens: orNull(count('Measured cost of an empty first turn, tokens.')),
+    pools: absentAs([], may(names('Pools whose tasks it accepts.'))),
   },
-  { description: 'Who the worker is.' },
+  { description: 'Who the worker is.', ...note({ full: true, spread: true, warns: true }) },
 );
 
 export const Capabilities = Type.Object(
@@ -96,16 +158,16 @@ export const Capabilities = Type.Object(
     tools: names('What its executor can do. May be empty.'),
     mcp_servers: names('MCP servers that are configured. May be empty.'),
   },
-  { description: 'What a dispatch can ask for.' },
+  { description: 'What a dispatch can ask for.', ...note({ full: true, spread: true, warns: true }) },
 );
 
 export const RepoState = Type.Object(
   {
     branch: Type.Union([Type.String(), Type.Null()], { description: 'Branch, or null for none.' }),
-    clean: flag('Nothing in the tree that is not committed.'),
-    head: orNull(text('Commit the tree stands at.')),
+    clean: flag('The working tree has no uncommitted changes.'),
+    head: orNull(text('Commit of the working tree.', { unused: true })),
   },
-  { description: 'The repository of a worker.' },
+  { description: 'The repository of a worker.', ...note({ full: true, warns: true }) },
 );
 
 export const Session = Type.Object(
@@ -117,13 +179,24 @@ export const Session = Type.Object(
     incarnation: may(id('Another value for each start of the process.')),
     seq: may(count('Rises with every announce of an incarnation.')),
     ttl_s: may(seconds('How long this description may be used, seconds.')),
-    draining: may(flag('It takes no more tasks.')),
+    draining: absentAs(false, may(flag('It accepts no more tasks.'))),
     not_ready: may(
-      name('Why its executor cannot work now: `executor_missing`, `auth_required`, or other words. Absent: it can.'),
+      name(
+        'Why its executor cannot work now, the code it refuses tasks with: `executor_missing`, `auth_required`, or other words. Absent: it can, as far as is known.',
+      ),
     ),
   },
-  { description: 'How the worker is now.' },
+  { description: 'The state of the worker now.', ...note({ full: true, spread: true, warns: true }) },
 );
+
+/** One of the three messages of the protocol itself. */
+const protocol = (from: MessageNote['from']) => ({
+  [NOTE]: { from, full: true, warns: true } satisfies MessageNote,
+});
+/** An additive message, sent only to peers that list the feature. */
+const additive = (feature: Feature, from: MessageNote['from']) => ({
+  [NOTE]: { from, feature, warns: true } satisfies MessageNote,
+});
 
 export const SessionAnnounce = Type.Object(
   {
@@ -140,41 +213,49 @@ export const SessionAnnounce = Type.Object(
     ),
     session: may(Session),
   },
-  { description: 'Who a worker is, what it can do, and how it is. Replaces the announce before it as a whole.' },
+  {
+    description: 'Who a worker is, what it can do, and its state. Replaces the announce before it as a whole.',
+    ...protocol('worker'),
+  },
 );
 
 export const Task = Type.Object(
   {
     task_id: id('Chosen by the orchestrator; the same id with the same content is the same task.'),
-    priority: orNull(text(`${PRIORITIES.map((word) => `\`${word}\``).join(', ')}. Absent: \`normal\`.`)),
-    reply_schema: orNull(
-      Type.Enum([...REPLY_SCHEMAS], {
-        description: 'What the reply of the executor must look like. Absent: `structured`.',
-      }),
+    priority: absentAs(
+      'normal',
+      orNull(open(PRIORITIES, 'normal', `${PRIORITIES.map((word) => `\`${word}\``).join(', ')}. Absent: \`normal\`.`)),
+    ),
+    reply_schema: absentAs(
+      'structured',
+      orNull(oneOf(REPLY_SCHEMAS, 'What the reply of the executor must look like. Absent: `structured`.')),
     ),
     token_budget: orNull(positive('Tokens the task may spend. Absent: no limit.')),
     answer_schema: orNull(anyObject('JSON Schema of `answer` in the result.')),
-    retry_safe: orNull(flag('A second run does no harm. Absent: it may.')),
+    retry_safe: absentAs(false, orNull(flag('A second run does no harm. Absent: it may.'))),
     parent_task_id: orNull(id('The task whose budget this one takes a part of.')),
   },
-  { description: 'What a task is called and how it is to be run.' },
+  {
+    description: 'The identity of a task and how it is to be run.',
+    ...note({ full: true, spread: true, warns: true }),
+  },
 );
 
 export const Requirements = Type.Object(
   {
-    required_mcp: orNull(names('MCP servers that must be configured and `ok`.')),
-    required_capabilities: orNull(names('Tools the worker must have.')),
+    required_mcp: absentAs([], orNull(names('MCP servers that must be configured and `ok`.'))),
+    required_capabilities: absentAs([], orNull(names('Tools the worker must have.'))),
     min_tier: orNull(name('Lowest tier of the model.')),
     min_context_window: orNull(positive('Tokens the context window must have.')),
     access: orNull(
-      Type.Enum(['read', 'write'], {
-        description:
-          'Whether the repository may be changed. Absent: `read` if tools are required and all of them only read (`browser`, `search`, `read`, `web`, `fetch`), else `write`.',
-      }),
+      oneOf(
+        ['read', 'write'],
+        'Whether the repository may be changed. Absent: `read` if tools are required and all of them only read (`browser`, `search`, `read`, `web`, `fetch`), else `write`.',
+      ),
     ),
-    worktree: orNull(flag('It wants a git worktree of its own.')),
+    worktree: absentAs(false, orNull(flag('It needs its own git worktree.'))),
   },
-  { description: 'What must hold for a task to be started.' },
+  { description: 'What must hold for a task to be started.', ...note({ full: true, spread: true, warns: true }) },
 );
 
 export const TaskDispatch = Type.Object(
@@ -184,35 +265,41 @@ export const TaskDispatch = Type.Object(
     task: Task,
     requirements: orNull(Requirements),
     deadline: orNull(moment('RFC 3339 with an offset. Absent: none.')),
-    brief: filled('What is to be done, in words. At most 262,144 bytes of UTF-8; never cut.'),
+    brief: prompt('What is to be done, in words. At most 262,144 bytes of UTF-8; never cut.'),
   },
-  { description: 'A task and what must hold for it.' },
+  { description: 'A task and what must hold for it.', ...protocol('orchestrator') },
 );
 
 export const Blocked = Type.Object(
   {
     code: filled('Why, for machines; see Preflight.'),
-    retryable: flag('The same dispatch may be taken later.'),
+    retryable: flag('The same dispatch may be accepted later.'),
     missing: may(texts('Names that are missing or not healthy.')),
     retry_after_s: may(seconds('Seconds after which to ask again.')),
   },
   { description: 'Why a task did not start.' },
 );
 
+const SOURCES = ['measured', 'provider', 'claimed', 'unknown'] as const;
+
 export const Usage = Type.Object(
   {
-    source: Type.Enum(['measured', 'provider', 'claimed', 'unknown'], {
-      description: 'Measured by the worker, told by the provider, claimed by the model, or unknown.',
-    }),
-    input: may(count('Tokens no cache gave.')),
-    output: may(count('Tokens written.')),
+    source: absentAs(
+      'unknown',
+      oneOf(SOURCES, 'Measured by the worker, reported by the provider, claimed by the model, or unknown.', {
+        words: SOURCES,
+        other: 'unknown',
+      }),
+    ),
+    input: may(count('Input tokens that did not come from a cache.')),
+    output: may(count('Output tokens.')),
     reasoning: may(count('Only where it is not part of `output`.')),
     cache_read: may(count('Tokens read from a cache; not counted in `tokens_spent` by default.')),
     cache_write: may(count('Tokens written to a cache.')),
     cost_usd: may(Type.Number({ minimum: 0, description: 'US dollars.' })),
     claimed: may(count('What the model said of itself, where that is more than a fifth off.')),
   },
-  { description: 'What was used.' },
+  { description: 'What a turn of an executor has used.' },
 );
 
 export const TaskResult = Type.Object(
@@ -220,14 +307,21 @@ export const TaskResult = Type.Object(
     type: Type.Literal('TASK_RESULT'),
     ...base,
     ...taskId,
-    status: Type.Enum([...STATUSES], {
-      description:
-        '`done`, `blocked` (needs `blocked_reason`), `error` (needs `error_summary`), `partial` (needs `next_steps`).',
-    }),
+    status: oneOf(
+      STATUSES,
+      '`done`, `blocked` (needs `blocked_reason`), `error` (needs `error_summary`), `partial` (needs `next_steps`).',
+    ),
     tokens_spent: orNull(count('Absent or null: unknown, never zero.')),
-    next_steps: orNull(texts('What remains.')),
-    blocked_reason: orNull(text('Why it could not go on; of a refusal `code: detail`.')),
-    error_summary: orNull(text('What went wrong.')),
+    next_steps: absentAs([], orNull(texts('What remains.'))),
+    blocked_reason: orNull(text('Why it could not continue; of a refusal `code: detail`.')),
+    error_summary: orNull(text('What went wrong.', { unused: true })),
+    error: may(
+      Type.Unknown({
+        description:
+          'Accepted from other writers in place of `error_summary`: a text, or an object with a `message`. Never written.',
+        ...note({ unused: true }),
+      }),
+    ),
     summary: orNull(text('What was done, in a few lines.')),
     artifacts: orNull(
       anyObject(
@@ -237,12 +331,12 @@ export const TaskResult = Type.Object(
     blocked: orNull(Blocked),
     usage: orNull(Usage),
     answer: may(Type.Unknown({ description: 'What `answer_schema` asked for.' })),
-    prose: orNull(text('What the executor said beside the result, at most 262,144 bytes of UTF-8.')),
+    prose: orNull(text('Text of the executor beside the result, at most 262,144 bytes of UTF-8.')),
     conformance: may(
       text('How the result was found: `strict`, `degraded` or `unstructured`. Absent: it was no text of a model.'),
     ),
   },
-  { description: 'How a task ended.' },
+  { description: 'How a task ended.', ...protocol('worker') },
 );
 
 export const TaskAck = Type.Object(
@@ -250,18 +344,17 @@ export const TaskAck = Type.Object(
     type: Type.Literal('TASK_ACK'),
     ...base,
     ...taskId,
-    accepted: flag('The dispatch was taken; of a result: it is kept.'),
+    accepted: flag('The dispatch was accepted; of a result: it is stored.'),
     lease: may(Lease),
     state: may(
-      Type.Enum(['accepted', 'running', 'finished', 'unknown', 'busy'], {
-        description: 'Answer to a poll, or `busy`: not taken now.',
-      }),
+      oneOf(['accepted', 'running', 'finished', 'unknown', 'busy'], 'Reply to a poll, or `busy`: not accepted now.'),
     ),
     retry_after_s: may(seconds('Seconds after which to ask again.')),
   },
   {
     description:
-      'From a worker: the dispatch is taken, is not taken now, or what a poll found. From an orchestrator: the result of this task and attempt is kept for good and need not be sent again.',
+      'From a worker: the dispatch is accepted, is not accepted now, or what a poll found. From an orchestrator: the result of this task and attempt is durably stored and need not be sent again.',
+    ...additive('ack', 'both'),
   },
 );
 
@@ -276,12 +369,15 @@ export const TaskProgress = Type.Object(
     percent: may(Type.Number({ minimum: 0, maximum: 100, description: 'How far it is.' })),
     tokens_so_far: orNull(count('Spent up to now.')),
   },
-  { description: 'A task goes on. Renews its lease.' },
+  { description: 'A task continues. Renews its lease.', ...additive('progress', 'worker') },
 );
 
 export const TaskCancel = Type.Object(
   { type: Type.Literal('TASK_CANCEL'), ...base, ...taskId, reason: may(text('For people.')) },
-  { description: 'Stops a task; answered by its result. Of one that ended: by the result it had.' },
+  {
+    description: 'Stops a task; completed by its result. Of one that ended: by the result it had.',
+    ...additive('cancel', 'orchestrator'),
+  },
 );
 
 export const TaskSteer = Type.Object(
@@ -290,19 +386,22 @@ export const TaskSteer = Type.Object(
     ...base,
     ...taskId,
     steer_id: id('The same id again does nothing.'),
-    text: filled('What to tell the executor. At most 262,144 bytes of UTF-8.'),
+    text: prompt('Input for the executor. At most 262,144 bytes of UTF-8.'),
   },
-  { description: 'More input for a running task.' },
+  { description: 'More input for a running task.', ...additive('steer', 'orchestrator') },
 );
 
 export const TaskPoll = Type.Object(
   { type: Type.Literal('TASK_POLL'), ...base, ...taskId },
-  { description: 'How is this task? Answered with TASK_RESULT, or with TASK_ACK and its `state`.' },
+  {
+    description: 'Asks for the state of a task. The reply is TASK_RESULT, or TASK_ACK with its `state`.',
+    ...additive('poll', 'orchestrator'),
+  },
 );
 
 export const QuestionTool = Type.Object(
   { name: filled('The tool.'), input: anyObject('What it is to be called with.') },
-  { description: 'A call of a tool that waits for leave.' },
+  { description: 'A call of a tool that waits for permission.' },
 );
 
 export const TaskQuestion = Type.Object(
@@ -311,16 +410,14 @@ export const TaskQuestion = Type.Object(
     ...base,
     ...taskId,
     question_id: id('Named again by the answer.'),
-    kind: Type.Enum(['tool', 'question'], {
-      description: '`tool`: may this be done? `question`: something is to be filled in.',
-    }),
+    kind: oneOf(['tool', 'question'], '`tool`: may this be done? `question`: something is to be filled in.'),
     title: filled('One line for people.'),
     tool: may(QuestionTool),
     risks: may(texts('What may come of it.')),
     schema: may(anyObject('JSON Schema of the answer’s `content`.')),
-    expires_s: may(seconds('Seconds after which the worker goes on as if refused.')),
+    expires_s: may(seconds('Seconds after which the worker continues as if refused.')),
   },
-  { description: 'The executor asks something and waits.' },
+  { description: 'The executor asks something and waits.', ...additive('questions', 'worker') },
 );
 
 export const TaskAnswer = Type.Object(
@@ -329,38 +426,34 @@ export const TaskAnswer = Type.Object(
     ...base,
     ...taskId,
     question_id: id('The question.'),
-    allowed: flag('Go on.'),
+    allowed: flag('Continue.'),
     content: may(anyObject('What was filled in.')),
     reason: may(text('For the executor.')),
   },
-  { description: 'The answer to a question.' },
+  { description: 'The answer to a question.', ...additive('questions', 'orchestrator') },
 );
-
-const agent = {
-  agent_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$', description: 'Who it is.' }),
-};
 
 export const SessionHeartbeat = Type.Object(
   {
     type: Type.Literal('SESSION_HEARTBEAT'),
     ...base,
-    ...agent,
+    agent_id: agentId('Identifies the sender.'),
     incarnation: id('Of the process that sends it.'),
     seq: count('Rises with each heartbeat of an incarnation.'),
     active_tasks: count('Turns running or accepted.'),
   },
-  { description: 'Still there. Describes nothing.' },
+  { description: 'Shows liveness. Describes nothing.', ...additive('heartbeat', 'both') },
 );
 
 export const SessionBye = Type.Object(
   {
     type: Type.Literal('SESSION_BYE'),
     ...base,
-    ...agent,
+    agent_id: agentId('Identifies the sender.'),
     incarnation: may(id('Of the process that sends it.')),
     reason: filled('Why: `stopping`, `idle`, `draining`, or other words.'),
   },
-  { description: 'The session ends in good order.' },
+  { description: 'The session ends in order.', ...additive('heartbeat', 'both') },
 );
 
 export const SessionAccept = Type.Object(
@@ -372,10 +465,28 @@ export const SessionAccept = Type.Object(
     heartbeat_s: seconds('Seconds between heartbeats.'),
     lease_ttl_s: seconds('How long leases hold without renewal, seconds.'),
   },
-  { description: 'The announce is accepted under these terms.' },
+  { description: 'The announce is accepted under these terms.', ...additive('accept', 'orchestrator') },
 );
 
 export const AnnounceRequest = Type.Object(
   { type: Type.Literal('ANNOUNCE_REQUEST'), ...base, context_id: orNull(id('The conversation it is asked about.')) },
-  { description: 'Describe yourself now.' },
+  { description: 'Asks the worker to describe itself now.', ...additive('announce', 'orchestrator') },
 );
+
+/** Every message, in the order in which the documentation shows them. */
+export const fleetSchemas = [
+  SessionAnnounce,
+  TaskDispatch,
+  TaskResult,
+  TaskAck,
+  TaskProgress,
+  TaskCancel,
+  TaskSteer,
+  TaskPoll,
+  TaskQuestion,
+  TaskAnswer,
+  SessionHeartbeat,
+  SessionBye,
+  SessionAccept,
+  AnnounceRequest,
+];

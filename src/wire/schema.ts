@@ -1,8 +1,20 @@
 /**
- * The doorway to the schema language: the only file that imports TypeBox.
+ * The adapter file of the schema language: the only file that imports TypeBox.
  *
  * Only `*.schema.ts` files import it, and nothing imports those at run time: `npm run generate` turns them into
- * validators (`*.generated.ts`) and published JSON Schema (`schema/`), and their types are imported as types.
+ * validators and readers (`*.generated.ts`) and published JSON Schema (`schema/`), and their types are imported as types.
  * See docs/decisions/0003-validators-ahead-of-time.md.
  */
-export { type Static, type TSchema, Type } from 'typebox';
+import type { Static, TSchema } from 'typebox';
+
+export { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
+
+/** A type with every member and list in it readonly. */
+type Plain<T> = T extends readonly (infer E)[]
+  ? readonly Plain<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Plain<T[K]> }
+    : T;
+
+/** The type of what a schema describes, as messages have it: readonly throughout. */
+export type Wire<S extends TSchema> = Plain<Static<S>>;

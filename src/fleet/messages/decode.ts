@@ -1,19 +1,20 @@
 /**
  * The reading side of the fleet protocol: from what arrived to a message in its normalised form, or to every reason why not.
  *
- * Called by every binding with what it received. It never throws; who called decides what a message that cannot be read
+ * Called by every binding with what it received. It never throws; its caller decides what a message that cannot be read
  * means for the link.
  * @see docs/protocol/fleet.md#decoder
  */
-import { isAddition, readAddition } from './additions.ts';
-import { readAnnounce } from './announce.ts';
+
+import { envelope, fleetMessages } from '../../protocol/fleet.generated.ts';
+import { FLEET_VERSION } from '../../protocol/fleet.ts';
 import type { Decoded, Incoming } from './decoded.ts';
-import { readDispatch } from './dispatch.ts';
-import { readEnvelope, readVersion } from './envelope.ts';
 import { Findings } from './findings.ts';
 import { isId } from './names.ts';
-import { readResult } from './result.ts';
+import { membersReader, type ReadMembers, readerOf } from './reader.ts';
+import { rules } from './rules.ts';
 import { type Members, readStrictJson, readStrictValue, type StrictJson } from './strict-json.ts';
+import { parseVersion, type Version } from './version.ts';
 
 export interface DecodeOptions {
   /** Epoch milliseconds, for `W_DEADLINE_PAST`. Default: now. */
@@ -25,7 +26,7 @@ export const decode = (input: string | Uint8Array, options: DecodeOptions = {}):
   decodeRead(readStrictJson(input), options);
 
 /**
- * The same for a message that was never text. What is decoded may share parts with `value`, which must not be changed
+ * The same for a message that never was text. What is decoded may share parts with `value`, which must not be changed
  * afterwards.
  */
 export const decodeValue = (value: unknown, options: DecodeOptions = {}): Decoded =>
@@ -33,14 +34,33 @@ export const decodeValue = (value: unknown, options: DecodeOptions = {}): Decode
 
 type MessageType = Incoming['type'];
 
-function readType(message: Members, found: Findings): MessageType | null {
-  const { type } = message;
-  if (typeof type === 'string') {
-    if (type === 'TASK_DISPATCH' || type === 'TASK_RESULT' || type === 'SESSION_ANNOUNCE' || isAddition(type))
-      return type;
-  }
+const readEnvelope = readerOf(envelope);
+const readers: ReadonlyMap<unknown, ReadMembers> = new Map(
+  Object.entries(fleetMessages).map(([type, member]) => [
+    type,
+    membersReader(member, ['type', 'protocol_version', 'envelope']),
+  ]),
+);
+
+function readType({ type }: Members, found: Findings): MessageType | null {
+  if (readers.has(type)) return type as MessageType;
   found.error(type === undefined || type === null ? 'E_REQUIRED' : 'E_TYPE', '', 'type');
   return null;
+}
+
+const OURS = parseVersion(FLEET_VERSION) as Version;
+
+/** The version of a message, or undefined when it cannot be read any further. */
+function readVersion({ protocol_version: version }: Members, found: Findings): string | undefined {
+  if (version === FLEET_VERSION) return FLEET_VERSION;
+  const parts = typeof version === 'string' ? parseVersion(version) : undefined;
+  if (parts === undefined) {
+    const isAbsent = version === undefined || version === null;
+    return found.error(isAbsent ? 'E_REQUIRED' : 'E_VERSION', '', 'protocol_version');
+  }
+  if (parts.major !== OURS.major) return found.error('E_VERSION_UNSUPPORTED', '', 'protocol_version');
+  if (parts.minor > OURS.minor) found.warn('W_VERSION_MINOR_AHEAD', '', 'protocol_version');
+  return version as string;
 }
 
 /** The id of the task a message is about, where it can be told in spite of what is wrong with it. */
@@ -53,16 +73,16 @@ function taskIdOf(message: Members): string | undefined {
 
 function decodeRead(json: StrictJson, { nowMs = Date.now() }: DecodeOptions): Decoded {
   if (!json.ok) return { valid: false, type: null, errors: json.errors, warnings: json.warnings };
+  const { value } = json;
   const found = new Findings();
   found.warnings.push(...json.warnings);
-  const type = readType(json.value, found);
-  const version = readVersion(json.value, found);
-  const message =
-    type === null || version === undefined ? undefined : readMessage(type, json.value, version, found, nowMs);
+  const type = readType(value, found);
+  const version = readVersion(value, found);
+  const message = type === null || version === undefined ? undefined : readMessage(type, version, value, found, nowMs);
   if (message !== undefined && found.errors.length === 0) {
     return { valid: true, message, errors: [], warnings: found.warnings };
   }
-  const taskId = type === null ? undefined : taskIdOf(json.value);
+  const taskId = type === null ? undefined : taskIdOf(value);
   return {
     valid: false,
     type,
@@ -72,16 +92,15 @@ function decodeRead(json: StrictJson, { nowMs = Date.now() }: DecodeOptions): De
   };
 }
 
-function readMessage(type: MessageType, value: Members, version: string, found: Findings, nowMs: number): Incoming {
-  const envelope = readEnvelope(value, found);
-  switch (type) {
-    case 'TASK_DISPATCH':
-      return readDispatch(value, version, envelope, found, nowMs);
-    case 'TASK_RESULT':
-      return readResult(value, version, envelope, found);
-    case 'SESSION_ANNOUNCE':
-      return readAnnounce(value, version, envelope, found);
-    default:
-      return readAddition(type, value, version, envelope, found);
-  }
+const NO_ENVELOPE = Object.freeze({});
+
+function readMessage(type: MessageType, version: string, value: Members, found: Findings, nowMs: number): Incoming {
+  const finish = type in rules ? rules[type as keyof typeof rules] : undefined;
+  const stated = value.envelope ?? undefined;
+  const sent = stated === undefined ? finish && NO_ENVELOPE : readEnvelope(stated, found, '', 'envelope');
+  const read: Record<string, unknown> = { type, protocol_version: version };
+  (readers.get(type) as ReadMembers)(value, read, found, '');
+  if (sent !== undefined) read.envelope = sent;
+  finish?.(read, value, found, nowMs);
+  return read as unknown as Incoming;
 }

@@ -20,7 +20,7 @@ export class Findings {
   readonly warnings: Finding[] = [];
 
   /** Something that makes the message unusable, about the member `key` of what is at `where`. */
-  error(code: string, where: string, key: string | number): void {
+  error(code: string, where: string, key: string | number): undefined {
     if (this.errors.length < MAX_FINDINGS) this.errors.push({ code, path: pointer(where, key) });
   }
 
@@ -30,9 +30,9 @@ export class Findings {
   }
 
   /** Warns of members that are not among the known ones. */
-  unknown(members: object, known: ReadonlySet<string>, where: string): void {
-    for (const [key, value] of Object.entries(members)) {
-      if (value !== undefined && !known.has(key)) this.warn('W_UNKNOWN_FIELD', where, key);
+  unknown(members: Readonly<Record<string, unknown>>, known: ReadonlySet<string>, where: string): void {
+    for (const key of Object.keys(members)) {
+      if (!known.has(key) && members[key] !== undefined) this.warn('W_UNKNOWN_FIELD', where, key);
     }
   }
 }

@@ -2,24 +2,22 @@
  * Names of tools, MCP servers, pools and tiers, and the characters no name or id may hold.
  *
  * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` meet.
- * Called by the decoder, by routing, by preflight and by whatever reads names from configuration.
+ * Called by the decoder, by routing, by preflight and by readers of configuration.
  * @see docs/protocol/fleet.md#scalars
  */
+import { AGENT_ID as AGENT_ID_PATTERN, FORBIDDEN as FORBIDDEN_CHARACTERS } from '../../protocol/fleet-words.ts';
+
+export { MAX_NAMES } from '../../protocol/fleet-words.ts';
 
 /** Longest name, in code points of its canonical form. */
 const MAX_NAME_CHARS = 128;
-/** Most names of a list. */
-export const MAX_NAMES = 256;
 /** Longest id, in code points. */
 const MAX_ID_CHARS = 256;
 
-// Control, zero-width, bidirectional and line-separating characters: two texts that look alike must be alike, and no
-// name may tear a line of a log.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-const FORBIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/;
+const FORBIDDEN = new RegExp(`[${FORBIDDEN_CHARACTERS}]`);
 const CANONICAL = /^[a-z0-9_.]+$/;
 const PLAIN_ID = /^[!-~](?:[ -~]{0,254}[!-~])?$/;
-const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$/;
+const AGENT_ID = new RegExp(AGENT_ID_PATTERN);
 const VISIBLE = /[^\s\u0085\u180e\u200b-\u200d\u2060]/;
 
 /** The form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */

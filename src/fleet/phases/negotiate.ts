@@ -5,7 +5,7 @@
  * @see docs/protocol/fleet.md#versions
  */
 import { FLEET_VERSION } from '../../protocol/fleet.ts';
-import { parseVersion, type Version } from '../messages/envelope.ts';
+import { parseVersion, type Version } from '../messages/version.ts';
 
 /** What is known about a peer. */
 export interface VersionEvidence {
