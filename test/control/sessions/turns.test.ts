@@ -541,6 +541,31 @@ describe('steering', () => {
     assert.equal((await harness.call(sessionGet, { session_id: id })).pendingSteerCount, 0);
   });
 
+  test('a late steer becomes the turn before the prompts that wait, while its turn ends and afterwards', async () => {
+    await using harness = await Harness.start();
+    const id = await harness.create();
+    const gate = Promise.withResolvers<void>();
+    harness.backend.script({ after: gate.promise, text: 'one' }, { text: 'steered' }, { text: 'waited' });
+    const first = await harness.send(id, 'first');
+    const waiting = await harness.send(id, 'waits', { enqueue: true });
+    const kept = await harness.call(sessionSteer, { session_id: id, text: 'said in time', when_late: 'queue' });
+    await harness.call(sessionInterrupt, { session_id: id });
+    const late = await harness.call(sessionSteer, { session_id: id, text: 'said late', when_late: 'queue' });
+    assert.deepEqual([kept.outcome, late.outcome], ['injected', 'queued']);
+    const { queue } = await harness.call(queueList, { session_id: id });
+    assert.deepEqual(
+      queue.map((item) => item.id),
+      [late.steer_id, waiting],
+    );
+    gate.resolve();
+    await harness.ended(waiting);
+    const started = harness.events(id).filter(({ type }) => type === 'session.turn.started');
+    assert.deepEqual(
+      started.map(({ payload }) => payload.turn_id),
+      [first, kept.steer_id, late.steer_id, waiting],
+    );
+  });
+
   test('is rejected where no turn runs, or another one, and starts one where that was asked for', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();

@@ -237,6 +237,43 @@ describe('turn machine', () => {
     assert.deepEqual([after.turn, after.queue], ['s1', ['b']]);
   });
 
+  test('late steers run in their order before the prompts that wait', () => {
+    const { state } = run(
+      IDLE,
+      send('a'),
+      send('b'),
+      { type: 'steer', steer: steerOf('s1', 'queue') },
+      { type: 'steer', steer: steerOf('s2', 'queue') },
+    );
+    const { effects, state: after } = run(state, ended('a'));
+    assert.deepEqual(effects.slice(1), [
+      { do: 'queue', turnId: 's1', position: 0, steer: steerOf('s1', 'queue') },
+      { do: 'queue', turnId: 's2', position: 1, steer: steerOf('s2', 'queue') },
+      { do: 'start', turnId: 's1' },
+    ]);
+    assert.deepEqual(after.queue, ['s2', 'b']);
+  });
+
+  test('a steer for a turn that is being interrupted runs next, before the prompts that wait', () => {
+    const ending = run(IDLE, send('a'), send('b'), send('c'), { type: 'interrupt', stopReason: 'interrupted' });
+    const steered = run(ending.state, { type: 'steer', steer: steerOf('s1', 'queue'), expectedTurn: 'a' });
+    assert.deepEqual(steered.effects, [
+      { do: 'queue', turnId: 's1', position: 0, steer: steerOf('s1', 'queue') },
+      { do: 'answer_steer', outcome: 'queued', turnId: 's1' },
+    ]);
+    const { effects, state } = run(steered.state, ended('a'));
+    assert.deepEqual(effects.at(-1), { do: 'start', turnId: 's1' });
+    assert.deepEqual(state.queue, ['b', 'c']);
+  });
+
+  test('a steer that comes while the session is held runs first when it is released', () => {
+    const held = run(IDLE, { type: 'hold' }, send('b'), { type: 'steer', steer: steerOf('s1', 'queue') });
+    assert.deepEqual(held.state.queue, ['s1', 'b']);
+    const { effects, state } = run(held.state, { type: 'release' });
+    assert.deepEqual(effects, [{ do: 'start', turnId: 's1' }]);
+    assert.deepEqual(state.queue, ['b']);
+  });
+
   test('a restart ends what ran, or goes on with it, and then with the queue', () => {
     const { state } = run(IDLE, send('a'), send('b'));
     const ending = run(state, { type: 'restart', continues: false });
