@@ -1,6 +1,6 @@
 /**
- * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the way of
- * `handfast stdio` once more as one file, in `dist/cli/stdio/bundled/`.
+ * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the default ways of
+ * `handfast stdio` and `handfast rpc` once more as one file each, in `dist/cli/stdio/bundled/`.
  *
  * Needed before packing and by the benchmark; everything else runs the sources. The compiler stays a separate process so
  * that its exit code is the only thing that decides.
@@ -21,43 +21,48 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.
   stdio: 'inherit',
 });
 
-if (status === 0) await bundleStdio(join(root, 'dist'));
+if (status === 0) {
+  await bundle(join(root, 'dist'), 'stdio');
+  await bundle(join(root, 'dist'), 'rpc');
+}
 
 // npm sets the mode of `bin` files when it installs; a checkout run as dist/cli/main.js needs it too.
 if (status === 0) chmodSync(join(root, 'dist', 'cli', 'main.js'), 0o755);
 process.exitCode = status ?? 1;
 
 /**
- * Whoever starts `handfast stdio` waits for its handshake, and loading sixty small modules takes half of that time. What
- * its default way loads at once becomes one file, what it loads later stays apart. No plugin of a user is ever loaded on
- * this way, so no module is there twice in one process. See docs/decisions/0009-stdio-in-one-file.md.
+ * The program that starts `handfast stdio` or `handfast rpc` waits for its handshake, and loading hundreds of small modules
+ * takes more than half of that time. What the default way of a command loads at once becomes one file, what it loads later
+ * stays apart. No plugin of a user is ever loaded on this way, so no module is there twice in one process.
+ * See docs/decisions/0009-stdio-in-one-file.md.
  */
-async function bundleStdio(dist: string): Promise<void> {
+async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const folder = join(dist, 'cli', 'stdio');
-  const entry = join(folder, 'stdio-default.js');
+  const name = `${command}-default`;
+  const entry = join(folder, `${name}.js`);
   const atOnce = new Set<string>();
   follow(entry, atOnce);
-  const bundle = await rolldown({
+  const bundled = await rolldown({
     input: {
-      'stdio-default': entry,
-      // A thread of its own, found by its place next to whoever starts it.
+      [name]: entry,
+      // A thread of its own, found by its path next to the file that starts it.
       'search-worker': join(dist, 'capabilities', 'tools', 'builtin', 'search-worker.js'),
     },
     platform: 'node',
     external: (id) => !id.startsWith('.') && !id.startsWith('/'),
   });
-  await bundle.write({
-    dir: join(folder, 'bundled'),
+  await bundled.write({
+    dir: join(folder, 'bundled', command),
     format: 'esm',
     minify: true,
     chunkFileNames: '[name]-[hash].js',
     codeSplitting: { groups: [{ name: 'core', test: (id) => atOnce.has(id) }] },
   });
-  const stdio = join(folder, 'stdio.js');
-  const text = readFileSync(stdio, 'utf8');
-  const direct = "import('./stdio-default.js')";
-  if (!text.includes(direct)) throw new Error('stdio.js does not load ./stdio-default.js any more: follow it here');
-  writeFileSync(stdio, text.replace(direct, "import('./bundled/stdio-default.js')"));
+  const caller = join(folder, `${command}.js`);
+  const text = readFileSync(caller, 'utf8');
+  const direct = `import('./${name}.js')`;
+  if (!text.includes(direct)) throw new Error(`${command}.js does not load ./${name}.js any more: follow it here`);
+  writeFileSync(caller, text.replace(direct, `import('./bundled/${command}/${name}.js')`));
 }
 
 /** Adds a compiled module and all it imports statically. */

@@ -13,12 +13,11 @@ export {
 export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
 export {
   createHost,
-  defaultHostLimits,
   type Host,
   type HostHealth,
-  type HostLimits,
   type HostOptions,
 } from './host/host.ts';
+export { defaultHostLimits, type HostLimits } from './host/host-limits.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export { type ListenOptions, listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';

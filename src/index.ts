@@ -10,7 +10,8 @@ export type { Agent, CapabilityClients, ConnectOptions, InProcessHost } from './
 export { connect } from './connect.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
 export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
-export { createHost, type Host, type HostHealth, type HostLimits, type HostOptions } from './host/host.ts';
+export { createHost, type Host, type HostHealth, type HostOptions } from './host/host.ts';
+export type { HostLimits } from './host/host-limits.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
 export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The entry of the `handfast` command: makes sure that this Node is new enough, then loads what was asked for. `stdio` has
- * a way of its own past the command line library, because whoever starts it as a child waits for its handshake.
+ * The entry of the `handfast` command: makes sure that this Node is new enough, then loads what was asked for. `stdio` and
+ * `rpc` bypass the command line library, because the program that starts them as a child waits for their handshake.
  *
  * It has no static imports and no syntax newer than modules have: both would be read, and fail in words nobody
  * understands, before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
@@ -16,11 +16,14 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
 } else {
   rememberCompiled();
   const words = process.argv.slice(2);
-  // The one option that may stand before this command; it may stand behind it as well.
+  // The one option that may stand before `stdio`; it may stand behind it as well.
   const at = words[0] === '--json' ? 1 : 0;
-  const served = words[at] === 'stdio' && !words.includes('--help') && !words.includes('-h');
-  const { run } = served ? await import('./stdio/stdio.ts') : await import('./program.ts');
-  process.exitCode = await run(served ? words.toSpliced(at, 1) : words);
+  const isHelp = words.includes('--help') || words.includes('-h');
+  if (isHelp) process.exitCode = await (await import('./program.ts')).run(words);
+  else if (words[at] === 'stdio')
+    process.exitCode = await (await import('./stdio/stdio.ts')).run(words.toSpliced(at, 1));
+  else if (words[0] === 'rpc') process.exitCode = await (await import('./stdio/rpc.ts')).run(words.slice(1));
+  else process.exitCode = await (await import('./program.ts')).run(words);
 }
 
 /**

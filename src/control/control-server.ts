@@ -16,7 +16,7 @@ import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerDeps, approvalHandlers } from './approvals/handlers.ts';
-import { compilePolicy, type PolicyRule } from './approvals/policy.ts';
+import { type Policy, type PolicyRule, riskPolicy } from './approvals/policy.ts';
 import { modelBackend } from './backends/model/model-backend.ts';
 import { rehearsalBackend } from './backends/rehearsal/rehearsal-backend.ts';
 import { commandHandler } from './commands.ts';
@@ -107,7 +107,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   };
   const checkSession = (id: string, { caller }: RpcCall): void => void sessions().openFor(caller.principal, id);
 
-  const policy = compilePolicy(options.approvals?.rules);
+  const policy = await policyOf(options.approvals?.rules);
   const skills = new Skills({ cwd, dataDirectory: home, home: env.HOME ?? homedir() });
   const settings = await createSettings({
     home,
@@ -249,6 +249,12 @@ export async function createControlServer(options: ControlServerOptions): Promis
     await stopParts();
     throw error;
   }
+}
+
+/** The expression language is loaded only where a configuration uses it. */
+async function policyOf(rules: readonly PolicyRule[] = []): Promise<Policy> {
+  if (rules.length === 0) return riskPolicy;
+  return (await import('./approvals/policy-rules.ts')).compilePolicy(rules);
 }
 
 function openStore({ home, storeFile, log }: ControlServerOptions, now: () => number) {

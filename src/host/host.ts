@@ -25,47 +25,16 @@ import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
-import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
+import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit/audit.ts';
 import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
+import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
 import type { Plugin } from './plugin.ts';
 import { offers, routes, serving } from './routes.ts';
-
-/** Every number a host keeps to. All optional in {@link HostOptions}. */
-export interface HostLimits extends ConnectionLimits {
-  /** Absolute time for a handshake. Default 10,000. */
-  readonly handshakeTimeoutMs: number;
-  /** Links before their handshake at once. Default 128. */
-  readonly maxPendingConnections: number;
-  /** Default 10,000. */
-  readonly maxSessions: number;
-  /** A session without traffic ends. Default 15 minutes; 0 = never. */
-  readonly idleTimeoutMs: number;
-  /** A session without a link waits so long for a new one. Default 60,000; 0 = not at all: resume is not offered. */
-  readonly resumeWindowMs: number;
-  /** Time running work is granted when the host stops. Default 10,000. */
-  readonly shutdownTimeoutMs: number;
-}
-
-export const defaultHostLimits: HostLimits = {
-  maxParallel: 4,
-  queueLimit: 256,
-  maxDepth: 64,
-  maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
-  sendBufferBytes: 4 * 1024 * 1024,
-  slowConsumerMs: 30_000,
-  writeStallMs: 30_000,
-  handshakeTimeoutMs: 10_000,
-  maxPendingConnections: 128,
-  maxSessions: 10_000,
-  idleTimeoutMs: 15 * 60_000,
-  resumeWindowMs: 60_000,
-  shutdownTimeoutMs: 10_000,
-};
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
 export interface AuditSink {

@@ -7,7 +7,7 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { HostConfig } from '../config/config.ts';
-import { defaultHostLimits } from '../host/host.ts';
+import { defaultHostLimits } from '../host/host-limits.ts';
 import { DEFAULT_RETENTION } from '../journal/journal.ts';
 
 /** What the defaults depend on. */

@@ -95,7 +95,7 @@ export async function serve(config: HostConfig, options: ServeOptions = {}): Pro
     log,
     backoff,
     workspaceHost: () => workspace.promise,
-    version,
+    version: () => version,
     handlers: fleet?.handlers,
   }).catch(async (error) => {
     await fleet?.stop();

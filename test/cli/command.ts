@@ -21,6 +21,21 @@ export type Json = any;
 /** Longest wait for anything a child does: far above what it takes, also where two cores run much else. */
 const PATIENCE_MS = 60_000;
 
+/** Options of Node with which a child prints `importer imports module` lines on stderr when it ends. */
+export const PRINT_IMPORTS: readonly string[] = [
+  '--import',
+  `data:text/javascript,${encodeURIComponent(`
+    import { registerHooks } from 'node:module';
+    const seen = [];
+    registerHooks({ resolve(name, context, next) {
+      const found = next(name, context);
+      seen.push(context.parentURL + ' imports ' + found.url);
+      return found;
+    } });
+    process.on('exit', () => process.stderr.write(seen.join('\\n')));
+  `)}`,
+];
+
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { type Json, User } from './command.ts';
+import { type Json, PRINT_IMPORTS, User } from './command.ts';
 
 const user = new User();
 after(() => user.leave());
@@ -109,26 +109,12 @@ test('mistakes in options and configuration end with 2 and leave stdout empty', 
 });
 
 test('without a configuration nothing is loaded that the first handshake does not need', async () => {
-  // Prints who imports what, when the process ends.
-  const spy = `
-    import { registerHooks } from 'node:module';
-    const seen = [];
-    registerHooks({ resolve(name, context, next) {
-      const found = next(name, context);
-      seen.push(context.parentURL + ' imports ' + found.url);
-      return found;
-    } });
-    process.on('exit', () => process.stderr.write(seen.join('\\n')));
-  `;
-  const { stderr } = await user.run(['stdio'], {
-    input: lines(handshake()),
-    node: ['--import', `data:text/javascript,${encodeURIComponent(spy)}`],
-  });
+  const { stderr } = await user.run(['stdio'], { input: lines(handshake()), node: PRINT_IMPORTS });
   // The audit comes after the answer.
-  const imports = stderr.split('\n').filter((each) => !/(?:host\/audit|journal\/(?:file-lock|sqlite-file))/.test(each));
+  const imports = stderr.split('\n').filter((each) => !/(?:host\/audit|base\/(?:file-lock|sqlite\/file))/.test(each));
   assert.ok(imports.some((each) => each.endsWith('/src/host/host.ts')));
   const forbidden =
-    / imports (?:.*node_modules|node:(?:http|sqlite|fs|crypto)|.*\/src\/(?:agent|cli\/program|host\/config|server\/http))/;
+    / imports (?:.*node_modules|node:(?:http|sqlite|fs|crypto)|.*\/src\/(?:agent|cli\/program|config\/|server\/http))/;
   assert.deepEqual(
     imports.filter((each) => forbidden.test(each)),
     [],

@@ -10,7 +10,7 @@ import { type TestContext, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type ConfigProblem, configSchema, type HostConfig, loadConfig } from '../../src/config/config.ts';
 import { configTemplate } from '../../src/config/config-template.ts';
-import { defaultHostLimits } from '../../src/host/host.ts';
+import { defaultHostLimits } from '../../src/host/host-limits.ts';
 import { createAuthenticator } from '../../src/session/auth.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';

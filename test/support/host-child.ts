@@ -3,7 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import type { HostHealth, HostLimits } from '../../src/host/host.ts';
+import type { HostHealth } from '../../src/host/host.ts';
+import type { HostLimits } from '../../src/host/host-limits.ts';
 
 /** What the child tells of itself. */
 export interface HostReport {

@@ -20,7 +20,7 @@ export async function embeddedServer(flags: { config?: string; backend?: string 
   const log = createLog({ level: 'error', format: 'text' });
   const { rpc } = await assembleControl(await configOf(flags.config), {
     log,
-    version: packageVersion(),
+    version: packageVersion,
     backend: flags.backend,
     cwd: process.cwd(),
   });

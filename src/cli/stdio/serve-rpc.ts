@@ -1,27 +1,69 @@
 /**
  * Session RPC on the pipes of this process, from the first byte to the end of the input, a signal, or `system.shutdown`.
  *
- * Called by `commands/rpc.ts`, which says what is served. Standard output belongs to the link from the first line on:
- * whatever else prints finds itself on stderr.
+ * Called by `commands/rpc.ts` and `rpc-default.ts`, which say what is served. Standard output belongs to the link from the
+ * first line on: whatever else prints goes to stderr.
  */
+import { createLog, type Log } from '../../base/log.ts';
+import type { HostConfig } from '../../config/config.ts';
 import type { RpcServer } from '../../control/rpc/rpc-server.ts';
-import type { Link } from '../../transport/link.ts';
+import { type Link, MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
 import { leaveSoon } from '../leave.ts';
+import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
-/** Takes stdin and stdout over. Called before anything that may print is loaded. */
-export function openRpcPipes(maxMessageBytes: number): Link {
-  return stdioLink({ maxMessageBytes, loneReturns: true });
+export interface RpcFlags {
+  readonly config?: string;
+  /** Backend of new sessions, by its name in the configuration. */
+  readonly backend?: string;
+  /** Working directory of new sessions that name none. Default: where the command was called. */
+  readonly cwd?: string;
+  /** What the handshake calls this server. */
+  readonly serverName?: string;
+  readonly verbose?: boolean;
 }
+
+/** What a server of sessions is made from. */
+export interface RpcComposition {
+  readonly config: HostConfig;
+  readonly log: Log;
+  readonly backend: string;
+  readonly cwd?: string;
+  readonly serverName?: string;
+}
+
+/** Makes the server; what it stands on is ended with it. */
+export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
 
 /** What a signal is called in `state.changed`. */
 const reasons = { SIGINT: 'sigint', SIGTERM: 'sigterm' } as const;
 
 /**
- * Serves until the end, whoever brings it about; everything has ended and is written then. The process ends soon after,
- * whatever tools and plugins left running. A second signal ends it at once.
+ * Serves until the end; everything has ended and is written then. Nothing but the protocol goes to stdout; without
+ * `verbose` only errors are logged to stderr. Without `backend`, turns go to the configured model: where there is none,
+ * each ends in the error that says so. Fails as `configOf` and `compose` do.
  */
-export async function serveRpc(link: Link, server: RpcServer): Promise<void> {
+export async function serveRpc(
+  { backend, cwd, serverName, verbose }: RpcFlags,
+  configOf: () => Promise<HostConfig>,
+  compose: ComposeRpc,
+): Promise<void> {
+  // Before any other code is loaded: from here on what it prints goes to stderr.
+  const link = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING, loneReturns: true });
+  const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
+  logUnhandledRejections(log);
+  try {
+    const config = await configOf();
+    const chosen = backend ?? config.control.backend ?? 'model';
+    await serveUntilEnd(link, await compose({ config, log, backend: chosen, cwd, serverName }));
+  } catch (error) {
+    link.destroy();
+    throw error;
+  }
+}
+
+/** The process ends soon after, whatever tools and plugins left running. A second signal ends it at once. */
+async function serveUntilEnd(link: Link, server: RpcServer): Promise<void> {
   const stop = (signal: keyof typeof reasons): void => {
     for (const name of Object.keys(reasons)) process.removeListener(name, stop);
     void server.stop(reasons[signal]);

@@ -12,7 +12,7 @@ import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ApprovalRequest, Approver } from '../contract/approver.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import { coverageOf } from './coverage.ts';
-import { compilePolicy, type Policy } from './policy.ts';
+import { type Policy, riskPolicy } from './policy.ts';
 import { type DirectoryRules, RememberedAnswers } from './remembered.ts';
 
 export interface ApprovalBrokerOptions {
@@ -77,7 +77,7 @@ export class ApprovalBroker implements Approver {
   );
 
   constructor(options: ApprovalBrokerOptions = {}) {
-    this.#policy = options.policy ?? compilePolicy();
+    this.#policy = options.policy ?? riskPolicy;
     this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES);
     this.#defaultMode = options.defaultMode ?? 'ask';
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;

@@ -6,24 +6,22 @@
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
-import { ValidatorCache } from '../../capabilities/tools/arguments.ts';
+import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
-import { acpBackend } from '../../control/backends/acp/acp.ts';
 import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
-import { type ControlServer, createControlServer } from '../../control/control-server.ts';
+import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
-import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';
-import { sessionEnvironments, type WorkspaceHost } from './session-environments.ts';
+import type { WorkspaceHost } from './session-environments.ts';
 
 export interface ControlAssemblyOptions {
   readonly log: Log;
-  /** Version of this software, told to agents. */
-  readonly version: string;
+  /** Version of this software, sent to agents; called only when some are configured. */
+  readonly version: () => string;
   /** Who may come in. Default: everybody, as on the pipes of this process. */
   readonly auth?: Authenticator;
   readonly backoff?: AuthThrottle;
@@ -59,17 +57,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       log.error('the journal of sessions was damaged; a new one was begun', { reason, movedTo }),
   });
   try {
-    const checkers = new ValidatorCache();
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: sessionEnvironments({ config, log, workspaceHost: options.workspaceHost }),
+      openEnvironment: openEnvironment(config, log, options.workspaceHost),
       handlers: options.handlers,
-      checkContent: async (schema, content) => (await checkers.compile(schema, 'answer'))(content),
-      backends: control.agents.map((agent): Backend => {
-        const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
-        return acpBackend({ agent: { ...agent, env }, start: spawnLink, version, log });
-      }),
+      checkContent: contentChecker(),
+      backends: await acpBackends(control.agents, version, log),
       backend: options.backend ?? control.backend,
       providers,
       approvals: control.approvals,
@@ -100,6 +94,47 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     await journal.close();
     throw error;
   }
+}
+
+/** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
+function openEnvironment(
+  config: HostConfig,
+  log: Log,
+  workspaceHost: ControlAssemblyOptions['workspaceHost'],
+): ControlServerOptions['openEnvironment'] {
+  let open: ControlServerOptions['openEnvironment'] | undefined;
+  return async (key) => {
+    const { sessionEnvironments } = await import('./session-environments.ts');
+    open ??= sessionEnvironments({ config, log, workspaceHost });
+    return open(key);
+  };
+}
+
+/** Checks answers to questions against their schema; the validator is loaded with the first answer. */
+function contentChecker(): ControlServerOptions['checkContent'] {
+  let validators: ValidatorCache | undefined;
+  return async (schema, content) => {
+    const { ValidatorCache } = await import('../../capabilities/tools/arguments.ts');
+    validators ??= new ValidatorCache();
+    return (await validators.compile(schema, 'answer'))(content);
+  };
+}
+
+/** A backend for each configured agent; most installations have none, and load none of this. */
+async function acpBackends(
+  agents: HostConfig['control']['agents'],
+  version: () => string,
+  log: Log,
+): Promise<readonly Backend[]> {
+  if (agents.length === 0) return [];
+  const [{ acpBackend }, { spawnLink }] = await Promise.all([
+    import('../../control/backends/acp/acp.ts'),
+    import('../../transport/subprocess.ts'),
+  ]);
+  return agents.map((agent) => {
+    const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
+    return acpBackend({ agent: { ...agent, env }, start: spawnLink, version: version(), log });
+  });
 }
 
 /** Administrators work anywhere; others where the configuration lets tools work. */

@@ -190,7 +190,7 @@ export interface LocalEditor extends Editor {
 export async function served(t: TestContext): Promise<Served> {
   const folders = desktop(t);
   const config = defaultConfig({ env: { HANDFAST_HOME: folders.home }, cwd: folders.project });
-  const server = await assembleControl(config, { log: silentLog, version: '0.0.0', backend: 'rehearsal' });
+  const server = await assembleControl(config, { log: silentLog, version: () => '0.0.0', backend: 'rehearsal' });
   t.after(() => server.rpc.stop('shutdown'));
   return {
     ...folders,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
-import { compilePolicy } from '../../../src/control/approvals/policy.ts';
+import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
 import type { DirectoryRule } from '../../../src/control/approvals/remembered.ts';
 import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
 import type { Approval, ApprovalAnswer } from '../../../src/protocol/session-types.ts';

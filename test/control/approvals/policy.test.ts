@@ -1,7 +1,8 @@
 /** The approval policy: rules, their default, and how everything that goes wrong fails closed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compilePolicy, type PolicyRule, type PolicySubject } from '../../../src/control/approvals/policy.ts';
+import type { PolicyRule, PolicySubject } from '../../../src/control/approvals/policy.ts';
+import { compilePolicy } from '../../../src/control/approvals/policy-rules.ts';
 
 const subject = (tool: Partial<PolicySubject['tool']> = {}, risks: readonly string[] = ['exec']): PolicySubject => ({
   tool: { name: 'shell', kind: 'shell', input: { command: 'npm test' }, ...tool },
