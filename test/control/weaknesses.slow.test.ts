@@ -17,7 +17,7 @@ import { temporaryFolder } from '../host/temporary-folder.ts';
 import { root } from '../rules/scan.ts';
 import { type Client, composed, isTerminal, modelEnvironment, SCRIPTED_MODEL } from './support/composed-control.ts';
 import { PROFILE, startLoginService } from './support/login-service.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from './support/model-server.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 
 /** Weakness by number, as the wire reference lists them. */
 const WEAKNESSES: Readonly<Record<number, string>> = {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeExecutor } from '../../src/fleet/executors/make.ts';
 import { tokensSpent } from '../../src/fleet/executors/usage.ts';
-import { type ModelRequest, startModelServer } from '../control/support/model-server.ts';
+import { type ModelRequest, startModelServer } from '../../src/testing/model-server.ts';
 import { fakeContext, fakeLog, isAlive, taskOf } from '../fleet/executors/fake-context.ts';
 import { codexProgram, skip } from './codex.ts';
 import { changesIn, makeRepository } from './git-repository.ts';

@@ -10,7 +10,7 @@ import { makeExecutor } from '../../src/fleet/executors/make.ts';
 import { tokensSpent } from '../../src/fleet/executors/usage.ts';
 import { extractReply } from '../../src/fleet/phases/reply.ts';
 import { spawnLink } from '../../src/transport/subprocess.ts';
-import { type ModelRequest, startModelServer } from '../control/support/model-server.ts';
+import { type ModelRequest, startModelServer } from '../../src/testing/model-server.ts';
 import { fakeContext, fakeLog, isAlive, taskOf } from '../fleet/executors/fake-context.ts';
 import { changesIn, makeRepository } from './git-repository.ts';
 import { opencodeProject, skip } from './opencode.ts';

@@ -15,7 +15,7 @@ import { NO_USAGE } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
-import type { ModelApi, ModelServer } from '../support/model-server.ts';
+import type { ModelApi, ModelServer } from '../../../src/testing/model-server.ts';
 
 /** A key that must never be seen anywhere. */
 export const KEY = 'sk-test-1234567890abcdef';

@@ -6,7 +6,7 @@ import { type ModelBackendOptions, modelBackend } from '../../../src/control/bac
 import type { ModelChoice } from '../../../src/control/contract/providers.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import { within } from '../../contract/recorder.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from '../support/model-server.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { choiceOf, environmentsOf, KEY, offer, providersFor, RecordedTurn } from './harness.ts';
 
 let server: ModelServer;

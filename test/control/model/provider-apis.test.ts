@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
-import { type ModelRequest, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { type ModelRequest, type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
 import { ask, assistantItem, choiceOf, KEY, offer, onePart, PROVIDERS, partsOf, user } from './harness.ts';
 
 let server: ModelServer;

@@ -5,7 +5,7 @@ import { isOverflow, windowNamedIn } from '../../../src/control/backends/model/c
 import type { ModelPart } from '../../../src/control/rounds/round-model.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from '../support/model-server.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { type AskOptions, ask, choiceOf, KEY, onePart, PROVIDERS, partsOf, textOf } from './harness.ts';
 
 let server: ModelServer;

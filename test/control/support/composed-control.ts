@@ -23,7 +23,7 @@ import type { Link, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { within } from '../../contract/recorder.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
-import type { ModelServer } from './model-server.ts';
+import type { ModelServer } from '../../../src/testing/model-server.ts';
 
 export interface ComposedOptions extends Partial<Omit<ControlServerOptions, 'env'>> {
   /** Added to an environment without any credential. */

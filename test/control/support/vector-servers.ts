@@ -17,7 +17,7 @@ import { root } from '../../rules/scan.ts';
 import { type PlayOptions, play, type Vector, type VectorConnection, vectorsOf } from '../vectors.ts';
 import { bash, composed, modelEnvironment, SCRIPTED_MODEL } from './composed-control.ts';
 import { startLoginService } from './login-service.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from './model-server.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { startProviderCatalogue } from './provider-catalogue.ts';
 
 /** What a server has beside itself. */
