@@ -53,12 +53,13 @@ const levels: Levels = {
   'control-client': 7,
   bridge: 8,
   server: 8,
+  testing: 8,
   cli: 9,
   '(front door)': 9,
 };
 
 /** Files that put parts together and so may name concrete ones: the server, the commands and the front doors. */
-const composers = [/^src\/(?:server|cli)\//, /^src\/[\w-]+\.ts$/];
+const composers = [/^src\/(?:server|cli|testing)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',
@@ -113,6 +114,8 @@ const adapterFiles: readonly AdapterFile[] = [
     module,
     files: [
       /^src\/server\//,
+      // The scripted model provider.
+      /^src\/testing\/model-server\.ts$/,
       /^src\/transport\/http\//,
       // Receivers of earlier versions, and A2A agents: each worker has a port of its own.
       /^src\/fleet\/bus\/plain\//,

@@ -12,12 +12,12 @@ import { describe, type TestContext, test } from 'node:test';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 import { within } from '../contract/recorder.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 import { root } from '../rules/scan.ts';
 import { type Client, composed, isTerminal, modelEnvironment, SCRIPTED_MODEL } from './support/composed-control.ts';
 import { PROFILE, startLoginService } from './support/login-service.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 
 /** Weakness by number, as the wire reference lists them. */
 const WEAKNESSES: Readonly<Record<number, string>> = {

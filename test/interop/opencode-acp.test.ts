@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { acpBackend } from '../../src/control/backends/acp/acp.ts';
 import type { Backend } from '../../src/control/contract/backend.ts';
+import { type ModelRequest, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 import { spawnLink } from '../../src/transport/subprocess.ts';
 import { FakeSessionLog } from '../control/support/fake-session-log.ts';
 import { FakeTurn, type FakeTurnOptions } from '../control/support/fake-turn.ts';
-import { type ModelRequest, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 import { opencodeProject, skip } from './opencode.ts';
 
 /** A model that answers turns by `script`, and what opencode asks beside them (a title) with a word. */

@@ -13,9 +13,9 @@ import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts'
 import type { Provider, Thinking, Usage } from '../../../src/protocol/session-types.ts';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
+import type { ModelApi, ModelServer } from '../../../src/testing/model-server.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
-import type { ModelApi, ModelServer } from '../../../src/testing/model-server.ts';
 
 /** A key that must never be seen anywhere. */
 export const KEY = 'sk-test-1234567890abcdef';

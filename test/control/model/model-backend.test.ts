@@ -5,8 +5,8 @@ import { after, before, test } from 'node:test';
 import { type ModelBackendOptions, modelBackend } from '../../../src/control/backends/model/model-backend.ts';
 import type { ModelChoice } from '../../../src/control/contract/providers.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
-import { within } from '../../contract/recorder.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
+import { within } from '../../contract/recorder.ts';
 import { choiceOf, environmentsOf, KEY, offer, providersFor, RecordedTurn } from './harness.ts';
 
 let server: ModelServer;

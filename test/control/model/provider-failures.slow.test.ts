@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test';
 import { isOverflow, windowNamedIn } from '../../../src/control/backends/model/context-overflow.ts';
 import type { ModelPart } from '../../../src/control/rounds/round-model.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
-import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
+import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { type AskOptions, ask, choiceOf, KEY, onePart, PROVIDERS, partsOf, textOf } from './harness.ts';
 
 let server: ModelServer;

@@ -19,11 +19,11 @@ import {
 } from '../../../src/control/control-server.ts';
 import { createHost } from '../../../src/host/host.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
+import type { ModelServer } from '../../../src/testing/model-server.ts';
 import type { Link, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { within } from '../../contract/recorder.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
-import type { ModelServer } from '../../../src/testing/model-server.ts';
 
 export interface ComposedOptions extends Partial<Omit<ControlServerOptions, 'env'>> {
   /** Added to an environment without any credential. */

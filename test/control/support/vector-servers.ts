@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { createHost } from '../../../src/host/host.ts';
+import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import type { Message } from '../../../src/transport/link.ts';
 import { listenTcp } from '../../../src/transport/socket.ts';
 import { within } from '../../contract/recorder.ts';
@@ -17,7 +18,6 @@ import { root } from '../../rules/scan.ts';
 import { type PlayOptions, play, type Vector, type VectorConnection, vectorsOf } from '../vectors.ts';
 import { bash, composed, modelEnvironment, SCRIPTED_MODEL } from './composed-control.ts';
 import { startLoginService } from './login-service.ts';
-import { type ModelServer, type ScriptedRound, startModelServer } from '../../../src/testing/model-server.ts';
 import { startProviderCatalogue } from './provider-catalogue.ts';
 
 /** What a server has beside itself. */

@@ -1,0 +1,40 @@
+/** A link that fails on command: cut in the middle of a conversation, or one that swallows everything without an end. */
+import type { Link } from '../transport/link.ts';
+
+export interface FaultyLink {
+  /** Give this one to what is tested. */
+  readonly link: Link;
+  /** Drops the link at once: both ends hear that it closed. */
+  cut(): void;
+  /** From now on nothing arrives in either direction, and neither end hears of it, as behind a dead router. */
+  blackHole(): void;
+}
+
+/** Wraps a link; until told otherwise it passes everything. */
+export function faultyLink(link: Link): FaultyLink {
+  let swallowing = false;
+  const open: Link['open'] = (receiver) =>
+    link.open({
+      message: (message) => (swallowing ? undefined : receiver.message(message)),
+      malformed: (problem) => (swallowing ? undefined : receiver.malformed(problem)),
+      ended: () => (swallowing ? undefined : receiver.ended()),
+      closed: (cause) => receiver.closed(cause),
+    });
+  const send: Link['send'] = (message) => (swallowing ? undefined : link.send(message));
+  const wrapped = new Proxy(link, {
+    get(target, name) {
+      if (name === 'open') return open;
+      if (name === 'send') return send;
+      // Called on the link itself: its private members are not those of the wrapper.
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  return {
+    link: wrapped,
+    cut: () => link.destroy('cut by the test'),
+    blackHole: () => {
+      swallowing = true;
+    },
+  };
+}
