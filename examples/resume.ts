@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
-import { connect, createHost, listen, memoryJournal, tool, toolsPlugin } from 'handfast';
+import { connect, createHost, listen, memoryJournal, type StateChange, tool, toolsPlugin } from 'handfast';
 
 const EVENTS = 200;
 let runs = 0;
@@ -55,7 +55,7 @@ const cut = () => {
 const address = `tcp://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
 
 // #region resume
-const onState = (state: string) => console.log('link:', state);
+const onState = ({ state }: StateChange) => console.log('connection:', state);
 const agent = await connect(address, { capabilities: ['tools'], onState });
 const call = agent.tools.call('count', { to: EVENTS });
 const seen: number[] = [];

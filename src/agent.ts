@@ -1,10 +1,11 @@
 /** `handfast/agent`: for programs that only call hosts. Loads no host, no journal and no transport that is not used. */
 
-export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
+export type { AgentOptions, GrantedCapability } from './agent/agent.ts';
 export { AgentSession } from './agent/agent.ts';
 export type { ToolCallOptions, ToolFilterOptions, ToolsClient } from './capabilities/tools/client.ts';
 export type { ToolDescription, ToolParameter, ToolResult } from './capabilities/tools/messages.ts';
 export { type Agent, type CapabilityClients, type ConnectOptions, connect, type InProcessHost } from './connect.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
+export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export { A2E_VERSION, type CapabilityName } from './protocol/a2e.ts';
 export { type Method, method } from './protocol/method.ts';

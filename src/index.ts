@@ -1,6 +1,6 @@
 /** The front door: everything most programs need. Parts for special needs have subpaths of their own. */
 
-export type { AgentOptions, AgentState, GrantedCapability } from './agent/agent.ts';
+export type { AgentOptions, GrantedCapability } from './agent/agent.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions } from './base/log.ts';
 export type { ToolDescription, ToolResult } from './capabilities/tools/messages.ts';
@@ -9,6 +9,7 @@ export { type JsonSchema, type Risk, result, type ToolDefinition, tool } from '.
 export type { Agent, CapabilityClients, ConnectOptions, InProcessHost } from './connect.ts';
 export { connect } from './connect.ts';
 export type { Call, CallEvent, CallOptions } from './connection/call.ts';
+export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
 export { createHost, type Host, type HostHealth, type HostOptions } from './host/host.ts';
 export type { HostLimits } from './host/host-limits.ts';

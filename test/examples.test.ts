@@ -31,10 +31,10 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
     /^most thrown: \{ \w+: \d+, \w+: \d+, \w+: \d+ \}$/,
   ],
   'resume.ts': [
-    /^link: lost$/,
-    /^link: open$/,
-    /^link: lost$/,
-    /^link: open$/,
+    /^connection: lost$/,
+    /^connection: resumed$/,
+    /^connection: lost$/,
+    /^connection: resumed$/,
     /^200 events, the tool ran 1 time, its answer is \{ counted: 200 \}$/,
   ],
   'session-rpc-client.ts': [

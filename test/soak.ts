@@ -66,7 +66,7 @@ async function user(address: string, until: number): Promise<void> {
   while (performance.now() < until) {
     const agent = await connect(address, {
       capabilities: ['tools'],
-      onState: (state) => {
+      onState: ({ state }) => {
         if (state === 'lost') totals.resumed++;
       },
     }).catch((error) => {

@@ -4,7 +4,6 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
-import { sleep } from '../base/sleep.ts';
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import {
   Connection,
@@ -15,6 +14,15 @@ import {
   shown,
 } from '../connection/connection.ts';
 import type { CallLimits, OutgoingCalls } from '../connection/outgoing-calls.ts';
+import {
+  type ConnectionState,
+  type Gap,
+  type Opened,
+  Reconnect,
+  type ReconnectSettings,
+  type StateChange,
+  type Verdict,
+} from '../connection/reconnect.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
@@ -30,7 +38,7 @@ import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transpo
 import { A2EWriter, errorOf, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
-import { type Offer, performHandshake } from './handshake.ts';
+import { type HandshakeOutcome, type Offer, performHandshake } from './handshake.ts';
 
 export interface AgentOptions {
   /** Free name, shown in the host's log. Default `handfast-agent`. */
@@ -51,14 +59,13 @@ export interface AgentOptions {
   readonly resume?: boolean;
   /** Longest message sent or accepted, in bytes. Default 1 MiB. */
   readonly maxMessageBytes?: number;
-  /** Told when the link is lost, is back, or the session is over. */
-  readonly onState?: (state: AgentState, error?: HandfastError) => void;
+  /** Called for every change of the connection: opened, lost, resumed, closed. */
+  readonly onState?: (change: StateChange) => void;
+  /** Delays, bound and liveness of reconnecting. `maxMs` never exceeds the host's resume window, which is its default. */
+  readonly reconnect?: ReconnectSettings;
   /** Told of lines that were no messages, e.g. banners on a host's stdout. */
   readonly onUnparsed?: (line: string) => void;
 }
-
-/** `open`: has a link. `lost`: looks for a new one. `closed`: over, every call has been settled. */
-export type AgentState = 'open' | 'lost' | 'closed';
 
 /** What was agreed about one capability. */
 export interface GrantedCapability {
@@ -69,8 +76,8 @@ export interface GrantedCapability {
 /** Opens a link to the host; called again for each reconnect. */
 export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 
-const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 2_000;
+/** Failures of an attempt after which the next may succeed. */
+const retried: ReadonlySet<string> = new Set(['unreachable', 'connection_lost', 'timeout', 'server_error']);
 
 /** What an agent keeps to towards its host, which it trusts more than a host trusts its agents. */
 const connectionLimits: ConnectionLimits = {
@@ -103,14 +110,10 @@ export class AgentSession implements ConnectionOwner {
   #granted = new Map<string, GrantedCapability>();
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
-  #state: AgentState = 'lost';
-  #closed: PromiseWithResolvers<HandfastError | undefined> | undefined;
-  #ended: HandfastError | undefined;
+  readonly #link: Reconnect<HandshakeOutcome>;
   #closing: Promise<void> | undefined;
   /** What the host said last about the session as a whole: why it is about to end the link. */
   #farewell: HandfastError | undefined;
-  /** Stops reconnecting; made by the first reconnect. */
-  #stop: AbortController | undefined;
   sessionId = '';
 
   /** @param canReconnect true when dialling again may reach the same host */
@@ -129,29 +132,41 @@ export class AgentSession implements ConnectionOwner {
       queueLimit: options.queueLimit ?? 10_000,
       timeoutMs: options.timeoutMs ?? 60_000,
     };
+    const { reconnect, onState } = options;
+    this.#link = new Reconnect(
+      {
+        dial: (signal) => this.#dial(signal),
+        handshake: (link, signal) => this.#performHandshake(link, signal),
+        open: (outcome) => this.#open(outcome),
+        discard: (_outcome, link) => void link.close('closed by the agent'),
+        verdict: ({ code }): Verdict => (retried.has(code) ? 'retry' : 'stop'),
+        ended: (error) => this.#settle(error),
+        ...(onState !== undefined && { onState }),
+      },
+      {
+        ...reconnect,
+        boundMs: () =>
+          this.#extensions.has(EXTENSION_RESUME) && options.resume !== false
+            ? Math.min(this.#resumeWindowMs, reconnect?.maxMs ?? Number.POSITIVE_INFINITY)
+            : 0,
+      },
+    );
   }
 
   /** Dials and shakes hands. Rejects with `unreachable`, `timeout`, the host's reason, or `cancelled`. */
   static async open(dial: Dial, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
     const agent = new AgentSession(dial, capabilities, options);
-    const greeting = await agent.#greet(options.signal, undefined);
-    agent.#agree(greeting.response);
-    agent.#state = 'open';
-    greeting.handOver(agent.#connection);
+    await agent.#link.connect(options.signal);
     return agent;
   }
 
-  get state(): AgentState {
-    return this.#state;
+  get state(): ConnectionState {
+    return this.#link.state;
   }
 
   /** Resolves when the session is over: with the error that ended it, or undefined after `close()`. */
   get closed(): Promise<HandfastError | undefined> {
-    if (this.#closed === undefined) {
-      this.#closed = Promise.withResolvers();
-      if (this.#state === 'closed') this.#closed.resolve(this.#ended);
-    }
-    return this.#closed.promise;
+    return this.#link.closed;
   }
 
   /** What the host answered for each requested capability. */
@@ -246,7 +261,7 @@ export class AgentSession implements ConnectionOwner {
     this.#closing ??= (async () => {
       const link = this.#connection.link;
       if (link !== undefined) this.#connection.push('shutdown', { timeout: 0 });
-      this.#end(undefined);
+      void this.#link.close();
       this.#connection.detach();
       await link?.close('closed by the agent');
     })();
@@ -296,76 +311,61 @@ export class AgentSession implements ConnectionOwner {
   }
 
   linkLost(cause: CloseInfo): void {
-    if (this.#state === 'closed') return;
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
+    // What the host said was the end of the session, unless it only dropped a link that was not read fast enough.
     const final = error === this.#farewell && error.code !== 'slow_consumer';
-    if (!this.#extensions.has(EXTENSION_RESUME) || this.#options.resume === false || final) return this.#end(error);
-    this.#state = 'lost';
-    this.#options.onState?.('lost', error);
-    void this.#reconnect(error);
+    this.#link.lost(error, final ? 'stop' : 'retry');
   }
 
-  async #reconnect(lost: HandfastError): Promise<void> {
-    const until = performance.now() + this.#resumeWindowMs;
-    this.#stop ??= new AbortController();
-    const { signal } = this.#stop;
-    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, MAX_RETRY_MS)) {
-      try {
-        const resume = { session_id: this.sessionId, cursor: this.#connection.cursor };
-        const greeting = await this.#greet(signal, resume);
-        if (this.#state !== 'lost') return;
-        return this.#resumed(greeting);
-      } catch (error) {
-        if (this.#state !== 'lost') return;
-        const { code } = asError(error);
-        if (code !== 'unreachable' && code !== 'connection_lost' && code !== 'timeout' && code !== 'server_error') {
-          return this.#end(asError(error));
-        }
-      }
-      if (performance.now() + delay > until) return this.#end(lost);
-      await sleep(delay * (0.5 + Math.random() / 2), signal);
-    }
-  }
-
-  #resumed(greeting: { response: HandshakeResp; handOver: (connection: Connection) => void }): void {
-    const { response } = greeting;
+  #open(outcome: HandshakeOutcome): Opened {
+    const { response } = outcome;
     const before = this.sessionId;
     this.#agree(response);
     this.#farewell = undefined;
-    this.#state = 'open';
+    const ping = (): unknown => this.#ping();
     const terms = isObject(response.extensions) ? response.extensions[EXTENSION_RESUME] : undefined;
-    const { calls } = this;
-    if (response.session_id === before && isObject(terms) && terms.resumed === true) {
-      const received = typeof terms.received === 'number' ? terms.received : 0;
-      const known = calls.readIds(received);
-      this.#connection.sent = received; // Both sides count from here again.
-      greeting.handOver(this.#connection);
-      calls.resend(received);
-      if (isObject(terms.gap) && Array.isArray(terms.running)) {
-        // The pong comes behind the replay: what is still open then and not running has lost its reply. Should this link be
-        // lost before, the ping is sent again on the next one, behind the rest of the replay.
-        const running = new Set(terms.running.map(String));
-        this.ping({ timeoutMs: 0 }).then(
-          () => calls.failLost(known, running),
-          () => {},
-        );
-      }
-    } else {
-      // Another session: what the host had begun is gone with the old one and must not silently run twice.
+    if (response.session_id !== before || !isObject(terms) || terms.resumed !== true) {
+      // Another session: what the host had started is lost with the old one and must not silently run twice.
       this.#connection.cursor = 0;
       this.#connection.sent = 0;
-      calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
-      greeting.handOver(this.#connection);
-      calls.resend(0);
+      if (before !== '') {
+        this.calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
+      }
+      outcome.handOver(this.#connection);
+      if (before !== '') this.calls.resend(0);
+      return { resumed: false, ping };
     }
-    this.#options.onState?.('open');
+    const { calls } = this;
+    const received = typeof terms.received === 'number' ? terms.received : 0;
+    const known = calls.readIds(received);
+    this.#connection.sent = received; // Both sides count from here again.
+    outcome.handOver(this.#connection);
+    calls.resend(received);
+    const gap = gapOf(terms.gap);
+    if (gap !== undefined && Array.isArray(terms.running)) {
+      // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
+      // link be lost before, the ping is sent again on the next one, behind the rest of the replay.
+      const running = new Set(terms.running.map(String));
+      this.ping({ timeoutMs: 0 }).then(
+        () => calls.failLost(known, running),
+        () => {},
+      );
+    }
+    return { resumed: true, ping, ...(gap !== undefined && { gap }) };
   }
 
-  async #greet(signal: AbortSignal | undefined, resume: object | undefined) {
-    const link = await this.#dial(signal);
+  /** For liveness. Hosts of other makes may answer nothing while they work; calls have their own deadlines. */
+  #ping(): boolean {
+    if (this.#extensions.size === 0 && this.calls.size > 0) return false;
+    this.#connection.push('ping', {});
+    return true;
+  }
+
+  async #performHandshake(link: Link, signal: AbortSignal): Promise<HandshakeOutcome> {
     link.setMaxMessageBytes(this.#connection.limits.maxMessageBytes);
     const extensions: Record<string, unknown> = { [EXTENSION_CANCEL]: {}, [EXTENSION_JOURNAL]: {} };
-    if (this.#options.resume !== false) extensions[EXTENSION_RESUME] = resume ?? {};
+    const resume = this.sessionId === '' ? {} : { session_id: this.sessionId, cursor: this.#connection.cursor };
+    if (this.#options.resume !== false) extensions[EXTENSION_RESUME] = resume;
     const offer: Offer = {
       agentId: this.#options.agentId ?? 'handfast-agent',
       capabilities: this.#capabilities,
@@ -394,16 +394,17 @@ export class AgentSession implements ConnectionOwner {
     this.#callLimits.maxParallel = Math.max(1, Math.min(this.#options.maxParallel ?? granted, granted));
   }
 
-  /** Settles everything. `reason` is undefined when this side wanted it. */
-  #end(reason: HandfastError | undefined): void {
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
-    this.#ended = reason;
-    this.#stop?.abort();
-    this.#connection.calls(this.#callLimits).close(() => reason ?? fail('connection_lost', 'the agent was closed'));
-    this.#closed?.resolve(reason);
-    this.#options.onState?.('closed', reason);
+  /** Settles every call. `reason` is undefined when this side closed the session. */
+  #settle(reason: HandfastError | undefined): void {
+    this.calls.close(() => reason ?? fail('connection_lost', 'the agent was closed'));
   }
+}
+
+/** The entries a host says it no longer has. */
+function gapOf(gap: unknown): Gap | undefined {
+  if (!isObject(gap)) return undefined;
+  const { from, to } = gap;
+  return typeof from === 'number' && typeof to === 'number' ? { from, to } : undefined;
 }
 
 export type { Call, CallEvent, CallOptions };

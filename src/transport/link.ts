@@ -89,6 +89,15 @@ export interface Link {
    */
   readonly progress?: number | undefined;
 
+  /**
+   * Changes whenever anything arrives from the peer: bytes, a frame, a comment that keeps a stream alive. Undefined while
+   * that says nothing about the peer, because this side does not read, and on the in-memory pair.
+   */
+  readonly received?: number | undefined;
+
+  /** Has the transport ask the peer for a sign of life, which counts as received. Absent where the transport cannot. */
+  probe?(): void;
+
   /** Resolves when `buffered` is at or below `lowWaterBytes`, or the link is closed. Never rejects. */
   drained(lowWaterBytes?: number): Promise<void>;
 

@@ -111,6 +111,7 @@ export class StreamLink implements Link, LineSink {
   #outbox: SendBuffer | undefined;
   #receiver: LinkReceiver | undefined;
   #paused = false;
+  #chunks = 0;
   #opened = false;
   #inputEnded = false;
   #outputBroken = false;
@@ -171,6 +172,10 @@ export class StreamLink implements Link, LineSink {
     return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#writable);
   }
 
+  get received(): number | undefined {
+    return this.#opened && !this.#paused ? this.#chunks : undefined;
+  }
+
   drained(lowWaterBytes = 0): Promise<void> {
     return this.#outbox === undefined ? Promise.resolve() : this.#outbox.drained(lowWaterBytes);
   }
@@ -219,6 +224,7 @@ export class StreamLink implements Link, LineSink {
 
   /** Takes bytes of the peer. For the owner of a socket that reads into {@link readInto} memory. */
   receive(chunk: Buffer, reused = false): void {
+    this.#chunks += 1;
     if (this.#guard !== undefined) {
       const verdict = this.#guard.judge(chunk);
       if (verdict === 'foreign') return this.destroy('not a message: HTTP or TLS');

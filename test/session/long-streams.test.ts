@@ -124,7 +124,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
   const states: string[] = [];
   const agent = await connect(door.address as string, {
     capabilities: ['tools'],
-    onState: (state) => states.push(state),
+    onState: ({ state }) => states.push(state),
   });
   const seqs: number[] = [];
   const call = agent.tools.call(
@@ -147,7 +147,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
     seqs,
     [...seqs].sort((a, b) => a - b),
   );
-  assert.deepEqual(states, ['lost', 'open']);
+  assert.deepEqual(states, ['open', 'lost', 'resumed']);
   await agent.close();
 });
 

@@ -1,0 +1,106 @@
+/**
+ * Notices links that have gone silent: a network that swallows everything, a machine without power, a process that stands
+ * still. A link that neither carries traffic nor answers a ping within its bound is destroyed; its owner then sees an
+ * ordinary lost link.
+ *
+ * `connection/reconnect.ts` watches the links it dials, `connection/accept.ts` those that were accepted. Time is counted in
+ * ticks of one timer, not in milliseconds: after our own process stood still, one tick has passed, and what arrived
+ * meanwhile is read before the next.
+ * @see docs/architecture.md#liveness
+ */
+import type { Link } from '../transport/link.ts';
+
+export const DEFAULT_LIVENESS_MS = 15_000;
+
+/** A link is lost after four silent ticks. The fifth part of the bound is the time between traffic and the next tick. */
+const TICKS = 5;
+const PING_AT = 2;
+const LOST_AT = TICKS - 1;
+
+/** Calls `tick` every `ms` milliseconds until what it returns is called. Does not keep the process alive. */
+export type Every = (ms: number, tick: () => void) => () => void;
+
+const processTimer: Every = (ms, tick) => {
+  const timer = setInterval(tick, ms) as NodeJS.Timeout | number;
+  // In a browser a timer is a number, and keeps nothing alive.
+  if (typeof timer === 'object') timer.unref();
+  return () => clearInterval(timer);
+};
+
+export interface LivenessOptions {
+  /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = for ever. Default 15,000. */
+  readonly livenessMs?: number;
+  readonly every?: Every;
+}
+
+/**
+ * Sends something the peer must answer. `false` when the peer cannot be expected to answer now; its silence does not count
+ * then.
+ */
+export type Ping = () => unknown;
+
+interface Watched {
+  readonly link: Link;
+  readonly ping: Ping;
+  received: number | undefined;
+  /** What the link said of its progress; undefined while nothing was waiting to be sent. */
+  progress: number | undefined;
+  silentTicks: number;
+}
+
+/** Watches any number of links with one timer, which runs only while there are some. */
+export class Liveness {
+  readonly #livenessMs: number;
+  readonly #every: Every;
+  readonly #watched = new Set<Watched>();
+  #stop: (() => void) | undefined;
+
+  constructor({ livenessMs = DEFAULT_LIVENESS_MS, every = processTimer }: LivenessOptions = {}) {
+    this.#livenessMs = livenessMs;
+    this.#every = every;
+  }
+
+  /**
+   * Watches a link until the returned function is called, which must happen when the link is closed.
+   *
+   * @param ping sends something the peer must answer; used where the transport itself has no ping. A link that has neither
+   *   is not watched: its peer may be silent for good reasons.
+   */
+  watch(link: Link, ping?: Ping): () => void {
+    const ask = link.probe === undefined ? ping : () => link.probe?.();
+    if (this.#livenessMs <= 0 || ask === undefined || link.transport === 'memory') return () => {};
+    const watched = { link, ping: ask, received: link.received, progress: waiting(link), silentTicks: 0 };
+    this.#watched.add(watched);
+    this.#stop ??= this.#every(this.#livenessMs / TICKS, this.#tick);
+    return () => {
+      this.#watched.delete(watched);
+      if (this.#watched.size > 0) return;
+      this.#stop?.();
+      this.#stop = undefined;
+    };
+  }
+
+  readonly #tick = (): void => {
+    for (const watched of [...this.#watched]) this.#check(watched);
+  };
+
+  #check(watched: Watched): void {
+    const { link, received, progress } = watched;
+    watched.received = link.received;
+    watched.progress = waiting(link);
+    // While we do not read, silence is ours. While the peer takes what waits for it, it is alive and our ping is behind.
+    const alive =
+      watched.received === undefined ||
+      watched.received !== received ||
+      (progress !== undefined && watched.progress !== undefined && watched.progress !== progress);
+    watched.silentTicks = alive ? 0 : watched.silentTicks + 1;
+    if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
+    if (watched.silentTicks < LOST_AT) return;
+    this.#watched.delete(watched);
+    link.destroy(`the peer was silent for ${this.#livenessMs} ms`);
+  }
+}
+
+function waiting(link: Link): number | undefined {
+  return link.buffered > 0 ? link.progress : undefined;
+}

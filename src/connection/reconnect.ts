@@ -1,0 +1,258 @@
+/**
+ * Keeps one link to a peer: dials, has the dialect's handshake done, watches the link for silence, and dials again with
+ * backoff when it is lost, within a bound. Reports every change as an event.
+ *
+ * The agent, the control client and workers that join an orchestrator use it; it knows no dialect. Its owner brings `dial`,
+ * `handshake` and `open`, and calls {@link Reconnect.lost} when its link has ended.
+ * @see docs/architecture.md#reconnecting
+ */
+import { Backoff, type BackoffOptions } from '../base/backoff.ts';
+import { orAborted } from '../base/race.ts';
+import { sleep } from '../base/sleep.ts';
+import type { Link } from '../transport/link.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { Liveness, type LivenessOptions, type Ping } from './liveness.ts';
+
+/** `open`: in use. `lost`: being dialled again. `closed`: ended, nothing is pending. */
+export type ConnectionState = 'open' | 'lost' | 'closed';
+
+/** Entries that retention removed before this side had read them; the numbers are inclusive. */
+export interface Gap {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What `onState` is called with. */
+export type StateChange =
+  /** The first link, or one on which the session had to start again. */
+  | { readonly state: 'open' }
+  /** The link is lost, or could not be replaced yet: why, and when which attempt to dial follows. */
+  | {
+      readonly state: 'lost';
+      readonly reason: HandfastError;
+      /** Dials in a row since a link last held; the first is 1. */
+      readonly attempt: number;
+      /** Milliseconds until that attempt. */
+      readonly retryInMs: number;
+    }
+  /** A new link continues the session. `gap`: what the peer no longer had. */
+  | { readonly state: 'resumed'; readonly gap?: Gap }
+  /** The end. `error` is absent when this side closed it. */
+  | { readonly state: 'closed'; readonly error?: HandfastError };
+
+/** How users set reconnecting, the same on every edge. */
+export interface ReconnectSettings {
+  /** Delays between attempts. Default: 50 ms doubling to 2 s, half of each random. */
+  readonly backoff?: BackoffOptions;
+  /** How long a lost link is dialled again, milliseconds; 0 = not at all. The default is that of the edge. */
+  readonly maxMs?: number;
+  /**
+   * How long a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives even so is
+   * lost. 0 = for ever. Default 15,000.
+   */
+  readonly livenessMs?: number;
+}
+
+/**
+ * What a failed attempt means: dial again (`retry`), dial again after the longest delay because the reason stands
+ * (`later`), or end (`stop`).
+ */
+export type Verdict = 'retry' | 'later' | 'stop';
+
+/** How a handshake opened the session on a new link. */
+export interface Opened {
+  /** The session continues. */
+  readonly resumed: boolean;
+  readonly gap?: Gap;
+  /** Absent where the dialect has no message that the peer must answer. */
+  readonly ping?: Ping;
+}
+
+/** The owner's side. */
+export interface ReconnectOwner<Terms> {
+  dial(signal: AbortSignal): Promise<Link>;
+  /** The first exchange. A handshake that fails ends its link. */
+  handshake(link: Link, signal: AbortSignal): Promise<Terms>;
+  /** Puts the link in use. Called in the turn in which the handshake succeeded, unless it was closed meanwhile. */
+  open(terms: Terms, link: Link): Opened;
+  /** The handshake succeeded too late: nobody wants this link any more. */
+  discard(terms: Terms, link: Link): void;
+  verdict(error: HandfastError): Verdict;
+  /** The state has become `closed`: settles everything. Called once. */
+  ended(error: HandfastError | undefined): void;
+  /** Every change, in order, in a microtask of its own. */
+  onState?(change: StateChange): void;
+}
+
+export interface ReconnectOptions extends Omit<ReconnectSettings, 'maxMs'> {
+  /** {@link ReconnectSettings.maxMs}, as it is when the link is lost. */
+  readonly boundMs: () => number;
+  /** A link that held for so long counts as a success, milliseconds; before, the backoff continues. Default 0. */
+  readonly steadyMs?: number;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+  /** Resolves after the time, or when the signal aborts. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly every?: LivenessOptions['every'];
+}
+
+const DELAYS: BackoffOptions = { firstDelayMs: 50, maxDelayMs: 2_000 };
+
+export class Reconnect<Terms> {
+  readonly #owner: ReconnectOwner<Terms>;
+  readonly #options: ReconnectOptions;
+  readonly #backoff: Backoff;
+  readonly #liveness: Liveness;
+  readonly #now: () => number;
+  readonly #stop = new AbortController();
+  readonly #closed = Promise.withResolvers<HandfastError | undefined>();
+  #state: ConnectionState = 'lost';
+  /** Resolved when the state is another one than `lost`. */
+  #settled = Promise.withResolvers<void>();
+  #openedAt = 0;
+  /** Dials in a row since a link was steady. */
+  #attempts = 0;
+  #unwatch: (() => void) | undefined;
+  /** Set while the owner puts a link in use; a loss in that moment is reported behind the success. */
+  #opening = false;
+  #lostEarly: [HandfastError, Verdict] | undefined;
+  #dialling: Promise<void> = Promise.resolve();
+
+  constructor(owner: ReconnectOwner<Terms>, options: ReconnectOptions) {
+    this.#owner = owner;
+    this.#options = options;
+    this.#backoff = new Backoff({ ...DELAYS, ...options.backoff });
+    this.#liveness = new Liveness({ livenessMs: options.livenessMs, every: options.every });
+    this.#now = options.now ?? (() => performance.now());
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** Resolves at the end: with the error that caused it, or undefined after {@link close}. */
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#closed.promise;
+  }
+
+  /** Resolves as soon as the state is not `lost`. */
+  get settled(): Promise<void> {
+    return this.#settled.promise;
+  }
+
+  /** The first link, in one attempt. Rejects with what dialling or the handshake failed with. */
+  async connect(signal?: AbortSignal): Promise<void> {
+    this.#attempts = 1;
+    await this.#attempt(signal === undefined ? this.#stop.signal : AbortSignal.any([signal, this.#stop.signal]));
+  }
+
+  /** The first link, dialled like a lost one. */
+  start(): void {
+    this.#dialling = this.#dial(undefined);
+  }
+
+  /**
+   * The link in use has ended. `verdict` is what that means; the owner knows more than an error says. Ignored when the
+   * state is not `open`.
+   */
+  lost(reason: HandfastError, verdict: Verdict = 'retry'): void {
+    if (this.#state !== 'open') return;
+    if (this.#opening) {
+      this.#lostEarly ??= [reason, verdict];
+      return;
+    }
+    this.#unwatch?.();
+    if (verdict === 'stop' || this.#options.boundMs() <= 0) return void this.close(reason);
+    this.#state = 'lost';
+    this.#settled = Promise.withResolvers();
+    if (this.#now() - this.#openedAt >= (this.#options.steadyMs ?? 0)) {
+      this.#backoff.reset();
+      this.#attempts = 0;
+    }
+    if (verdict === 'later') this.#backoff.longest();
+    this.#dialling = this.#dial(reason, verdict);
+  }
+
+  /** Ends everything at once. Resolves when no dialling is under way. Idempotent: the first error counts. */
+  close(error?: HandfastError): Promise<void> {
+    if (this.#state !== 'closed') {
+      this.#state = 'closed';
+      this.#unwatch?.();
+      this.#stop.abort(error);
+      this.#settled.resolve();
+      this.#closed.resolve(error);
+      this.#owner.ended(error);
+      this.#emit({ state: 'closed', ...(error !== undefined && { error }) });
+    }
+    return this.#dialling;
+  }
+
+  /** Dials until a link is open, the bound is reached, or it is closed. Never rejects. */
+  async #dial(lost: HandfastError | undefined, verdict: Verdict = 'retry'): Promise<void> {
+    const { wait = sleep, boundMs } = this.#options;
+    const { signal } = this.#stop;
+    const until = this.#now() + boundMs();
+    let reason = lost;
+    // The first attempt follows at once: most lost links are back by then.
+    let delayMs = this.#attempts === 0 && verdict === 'retry' ? 0 : this.#backoff.next();
+    for (;;) {
+      this.#attempts += 1;
+      if (reason !== undefined) this.#emit({ state: 'lost', reason, attempt: this.#attempts, retryInMs: delayMs });
+      if (delayMs > 0) await wait(delayMs, signal);
+      if (this.#state !== 'lost') return;
+      try {
+        return await this.#attempt(signal);
+      } catch (thrown) {
+        if (this.#state !== 'lost') return;
+        reason = asError(thrown);
+      }
+      const meaning = this.#owner.verdict(reason);
+      if (meaning === 'stop') return void this.close(reason);
+      if (meaning === 'later') this.#backoff.longest();
+      delayMs = this.#backoff.next();
+      if (this.#now() + delayMs > until) return void this.close(lost ?? reason);
+    }
+  }
+
+  /** One link, up to the moment it is in use. */
+  async #attempt(signal: AbortSignal): Promise<void> {
+    const owner = this.#owner;
+    const dialled = owner.dial(signal);
+    // Dialling may ignore the signal: a link that comes too late is ended.
+    const link = await orAborted(dialled, signal, abandoned).catch((error) => {
+      if (signal.aborted) void dialled.then((late) => late.destroy('no longer wanted')).catch(() => {});
+      throw error;
+    });
+    const terms = await owner.handshake(link, signal);
+    if (this.#state !== 'lost') {
+      owner.discard(terms, link);
+      throw fail('cancelled', 'the connection was closed');
+    }
+    this.#state = 'open';
+    this.#openedAt = this.#now();
+    this.#opening = true;
+    const { resumed, gap, ping } = owner.open(terms, link);
+    this.#opening = false;
+    // What the link brought may have made the owner close everything.
+    if (this.#isClosed) return;
+    this.#settled.resolve();
+    this.#emit(resumed ? { state: 'resumed', ...(gap !== undefined && { gap }) } : { state: 'open' });
+    this.#unwatch = this.#liveness.watch(link, ping);
+    const early = this.#lostEarly;
+    this.#lostEarly = undefined;
+    if (early !== undefined) this.lost(...early);
+  }
+
+  get #isClosed(): boolean {
+    return this.#state === 'closed';
+  }
+
+  #emit(change: StateChange): void {
+    // Not from within what a link is doing: what a callback throws must not end the link.
+    queueMicrotask(() => this.#owner.onState?.(change));
+  }
+}
+
+function abandoned({ reason }: AbortSignal): HandfastError {
+  return reason instanceof HandfastError ? reason : fail('cancelled', 'connecting was cancelled', undefined, reason);
+}
