@@ -165,7 +165,7 @@ Examples:
 /** Commands that call a host. */
 function addCalling(program: Command, act: (action: Act) => Promise<void>): void {
   connecting(program.command('ping'))
-    .description('ask a host for a sign of life')
+    .description('check that a host responds')
     .addOption(new Option('--count <n>', 'pings, one after the other').default(1).argParser(positive))
     .addOption(jsonOption('print one JSON document a ping'))
     .action((flags) => act(async (terminal) => (await import('./commands/ping.ts')).ping(flags, terminal)));

@@ -7,5 +7,5 @@
 import type { Log } from '../base/log.ts';
 
 export function logUnhandledRejections(log: Log): void {
-  process.on('unhandledRejection', (error) => log.error('a promise was rejected that nobody waits for', { error }));
+  process.on('unhandledRejection', (error) => log.error('unhandled promise rejection', { error }));
 }

@@ -15,7 +15,7 @@ export function untilSignal(terminal: Terminal): Promise<void> {
   const onSignal = (): void => {
     if (asked) process.exit(130);
     asked = true;
-    if (terminal.watched) terminal.note('stopping; work under way is granted its time (once more to stop at once)');
+    if (terminal.watched) terminal.note('stopping; waiting for running work (Ctrl-C again: exit now)');
     stop();
   };
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);

@@ -210,7 +210,7 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     if (type === 'ping') return this.#pong(message);
     this.received++;
     if (typeof type !== 'string' || type === '') {
-      return this.refuse(message, fail('invalid_message', 'a message needs a type, a text'));
+      return this.refuse(message, fail('invalid_message', '"type" must be a non-empty string'));
     }
     const route = this.#owner.route(type, message);
     if (route === undefined || !('run' in route)) {
@@ -220,7 +220,7 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
         if (!handled) this.dropped++;
         return;
       }
-      return this.refuse(message, route ?? fail('unknown_type', `nobody here handles ${shown(type)}`));
+      return this.refuse(message, route ?? fail('unknown_type', `unsupported message type ${shown(type)}`));
     }
     const { id } = message;
     if (typeof id !== 'string' || id === '') {
@@ -448,7 +448,7 @@ export function isAnswer(type: string): boolean {
 export function unreadable(problem: Malformed): HandfastError {
   return problem.reason === 'bad_utf8'
     ? fail('parse_error', 'the line is not valid UTF-8')
-    : fail('too_large', 'the line is longer than a message may be', { limit: problem.limit, unit: 'bytes' });
+    : fail('too_large', 'the line exceeds the message size limit', { limit: problem.limit, unit: 'bytes' });
 }
 
 /** A type name as it may be told back: short, printable. */

@@ -145,7 +145,7 @@ export class OutgoingCalls {
     }
     if (call.free || this.#inWindow < this.limits.maxParallel) return this.#start(call);
     if (this.#waiting.length - this.#waitingHead >= this.limits.queueLimit) {
-      return this.#settle(call, fail('over_capacity', 'too many calls are waiting for a place in the window'));
+      return this.#settle(call, fail('over_capacity', 'the call queue is full'));
     }
     this.#waiting.push(call);
     this.#time(call, performance.now());
@@ -330,5 +330,5 @@ function cancel(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }):
 }
 
 function cancelled(reason: unknown): HandfastError {
-  return fail('cancelled', 'the call was given up by its caller', undefined, reason);
+  return fail('cancelled', 'the call was cancelled by its caller', undefined, reason);
 }

@@ -82,14 +82,14 @@ export class A2EHandshake implements Dialect {
     const { auth } = this.#host;
     const { type } = message;
     if (typeof type !== 'string' || type === '') {
-      this.#refuseMessage(gate, message, fail('invalid_message', 'a message needs a type, a text'));
+      this.#refuseMessage(gate, message, fail('invalid_message', '"type" must be a non-empty string'));
     } else if (auth.hasTokens) {
-      this.#refuseMessage(gate, message, fail('handshake_required', 'shake hands first'));
+      this.#refuseMessage(gate, message, fail('handshake_required', 'send handshake/req first'));
     } else {
       this.#refuseMessage(
         gate,
         message,
-        fail('capability_missing', `${shown(type)} was not granted: shake hands first`),
+        fail('capability_missing', `${shown(type)} was not granted; send handshake/req first`),
       );
     }
   }
@@ -170,7 +170,7 @@ export class A2EHandshake implements Dialect {
     const { cursor } = resume;
     const { connection } = session;
     if (typeof cursor !== 'number' || !Number.isInteger(cursor) || cursor < 0 || cursor > connection.cursor) {
-      const error = fail('invalid_message', 'the cursor to resume from was never given out', {
+      const error = fail('invalid_message', 'the resume cursor was never issued by this session', {
         last: connection.cursor,
       });
       return this.#refuseMessage(gate, request as Message, error);

@@ -49,7 +49,7 @@ export class DeferredAudit implements AuditSink {
       this.#audit = openAudit(this.#options);
       for (const record of this.#held.splice(0)) this.#audit.record(record);
     } catch (error) {
-      this.#log.error('there is no audit', { error });
+      this.#log.error('audit log could not be opened; requests are not audited', { error });
     }
   }
 

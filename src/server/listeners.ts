@@ -108,7 +108,7 @@ async function openHttp(
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'somebody else is listening there',
+  EADDRINUSE: 'the address is already in use',
   EACCES: 'this user may not listen there',
   EADDRNOTAVAIL: 'this machine has no such address',
 };

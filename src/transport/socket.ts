@@ -137,7 +137,7 @@ function listening(server: Server, address: string, listen: () => void): Promise
     const refused = (error: NodeJS.ErrnoException): void => {
       server.removeListener('listening', bound);
       const taken = error.code === 'EADDRINUSE';
-      const why = taken ? 'somebody else is listening there' : error.message;
+      const why = taken ? 'the address is already in use' : error.message;
       reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
     };
     const bound = (): void => {

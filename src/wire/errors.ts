@@ -62,7 +62,7 @@ export const errorTable = {
     false,
     'The message is over the size or nesting limit; it was skipped and the link stays open after the handshake.',
   ),
-  unknown_type: row('invalid_message', -32601, 404, REMOTE, false, 'Nobody here handles this message type.'),
+  unknown_type: row('invalid_message', -32601, 404, REMOTE, false, 'The peer does not support this message type.'),
   schema_violation: row(
     'schema_violation',
     -32602,

@@ -22,7 +22,7 @@ async function asking(command: string): Promise<{ send: Command; id: string }> {
 
 test('nothing asked is an empty list', async () => {
   assert.deepEqual(await user.json(['approve', 'ls']), []);
-  assert.match((await user.run(['approve', 'ls'])).stderr, /nothing is asked/);
+  assert.match((await user.run(['approve', 'ls'])).stderr, /no pending approvals/);
 });
 
 test('a question is listed with what would be done, allowed by the beginning of its id, and then the tool runs', async () => {

@@ -47,7 +47,7 @@ test('whoever watches a task goes on when the fleet comes back', async (t) => {
   const waiting = user.start(words);
   await waiting.says('running    at', 'stderr');
   up.child.kill('SIGKILL');
-  await waiting.says('the fleet is away', 'stderr');
+  await waiting.says('lost the fleet', 'stderr');
   await again();
   const { code, stdout, stderr } = await waiting.ended();
   assert.equal(code, 0, stderr);

@@ -131,7 +131,7 @@ test('doctor tells an address that somebody else has taken', async () => {
   user.write('handfast.yaml', `listen: ${ready.url}\n`);
   const { code, stdout } = await user.run(['doctor']);
   assert.equal(code, 2);
-  assert.match(stdout, /\nfail {2}listen .*somebody else is listening there\n +→ choose another/);
+  assert.match(stdout, /\nfail {2}listen .*the address is already in use\n +→ choose another/);
 });
 
 test('help is there for every command and says the exit codes; the version is that of the package', async () => {

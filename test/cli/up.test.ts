@@ -82,7 +82,7 @@ test('an address that is taken, or that others could reach, ends with 2 and says
   const { port } = new URL(ready.url);
   const taken = await user.failure(['up', '--port', port]);
   assert.deepEqual([taken.exit, taken.code], [2, 'config_invalid']);
-  assert.match(taken.message, /somebody else is listening there; choose another with --port/);
+  assert.match(taken.message, /the address is already in use; choose another with --port/);
   const open = await user.failure(['up', '--listen', 'tcp://0.0.0.0:0']);
   assert.deepEqual([open.exit, open.code], [2, 'config_invalid']);
   assert.match(open.message, /auth\.tokens.*insecure-bind/);

@@ -200,7 +200,7 @@ describe('Unix links', () => {
     const listener = await listenUnix({ path }, (link) => accepted.push(link));
     await assert.rejects(listenUnix({ path }, noLink), {
       code: 'runtime_error',
-      message: /somebody else is listening/,
+      message: /the address is already in use/,
     });
     const client = await connectUnix(listener.address);
     client.destroy();

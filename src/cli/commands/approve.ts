@@ -16,7 +16,7 @@ export async function approveList(
   await withControl(flags, terminal, async ({ control }) => {
     const { approvals } = await control.rpc.approvalList({ all });
     if (terminal.json) return terminal.document(approvals);
-    if (approvals.length === 0) return terminal.note('nothing is asked');
+    if (approvals.length === 0) return terminal.note('no pending approvals');
     terminal.table(
       ['APPROVAL', 'STATE', 'EXPIRES', 'WHAT'],
       approvals.map((approval) => [

@@ -23,7 +23,7 @@ export function withFleet<T>(
   return withControl({ ...flags, fleet: flags.fleet ?? true }, terminal, ({ control, signal }) =>
     work({
       fleet: new FleetClient(control, {
-        onAway: ({ message }) => terminal.json || terminal.note(`the fleet is away (${message}); waiting for it`),
+        onAway: ({ message }) => terminal.json || terminal.note(`lost the fleet (${message}); reconnecting`),
       }),
       signal,
     }),

@@ -16,7 +16,7 @@ const LONG_MS = 1000;
 /** Why a turn ended that did not come to its end by itself. */
 const endings: Readonly<Record<string, string>> = {
   max_tokens: 'the answer was cut: it reached the most tokens the model may say',
-  max_rounds: 'stopped: the most rounds of a turn were reached',
+  max_rounds: 'stopped: round limit reached',
   refusal: 'the model refused',
   timeout: 'stopped: the time of the turn was over',
   interrupted: 'interrupted',

@@ -222,7 +222,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
       return `again${at} (${text('cause')})`;
     },
     // Where it was parked for want of a worker, the decision before it has said the rest.
-    parked: () => `waits for somebody${reason.split(': no eligible worker', 1)[0]}`,
+    parked: () => `waiting for an operator${reason.split(': no eligible worker', 1)[0]}`,
     lost: () => `${text('worker')}${reason}`,
     failed: () => text('reason'),
     cancel_requested: () => 'being stopped',

@@ -67,7 +67,7 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
 
     handles(shutdown, async ({ reason }, call) => {
       if (call.caller.principal.admin !== true) {
-        throw fail('unauthorized', 'ending the server takes the rights of whoever runs it');
+        throw fail('unauthorized', 'system.shutdown requires an administrator');
       }
       await server.stopBehind(call, reason ?? 'shutdown');
       return { accepted: true, ...(reason !== undefined && { reason }) };

@@ -98,7 +98,7 @@ export class RpcHandshake implements Dialect {
     if (incoming.kind === 'notification') return this.#strike(gate);
     if (incoming.method === handshake.name) return this.#shake(incoming, gate);
     if (incoming.method !== ping.name)
-      return this.#refuse(gate, incoming, fail('handshake_required', 'shake hands first'));
+      return this.#refuse(gate, incoming, fail('handshake_required', 'send rpc.handshake first'));
     gate.link.send(writeResult(gate.link.text, incoming, this.#server.pong()));
     this.#strike(gate);
   }

@@ -240,7 +240,7 @@ export class RpcConnection implements LinkReceiver {
   /** Why a request is not run at all; undefined = it is, or nobody serves it. */
   #refusalOf(method: string, served: Served | undefined): HandfastError | undefined {
     if (!this.#greeted && method !== handshake.name && method !== ping.name) {
-      return fail('handshake_required', 'shake hands first');
+      return fail('handshake_required', 'send rpc.handshake first');
     }
     if (served === undefined) return undefined;
     const { maxInFlight, maxSendBufferBytes } = this.limits;

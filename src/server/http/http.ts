@@ -121,7 +121,7 @@ function listen(server: Server, port: number, host: string): Promise<{ port: num
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException): void => {
       const address = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
-      const why = error.code === 'EADDRINUSE' ? 'somebody else is listening there' : error.message;
+      const why = error.code === 'EADDRINUSE' ? 'the address is already in use' : error.message;
       reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
     };
     server.once('error', refused);

@@ -136,7 +136,7 @@ async function follow(
 /** Reads and checks a URL; refused parts are not repeated, because they may be a secret. */
 function parseUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base);
-  if (url === null) throw fail('tool_error', 'this is no URL', { reason: 'bad_url' });
+  if (url === null) throw fail('tool_error', 'not a valid URL', { reason: 'bad_url' });
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw fail('tool_denied', 'only http and https URLs are fetched', { reason: 'scheme' });
   }

@@ -50,7 +50,7 @@ export async function listenHttp(options: HttpListenerOptions): Promise<HttpList
     const refused = await bind(server, candidate, host);
     if (refused === undefined) return listening(server, host);
     if (refused.code !== 'EADDRINUSE' || ports.length === 1) {
-      const why = refused.code === 'EADDRINUSE' ? 'somebody else is listening there' : refused.message;
+      const why = refused.code === 'EADDRINUSE' ? 'the address is already in use' : refused.message;
       throw fail('runtime_error', `cannot listen on ${host}:${candidate}: ${why}`, { reason: refused.code }, refused);
     }
   }
