@@ -19,5 +19,8 @@ export function parseDeadline(text: string, now: number): string {
     const at = Date.parse(text.replace(' ', 'T'));
     if (!Number.isNaN(at)) return new Date(at).toISOString();
   }
-  throw fail('usage', `${JSON.stringify(text)} is not a valid time; use a duration (30m, 2h) or an RFC 3339 date (2026-05-31T21:00:00Z)`);
+  throw fail(
+    'usage',
+    `${JSON.stringify(text)} is not a valid time; use a duration (30m, 2h) or an RFC 3339 date (2026-05-31T21:00:00Z)`,
+  );
 }
