@@ -413,8 +413,9 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       reply_bytes: size,
       duration_ms: request.startedAt === 0 ? 0 : Math.round(performance.now() - request.startedAt),
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
-      ...(error !== undefined && { error_code: error.code }),
-      ...(typeof tool_name === 'string' && { tool: tool_name.slice(0, 128) }),
+      // Undefined members, so that all records have one shape: there is one for each request.
+      error_code: error?.code,
+      tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
     });
   }
 
