@@ -5,14 +5,7 @@
  * @see docs/architecture.md#resume
  */
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
-import {
-  Connection,
-  type ConnectionLimits,
-  type ConnectionOwner,
-  isAnswer,
-  type Message,
-  shown,
-} from '../connection/connection.ts';
+import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import type { CallLimits, OutgoingCalls } from '../connection/outgoing-calls.ts';
 import {
   type ConnectionState,
@@ -23,7 +16,6 @@ import {
   type StateChange,
   type Verdict,
 } from '../connection/reconnect.ts';
-import type { Route, RunningRequest } from '../connection/running-request.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
   EXTENSION_CANCEL,
@@ -33,9 +25,10 @@ import {
   journalFollow,
   ping,
 } from '../protocol/a2e.ts';
-import { answered, type Method } from '../protocol/method.ts';
+import { answered, untyped } from '../protocol/method.ts';
 import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
-import { A2EWriter, errorOf, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
+import { A2ECodec, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
+import { shown } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type HandshakeOutcome, type Offer, performHandshake } from './handshake.ts';
@@ -97,14 +90,11 @@ const farewells: ReadonlySet<string> = new Set(['superseded', 'session_expired',
 const pingCall = answered(ping, replies.Pong);
 const journalFollowCall = answered(journalFollow, replies.JournalFollowResp);
 
-/** Agrees to whatever is sent: messages this library has no schema for. */
-const anyShape = Object.assign(() => true, { errors: null });
-
-export class AgentSession implements ConnectionOwner {
+export class AgentSession {
   readonly #dial: Dial;
   readonly #options: AgentOptions;
   readonly #capabilities: readonly string[];
-  readonly #writer = new A2EWriter();
+  readonly #codec = new A2ECodec();
   readonly #connection: Connection;
   readonly #callLimits: CallLimits;
   #granted = new Map<string, GrantedCapability>();
@@ -123,8 +113,8 @@ export class AgentSession implements ConnectionOwner {
     this.#capabilities = capabilities;
     const { maxMessageBytes } = options;
     this.#connection = new Connection(
-      this,
-      this.#writer,
+      this.#owner(),
+      this.#codec,
       maxMessageBytes === undefined ? connectionLimits : { ...connectionLimits, maxMessageBytes },
     );
     this.#callLimits = {
@@ -222,14 +212,7 @@ export class AgentSession implements ConnectionOwner {
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
     // The codec writes types as they are: all others are constants.
     if (!isVerbatim(type) || type === '') throw fail('usage', `${shown(String(type))} is no message type`);
-    const method: Method = {
-      request: type,
-      reply: '',
-      event: '',
-      capability: '',
-      checkRequest: anyShape,
-    };
-    return this.calls.call(method, withoutEnvelope({ ...body }) as never, options, (reply) => reply as Message);
+    return this.calls.call(untyped(type), withoutEnvelope({ ...body }) as never, options, (reply) => reply as Message);
   }
 
   /**
@@ -260,7 +243,7 @@ export class AgentSession implements ConnectionOwner {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       const link = this.#connection.link;
-      if (link !== undefined) this.#connection.push('shutdown', { timeout: 0 });
+      if (link !== undefined) this.#connection.notify('shutdown', { timeout: 0 });
       void this.#link.close();
       this.#connection.detach();
       await link?.close('closed by the agent');
@@ -272,45 +255,23 @@ export class AgentSession implements ConnectionOwner {
     return this.close();
   }
 
-  // ConnectionOwner.
-
-  route(): Route | HandfastError | undefined {
-    return undefined;
+  /** What the connection asks its owner. Requests of a host are ignored: this agent serves none. */
+  #owner(): ConnectionOwner {
+    return {
+      route: () => 'ignore',
+      // An error that belongs to no request is about the session: the reason of what happens next.
+      refused: (error) => {
+        if (farewells.has(error.code)) this.#farewell = error;
+      },
+      malformed: (_error, raw) => this.#options.onUnparsed?.(raw ?? ''),
+      failed: (_request, thrown) => asError(thrown),
+      // The host will reply to nothing more.
+      ended: () => void this.#connection.link?.close('the host ended the link'),
+      linkLost: (cause) => this.#linkLost(cause),
+    };
   }
 
-  incoming(): RunningRequest {
-    throw fail('unknown_type', 'this agent serves no requests');
-  }
-
-  control(type: string, message: Message): boolean {
-    // An error that belongs to no request is about the session: the reason of what happens next.
-    if (type === 'error' && (message.req_id === undefined || message.req_id === '')) {
-      const error = errorOf(message);
-      if (farewells.has(error.code)) this.#farewell = error;
-      return true;
-    }
-    // Requests of a host are ignored, not answered; answers that nobody waits for are the connection's to count.
-    return !isAnswer(type);
-  }
-
-  unreadable(_error: HandfastError, raw: string | undefined): void {
-    this.#options.onUnparsed?.(raw ?? '');
-  }
-
-  failed(_request: RunningRequest, thrown: unknown): HandfastError {
-    return asError(thrown);
-  }
-
-  answered(): void {}
-
-  abandoned(): void {}
-
-  ended(): void {
-    // The host will answer nothing more.
-    void this.#connection.link?.close('the host ended the link');
-  }
-
-  linkLost(cause: CloseInfo): void {
+  #linkLost(cause: CloseInfo): void {
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
     // What the host said was the end of the session, unless it only dropped a link that was not read fast enough.
     const final = error === this.#farewell && error.code !== 'slow_consumer';
@@ -357,7 +318,7 @@ export class AgentSession implements ConnectionOwner {
   /** For liveness. Hosts of other makes may answer nothing while they work; calls have their own deadlines. */
   #ping(): boolean {
     if (this.#extensions.size === 0 && this.calls.size > 0) return false;
-    this.#connection.push('ping', {});
+    this.#connection.probe();
     return true;
   }
 
@@ -373,7 +334,7 @@ export class AgentSession implements ConnectionOwner {
       extensions,
     };
     const timeoutMs = this.#options.connectTimeoutMs ?? 10_000;
-    return performHandshake(link, this.#writer, offer, { timeoutMs, signal, onUnparsed: this.#options.onUnparsed });
+    return performHandshake(link, this.#codec, offer, { timeoutMs, signal, onUnparsed: this.#options.onUnparsed });
   }
 
   #agree(response: HandshakeResp): void {

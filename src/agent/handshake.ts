@@ -7,7 +7,7 @@
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';
 import type { HandshakeReason, HandshakeResp } from '../protocol/a2e.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { type A2EWriter, errorOf } from '../wire/a2e.ts';
+import { type A2ECodec, errorOf } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
@@ -44,12 +44,12 @@ export interface HandshakeOutcome {
  */
 export async function performHandshake(
   link: Link,
-  writer: A2EWriter,
+  codec: A2ECodec,
   offer: Offer,
   wait: { timeoutMs: number; signal?: AbortSignal; onUnparsed?: (line: string) => void },
 ): Promise<HandshakeOutcome> {
   const answer = Promise.withResolvers<HandshakeResp>();
-  const id = writer.id();
+  const id = codec.id();
   const waiting = new Waiting(id, answer, wait.onUnparsed);
   link.open(waiting);
   const body = {
@@ -58,7 +58,7 @@ export async function performHandshake(
     auth_token: offer.token,
     ...(Object.keys(offer.extensions).length > 0 && { extensions: offer.extensions }),
   };
-  link.send(writer.message(link.text, 'handshake/req', id, body));
+  link.send(codec.request(link.text, 'handshake/req', id, body));
   const timer = setTimeout(
     () => answer.reject(fail('timeout', 'the host did not answer the handshake in time')),
     wait.timeoutMs,

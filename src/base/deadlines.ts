@@ -31,13 +31,13 @@ export class Deadlines<T extends Timed> {
   /** Notes a new or an earlier deadline. Costs a comparison unless it is the earliest of all. */
   watch(deadlineAt: number): void {
     if (deadlineAt < this.#armedAt) this.#arm(deadlineAt, performance.now());
-    else if (this.#resting) this.#timer?.ref();
+    else if (this.#resting) this.#timer?.ref?.();
     this.#resting = false;
   }
 
   /** Nothing is waited for at the moment: the timer stays set, but does not keep the process alive. */
   rest(): void {
-    this.#timer?.unref();
+    this.#timer?.unref?.(); // A browser's timer is a number.
     this.#resting = true;
   }
 
@@ -69,6 +69,6 @@ export class Deadlines<T extends Timed> {
     if (late.length > 1) late.sort((a, b) => a.deadlineAt - b.deadlineAt);
     for (const item of late) this.#expire(item);
     if (next < this.#armedAt) this.#arm(next, now);
-    if (this.#resting) this.#timer?.unref();
+    if (this.#resting) this.#timer?.unref?.();
   };
 }

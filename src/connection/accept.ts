@@ -1,11 +1,12 @@
 /**
- * The gate in front of every accepted link: it reads the first message, decides the dialect by it, and lets nothing else
- * through until that dialect's handshake has taken the link over. One deadline for all of it, and a bound on how many
- * links may stand here at once.
+ * The gate in front of every accepted link: it reads the first message, picks the dialect by it, and lets nothing else
+ * through until the handshake of that dialect completes. One deadline for all of it, and a bound on how many links may wait
+ * here at once.
  *
- * Called by listeners through `host/host.ts`.
+ * Called by listeners through `host/host.ts`, `control/rpc/rpc-server.ts` and `fleet/bus/stream/stream-bus.ts`.
  * @see docs/architecture.md#the-gate
  */
+
 import { Deadlines } from '../base/deadlines.ts';
 import {
   type CloseInfo,
@@ -14,35 +15,27 @@ import {
   type Malformed,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from '../transport/link.ts';
+import { malformedInput } from '../wire/codec.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
-import { unreadable } from './connection.ts';
 
 type Message = Record<string, unknown>;
 
-/** The protocols a link can speak. */
-export type DialectName = 'a2e' | 'jsonrpc' | 'fleet';
-
-/** Which dialect a first message belongs to. */
-export function dialectOf(message: Message): DialectName {
-  if (Object.hasOwn(message, 'jsonrpc')) return 'jsonrpc';
-  if (message.type === 'SESSION_ANNOUNCE') return 'fleet';
-  return 'a2e';
-}
-
-/** A dialect's own doorkeeper. */
+/** Handles the messages of a link until the handshake of this dialect completes. */
 export interface Dialect {
-  /** A message before the link was taken over; `raw` is the same as it came. */
+  /** True when a first message is of this dialect. */
+  speaks(message: Message): boolean;
+  /** A message before the link was accepted; `raw` is the same as it arrived. */
   onMessage(message: Message, gate: PendingLink, raw: string | Message): void;
-  /** Input that is no message; `raw` is its text, where there is one. The link closes after the answer when the gate decides so. */
-  unreadable(error: HandfastError, gate: PendingLink, raw?: string): void;
+  /** Input that is no message; `raw` is its text, where there is one. The link closes behind the reply when the gate decides so. */
+  malformed(error: HandfastError, gate: PendingLink, raw?: string): void;
 }
 
 export interface HandshakeLimits {
-  /** Absolute time a link may take to shake hands, in milliseconds. */
+  /** Absolute time of a handshake, in milliseconds. */
   readonly handshakeTimeoutMs: number;
-  /** Links before their handshake at once; one more takes the place of the one that is silent longest. */
+  /** Links before their handshake at once; one more evicts the one that is silent longest. */
   readonly maxPending: number;
   /** Nesting of a message at most. */
   readonly maxDepth: number;
@@ -50,7 +43,7 @@ export interface HandshakeLimits {
   readonly maxMessageBytes: number;
 }
 
-/** Counts the links of an address that have not shaken hands; `session/auth-throttle.ts` is one. */
+/** Counts the links of an address before their handshake; `session/auth-throttle.ts` is one. */
 export interface OriginTracker {
   /** False: drop this link unread. */
   enter(origin: string): boolean;
@@ -67,8 +60,8 @@ export function originOf({ transport, peer }: Link): string | undefined {
     .replace(/^\[|\]$/g, '');
 }
 
-/** Messages that came behind the handshake while it was still being decided. */
-const MAX_HELD = 256;
+/** Messages that may wait behind a handshake while it is being decided. */
+const MAX_BUFFERED = 256;
 
 /** One link before its handshake. */
 export class PendingLink implements LinkReceiver {
@@ -76,13 +69,13 @@ export class PendingLink implements LinkReceiver {
   readonly deadlineAt: number;
   readonly #acceptor: Acceptor;
   #dialect: Dialect | undefined;
-  /** Messages held back while the handshake is decided; undefined = not deciding. */
-  #held: (string | Message)[] | undefined;
-  #over = false;
-  /** Messages answered so far without a handshake. */
+  /** Messages buffered while the handshake is decided; undefined = not deciding. */
+  #buffered: (string | Message)[] | undefined;
+  #ended = false;
+  /** Messages replied to so far without a handshake. */
   strikes = 0;
 
-  /** Where the link comes from, for counting failures per address; undefined where guessing is no concern. */
+  /** The peer's address, for counting failures; undefined where guessing is no concern. */
   readonly origin: string | undefined;
 
   constructor(acceptor: Acceptor, link: Link, deadlineAt: number, origin: string | undefined) {
@@ -92,53 +85,53 @@ export class PendingLink implements LinkReceiver {
     this.origin = origin;
   }
 
-  /** The handshake is being decided: what comes meanwhile waits. */
+  /** The handshake is being decided: buffers what arrives meanwhile. */
   bufferMessages(): void {
-    this.#held = [];
+    this.#buffered = [];
     this.link.pause(true);
   }
 
-  /** The link is accepted: it may send long messages now, and `receiver` hears what was held and all that follows. */
+  /** Accepts the link: it may send long messages now, and `receiver` gets what was buffered and all that follows. */
   accept(receiver: { attach(link: Link): void; message(message: string | Message): unknown }): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#leave();
     this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
     receiver.attach(this.link);
-    const held = this.#held;
-    if (held === undefined) return;
-    this.#held = undefined;
-    for (const message of held) receiver.message(message);
+    const buffered = this.#buffered;
+    if (buffered === undefined) return;
+    this.#buffered = undefined;
+    for (const message of buffered) receiver.message(message);
     this.link.pause(false);
   }
 
   /** True while its handshake has been read and is being decided. */
   get deciding(): boolean {
-    return this.#held !== undefined;
+    return this.#buffered !== undefined;
   }
 
-  /** Drops the link at once, nothing said. */
+  /** Drops the link at once, without a message. */
   drop(reason: string): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#leave();
     this.link.destroy(reason);
   }
 
-  /** True while the peer is still there and not refused. */
+  /** True while the peer is connected and not refused. */
   get waiting(): boolean {
-    return !this.#over;
+    return !this.#ended;
   }
 
   /** Refuses the link: what was sent so far still goes out, then it closes. */
   refuse(reason: string): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#leave();
     void this.link.close(reason);
   }
 
   message(raw: string | Message): string | undefined {
-    if (this.#over) return undefined;
-    if (this.#held !== undefined) {
-      if (this.#held.push(raw) > MAX_HELD) this.refuse('too much before the handshake was answered');
+    if (this.#ended) return undefined;
+    if (this.#buffered !== undefined) {
+      if (this.#buffered.push(raw) > MAX_BUFFERED) this.refuse('too much before the handshake was answered');
       return undefined;
     }
     let message: unknown = raw;
@@ -146,47 +139,47 @@ export class PendingLink implements LinkReceiver {
       try {
         message = parseNested(raw, this.#acceptor.limits.maxDepth);
       } catch (thrown) {
-        return this.#unreadable(
+        return this.#malformed(
           thrown instanceof SyntaxError ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError),
           raw,
         );
       }
-      if (!isObject(message)) return this.#unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
+      if (!isObject(message)) return this.#malformed(fail('invalid_message', 'a message is a JSON object'), raw);
     }
-    this.#dialect ??= this.#acceptor.dialect(dialectOf(message as Message));
+    this.#dialect ??= this.#acceptor.dialect(message as Message);
     this.#dialect.onMessage(message as Message, this, raw);
     return undefined;
   }
 
   malformed(problem: Malformed): void {
-    if (!this.#over) this.#unreadable(unreadable(problem));
+    if (!this.#ended) this.#malformed(malformedInput(problem));
   }
 
   ended(): void {
-    // Nothing was agreed, so nothing is owed; while the handshake is being decided its answer is.
-    if (this.#held === undefined) this.refuse('ended before the handshake');
+    // Without a handshake nothing is owed to the peer; while one is being decided its reply is.
+    if (this.#buffered === undefined) this.refuse('ended before the handshake');
   }
 
   closed(_cause: CloseInfo): void {
     this.#leave();
   }
 
-  #unreadable(error: HandfastError, raw?: string): string {
-    (this.#dialect ?? this.#acceptor.dialect('a2e')).unreadable(error, this, raw);
+  #malformed(error: HandfastError, raw?: string): string {
+    (this.#dialect ?? this.#acceptor.dialect()).malformed(error, this, raw);
     return error.code;
   }
 
   #leave(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#acceptor.left(this);
   }
 }
 
-/** Stands in front of all listeners of a host. */
+/** The gate of all listeners of one server. */
 export class Acceptor {
   readonly limits: HandshakeLimits;
-  readonly #dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect };
+  readonly #dialects: readonly [Dialect, ...Dialect[]];
   readonly #pending = new Set<PendingLink>();
   readonly #deadlines = new Deadlines<PendingLink>(
     () => this.#pending,
@@ -195,8 +188,9 @@ export class Acceptor {
 
   readonly #origins: OriginTracker;
 
+  /** @param dialects the first also gets what belongs to none of them */
   constructor(
-    dialects: Partial<Record<DialectName, Dialect>> & { a2e: Dialect },
+    dialects: readonly [Dialect, ...Dialect[]],
     limits: HandshakeLimits,
     origins: OriginTracker = { enter: () => true, leave() {} },
   ) {
@@ -205,7 +199,7 @@ export class Acceptor {
     this.#origins = origins;
   }
 
-  /** Links that have not shaken hands yet. */
+  /** Links before their handshake. */
   get pending(): number {
     return this.#pending.size;
   }
@@ -215,7 +209,7 @@ export class Acceptor {
     if (origin !== undefined && !this.#origins.enter(origin))
       return link.destroy('too many failures from this address');
     if (this.#pending.size >= this.limits.maxPending) {
-      // The oldest silent one goes: whoever fills the places with silence must not keep those out who speak at once.
+      // Evict the oldest link that has not sent a handshake, so that idle connections cannot exhaust the slots.
       const silent = this.#pending.values().find((gate) => !gate.deciding);
       silent?.drop('too many links before their handshake');
       if (silent === undefined) {
@@ -230,9 +224,10 @@ export class Acceptor {
     link.open(gate);
   }
 
-  /** The doorkeeper for a dialect; a dialect that is not served says so in its own words and closes. */
-  dialect(name: DialectName): Dialect {
-    return this.#dialects[name] ?? (name === 'jsonrpc' ? notServedJsonRpc : this.#dialects.a2e);
+  /** The dialect of a first message; of input that is none, the one that gets what belongs to no other. */
+  dialect(message?: Message): Dialect {
+    const [first, ...others] = this.#dialects;
+    return (message !== undefined && others.find((dialect) => dialect.speaks(message))) || first;
   }
 
   left(gate: PendingLink): void {
@@ -241,22 +236,9 @@ export class Acceptor {
     if (this.#pending.size === 0) this.#deadlines.rest();
   }
 
-  /** Refuses everybody who still stands here. */
+  /** Refuses every link that still waits here. */
   close(): void {
     for (const gate of [...this.#pending]) gate.refuse('the host is stopping');
     this.#deadlines.clear();
   }
 }
-
-/** Tells a JSON-RPC client that no session RPC is served on this listener. */
-const notServedJsonRpc: Dialect = {
-  onMessage(message, gate) {
-    const id = typeof message.id === 'string' || typeof message.id === 'number' ? message.id : null;
-    const error = { code: -32601, message: 'session RPC is not served here', data: { reason: 'dialect_not_served' } };
-    if (gate.link.text) gate.link.send(JSON.stringify({ jsonrpc: '2.0', id, error }));
-    gate.refuse('dialect_not_served');
-  },
-  unreadable(_error, gate) {
-    gate.refuse('unreadable');
-  },
-};

@@ -26,6 +26,11 @@ export interface CallOptions {
    * iterated in the turn it was made in, as `for await (const event of agent.tools.call(…))` does.
    */
   readonly streaming?: boolean;
+  /**
+   * True where the events go on behind the reply, until the call is cancelled or its owner ends them: for methods that
+   * subscribe. Default false: events end with the reply.
+   */
+  readonly keepStream?: boolean;
 }
 
 /**

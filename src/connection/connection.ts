@@ -1,67 +1,79 @@
 /**
- * One conversation with one peer over whatever link it has at the moment: reads messages, sends them, keeps the two
- * halves (`outgoing-calls.ts` out, `incoming-requests.ts` in), feels backpressure, and settles everything when it ends.
+ * Protocol state for one peer. Owns outgoing calls (`outgoing-calls.ts`) and incoming requests (`incoming-requests.ts`),
+ * numbers and journals what is sent, applies backpressure, and settles everything on close. A resume replaces its link.
  *
- * The link can be replaced while calls and requests go on: that is what resuming is. Who may talk, what is granted and
- * where entries are journaled is the owner's business: `session/session.ts` on the host, `agent/agent.ts` at the agent.
+ * It knows no dialect: its codec reads, writes, and says what a dialect rules differently. Who may talk, what is granted and
+ * where entries are journaled is the owner's business: `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
  *
  * @see docs/architecture.md#connection-rules
  */
-import { versionFits } from '../protocol/a2e.ts';
-import type { Method } from '../protocol/method.ts';
+import { type Method, untyped } from '../protocol/method.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed } from '../transport/link.ts';
-import { type A2EWriter, errorBody, errorOf } from '../wire/a2e.ts';
 import { toAscii } from '../wire/ascii.ts';
 import { violation } from '../wire/check.ts';
-import { parseNested } from '../wire/depth.ts';
+import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
-import { isObject } from '../wire/json.ts';
-import { IncomingRequests, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
-import { type CallLimits, type CallWire, OutgoingCalls } from './outgoing-calls.ts';
-import type { Route, RunningRequest } from './running-request.ts';
+import { IncomingRequests, RETRY_AFTER_MS, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
+import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
+import { type RequestChannel, type Route, RunningRequest } from './running-request.ts';
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard, type SlowReaderLimits } from './slow-consumer.ts';
 
-export type Message = Record<string, unknown>;
+export type { Message };
 
 export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
   /** Nesting of a message at most. */
   readonly maxDepth: number;
-  /** Longest message sent, in bytes on the wire; a longer answer becomes the error `too_large`. */
+  /** Longest message sent, in bytes on the wire; a longer reply becomes the error `too_large`. */
   readonly maxMessageBytes: number;
+  /**
+   * Unsent bytes past which requests are refused, and characters of notices, queued above `sendBufferBytes`, past which the
+   * link is dropped. Default: requests are not refused, and eight times `sendBufferBytes` for notices.
+   */
+  readonly maxSendBufferBytes?: number;
+  /** Notices whose handling is under way, past which the link is not read from. Default: no bound. */
+  readonly inboxLimit?: number;
 }
 
-/** What is left of the message of an error that is too long to be sent, in characters. */
+/** Length to which the message of an error is cut that is too long to be sent, in characters. */
 const SHORT_MESSAGE = 1000;
 
-/** Who a connection works for. */
+/** The owner of a connection decides what its messages mean. */
 export interface ConnectionOwner {
-  /** Who serves this type, an error to answer with, or undefined for a type nobody knows. */
-  route(type: string, message: Message): Route | HandfastError | undefined;
-  /** Makes the running request (so that owners can extend it). */
-  incoming(message: Message, route: Route, size: number): RunningRequest;
-  /** Session-level messages that are no requests. True = handled. */
-  control(type: string, message: Message): boolean;
+  /** The handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
+  route(incoming: Incoming): Route | HandfastError | 'ignore' | undefined;
+  /** Makes the running request, for owners that extend it. */
+  request?(incoming: Incoming, route: Route): RunningRequest;
+  /** A message that belongs to no request. A promise counts against `inboxLimit`. Absent: it is dropped and counted. */
+  notice?(incoming: Incoming): Promise<unknown> | undefined;
+  /** The peer's error about something that was no request, or about the session. Absent: it is dropped and counted. */
+  refused?(error: HandfastError): void;
   /** Input that was no message. `raw` is undefined when the link had refused it before it was text. */
-  unreadable(error: HandfastError, raw: string | undefined): void;
-  /** What a handler threw, as the error its caller is told. */
+  malformed(error: HandfastError, raw: string | undefined): void;
+  /** What a handler threw, as the error its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
-  /** A request has its answer. `size` = characters of the answer, 0 by reference. */
-  answered(request: RunningRequest, error: HandfastError | undefined, size: number): void;
-  /** A handler was given up and still runs (`+1`), or such a one has settled. */
-  abandoned(change: 1 | -1): void;
+  /** A reply that cannot be written, as the error its caller gets. Absent: `runtime_error`. */
+  unwritable?(request: RunningRequest, thrown: unknown): HandfastError;
+  /** A request has its reply. `size` = characters of the reply, 0 by reference. */
+  replied?(request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  /** A handler was abandoned and still runs (`+1`), or an abandoned one has settled. */
+  abandoned?(change: 1 | -1): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
-  /** The link is gone. */
+  /** The link is lost. */
   linkLost(cause: CloseInfo): void;
 }
 
-/** Writes down what passes; see `session/session.ts`. */
+/** Journals what passes; see `session/session.ts`. */
 export interface Recorder {
-  record(cursor: number, kind: string, request: string, body: string | Message): void;
+  /** @param request the id of the request the entry belongs to; `''` = none */
+  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void;
 }
 
-export class Connection implements LinkReceiver, RequestOwner, CallWire {
-  readonly writer: A2EWriter;
+/** What an entry of a journal is. All but `request` were sent by this side. */
+export type EntryKind = 'request' | 'event' | 'reply' | 'error' | 'call' | 'notice';
+
+export class Connection implements LinkReceiver, RequestOwner, RequestChannel, CallWire {
+  readonly codec: Codec;
   readonly limits: ConnectionLimits;
   readonly #owner: ConnectionOwner;
   #link: Link | undefined;
@@ -71,29 +83,38 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
   /** Watches a reader that has been behind. */
   #slow: SlowConsumerGuard | undefined;
   #drained: Promise<void> | undefined;
-  /** Set while a link without its missed entries is on its way here. */
+  /** Set while the entries that the old link missed are sent over the new one. */
   #replay: PromiseWithResolvers<void> | undefined;
+  #ignoring = false;
+  /** Notices whose handling is under way. */
+  #inbox = 0;
+  #paused = false;
+  /** Characters of notices queued since the link is above `sendBufferBytes`. */
+  #piled = 0;
 
-  /** The last cursor given out. Grows by one for each entry recorded. */
+  /** The last cursor assigned; at the side that journals nothing, the last one received. */
   cursor = 0;
-  /** True when the peer agreed to resume: answers and events then carry their cursor. */
+  /** True when the peer agreed to resume: what is journaled then carries its cursor. */
   stamped = false;
+  /** True when the peer understands `cancel`. */
+  cancels: boolean;
   record: Recorder | undefined;
-  /** How long the host has been running; told to peers that agreed to an extension and so know more than plain A2E. */
-  hostUptimeMs: (() => number) | undefined;
-  /** Messages read from the peer since the handshake, pings left out; tells a resuming peer what was lost. */
+  /** What a pong reports beside the age of the connection. */
+  pongFacts: (() => Message) | undefined;
+  /** Messages received since the handshake, pings and pongs left out; tells a resuming peer what was lost. */
   received = 0;
-  /** Messages sent by us since the handshake, counted the same way. */
+  /** Messages sent since the handshake, counted the same way. */
   sent = 0;
-  /** Set by every message; the idle sweep clears it. */
-  active = true;
-  /** Messages dropped because nobody here waits for them: late answers, events and answers of no request. */
+  /** Everything that ever arrived, also pings and input that was no message. Two equal readings = silence between them. */
+  arrivals = 0;
+  /** Messages dropped because nothing waits for them: late replies, events and replies of no request. */
   dropped = 0;
 
-  constructor(owner: ConnectionOwner, writer: A2EWriter, limits: ConnectionLimits) {
+  constructor(owner: ConnectionOwner, codec: Codec, limits: ConnectionLimits) {
     this.#owner = owner;
-    this.writer = writer;
+    this.codec = codec;
     this.limits = limits;
+    this.cancels = codec.cancels;
   }
 
   get link(): Link | undefined {
@@ -110,6 +131,11 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     return this.#requests === undefined ? 0 : this.#requests.running + this.#requests.waiting;
   }
 
+  /** False while the link is not read from, so that its silence means nothing. */
+  get reading(): boolean {
+    return !this.#paused && this.#slow?.paused !== true;
+  }
+
   /** The outgoing half. The first use may set its limits. */
   calls(limits: CallLimits = { maxParallel: 4, queueLimit: 1024, timeoutMs: 60_000 }): OutgoingCalls {
     this.#calls ??= new OutgoingCalls(this, limits);
@@ -117,20 +143,38 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
   }
 
   /**
-   * A new link is given what the old one missed. Until it is attached, or {@link endReplay}, events wait: they go into the
-   * journal, where retention would otherwise overtake what is being read from it.
+   * Asks the peer for a sign of life. Resolves when its pong arrives; rejects with `timeout`, with `connection_lost`, or with
+   * `usage` in a dialect without pings (`codec.pingType`).
+   */
+  async ping(timeoutMs: number): Promise<void> {
+    const { pingType } = this.codec;
+    if (pingType === undefined) throw fail('usage', 'this protocol has no pings');
+    await this.calls().call(untyped(pingType), {}, { timeoutMs, streaming: false });
+  }
+
+  /** Sends a ping and does not wait: `arrivals` grows with its pong. Does nothing in a dialect without pings. */
+  probe(): void {
+    const { pingType } = this.codec;
+    if (pingType !== undefined) this.#transmit(this.codec.request(this.#text, pingType, this.codec.id(), {}, 0));
+  }
+
+  // Its link.
+
+  /**
+   * What the old link missed is being sent over a new one. Until that is attached, or {@link endReplay}, events wait: they
+   * go into the journal, where retention would otherwise overtake what is being read from it.
    */
   beginReplay(): void {
     this.#replay ??= Promise.withResolvers();
   }
 
-  /** Nobody has to be waited for any more. */
+  /** Nothing has to wait for a replay any more. */
   endReplay(): void {
     this.#replay?.resolve();
     this.#replay = undefined;
   }
 
-  /** Takes a link over; what arrives on it comes here from now on. */
+  /** Attaches a link; what arrives on it comes here from now on. */
   attach(link: Link): void {
     this.endReplay();
     this.#link = link;
@@ -138,52 +182,47 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     link.open(this);
   }
 
-  /** Lets the link go without touching calls or requests; what it still says is ignored. */
+  /** Lets the link go without touching calls or requests; what it still delivers is ignored. */
   detach(): Link | undefined {
     const link = this.#link;
-    this.#link = undefined;
-    this.#notSlow();
+    this.#release();
     link?.open(silent);
     return link;
+  }
+
+  #release(): void {
+    this.#link = undefined;
+    this.#piled = 0;
+    this.#paused = false;
+    this.#slow?.stop();
+    this.#slow = undefined;
+  }
+
+  /** Reads no further message; what runs goes on. */
+  ignoreInput(): void {
+    this.#ignoring = true;
   }
 
   /** Ends both halves: every call and request is settled with the error. The link is the owner's to close. */
   settle(error: () => HandfastError): void {
     this.#calls?.close(error);
-    if (this.busy > 0) this.#requests?.stopAll(error());
+    if (this.busy > 0 || this.#requests?.streaming === true) this.#requests?.stopAll(error());
     else this.#requests?.rest();
   }
 
-  // Receiver: what the link delivers.
+  // LinkReceiver: what the link delivers.
 
-  message(raw: string | Message): string | undefined {
-    this.active = true;
-    let message: unknown = raw;
-    let size = 0;
-    if (typeof raw === 'string') {
-      size = raw.length;
-      try {
-        message = parseNested(raw, this.limits.maxDepth);
-      } catch (thrown) {
-        const notJson = thrown instanceof SyntaxError;
-        return this.#unreadable(notJson ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError), raw);
-      }
-      if (!isObject(message)) {
-        return this.#unreadable(fail('invalid_message', 'a message is a JSON object'), raw);
-      }
-    }
-    this.#read(message as Message, size, raw);
+  message(raw: Encoded): string | undefined {
+    this.arrivals++;
+    const { separator } = this.codec;
+    if (separator === undefined || typeof raw !== 'string' || !raw.includes(separator)) return this.#read(raw);
+    for (const line of raw.split(separator)) this.#read(line);
     return undefined;
   }
 
-  #unreadable(error: HandfastError, raw: string): string {
-    this.#owner.unreadable(error, raw);
-    return error.code;
-  }
-
   malformed(problem: Malformed): void {
-    this.active = true;
-    this.#owner.unreadable(unreadable(problem), undefined);
+    this.arrivals++;
+    if (!this.#ignoring) this.#owner.malformed(this.codec.malformed(problem), undefined);
   }
 
   ended(): void {
@@ -191,93 +230,138 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
   }
 
   closed(cause: CloseInfo): void {
-    this.#link = undefined;
-    this.#notSlow();
+    this.#release();
     this.#owner.linkLost(cause);
   }
 
-  #read(message: Message, size: number, raw: string | Message): void {
-    const { type, req_id } = message;
+  #read(raw: Encoded): string | undefined {
+    if (this.#ignoring) return undefined;
+    const incoming = this.codec.read(raw, this.limits.maxDepth);
+    if (incoming === undefined) return undefined;
+    const { kind, ref, cursor, error } = incoming;
+    if (incoming.message === undefined) {
+      const problem = error as HandfastError;
+      this.#owner.malformed(problem, typeof raw === 'string' ? raw : undefined);
+      return problem.code;
+    }
+    if (kind !== 'ping' && kind !== 'pong') this.received++;
+    // The side that journals numbers the entries itself.
+    if (cursor > 0 && this.record === undefined) this.cursor = cursor;
     const calls = this.#calls;
-    const call = calls === undefined || typeof req_id !== 'string' ? undefined : calls.find(req_id);
-    if (calls !== undefined && call !== undefined) {
-      if (typeof message.cursor === 'number') this.cursor = message.cursor;
-      if (type === 'error') calls.failure(call, errorOf(message));
-      else if (typeof type === 'string' && type.endsWith('/event')) calls.event(call, message);
-      else calls.reply(call, message);
+    if (calls !== undefined && ref !== undefined && kind !== 'cancel') {
+      const call = calls.find(ref);
+      if (call !== undefined) {
+        if (kind === 'event') calls.event(call, incoming);
+        else if (kind === 'failure') calls.failure(call, error as HandfastError);
+        else calls.reply(call, incoming);
+        return undefined;
+      }
+    }
+    switch (kind) {
+      case 'request':
+        this.#request(incoming, raw);
+        break;
+      case 'cancel':
+        if (this.cancels) this.requests.cancel(ref as MessageId);
+        else this.#request(incoming, raw);
+        break;
+      case 'ping':
+        this.#pong(incoming);
+        break;
+      case 'notice':
+        this.#notice(incoming);
+        break;
+      case 'invalid':
+        this.refuse(incoming, error as HandfastError);
+        break;
+      case 'refusal':
+        this.#refused(error as HandfastError);
+        break;
+      default:
+        this.dropped++;
+    }
+    return undefined;
+  }
+
+  #request(incoming: Incoming, raw: Encoded): void {
+    const { id, type } = incoming;
+    const route = this.#owner.route(incoming);
+    if (route === 'ignore') return;
+    if (route === undefined) return this.refuse(incoming, this.codec.unknownType(type));
+    if (!('run' in route)) return this.refuse(incoming, route);
+    const objection = this.codec.objection(incoming);
+    if (objection !== undefined) return this.refuse(incoming, objection);
+    const { requests } = this;
+    if (this.uniqueIds && requests.has(id)) {
+      return this.refuse(incoming, fail('invalid_message', 'a request with this id is still running'));
+    }
+    const { checkRequest, capability } = route.method;
+    if (!checkRequest(incoming.body)) return this.refuse(incoming, violation(type, checkRequest.errors), capability);
+    this.record?.record(++this.cursor, 'request', id as string, raw);
+    requests.admit(this.#owner.request?.(incoming, route) ?? new RunningRequest(this, incoming, route));
+  }
+
+  /** Hands a notice on, and reads no faster than the owner handles them. */
+  #notice(incoming: Incoming): void {
+    if (this.#owner.notice === undefined) {
+      this.dropped++;
       return;
     }
-    if (type === 'ping') return this.#pong(message);
-    this.received++;
-    if (typeof type !== 'string' || type === '') {
-      return this.refuse(message, fail('invalid_message', '"type" must be a non-empty string'));
-    }
-    const route = this.#owner.route(type, message);
-    if (route === undefined || !('run' in route)) {
-      const handled = route === undefined && this.#owner.control(type, message);
-      if (handled || (route === undefined && isAnswer(type))) {
-        if (typeof message.cursor === 'number') this.cursor = message.cursor;
-        if (!handled) this.dropped++;
-        return;
-      }
-      return this.refuse(message, route ?? fail('unknown_type', `unsupported message type ${shown(type)}`));
-    }
-    const { id } = message;
-    if (typeof id !== 'string' || id === '') {
-      return this.refuse(message, fail('invalid_message', 'a request needs an id, a text that is not empty'));
-    }
-    if (!versionFits(message.a2e) || !versionFits(message.version)) {
-      return this.refuse(message, fail('version_mismatch', 'this host speaks A2E 1.x'));
-    }
-    const requests = this.requests;
-    if (requests.has(id)) {
-      return this.refuse(message, fail('invalid_message', 'a request with this id is still running'));
-    }
-    const check = route.method.checkRequest;
-    if (!check(message)) return this.refuse(message, violation(type, check.errors), route.method.capability);
-    this.record?.record(++this.cursor, 'request', id, raw);
-    requests.admit(this.#owner.incoming(message, route, size));
+    const handled = this.#owner.notice(incoming);
+    if (handled === undefined) return;
+    const { inboxLimit = Number.POSITIVE_INFINITY } = this.limits;
+    if (++this.#inbox > inboxLimit && !this.#paused) this.#pause(true);
+    const done = (): void => {
+      if (--this.#inbox <= inboxLimit / 2 && this.#paused) this.#pause(false);
+    };
+    handled.then(done, done);
   }
 
-  // What is sent.
-
-  /** Answers something that did not become a request: `error` with whatever id it had. */
-  refuse(message: Message, error: HandfastError, capability: string = error.capability): void {
-    const id = typeof message.id === 'string' ? message.id : '';
-    const cursor = this.record === undefined ? 0 : ++this.cursor;
-    const out = this.writer.reply(
-      this.#text,
-      'error',
-      JSON.stringify(id),
-      id,
-      errorBody(error, capability),
-      this.stamped ? cursor : 0,
-    );
-    this.#put('error', id, out, cursor);
+  #pause(paused: boolean): void {
+    this.#paused = paused;
+    this.#link?.pause(paused);
   }
 
-  /** Sends one event; throws, and uses no cursor up, when it cannot be written or is longer than a message may be. */
-  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
-    const { unrecorded, method } = request.route;
-    const cursor = this.record === undefined || unrecorded === true ? 0 : this.cursor + 1;
-    const type = method.event;
-    const stamp = this.stamped ? cursor : 0;
-    const out = this.writer.event(
-      this.#text,
-      type,
-      this.#text ? request.quotedId : '',
-      request.id,
-      kind,
-      data,
-      seq,
-      stamp,
-    );
-    if (!this.#fits(out)) throw this.#tooLong('event', out);
-    if (cursor > 0) this.cursor = cursor;
-    this.#put('event', request.id, out, cursor);
+  #refused(error: HandfastError): void {
+    const { limit } = error.detail;
+    if (error.code === 'too_large' && typeof limit === 'number') this.#calls?.failLonger(limit, error);
+    if (this.#owner.refused === undefined) this.dropped++;
+    else this.#owner.refused(error);
   }
 
-  answer(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
+  #pong(ping: Incoming): void {
+    const uptime_seconds = Math.round(performance.now() - this.#openedAt) / 1000;
+    this.#transmit(this.codec.pong(this.#text, ping, { uptime_seconds, ...this.pongFacts?.() }));
+  }
+
+  readonly #openedAt = performance.now();
+
+  // RequestOwner: what incoming requests need.
+
+  get uniqueIds(): boolean {
+    return this.codec.uniqueIds;
+  }
+
+  failed(request: RunningRequest, thrown: unknown): HandfastError {
+    return this.#owner.failed(request, thrown);
+  }
+
+  abandoned(change: 1 | -1): void {
+    this.#owner.abandoned?.(change);
+  }
+
+  overCapacity(capacity: Capacity): HandfastError {
+    return this.codec.overCapacity(capacity);
+  }
+
+  backlog({ route }: RunningRequest): HandfastError | undefined {
+    const { maxSendBufferBytes } = this.limits;
+    if (maxSendBufferBytes === undefined || this.#slow === undefined || route.exempt === true) return undefined;
+    if ((this.#link?.buffered ?? 0) <= maxSendBufferBytes) return undefined;
+    return fail('over_capacity', 'the answers so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
+  }
+
+  reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
     if (request.done) return;
     request.flush();
     request.done = true;
@@ -285,39 +369,41 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     const stamp = this.stamped ? cursor : 0;
     const { method } = request.route;
     let failure = error;
-    let out: string | Message = '';
+    let out: Encoded = '';
     if (failure === undefined) {
       try {
-        out = this.writer.reply(
-          this.#text,
-          method.reply,
-          this.#text ? request.quotedId : '',
-          request.id,
-          reply ?? {},
-          stamp,
-          method.writeReply,
-        );
+        out = this.codec.reply(this.#text, method.reply, request.incoming, reply, stamp, method.writeReply);
         if (!this.#fits(out)) failure = this.#tooLong('answer', out);
       } catch (thrown) {
-        failure = fail('runtime_error', 'the answer cannot be written as JSON', undefined, thrown);
+        failure =
+          this.#owner.unwritable?.(request, thrown) ??
+          fail('runtime_error', 'the answer cannot be written as JSON', undefined, thrown);
       }
     }
-    if (failure !== undefined) out = this.#failure(request, failure, stamp);
-    this.#put(failure === undefined ? 'reply' : 'error', request.id, out, cursor);
-    this.#owner.answered(request, failure, typeof out === 'string' ? out.length : 0);
+    if (failure !== undefined) {
+      request.endStream();
+      out = this.#failure(request, failure, stamp);
+    }
+    this.sent++;
+    this.#put(failure === undefined ? 'reply' : 'error', request.incoming.id, out, cursor);
+    this.#owner.replied?.(request, failure, typeof out === 'string' ? out.length : 0);
+    if (this.#link !== undefined || cursor > 0) request.replied();
   }
 
-  /** An error answer that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
-  #failure(request: RunningRequest, failure: HandfastError, stamp: number): string | Message {
-    const write = (error: HandfastError): string | Message =>
-      this.writer.reply(
-        this.#text,
-        'error',
-        this.#text ? request.quotedId : '',
-        request.id,
-        errorBody(error, error.capability || request.route.method.capability),
-        stamp,
-      );
+  /** Replies to something that did not become a request: an error with whatever id it had. */
+  refuse(to: Address, error: HandfastError, capability: string = error.capability): void {
+    const cursor = this.record === undefined ? 0 : ++this.cursor;
+    const out = this.codec.failure(this.#text, to, error, this.stamped ? cursor : 0, capability);
+    this.sent++;
+    this.#put('error', to.id, out, cursor);
+  }
+
+  /** An error reply that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
+  #failure(request: RunningRequest, failure: HandfastError, stamp: number): Encoded {
+    const write = (error: HandfastError): Encoded => {
+      const capability = error.capability || request.route.method.capability;
+      return this.codec.failure(this.#text, request.incoming, error, stamp, capability);
+    };
     try {
       const out = write(failure);
       if (this.#fits(out)) return out;
@@ -329,54 +415,109 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
   }
 
   /** True when the peer's limit lets it through. A character above ASCII takes six bytes on the wire. */
-  #fits(out: string | Message): boolean {
+  #fits(out: Encoded): boolean {
     const { maxMessageBytes } = this.limits;
     return typeof out !== 'string' || out.length * 6 <= maxMessageBytes || toAscii(out).length <= maxMessageBytes;
   }
 
-  #tooLong(what: string, out: string | Message): HandfastError {
+  #tooLong(what: string, out: Encoded): HandfastError {
     return fail('too_large', `the ${what} is longer than a message may be`, {
       limit: this.limits.maxMessageBytes,
       size: toAscii(out as string).length,
     });
   }
 
-  failed(request: RunningRequest, thrown: unknown): HandfastError {
-    return this.#owner.failed(request, thrown);
+  // RequestChannel: what a running request needs.
+
+  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
+    const { incoming, route } = request;
+    const cursor = this.record === undefined || route.unrecorded === true ? 0 : this.cursor + 1;
+    const stamp = this.stamped ? cursor : 0;
+    const out = this.codec.event(this.#text, route.method.event, incoming, kind, data, seq, stamp);
+    if (!this.#fits(out)) throw this.#tooLong('event', out);
+    if (cursor > 0) this.cursor = cursor;
+    this.sent++;
+    this.#put('event', incoming.id, out, cursor);
   }
 
-  abandoned(change: 1 | -1): void {
-    this.#owner.abandoned(change);
+  watch(deadlineAt: number): void {
+    this.requests.watch(deadlineAt);
   }
 
-  /** Sends a message that is neither request nor answer; `cursor` 0 = not journaled. */
-  push(type: string, body: object): void {
-    this.#transmit(this.writer.message(this.#text, type, this.writer.id(), body));
+  openStream(request: RunningRequest): void {
+    this.requests.openStream(request);
+  }
+
+  closeStream(request: RunningRequest): void {
+    this.requests.closeStream(request);
   }
 
   // CallWire: what our own calls need.
 
-  id(): string {
-    return this.writer.id();
+  id(): MessageId {
+    return this.codec.id();
   }
 
-  request(method: Method, id: string, body: object): number | undefined {
-    const out = this.writer.message(this.#text, method.request, id, body);
+  isFree({ request }: Method): boolean {
+    return request === this.codec.pingType;
+  }
+
+  request(call: PendingCall): void {
+    const { method, id, body, free } = call;
+    const recorded = this.record !== undefined && !free;
+    const stamp = recorded && this.stamped ? this.cursor + 1 : 0;
+    const out = this.codec.request(this.#text, method.request, id, body, stamp);
     if (!this.#fits(out)) throw this.#tooLong('request', out);
-    if (this.#link === undefined) return undefined;
-    const ordinal = method.request === 'ping' ? 0 : ++this.sent;
-    this.#transmit(out);
-    return ordinal;
+    if (typeof out === 'string') call.size = out.length;
+    // What is journaled reaches the peer by replay, also when there is no link at the moment.
+    if (this.#link === undefined && !recorded) return;
+    call.sent = true;
+    if (!free) call.ordinal = ++this.sent;
+    this.#put('call', id, out, recorded ? ++this.cursor : 0);
   }
 
-  cancel(id: string): void {
-    if (!this.cancels || this.#link === undefined) return;
+  cancel(id: MessageId): void {
+    if (!this.cancels || (this.#link === undefined && this.record === undefined)) return;
     this.sent++;
-    this.push('cancel', { req_id: id });
+    this.#put('notice', id, this.codec.cancel(this.#text, id), this.record === undefined ? 0 : ++this.cursor);
   }
 
-  /** True when the peer agreed to `cancel`. */
-  cancels = false;
+  // Notices.
+
+  /**
+   * Sends a message that belongs to no request, journaled where this side journals. Throws what `JSON.stringify` throws, and
+   * `too_large`.
+   */
+  notify(type: string, body: object): void {
+    const cursor = this.record === undefined ? 0 : this.cursor + 1;
+    const out = this.codec.notice(this.#text, type, body, this.stamped ? cursor : 0);
+    if (!this.#fits(out)) throw this.#tooLong('notice', out);
+    if (cursor > 0) this.cursor = cursor;
+    this.sent++;
+    if (cursor > 0) this.record?.record(cursor, 'notice', '', out);
+    this.forward(out);
+  }
+
+  /**
+   * Sends a notice that was written before, as a fan-out does. Notices come whether they are read or not: above its bound
+   * the link is dropped as `slow_consumer`.
+   */
+  forward(out: Encoded): void {
+    const link = this.#link;
+    if (link === undefined) return;
+    const { sendBufferBytes, maxSendBufferBytes = 8 * sendBufferBytes } = this.limits;
+    if (link.buffered <= sendBufferBytes) this.#piled = 0;
+    else {
+      this.#piled += typeof out === 'string' ? out.length : NOMINAL_CHARS;
+      if (this.#piled > maxSendBufferBytes) return link.destroy('slow_consumer');
+    }
+    this.#transmit(out);
+  }
+
+  /** True when the link takes text: the form in which {@link forward} wants its messages. */
+  get text(): boolean {
+    return this.#text;
+  }
 
   // Backpressure.
 
@@ -385,12 +526,12 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     return this.#link === undefined ? this.#replay !== undefined : this.#link.buffered > HIGH_WATER_BYTES;
   }
 
-  /** True while not even an unawaited event may be queued. */
+  /** True while not even an event that nothing waits for may be queued. */
   get overflowing(): boolean {
     return this.#link !== undefined && this.#link.buffered > this.limits.sendBufferBytes;
   }
 
-  /** Resolves when the reader has caught up or the link is gone. */
+  /** Resolves when the reader has caught up or the link is lost. */
   drained(): Promise<void> {
     if (this.#link === undefined) return this.#replay?.promise ?? Promise.resolve();
     this.#drained ??= this.#link.drained(LOW_WATER_BYTES).finally(() => {
@@ -399,27 +540,12 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
     return this.#drained;
   }
 
-  #pong(message: Message): void {
-    const id = typeof message.id === 'string' ? message.id : '';
-    const body: Record<string, number> = { uptime_seconds: Math.round(performance.now() - this.#openedAt) / 1000 };
-    if (this.hostUptimeMs !== undefined) body.host_uptime_seconds = Math.round(this.hostUptimeMs()) / 1000;
-    this.#transmit(this.writer.reply(this.#text, 'pong', JSON.stringify(id), id, body, 0));
-  }
-
-  readonly #openedAt = performance.now();
-
-  #put(kind: string, request: string, out: string | Message, cursor: number): void {
-    if (cursor > 0) this.record?.record(cursor, kind, request, typeof out === 'string' ? joined(out) : out);
+  #put(kind: EntryKind, request: MessageId, out: Encoded, cursor: number): void {
+    if (cursor > 0) this.record?.record(cursor, kind, String(request), typeof out === 'string' ? joined(out) : out);
     this.#transmit(out);
   }
 
-  /** Sends text or an object that was recorded before, in whichever form this link takes. */
-  replay(body: string | object): void {
-    const text = typeof body === 'string' ? body : JSON.stringify(body);
-    this.#transmit(this.#text ? text : ((typeof body === 'string' ? JSON.parse(body) : body) as Message));
-  }
-
-  #transmit(out: string | Message): void {
+  #transmit(out: Encoded): void {
     const link = this.#link;
     if (link === undefined) return;
     link.send(out);
@@ -429,39 +555,20 @@ export class Connection implements LinkReceiver, RequestOwner, CallWire {
       this.#slow.onBuffered(buffered);
     }
   }
-
-  #notSlow(): void {
-    this.#slow?.stop();
-    this.#slow = undefined;
-  }
 }
 
-/** Listens to nothing: for links that were let go. */
+/** Ignores everything: for links that were let go. */
 const silent: LinkReceiver = { message() {}, malformed() {}, ended() {}, closed() {} };
 
-/** Types that answer or announce; a receiver with no use for one ignores it. */
-export function isAnswer(type: string): boolean {
-  return type === 'error' || type === 'pong' || /\/(resp|event|push)$|^SUBAGENT_(\w+_RESP|EVENT)$/.test(type);
-}
-
-/** The error for input a link could not turn into a message. */
-export function unreadable(problem: Malformed): HandfastError {
-  return problem.reason === 'bad_utf8'
-    ? fail('parse_error', 'the line is not valid UTF-8')
-    : fail('too_large', 'the line exceeds the message size limit', { limit: problem.limit, unit: 'bytes' });
-}
-
-/** A type name as it may be told back: short, printable. */
-export function shown(type: string): string {
-  return JSON.stringify(type.length > 64 ? `${type.slice(0, 64)}…` : type);
-}
+/** Size a notice counts with where it has no text. */
+const NOMINAL_CHARS = 256;
 
 /** Texts up to this length are joined before they are kept; a longer one has few pieces, and joining would copy it. */
 const JOINED_CHARS = 16 * 1024;
 
 /**
- * The same text in one piece. A text that was put together is a tree of its parts until somebody looks at a character;
- * kept for a while as such, its twenty parts cost the garbage collector more than all the rest of a call.
+ * The same text in one piece. A text that was put together is a tree of its parts until a character of it is read; kept for
+ * a while as such, its twenty parts cost the garbage collector more than all the rest of a call.
  */
 function joined(text: string): string {
   return text.length > JOINED_CHARS || text.charCodeAt(0) !== 0 ? text : '';

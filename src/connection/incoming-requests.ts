@@ -1,48 +1,70 @@
 /**
- * The incoming half of a connection: the window of requests that run at once, the bounded queue behind it, deadlines,
- * cancels and the drain at the end. Every request admitted here gets exactly one answer.
+ * The incoming half of a connection: the requests that run at once, the bounded queue behind them, deadlines, cancels,
+ * streams that outlive their request, and the drain at the end. Every request admitted here gets exactly one reply.
  *
+ * Owned by `connection/connection.ts`.
  * @see docs/architecture.md#the-window and docs/architecture.md#deadlines-and-cancel
  */
 
 import { Deadlines } from '../base/deadlines.ts';
+import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { RunningRequest } from './running-request.ts';
 
 export interface RequestLimits {
   /** Requests of the session that run at once. */
   maxParallel: number;
-  /** Requests that wait for a place; past it they are refused with `over_capacity`. */
+  /** Requests that wait behind them; past it they are refused with `over_capacity`. */
   queueLimit: number;
+  /**
+   * How long a request that was told to stop may take to reply for itself, in milliseconds; it counts against
+   * `maxParallel` until its handler settles. Absent: it gets its error reply at once, and no longer counts.
+   */
+  settleMs?: number;
+  /** Streams that outlive their request, at once. Default 256. */
+  maxStreams?: number;
 }
 
 /** What the incoming half needs from its connection. */
 export interface RequestOwner {
-  /** Sends the answer and tells the session about it. */
-  answer(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void;
-  /** What a handler threw, as the error its caller is told. */
+  /** False where several open requests may have the same id. */
+  readonly uniqueIds: boolean;
+  /** Sends the reply and notifies the owner of the connection. */
+  reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void;
+  /** What a handler threw, as the error its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
-  /** A handler that had been given up has settled, or (`+1`) one was just given up. */
+  /** Why nothing more is accepted although there is capacity. */
+  backlog(request: RunningRequest): HandfastError | undefined;
+  /** The error for a request beyond the limits. */
+  overCapacity(capacity: Capacity): HandfastError;
+  /** A handler that had been abandoned has settled, or (`+1`) one was just abandoned. */
   abandoned(change: 1 | -1): void;
 }
 
 /** What a client is told to wait before it tries again. */
-const RETRY_AFTER_MS = 100;
+export const RETRY_AFTER_MS = 100;
+const MAX_STREAMS = 256;
 
 export class IncomingRequests {
   readonly #owner: RequestOwner;
   readonly limits: RequestLimits;
-  /** Everything admitted and not yet answered, running or waiting, in arrival order. */
-  readonly #open = new Map<string, RunningRequest>();
+  /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
+  readonly #open = new Map<unknown, RunningRequest>();
+  /** Requests with a reply whose stream of events goes on. Counted from `keepStream` on. */
+  #streams: Map<unknown, RunningRequest> | undefined;
   #running = 0;
   #queue: RunningRequest[] = [];
   #queueHead = 0;
   #starting = false;
-  #draining: { resolve: () => void; promise: Promise<void> } | undefined;
+  #draining: PromiseWithResolvers<void> | undefined;
   #refusal: HandfastError | undefined;
   readonly #deadlines = new Deadlines<RunningRequest>(
     () => this.#open.values(),
-    (request) => this.#stop(request, fail('timeout', 'the deadline passed before the work was done')),
+    (request) => {
+      const stopped = this.#stopped(request);
+      if (stopped !== undefined) this.#abandon(request, stopped);
+      else this.#stop(request, fail('timeout', 'the deadline passed before the work was done'));
+    },
   );
 
   constructor(owner: RequestOwner, limits: RequestLimits) {
@@ -58,39 +80,41 @@ export class IncomingRequests {
     return this.#queue.length - this.#queueHead;
   }
 
-  /** Ids of everything not yet answered. */
-  ids(): string[] {
-    return [...this.#open.keys()];
+  /** True while streams outlive their requests. */
+  get streaming(): boolean {
+    return (this.#streams?.size ?? 0) > 0;
   }
 
-  /** True while a request of this id has no answer yet. */
-  has(id: string): boolean {
-    return this.#open.has(id);
+  /** Ids of everything not yet replied to. */
+  ids(): MessageId[] {
+    return [...this.#open.values()].map(({ id }) => id);
   }
 
-  /** Takes a request in: runs it, queues it, or answers it with the reason it cannot. */
+  /** True while a request of this id has no reply yet, or its stream goes on. */
+  has(id: MessageId): boolean {
+    return this.#open.has(id) || this.#streams?.has(id) === true;
+  }
+
+  /** Accepts a request: runs it, queues it, or replies with the reason it cannot. */
   admit(request: RunningRequest): void {
-    if (this.#refusal !== undefined) return this.#owner.answer(request, undefined, this.#refusal);
+    if (this.#refusal !== undefined) return this.#owner.reply(request, undefined, this.#refusal);
     const now = performance.now();
-    const limitMs = request.route.method.limitMs?.(request.message as never);
+    const limitMs = request.route.method.limitMs?.(request.incoming.body as never);
     if (limitMs !== undefined) {
       request.deadlineAt = now + limitMs;
       this.#deadlines.watch(request.deadlineAt);
     }
-    if (this.#running < this.limits.maxParallel) return this.#start(request, now);
-    if (this.waiting >= this.limits.queueLimit) {
-      const detail = {
-        retry_after_ms: RETRY_AFTER_MS,
-        max_parallel: this.limits.maxParallel,
-        queue_limit: this.limits.queueLimit,
-      };
-      return this.#owner.answer(
-        request,
-        undefined,
-        fail('over_capacity', 'too many requests are running and waiting', detail),
-      );
+    const { maxParallel, queueLimit } = this.limits;
+    if (this.#running < maxParallel || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
+      const backlog = this.#owner.backlog(request);
+      if (backlog !== undefined) return this.#owner.reply(request, undefined, backlog);
+      return this.#start(request, now);
     }
-    this.#open.set(request.id, request);
+    if (this.waiting >= queueLimit) {
+      const refusal = this.#owner.overCapacity({ maxParallel, queueLimit, retryAfterMs: RETRY_AFTER_MS });
+      return this.#owner.reply(request, undefined, refusal);
+    }
+    this.#open.set(this.#key(request), request);
     this.#queue.push(request);
   }
 
@@ -99,40 +123,59 @@ export class IncomingRequests {
     this.#deadlines.watch(deadlineAt);
   }
 
-  /** Gives a request up for its caller. False when it is unknown or answered already. */
-  cancel(id: string): boolean {
-    const request = this.#open.get(id);
-    if (request === undefined) return false;
-    this.#stop(request, fail('cancelled', 'the request was cancelled by its caller'));
+  /** Withdraws a request for its caller, or ends its stream. False when it is unknown or has its reply already. */
+  cancel(id: MessageId): boolean {
+    let found = false;
+    for (const request of this.#withId(id)) {
+      found = true;
+      this.#stop(request, fail('cancelled', 'the request was cancelled by its caller'));
+    }
+    const stream = this.#streams?.get(id);
+    if (found || stream === undefined || !stream.done) return found;
+    this.#endStream(stream, fail('cancelled', 'the stream was cancelled by its caller'));
     return true;
   }
 
-  /** Ends the requests whose events cannot be given again once their link is gone. */
+  #withId(id: MessageId): readonly RunningRequest[] {
+    if (!this.#owner.uniqueIds) return [...this.#open.values()].filter((request) => request.id === id);
+    const request = this.#open.get(id);
+    return request === undefined ? [] : [request];
+  }
+
+  /** Ends the requests and streams whose events cannot be sent again once their link is lost. */
   stopUnrecorded(error: HandfastError): void {
     for (const request of [...this.#open.values()]) if (request.route.unrecorded === true) this.#stop(request, error);
+    for (const stream of this.#ongoing()) if (stream.route.unrecorded === true) this.#endStream(stream, error);
   }
 
-  /** Refuses what comes from now on with `refusal` and resolves when everything admitted is answered. */
+  /** Refuses what comes from now on with `refusal` and resolves when everything admitted has its reply. */
   drain(refusal: HandfastError): Promise<void> {
     this.#refusal ??= refusal;
-    if (this.#open.size === 0) return Promise.resolve();
-    this.#draining ??= Promise.withResolvers<void>();
-    return this.#draining.promise;
+    return this.idle();
   }
 
-  /** Resolves when nothing runs or waits; new requests are still taken. */
+  /** Resolves when nothing runs or waits; new requests are still accepted. */
   idle(): Promise<void> {
     if (this.#open.size === 0) return Promise.resolve();
     this.#draining ??= Promise.withResolvers<void>();
     return this.#draining.promise;
   }
 
-  /** Stops everything, answering each with `error`. */
+  /** Tells everything to stop; those that run are granted `settleMs`. New requests are still accepted. */
+  interrupt(error: HandfastError): void {
+    for (const request of [...this.#open.values()]) this.#stop(request, error);
+  }
+
+  /** Ends everything at once, replying to each with `error`, and refuses what comes from now on. */
   stopAll(error: HandfastError): void {
     this.#refusal ??= error;
     this.#queue = [];
     this.#queueHead = 0;
-    for (const request of [...this.#open.values()]) this.#stop(request, error);
+    for (const request of [...this.#open.values()]) {
+      request.abort(error);
+      this.#abandon(request, request.reason ?? error);
+    }
+    for (const stream of this.#ongoing()) this.#endStream(stream, error);
     this.#deadlines.clear();
   }
 
@@ -141,46 +184,104 @@ export class IncomingRequests {
     this.#deadlines.clear();
   }
 
+  // Streams that outlive their request.
+
+  /** Counts a stream that will go on behind its reply. Throws `over_capacity`. */
+  openStream(request: RunningRequest): void {
+    const { maxStreams = MAX_STREAMS } = this.limits;
+    this.#streams ??= new Map();
+    if (this.#streams.size >= maxStreams) {
+      throw fail('over_capacity', 'too many streams are open', { max_streams: maxStreams });
+    }
+    this.#streams.set(this.#key(request), request);
+  }
+
+  /** A stream has ended. */
+  closeStream(request: RunningRequest): void {
+    this.#streams?.delete(this.#key(request));
+  }
+
+  /** Streams behind their reply; those before it end with their request. */
+  #ongoing(): readonly RunningRequest[] {
+    return this.#streams === undefined ? [] : [...this.#streams.values()].filter(({ done }) => done);
+  }
+
+  #endStream(request: RunningRequest, error: HandfastError): void {
+    request.endStream();
+    request.abort(error);
+  }
+
+  // Running.
+
+  #key(request: RunningRequest): unknown {
+    return this.#owner.uniqueIds ? request.incoming.id : request;
+  }
+
   #start(request: RunningRequest, now: number): void {
-    this.#open.set(request.id, request);
+    this.#open.set(this.#key(request), request);
     this.#running++;
     request.startedAt = now;
-    let outcome: object | Promise<object>;
+    let outcome: unknown;
     try {
-      outcome = request.route.run(request.message, request);
+      outcome = request.route.run(request.incoming.body, request);
     } catch (error) {
       return this.#finish(request, undefined, this.#owner.failed(request, error));
     }
-    if (typeof (outcome as Promise<object> | undefined)?.then !== 'function')
+    if (typeof (outcome as Promise<unknown> | null | undefined)?.then !== 'function')
       return this.#finish(request, outcome, undefined);
-    (outcome as Promise<object>).then(
+    (outcome as Promise<unknown>).then(
       (reply) => this.#finish(request, reply, undefined),
-      (error) => this.#finish(request, undefined, this.#owner.failed(request, error)),
+      // A handler that was told to stop failed because of that, whatever it throws.
+      (error) => this.#finish(request, undefined, this.#stopped(request) ?? this.#owner.failed(request, error)),
     );
   }
 
-  #finish(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
-    if (request.done) return this.#owner.abandoned(-1);
-    this.#answer(request, reply, error);
+  /** Why it was told to stop, where it may still reply for itself. */
+  #stopped({ reason }: RunningRequest): HandfastError | undefined {
+    return this.limits.settleMs === undefined ? undefined : reason;
   }
 
-  /** Answers a request before its handler did. A handler that runs on is counted until it settles. */
+  /** The handler has settled. */
+  #finish(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
+    if (!request.done) return this.#reply(request, reply, error);
+    this.#owner.abandoned(-1);
+    if (!request.lingering) return;
+    request.lingering = false;
+    this.#running--;
+    this.#startNext();
+  }
+
+  /** Tells a request to stop. Without `settleMs`, or before its handler runs, it has its reply at once. */
   #stop(request: RunningRequest, error: HandfastError): void {
-    request.abort(error);
+    const { settleMs = 0 } = this.limits;
+    if (settleMs === 0 || request.startedAt === 0) {
+      request.abort(error);
+      this.#abandon(request, error);
+    } else if (request.reason === undefined) {
+      request.abort(error);
+      request.deadlineAt = performance.now() + settleMs;
+      this.#deadlines.watch(request.deadlineAt);
+    }
+  }
+
+  /** Replies for a handler that did not. A handler that runs on is counted until it settles. */
+  #abandon(request: RunningRequest, error: HandfastError): void {
     if (request.done) return;
     if (request.startedAt > 0) this.#owner.abandoned(1);
-    this.#answer(request, undefined, error);
+    request.lingering = request.startedAt > 0 && this.limits.settleMs !== undefined;
+    this.#reply(request, undefined, error);
   }
 
-  #answer(request: RunningRequest, reply: object | undefined, error: HandfastError | undefined): void {
-    this.#open.delete(request.id);
-    if (request.startedAt > 0) this.#running--;
-    else {
+  #reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
+    this.#open.delete(this.#key(request));
+    if (request.startedAt > 0) {
+      if (!request.lingering) this.#running--;
+    } else {
       const at = this.#queue.indexOf(request, this.#queueHead);
       if (at >= 0) this.#queue.splice(at, 1);
     }
-    this.#owner.answer(request, reply, error);
-    // A handler that answers at once comes back here from #start; the outer loop goes on, so the stack stays flat.
+    this.#owner.reply(request, reply, error);
+    // A handler that returns at once comes back here from #start; the outer loop goes on, so the stack stays flat.
     if (!this.#starting) this.#startNext();
     if (this.#open.size > 0) return;
     this.#deadlines.rest();

@@ -1,29 +1,28 @@
 /**
- * The outgoing half of a connection: calls waiting for their answer, the caller's own window, deadlines and cancels.
+ * The outgoing half of a connection: calls waiting for their reply, the caller's own concurrency limit, deadlines, cancels,
+ * and event streams that outlive their call.
  *
  * A call is sent in the microtask after it was made, so that the code that made it can still start iterating it. It
- * settles exactly once: by its answer, its deadline, its signal, or the end of the connection.
+ * settles exactly once: by its reply, its deadline, its signal, or the end of the connection.
  */
 
 import { Deadlines } from '../base/deadlines.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
+import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
-
-type Message = Record<string, unknown>;
 
 /** What the calls of a connection need from it. */
 export interface CallWire {
   /** A fresh message id. */
-  id(): string;
-  /**
-   * Sends a request. Returns which message of the session it was, counting from 1; 0 for a ping, which is not counted;
-   * undefined when there is no link at the moment (it will be sent again after `resumed`).
-   */
-  request(method: Method, id: string, body: object): number | undefined;
-  /** Tells the peer that a request is given up. Does nothing where cancel was not agreed. */
-  cancel(id: string): void;
+  id(): MessageId;
+  /** True for requests that take no capacity and are not counted: pings. */
+  isFree(method: Method): boolean;
+  /** Sends a request and notes in it what was sent; does nothing without a link (it is sent again after a resume). */
+  request(call: PendingCall): void;
+  /** Sends that a request is cancelled. Does nothing where cancel was not agreed. */
+  cancel(id: MessageId): void;
 }
 
 export interface CallLimits {
@@ -37,15 +36,17 @@ export interface CallLimits {
 
 /** A call under way. */
 export class PendingCall {
-  readonly id: string;
+  readonly id: MessageId;
   readonly method: Method;
   readonly body: Message;
   readonly options: CallOptions;
   readonly select: (reply: never) => unknown;
   deadlineAt = Number.POSITIVE_INFINITY;
-  /** Which message of the session it was, counting from 1; 0 = never sent. */
+  /** Which message of the session it was, counting from 1; 0 = never sent, or not counted. */
   ordinal = 0;
-  /** Takes no place in the window: pings. */
+  /** Characters of its message; 0 by reference. */
+  size = 0;
+  /** Takes no capacity: pings. */
   readonly free: boolean;
   streaming: boolean;
   sent = false;
@@ -56,13 +57,20 @@ export class PendingCall {
   reject!: (error: HandfastError) => void;
   onAbort: (() => void) | undefined;
 
-  constructor(id: string, method: Method, body: Message, options: CallOptions, select: (reply: never) => unknown) {
+  constructor(
+    id: MessageId,
+    free: boolean,
+    method: Method,
+    body: Message,
+    options: CallOptions,
+    select: (reply: never) => unknown,
+  ) {
     this.id = id;
+    this.free = free;
     this.method = method;
     this.body = body;
     this.options = options;
     this.select = select;
-    this.free = method.request === 'ping';
     this.streaming = options.streaming ?? options.onEvent !== undefined;
   }
 }
@@ -77,7 +85,9 @@ interface WithRecord {
 export class OutgoingCalls {
   readonly #wire: CallWire;
   readonly limits: CallLimits;
-  readonly #pending = new Map<string, PendingCall>();
+  readonly #pending = new Map<MessageId, PendingCall>();
+  /** Calls with a reply whose events go on. */
+  #streams: Map<MessageId, PendingCall> | undefined;
   #waiting: PendingCall[] = [];
   #waitingHead = 0;
   #inWindow = 0;
@@ -85,7 +95,7 @@ export class OutgoingCalls {
   #closed: (() => HandfastError) | undefined;
   readonly #deadlines = new Deadlines<PendingCall>(
     () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
-    (call) => this.#giveUp(call, fail('timeout', `${call.method.request} got no answer in time`)),
+    (call) => this.#cancel(call, fail('timeout', `${call.method.request} got no reply in time`)),
   );
 
   constructor(wire: CallWire, limits: CallLimits) {
@@ -98,9 +108,14 @@ export class OutgoingCalls {
     return this.#pending.size + this.#waiting.length - this.#waitingHead;
   }
 
-  /** The call of ours that `id` belongs to, while it is open. */
-  find(id: string): PendingCall | undefined {
-    return this.#pending.get(id);
+  /** The call of ours that `id` belongs to, while it is open or its events go on. */
+  find(id: MessageId): PendingCall | undefined {
+    return this.#pending.get(id) ?? this.#streams?.get(id);
+  }
+
+  /** Calls sent and not yet settled, the oldest first. */
+  get open(): Iterable<PendingCall> {
+    return this.#pending.values();
   }
 
   /**
@@ -115,6 +130,7 @@ export class OutgoingCalls {
   ): Call<Result> {
     const call = new PendingCall(
       this.#wire.id(),
+      this.#wire.isFree(method as Method),
       method as Method,
       body as Message,
       options,
@@ -123,7 +139,7 @@ export class OutgoingCalls {
     const promise = new Promise<unknown>((resolve, reject) => {
       call.resolve = resolve;
       call.reject = reject;
-    }) as Promise<unknown> & WithRecord & { calls: OutgoingCalls; id: string };
+    }) as Promise<unknown> & WithRecord & { calls: OutgoingCalls; id: MessageId };
     promise[record] = call;
     promise.id = call.id;
     promise.calls = this;
@@ -140,7 +156,7 @@ export class OutgoingCalls {
     if (this.#closed !== undefined) return this.#settle(call, this.#closed());
     if (signal !== undefined) {
       if (signal.aborted) return this.#settle(call, cancelled(signal.reason));
-      call.onAbort = () => this.#giveUp(call, cancelled(signal.reason));
+      call.onAbort = () => this.#cancel(call, cancelled(signal.reason));
       signal.addEventListener('abort', call.onAbort, { once: true });
     }
     if (call.free || this.#inWindow < this.limits.maxParallel) return this.#start(call);
@@ -181,20 +197,18 @@ export class OutgoingCalls {
     const body = call.body;
     if (call.method.streaming !== undefined) body.streaming = call.streaming;
     try {
-      const ordinal = this.#wire.request(call.method, call.id, body);
-      call.sent = ordinal !== undefined;
-      if (ordinal) call.ordinal = ordinal;
+      this.#wire.request(call);
     } catch (error) {
       this.#settle(call, asError(error, 'schema_violation')); // Arguments that JSON cannot carry.
     }
   }
 
-  /** The answer to an open call came. */
-  reply(call: PendingCall, message: Message): void {
+  /** The reply to an open call came. */
+  reply(call: PendingCall, { type, body }: Incoming): void {
     const check = call.method.checkReply;
-    if (check !== undefined && message.type === call.method.reply && !check(message)) {
+    if (check !== undefined && type === call.method.reply && !check(body)) {
       this.#settle(call, violation(call.method.reply, check.errors));
-    } else this.#settle(call, undefined, message);
+    } else this.#settle(call, undefined, body);
   }
 
   /** An open call failed on the other side. */
@@ -203,19 +217,25 @@ export class OutgoingCalls {
   }
 
   /** An event of an open call came. */
-  event(call: PendingCall, message: Message): void {
+  event(call: PendingCall, { body }: Incoming): void {
+    const { kind, data, seq } = body as Message;
     const event: CallEvent = {
-      kind: (message.kind ?? 'status') as string,
-      data: (message.data ?? {}) as Record<string, unknown>,
-      seq: (message.seq ?? 0) as number,
+      kind: (kind ?? 'status') as string,
+      data: (data ?? {}) as Record<string, unknown>,
+      seq: (seq ?? 0) as number,
     };
     if (call.options.onEvent !== undefined) call.options.onEvent(event);
     if (call.streaming && (call.iterated || call.options.onEvent === undefined)) {
-      call.events ??= new EventStream(() => this.#giveUp(call, cancelled(undefined)));
+      call.events ??= new EventStream(() => this.#cancel(call, cancelled(undefined)));
       if (!call.events.push(event)) {
-        this.#giveUp(call, fail('slow_consumer', 'the events of this call are not being read'));
+        this.#cancel(call, fail('slow_consumer', 'the events of this call are not being read'));
       }
     }
+  }
+
+  /** The peer could not read a message of more than `limit` characters: those are requests it will never reply to. */
+  failLonger(limit: number, error: HandfastError): void {
+    for (const call of [...this.#pending.values()]) if (call.size > limit) this.#settle(call, error);
   }
 
   /**
@@ -230,7 +250,7 @@ export class OutgoingCalls {
   }
 
   /** Ids of the calls the peer has read: to be asked before {@link resend}. */
-  readIds(received: number): Set<string> {
+  readIds(received: number): Set<MessageId> {
     const read = [...this.#pending.values()].filter((call) => call.sent && !call.free && call.ordinal <= received);
     return new Set(read.map((call) => call.id));
   }
@@ -239,7 +259,7 @@ export class OutgoingCalls {
    * After a replay with a gap: calls of `known` that are open still and not `running` there had their reply in the gap.
    * They fail with `reply_lost`; running them again could do their work twice.
    */
-  failLost(known: ReadonlySet<string>, running: ReadonlySet<string>): void {
+  failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
     for (const call of [...this.#pending.values()]) {
       if (known.has(call.id) && !running.has(call.id)) {
         this.#settle(call, fail('reply_lost', 'the reply is older than what the host still holds'));
@@ -259,6 +279,7 @@ export class OutgoingCalls {
     this.#waiting = [];
     this.#waitingHead = 0;
     for (const call of open) this.#settle(call, error());
+    for (const { id } of [...(this.#streams?.values() ?? [])]) this.endStream(id, error());
     this.#deadlines.clear();
   }
 
@@ -266,26 +287,42 @@ export class OutgoingCalls {
     if (!call.sent && call.options.streaming === undefined) call.streaming = true;
     call.iterated = true;
     if (call.events === undefined) {
-      call.events = new EventStream(() => this.#giveUp(call, cancelled(undefined)));
-      if (call.settled || !call.streaming) call.events.end(call.streaming ? undefined : noEvents());
+      call.events = new EventStream(() => this.#cancel(call, cancelled(undefined)));
+      const ended = call.settled && this.#streams?.has(call.id) !== true;
+      if (ended || !call.streaming) call.events.end(call.streaming ? undefined : noEvents());
     }
     return call.events;
   }
 
-  giveUp(call: PendingCall): void {
-    this.#giveUp(call, cancelled(undefined));
+  cancel(call: PendingCall): void {
+    this.#cancel(call, cancelled(undefined));
   }
 
-  #giveUp(call: PendingCall, error: HandfastError): void {
-    if (call.settled) return;
+  #cancel(call: PendingCall, error: HandfastError): void {
+    if (call.settled) {
+      if (!this.endStream(call.id, error.code === 'cancelled' ? undefined : error)) return;
+      this.#wire.cancel(call.id);
+      return;
+    }
     if (call.sent) this.#wire.cancel(call.id);
     this.#settle(call, error);
   }
 
-  #settle(call: PendingCall, error: HandfastError | undefined, reply?: Message): void {
+  /** Ends the events of a call that has its reply, with an error or in good order. False: there are none. */
+  endStream(id: MessageId, error?: HandfastError): boolean {
+    const call = this.#streams?.get(id);
+    if (call === undefined) return false;
+    this.#streams?.delete(id);
+    if (call.onAbort !== undefined) call.options.signal?.removeEventListener('abort', call.onAbort);
+    call.events?.end(error);
+    return true;
+  }
+
+  #settle(call: PendingCall, error: HandfastError | undefined, reply?: unknown): void {
     if (call.settled) return;
     call.settled = true;
-    if (call.onAbort !== undefined) call.options.signal?.removeEventListener('abort', call.onAbort);
+    const goesOn = error === undefined && call.options.keepStream === true;
+    if (call.onAbort !== undefined && !goesOn) call.options.signal?.removeEventListener('abort', call.onAbort);
     if (this.#pending.delete(call.id)) {
       if (!call.free) this.#inWindow--;
       this.#startNext();
@@ -296,7 +333,11 @@ export class OutgoingCalls {
     if (this.#pending.size === 0) this.#deadlines.rest();
     if (error === undefined) {
       // Events first: a reader of both sees the stream end before the result.
-      call.events?.end();
+      if (!goesOn) call.events?.end();
+      else {
+        this.#streams ??= new Map();
+        this.#streams.set(call.id, call);
+      }
       try {
         call.resolve(call.select(reply as never));
       } catch (thrown) {
@@ -321,12 +362,12 @@ export class OutgoingCalls {
 }
 
 function iterate(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }): EventStream {
-  this.catch(() => {}); // The iterator reports the failure too; who only iterates has handled it.
+  this.catch(() => {}); // The iterator reports the failure too: a caller that only iterates has handled it.
   return this.calls.iterator(this[record]);
 }
 
 function cancel(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }): void {
-  this.calls.giveUp(this[record]);
+  this.calls.cancel(this[record]);
 }
 
 function cancelled(reason: unknown): HandfastError {

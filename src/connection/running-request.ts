@@ -1,77 +1,102 @@
 /**
- * One incoming request while it runs: its signal, its deadline, its events, its one answer.
+ * One incoming request while it runs: its signal, its deadline, its events, its one reply, and the stream of events that may
+ * outlive the reply.
  *
- * `connection/incoming-requests.ts` makes and ends it; `host/call.ts` extends it into what plugins see.
+ * `connection/incoming-requests.ts` starts and ends it. Edges extend it into what their handlers see, as `host/call.ts` does.
  */
 import type { Method } from '../protocol/method.ts';
-import { quote } from '../wire/a2e.ts';
+import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import type { Connection } from './connection.ts';
 
-type Message = Record<string, unknown>;
-
-/** Who serves a request type. */
+/** The handler of a request type. */
 export interface Route {
   readonly method: Method;
   /**
-   * True for reading the journal: its events are not written down again, or two readers would tell each other for ever
-   * what they told each other. They are lost with their link, so the request ends with it.
+   * True for reading the journal: its events are not journaled again, or two readers would send each other their own events
+   * for ever. They are lost with their link, so the request ends with it.
    */
   readonly unrecorded?: boolean;
-  /** Does the work: the answer's own fields, or a promise of them. What it throws becomes the `error` answer. */
-  run(message: Message, request: RunningRequest): object | Promise<object>;
+  /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
+  readonly exempt?: boolean;
+  /** Does the work: the reply's own fields, or a promise of them. What it throws becomes the error reply. */
+  run(body: unknown, request: RunningRequest): unknown;
+}
+
+/** What a running request needs of its connection. */
+export interface RequestChannel {
+  /** True while events should wait for the reader. */
+  readonly congested: boolean;
+  /** True while not even an event that nothing waits for may be queued. */
+  readonly overflowing: boolean;
+  /** Resolves when the reader has caught up or the link is lost. */
+  drained(): Promise<void>;
+  /** Sends one event; throws, and uses no cursor up, when it cannot be written or exceeds the message size limit. */
+  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void;
+  /** A running request's deadline came forward. */
+  watch(deadlineAt: number): void;
+  /** Counts a stream that will outlive its request. Throws `over_capacity`. */
+  openStream(request: RunningRequest): void;
+  /** Its stream has ended. */
+  closeStream(request: RunningRequest): void;
 }
 
 /**
- * Every so many events a handler that awaits them waits for a turn of the event loop. Else one that does nothing but
- * emit, to a link that takes everything or is gone, would never let the news in that it should stop.
+ * After so many events a handler that awaits them waits for a turn of the event loop. Otherwise a handler that does nothing
+ * but emit, to a link that accepts everything or is lost, would never let a cancel in.
  */
 const EVENTS_PER_TURN = 1024;
 
 export class RunningRequest {
-  readonly connection: Connection;
-  readonly message: Message;
+  readonly channel: RequestChannel;
+  readonly incoming: Incoming;
   readonly route: Route;
-  readonly id: string;
-  /** Size of the request as it came, in characters; 0 when it came by reference. */
-  readonly size: number;
   /** Monotonic milliseconds. */
   deadlineAt = Number.POSITIVE_INFINITY;
   startedAt = 0;
-  /** True once the answer has left: nothing may follow it. */
+  /** True once the reply was sent: only a stream may follow it. */
   done = false;
-  /** Set when it was aborted before anybody asked for the signal. */
-  #reason: HandfastError | undefined;
+  /** True while events may follow the reply. */
+  subscribed = false;
+  /** True while its handler, which did not stop in time, still counts against the concurrency limit. */
+  lingering = false;
+  /** Why it was told to stop. */
+  reason: HandfastError | undefined;
   #controller: AbortController | undefined;
   #seq = 0;
   #emitted = 0;
   #emit: ((kind: string, data: Record<string, unknown>) => Promise<void> | undefined) | undefined;
-  #quoted = '';
+  #afterReply: (() => void)[] | undefined;
   /** The newest progress while the reader is behind. */
   #progress: Record<string, unknown> | undefined;
   readonly #streaming: boolean;
 
-  constructor(connection: Connection, message: Message, route: Route, size: number) {
-    this.connection = connection;
-    this.message = message;
+  constructor(channel: RequestChannel, incoming: Incoming, route: Route) {
+    this.channel = channel;
+    this.incoming = incoming;
     this.route = route;
-    this.id = message.id as string;
-    this.size = size;
-    const streaming = route.method.streaming;
-    this.#streaming = streaming === undefined || streaming(message as never);
+    const { streaming } = route.method;
+    this.#streaming = streaming === undefined || streaming(incoming.body as never);
   }
 
-  /** The id as JSON text. */
-  get quotedId(): string {
-    if (this.#quoted === '') this.#quoted = quote(this.id);
-    return this.#quoted;
+  get id(): MessageId {
+    return this.incoming.id;
+  }
+
+  /** The whole message. */
+  get message(): Message {
+    return this.incoming.message as Message;
+  }
+
+  /** Characters of the request; 0 when it came by reference. */
+  get size(): number {
+    return this.incoming.size;
   }
 
   /** Aborts on cancel, deadline, lost link, shutdown; its reason is a `HandfastError`. Made when first asked for. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+      if (this.reason !== undefined) this.#controller.abort(this.reason);
     }
     return this.#controller.signal;
   }
@@ -86,13 +111,45 @@ export class RunningRequest {
     const at = this.startedAt + ms;
     if (at >= this.deadlineAt) return;
     this.deadlineAt = at;
-    this.connection.requests.watch(at);
+    this.channel.watch(at);
   }
 
-  /** Tells the handler to stop. */
+  /** Tells the handler to stop; the first reason counts. */
   abort(reason: HandfastError): void {
-    this.#reason ??= reason;
+    if (this.reason !== undefined) return;
+    this.reason = reason;
     this.#controller?.abort(reason);
+  }
+
+  /** Runs `work` right behind the reply, when that was sent or journaled. It must not throw. */
+  afterReply(work: () => void): void {
+    this.#afterReply ??= [];
+    this.#afterReply.push(work);
+  }
+
+  /** Runs what was to follow the reply; called by the connection. */
+  replied(): void {
+    const works = this.#afterReply;
+    this.#afterReply = undefined;
+    if (works !== undefined) for (const work of works) work();
+  }
+
+  /**
+   * Keeps the stream of events open behind the reply, until {@link endStream}, a cancel of the caller or the end of the
+   * connection; the signal aborts then. An error reply ends it too. Throws `over_capacity`.
+   */
+  keepStream(): void {
+    if (this.done || this.subscribed) return;
+    this.channel.openStream(this);
+    this.subscribed = true;
+  }
+
+  /** Ends the stream: what is emitted from now on is not sent. */
+  endStream(): void {
+    if (!this.subscribed) return;
+    this.#flushProgress();
+    this.subscribed = false;
+    this.channel.closeStream(this);
   }
 
   /** Sends one event; see `CallContext.emit`. May be taken off its object, as handlers do that destructure. */
@@ -102,26 +159,27 @@ export class RunningRequest {
   }
 
   #event(kind: string, data: Record<string, unknown>): Promise<void> | undefined {
-    // A call that was given up: this ends a handler that does not look at its signal.
-    if (this.done && this.#reason !== undefined) throw this.#reason;
-    if (this.done || !this.#streaming) return this.#turn();
-    const { connection } = this;
-    if (connection.congested) {
+    const ended = this.done && !this.subscribed;
+    // A request that was cancelled: this ends a handler that does not check its signal.
+    if (ended && this.reason !== undefined) throw this.reason;
+    if (ended || !this.#streaming) return this.#turn();
+    const { channel } = this;
+    if (channel.congested) {
       if (kind === 'progress') {
-        if (this.#progress === undefined) void connection.drained().then(() => this.#flushProgress());
+        if (this.#progress === undefined) void channel.drained().then(() => this.#flushProgress());
         this.#progress = data;
-        return connection.drained();
+        return channel.drained();
       }
-      if (connection.overflowing) {
+      if (channel.overflowing) {
         const error = fail('slow_consumer', 'the reader is too far behind and the handler did not wait for it');
         this.abort(error);
         throw error;
       }
     }
     this.#flushProgress();
-    connection.sendEvent(this, kind, data, this.#seq);
+    channel.sendEvent(this, kind, data, this.#seq);
     this.#seq++;
-    return connection.congested ? connection.drained() : this.#turn();
+    return channel.congested ? channel.drained() : this.#turn();
   }
 
   /** Nothing to wait for, or now and then the next turn of the event loop. */
@@ -130,20 +188,20 @@ export class RunningRequest {
     return new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Sends the progress that was held back; also called right before the answer. */
+  /** Sends the progress that was held back; also called right before the reply. */
   flush(): void {
     this.#flushProgress();
   }
 
   #flushProgress(): void {
     const data = this.#progress;
-    if (data === undefined || this.done) return;
+    if (data === undefined || (this.done && !this.subscribed)) return;
     this.#progress = undefined;
     try {
-      this.connection.sendEvent(this, 'progress', data, this.#seq);
+      this.channel.sendEvent(this, 'progress', data, this.#seq);
       this.#seq++;
     } catch {
-      // Held back, it may be dropped; there is no caller left who could be told that it cannot be written.
+      // Held back, it may be dropped; no caller is left that could be told that it cannot be written.
     }
   }
 }

@@ -39,6 +39,11 @@ export class SlowConsumerGuard {
     this.#limits = limits;
   }
 
+  /** True while the peer is not read from because it does not read. */
+  get paused(): boolean {
+    return this.#grace !== undefined;
+  }
+
   /** So many bytes wait for the reader now. Called for each message while it is behind. */
   onBuffered(bytes: number): void {
     const { sendBufferBytes, writeStallMs } = this.#limits;
@@ -63,7 +68,8 @@ export class SlowConsumerGuard {
       still = now === undefined || now !== progress ? 0 : still + 1;
       progress = now;
       if (still === LOOKS) link.destroy('slow_consumer');
-    }, this.#limits.writeStallMs / LOOKS).unref();
+    }, this.#limits.writeStallMs / LOOKS);
+    this.#looking.unref?.(); // A browser's timer is a number.
     void link.drained(LOW_WATER_BYTES).then(() => {
       clearInterval(this.#looking);
       this.#looking = undefined;

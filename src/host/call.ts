@@ -1,9 +1,9 @@
 /** A running request as plugins see it: the connection's request plus session, log and workspace. */
 
 import type { Log } from '../base/log.ts';
-import type { Connection, Message } from '../connection/connection.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
 import type { Session } from '../session/session.ts';
+import type { Incoming } from '../wire/codec.ts';
 import type { CallContext } from './context.ts';
 
 /** What every call of a host shares. */
@@ -14,26 +14,19 @@ export interface CallDeps {
 
 export class HostCall extends RunningRequest implements CallContext {
   readonly session: Session;
-  readonly #surroundings: CallDeps;
+  readonly #deps: CallDeps;
 
-  constructor(
-    connection: Connection,
-    message: Message,
-    route: Route,
-    size: number,
-    session: Session,
-    surroundings: CallDeps,
-  ) {
-    super(connection, message, route, size);
+  constructor(session: Session, incoming: Incoming, route: Route, deps: CallDeps) {
+    super(session.connection, incoming, route);
     this.session = session;
-    this.#surroundings = surroundings;
+    this.#deps = deps;
   }
 
   get log(): Log {
-    return this.#surroundings.log;
+    return this.#deps.log;
   }
 
   get workspace(): string {
-    return this.#surroundings.workspace;
+    return this.#deps.workspace;
   }
 }

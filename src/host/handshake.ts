@@ -6,7 +6,6 @@
  */
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
-import { shown } from '../connection/connection.ts';
 import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
 import {
   checkHandshakeReq,
@@ -15,14 +14,14 @@ import {
   EXTENSION_RESUME,
   type HandshakeReason,
   type HandshakeReq,
-  versionFits,
 } from '../protocol/a2e.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import type { Session } from '../session/session.ts';
-import { A2EWriter, errorBody } from '../wire/a2e.ts';
+import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
+import { shown } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
@@ -62,11 +61,16 @@ const MAX_STRIKES = 16;
 
 export class A2EHandshake implements Dialect {
   readonly #host: A2EHandshakeDeps;
-  readonly #writer: A2EWriter;
+  readonly #codec: A2ECodec;
 
-  constructor(host: A2EHandshakeDeps, writer = new A2EWriter()) {
+  constructor(host: A2EHandshakeDeps, codec = new A2ECodec()) {
     this.#host = host;
-    this.#writer = writer;
+    this.#codec = codec;
+  }
+
+  /** A2E also gets what belongs to no other dialect. */
+  speaks(): boolean {
+    return true;
   }
 
   onMessage(message: Message, gate: PendingLink): void {
@@ -94,9 +98,9 @@ export class A2EHandshake implements Dialect {
     }
   }
 
-  unreadable(error: HandfastError, gate: PendingLink): void {
+  malformed(error: HandfastError, gate: PendingLink): void {
     this.#refuseMessage(gate, {}, error);
-    // Nobody may make us read through long lines before we know who it is.
+    // Close the link: an unauthenticated peer must not make us scan oversized lines.
     if (error.code === 'too_large') gate.refuse(error.code);
   }
 
@@ -108,7 +112,7 @@ export class A2EHandshake implements Dialect {
 
   #strike(gate: PendingLink, type: string, message: Message, body: object): void {
     const id = typeof message.id === 'string' ? message.id : '';
-    gate.link.send(this.#writer.reply(gate.link.text, type, JSON.stringify(id), id, body, 0));
+    gate.link.send(this.#codec.reply(gate.link.text, type, { id, idText: '' }, body, 0));
     if (++gate.strikes >= MAX_STRIKES) gate.refuse('too many messages before the handshake');
   }
 
@@ -237,7 +241,7 @@ export class A2EHandshake implements Dialect {
 
   #answer(gate: PendingLink, request: HandshakeReq, body: object): void {
     const { link } = gate;
-    link.send(this.#writer.reply(link.text, 'handshake/resp', JSON.stringify(request.id), request.id, body, 0));
+    link.send(this.#codec.reply(link.text, 'handshake/resp', { id: request.id, idText: '' }, body, 0));
   }
 }
 

@@ -8,8 +8,8 @@
 
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
-import { Acceptor, type Dialect, type DialectName } from '../connection/accept.ts';
-import { type ConnectionLimits, type Message, shown } from '../connection/connection.ts';
+import { Acceptor, type Dialect } from '../connection/accept.ts';
+import type { ConnectionLimits } from '../connection/connection.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -27,12 +27,14 @@ import { SessionRegistry } from '../session/registry.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
+import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
 import type { AuditRecord } from './audit/audit.ts';
 import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
+import { jsonRpcNotServed } from './not-served.ts';
 import type { Plugin } from './plugin.ts';
 import { offers, routes, serving } from './routes.ts';
 
@@ -66,7 +68,7 @@ export interface HostOptions {
   /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
   readonly authThrottle?: AuthThrottle;
   /** Other protocols served on the same listeners. */
-  readonly dialects?: Partial<Record<Exclude<DialectName, 'a2e'>, Dialect>>;
+  readonly dialects?: readonly Dialect[];
   /** Epoch milliseconds. */
   readonly now?: () => number;
   /** Makes session ids: any text that is not empty, not in use and not to be guessed. Default 128 random bits in hex. */
@@ -154,7 +156,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
-      { ...options.dialects, a2e: new A2EHandshake(this) },
+      [new A2EHandshake(this), ...(options.dialects ?? []), jsonRpcNotServed],
       { ...this.limits, maxPending },
       this.authThrottle,
     );
@@ -374,8 +376,8 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     });
   }
 
-  incoming(session: Session, message: Message, route: Route, size: number): RunningRequest {
-    return new HostCall(session.connection, message, route, size, session, this.#surroundings);
+  request(session: Session, incoming: Incoming, route: Route): RunningRequest {
+    return new HostCall(session, incoming, route, this.#surroundings);
   }
 
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError {
@@ -400,7 +402,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     });
   }
 
-  answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
+  replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
     const { audit } = this.#options;
     if (audit === undefined) return;
     const { tool_name } = request.message;

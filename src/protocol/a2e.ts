@@ -75,11 +75,6 @@ export const EXTENSION_CANCEL = 'handfast/cancel';
 export const EXTENSION_RESUME = 'handfast/resume';
 export const EXTENSION_JOURNAL = 'handfast/journal';
 
-/** True when a version stamp is absent or of the same major version. */
-export function versionFits(stamp: unknown): boolean {
-  return stamp === A2E_VERSION || stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
-}
-
 export const checkHandshakeReq = checks.HandshakeReq;
 export const checkShutdown = checks.Shutdown;
 export const checkCancel = checks.Cancel;

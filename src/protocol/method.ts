@@ -46,6 +46,13 @@ export function method<Request extends object, Reply extends object>(
   return value;
 }
 
+const anyShape: Check = Object.assign(() => true, { errors: null });
+
+/** A method of this name without schemas: for messages that are read by other means, or that this library has no schema for. */
+export function untyped(name: string): Method {
+  return { request: name, reply: '', event: '', capability: '', checkRequest: anyShape };
+}
+
 /** The method as its callers have it: with the check of its answer. */
 export function answered<Request extends object, Reply extends object>(
   value: Method<Request, Reply>,

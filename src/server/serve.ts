@@ -109,7 +109,7 @@ export async function serve(config: HostConfig, options: ServeOptions = {}): Pro
       auth: inside,
       log,
       backoff,
-      dialects: { ...(control && { jsonrpc: control.rpc.dialect }), ...(fleet && { fleet: fleet.dialect }) },
+      dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {

@@ -4,6 +4,7 @@
  * A message that races its session's expiry is either served or told `session_expired`: sessions are marked active when a
  * message is read and expired only in a sweep that finds the mark missing.
  */
+import { NO_REQUEST } from '../wire/a2e.ts';
 import { fail } from '../wire/errors.ts';
 import type { Session } from './session.ts';
 
@@ -76,12 +77,12 @@ export class SessionRegistry {
         continue;
       }
       const { connection } = session;
-      if (connection.active || connection.busy > 0 || session.activeAt === 0) {
-        connection.active = false;
+      if (connection.arrivals !== session.arrivalsSeen || connection.busy > 0 || session.activeAt === 0) {
+        session.arrivalsSeen = connection.arrivals;
         session.activeAt = now;
       } else if (idleTimeoutMs > 0 && now - session.activeAt >= idleTimeoutMs) {
         const error = fail('session_expired', 'the session was idle for too long');
-        connection.refuse({}, error);
+        connection.refuse(NO_REQUEST, error);
         session.close(error.code as 'session_expired', error.message);
       }
     }

@@ -7,13 +7,14 @@
  */
 
 import { within } from '../base/race.ts';
-import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import { Connection, type ConnectionLimits, type ConnectionOwner, type EntryKind } from '../connection/connection.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
 import { checkCancel, checkShutdown, EXTENSION_CANCEL } from '../protocol/a2e.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
-import { A2EWriter, errorBody } from '../wire/a2e.ts';
+import { A2ECodec, NO_REQUEST } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
+import type { Encoded, Incoming, Message } from '../wire/codec.ts';
 import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal, SessionView } from './principal.ts';
 
@@ -30,9 +31,9 @@ export interface SessionHost {
   readonly uptimeMs: () => number;
   /** Who serves this type in this session; an error to answer; undefined for a type nobody knows. */
   route(type: string, session: Session): Route | HandfastError | undefined;
-  incoming(session: Session, message: Message, route: Route, size: number): RunningRequest;
+  request(session: Session, incoming: Incoming, route: Route): RunningRequest;
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
-  answered(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
+  replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
   /** A handler was given up and still runs (`+1`), or such a one has settled, maybe after its session. */
   abandoned(change: 1 | -1): void;
   /** The session is over; called once. */
@@ -78,6 +79,7 @@ export class Session implements ConnectionOwner, SessionView {
   readonly terms: Terms;
   readonly connection: Connection;
   readonly resumable: boolean;
+  readonly #codec: A2ECodec;
   readonly #host: SessionHost;
   readonly #journal: Journal | undefined;
   #state: SessionState = 'open';
@@ -90,8 +92,10 @@ export class Session implements ConnectionOwner, SessionView {
   #epoch = 0;
   /** When it lost its link, monotonic milliseconds; 0 while it has one. */
   detachedAt = 0;
-  /** Last time the idle sweep saw it active, monotonic milliseconds. */
+  /** Last time the idle sweep found it active, monotonic milliseconds. */
   activeAt = 0;
+  /** Its connection's `arrivals` at that time. */
+  arrivalsSeen = -1;
 
   constructor(options: SessionOptions) {
     this.id = options.id;
@@ -101,9 +105,16 @@ export class Session implements ConnectionOwner, SessionView {
     this.resumable = options.resumable;
     this.#host = options.host;
     this.#journal = options.journal;
-    this.connection = new Connection(this, new A2EWriter(`${options.id.slice(0, 5)}-`, options.now), options.limits);
+    this.#codec = new A2ECodec(`${options.id.slice(0, 5)}-`, options.now);
+    this.connection = new Connection(this, this.#codec, options.limits);
     this.connection.stamped = options.resumable;
-    if (options.terms.extensions.size > 0) this.connection.hostUptimeMs = options.host.uptimeMs;
+    const { extensions } = options.terms;
+    // Peers that did not ask for the extension see plain A2E, and there `cancel` is unknown.
+    this.connection.cancels = extensions.has(EXTENSION_CANCEL);
+    const { uptimeMs } = options.host;
+    if (extensions.size > 0) {
+      this.connection.pongFacts = () => ({ host_uptime_seconds: Math.round(uptimeMs()) / 1000 });
+    }
     if (options.journal !== undefined) this.connection.record = this;
   }
 
@@ -136,7 +147,7 @@ export class Session implements ConnectionOwner, SessionView {
     connection.beginReplay();
     if (old !== undefined) {
       const error = fail('superseded', 'another link took this session over');
-      old.send(connection.writer.reply(old.text, 'error', '""', '', errorBody(error), 0));
+      old.send(this.#codec.failure(old.text, NO_REQUEST, error, 0));
       void old.close('superseded');
     }
     let first = true;
@@ -206,46 +217,40 @@ export class Session implements ConnectionOwner, SessionView {
 
   // ConnectionOwner.
 
-  route(type: string): Route | HandfastError | undefined {
-    return this.#host.route(type, this);
+  route({ type, message }: Incoming): Route | HandfastError | undefined {
+    const route = this.#host.route(type, this);
+    if (route !== undefined) return route;
+    // What was granted is fixed: a second handshake must not widen it.
+    if (type === 'handshake/req') return fail('invalid_message', 'this link has shaken hands already');
+    if (type !== 'cancel' || !this.connection.cancels) return undefined;
+    checkCancel(message);
+    return violation('cancel', checkCancel.errors);
   }
 
-  incoming(message: Message, route: Route, size: number): RunningRequest {
-    return this.#host.incoming(this, message, route, size);
+  request(incoming: Incoming, route: Route): RunningRequest {
+    return this.#host.request(this, incoming, route);
   }
 
   failed(request: RunningRequest, thrown: unknown): HandfastError {
     return this.#host.failed(this, request, thrown);
   }
 
-  answered(request: RunningRequest, error: HandfastError | undefined, size: number): void {
-    this.#host.answered(this, request, error, size);
+  replied(request: RunningRequest, error: HandfastError | undefined, size: number): void {
+    this.#host.replied(this, request, error, size);
   }
 
   abandoned(change: 1 | -1): void {
     this.#host.abandoned(change);
   }
 
-  control(type: string, message: Message): boolean {
-    switch (type) {
-      case 'cancel':
-        // Peers that did not ask for the extension see plain A2E, and there this type is unknown.
-        if (!this.terms.extensions.has(EXTENSION_CANCEL)) return false;
-        if (checkCancel(message)) this.connection.requests.cancel(message.req_id as string);
-        else this.connection.refuse(message, violation('cancel', checkCancel.errors));
-        return true;
-      case 'shutdown': {
-        const seconds = checkShutdown(message) && typeof message.timeout === 'number' ? message.timeout : 10;
-        void this.drain(seconds * 1000, 'interrupted', 'the session was shut down before the work was done');
-        return true;
-      }
-      case 'handshake/req':
-        // What was granted is fixed: a second handshake must not widen it.
-        this.connection.refuse(message, fail('invalid_message', 'this link has shaken hands already'));
-        return true;
-      default:
-        return false;
+  notice({ type, message }: Incoming): undefined {
+    if (type !== 'shutdown') {
+      this.connection.dropped++;
+      return;
     }
+    const shutdown = message as Message;
+    const seconds = checkShutdown(shutdown) && typeof shutdown.timeout === 'number' ? shutdown.timeout : 10;
+    void this.drain(seconds * 1000, 'interrupted', 'the session was shut down before the work was done');
   }
 
   /** Readers of the journal end with the link they read over: see `Route.unrecorded`. */
@@ -254,8 +259,8 @@ export class Session implements ConnectionOwner, SessionView {
     this.connection.requests.stopUnrecorded(fail('connection_lost', 'the link was lost while the journal was read'));
   }
 
-  unreadable(error: HandfastError): void {
-    this.connection.refuse({}, error);
+  malformed(error: HandfastError): void {
+    this.connection.refuse(NO_REQUEST, error);
   }
 
   ended(): void {
@@ -285,16 +290,15 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   /** Recorder of the connection: tool traffic is volatile, so nobody waits for it. */
-  record(cursor: number, kind: string, request: string, body: string | Message): void {
-    const entry = { cursor, ts: this.connection.writer.now(), kind, request, body };
+  record(cursor: number, kind: EntryKind, request: string, body: Encoded): void {
+    const entry = { cursor, ts: this.#codec.now(), kind, request, body };
     const refused = this.#journal?.append(this.id, [entry], 'volatile');
     refused?.catch((error) => this.#host.journalFailed(this, error));
   }
 }
 
-/** Entries the agent was sent. */
-const isOutgoing = (entry: JournalEntry): boolean =>
-  entry.kind === 'event' || entry.kind === 'reply' || entry.kind === 'error';
+/** Entries that were sent to the agent. */
+const isOutgoing = (entry: JournalEntry): boolean => entry.kind !== 'request';
 
 const text = (body: string | object): string => (typeof body === 'string' ? body : JSON.stringify(body));
 const value = (body: string | object): object => (typeof body === 'string' ? JSON.parse(body) : body);

@@ -7,11 +7,22 @@
  *
  * @see docs/protocol/a2e.md#base-fields
  */
+import {
+  type Address,
+  type Capacity,
+  type Codec,
+  type Encoded,
+  type Incoming,
+  type IncomingKind,
+  type MalformedInput,
+  type Message,
+  type MessageId,
+  malformedInput,
+  shown,
+} from './codec.ts';
+import { parseNested } from './depth.ts';
 import { errorTable, fail, HandfastError, nameOfA2E } from './errors.ts';
 import { isObject } from './json.ts';
-
-/** A decoded message. */
-type Message = Record<string, unknown>;
 
 const OPEN_BRACE = 0x7b;
 const VERSION = '1.0';
@@ -31,11 +42,28 @@ export function isVerbatim(text: unknown): text is string {
   return typeof text === 'string' && JSON.stringify(text).length === text.length + 2;
 }
 
+/** Address of an error about something that was no request. */
+export const NO_REQUEST: Address = Object.freeze({ id: '', idText: '""' });
+
+/** True when a `cancel` has what its schema asks for. */
+const isCancel = ({ id, req_id, ts }: Message): boolean =>
+  isId(id) && isId(req_id) && (ts === undefined || Number.isFinite(ts));
+const isId = (value: unknown): value is string => typeof value === 'string' && value !== '';
+
+/** True when a version stamp is absent or of the same major version. */
+export function versionFits(stamp: unknown): boolean {
+  return stamp === VERSION || stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
+}
+
 /**
- * Writes the messages of one session. `ids` start with a random prefix and count up, so they are unique without asking
- * the random generator for each message.
+ * A2E for one connection. Ids start with a random prefix and count up, so they are unique without a call of the random
+ * generator for each message.
  */
-export class A2EWriter {
+export class A2ECodec implements Codec {
+  readonly separator = undefined;
+  readonly uniqueIds = true;
+  readonly cancels = false;
+  readonly pingType = 'ping';
   readonly #prefix: string;
   readonly #now: () => number;
   #count = 0;
@@ -45,8 +73,7 @@ export class A2EWriter {
   #seconds = '';
 
   /**
-   * @param prefix what ids begin with; anything in it but letters, digits, `_` and `-` is left out, because ids are not
-   *   quoted
+   * @param prefix start of every id; anything in it but letters, digits, `_` and `-` is left out, because ids are not quoted
    * @param now epoch milliseconds
    */
   constructor(prefix: string = randomPrefix(), now: () => number = Date.now) {
@@ -54,12 +81,70 @@ export class A2EWriter {
     this.#now = now;
   }
 
-  /** The next message id. */
+  // Reading.
+
+  read(raw: Encoded, maxDepth: number): Incoming {
+    let message: unknown = raw;
+    let size = 0;
+    if (typeof raw === 'string') {
+      size = raw.length;
+      try {
+        message = parseNested(raw, maxDepth);
+      } catch (thrown) {
+        const notJson = thrown instanceof SyntaxError;
+        return noMessage(notJson ? fail('parse_error', 'the line is not JSON') : (thrown as HandfastError), size);
+      }
+      if (!isObject(message)) return noMessage(fail('invalid_message', 'a message is a JSON object'), size);
+    }
+    const { type, id, req_id, cursor } = message as Message;
+    const ref = isId(req_id) ? req_id : undefined;
+    const kind = kindOf(message as Message, ref);
+    return {
+      kind,
+      type: kind === 'invalid' ? '' : (type as string),
+      id: typeof id === 'string' ? id : '',
+      idText: '',
+      ref,
+      message: message as Message,
+      body: message,
+      size,
+      cursor: typeof cursor === 'number' ? cursor : 0,
+      error:
+        kind === 'failure' || kind === 'refusal'
+          ? errorOf(message as Message)
+          : kind === 'invalid'
+            ? fail('invalid_message', '"type" must be a non-empty string')
+            : undefined,
+    };
+  }
+
+  objection({ id, message }: Incoming): HandfastError | undefined {
+    if (id === '') return fail('invalid_message', 'a request needs an id, a text that is not empty');
+    const { a2e, version } = message as Message;
+    if (versionFits(a2e) && versionFits(version)) return undefined;
+    return fail('version_mismatch', 'this host speaks A2E 1.x');
+  }
+
+  unknownType(type: string): HandfastError {
+    return fail('unknown_type', `unsupported message type ${shown(type)}`);
+  }
+
+  overCapacity({ maxParallel, queueLimit, retryAfterMs }: Capacity): HandfastError {
+    const detail = { retry_after_ms: retryAfterMs, max_parallel: maxParallel, queue_limit: queueLimit };
+    return fail('over_capacity', 'too many requests are running and waiting', detail);
+  }
+
+  malformed(problem: MalformedInput): HandfastError {
+    return malformedInput(problem);
+  }
+
+  // Writing.
+
   id(): string {
     return this.#prefix + this.#count++;
   }
 
-  /** Epoch milliseconds, asked of the clock once for all that happens without a break. */
+  /** Epoch milliseconds, read from the clock once for everything that happens without a break. */
   now(): number {
     if (!this.#fresh) {
       this.#fresh = true;
@@ -83,55 +168,69 @@ export class A2EWriter {
     return this.#seconds;
   }
 
-  /** A message that answers nothing: requests, cancels, pushes. */
-  message(text: boolean, type: string, id: string, body: object): string | Message {
-    if (!text) return { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.now() / 1000 };
-    return `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}${members(body, false)}`;
+  request(text: boolean, type: string, id: MessageId, body: object, cursor = 0): Encoded {
+    if (!text) {
+      const message: Message = { ...body, type, id, a2e: VERSION, version: VERSION, ts: this.now() / 1000 };
+      if (cursor > 0) message.cursor = cursor;
+      return message;
+    }
+    const head = `{"type":"${type}","id":"${id}${STAMPS}${this.stamp()}`;
+    return (cursor > 0 ? `${head},"cursor":${cursor}` : head) + members(body, cursor > 0 ? 'stamped' : 'plain');
   }
 
-  /**
-   * An answer to `request` (already quoted), with its own members as text or as an object.
-   * `cursor` is written when it is above 0.
-   */
+  notice(text: boolean, type: string, body: object, cursor = 0): Encoded {
+    return this.request(text, type, this.id(), body, cursor);
+  }
+
+  cancel(text: boolean, id: MessageId): Encoded {
+    return this.request(text, 'cancel', this.id(), { req_id: id });
+  }
+
   reply(
     text: boolean,
     type: string,
-    request: string,
-    rawRequest: string,
-    body: object,
+    request: Address,
+    body: unknown,
     cursor: number,
     write?: (body: never, seconds: string) => string,
-  ): string | Message {
+  ): Encoded {
+    const own = (body ?? {}) as object;
     if (!text) {
       const message: Message = {
-        ...body,
+        ...own,
         type,
         id: this.id(),
         a2e: VERSION,
         version: VERSION,
         ts: this.now() / 1000,
-        req_id: rawRequest,
+        req_id: request.id,
       };
       if (cursor > 0) message.cursor = cursor;
       else if (message.cursor !== undefined) delete message.cursor;
       return message;
     }
-    const tail = write === undefined ? members(body, true) : `,${write(body as never, this.stamp())}}`;
-    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"req_id":${request}`;
+    const tail = write === undefined ? members(own, 'reply') : `,${write(own as never, this.stamp())}}`;
+    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"req_id":${quoted(request)}`;
     return cursor > 0 ? `${head},"cursor":${cursor}${tail}` : head + tail;
   }
 
-  /** An event of `request` (already quoted). */
+  failure(text: boolean, request: Address, error: HandfastError, cursor: number, capability?: string): Encoded {
+    return this.reply(text, 'error', request, errorBody(error, capability), cursor);
+  }
+
+  pong(text: boolean, request: Address, body: object): Encoded {
+    return this.reply(text, 'pong', request, body, 0);
+  }
+
   event(
     text: boolean,
     type: string,
-    request: string,
-    rawRequest: string,
+    request: Address,
     kind: string,
     data: object,
     seq: number,
     cursor: number,
-  ): string | Message {
+  ): Encoded {
     if (!text) {
       const message: Message = {
         type,
@@ -140,23 +239,65 @@ export class A2EWriter {
         version: VERSION,
         ts: this.now() / 1000,
         kind,
-        req_id: rawRequest,
+        req_id: request.id,
         data,
         seq,
       };
       if (cursor > 0) message.cursor = cursor;
       return message;
     }
-    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"kind":${quote(kind)},"req_id":${request}`;
+    const head = `{"type":"${type}","id":"${this.#prefix}${this.#count++}${STAMPS}${this.stamp()},"kind":${quote(kind)},"req_id":${quoted(request)}`;
     return `${cursor > 0 ? `${head},"cursor":${cursor}` : head},"data":${objectText(data)},"seq":${seq}}`;
   }
 }
 
+/** The id of a request as JSON text; written once for all its replies and events. */
+function quoted(request: Address): string {
+  if (request.idText === '') request.idText = quote(request.id as string);
+  return request.idText;
+}
+
+/** What a message is by its type alone. */
+function kindOf(message: Message, ref: string | undefined): IncomingKind {
+  const { type } = message;
+  if (typeof type !== 'string' || type === '') return 'invalid';
+  if (type.endsWith('/req')) return 'request';
+  if (type.endsWith('/resp')) return 'reply';
+  if (type.endsWith('/event')) return 'event';
+  if (type.endsWith('/push')) return 'notice';
+  switch (type) {
+    case 'ping':
+    case 'pong':
+      return type;
+    case 'error':
+      return ref === undefined ? 'refusal' : 'failure';
+    case 'cancel':
+      return isCancel(message) ? 'cancel' : 'request';
+    case 'shutdown':
+      return 'notice';
+  }
+  if (!type.startsWith('SUBAGENT_')) return 'request';
+  return type === 'SUBAGENT_EVENT' ? 'event' : /_\w+_RESP$/.test(type) ? 'reply' : 'request';
+}
+
+const noMessage = (error: HandfastError, size: number): Incoming => ({
+  kind: 'invalid',
+  type: '',
+  id: '',
+  idText: '',
+  ref: undefined,
+  message: undefined,
+  body: undefined,
+  size,
+  cursor: 0,
+  error,
+});
+
 /**
  * The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours.
- * `answers`: the envelope also has `req_id` and maybe `cursor`.
+ * A `reply` has `req_id` and maybe `cursor` in its envelope, a `stamped` request its `cursor`.
  */
-function members(body: object, answers: boolean): string {
+function members(body: object, head: 'plain' | 'stamped' | 'reply'): string {
   const { type, id, req_id, cursor, ts, a2e, version } = body as Message;
   const clean =
     type === undefined &&
@@ -164,8 +305,8 @@ function members(body: object, answers: boolean): string {
     ts === undefined &&
     a2e === undefined &&
     version === undefined &&
-    (!answers || (req_id === undefined && cursor === undefined));
-  const json = objectText(clean ? body : cleaned(body as Message, answers));
+    (head === 'plain' || (cursor === undefined && (head === 'stamped' || req_id === undefined)));
+  const json = objectText(clean ? body : cleaned(body as Message, head));
   return json.length === 2 ? '}' : `,${json.slice(1)}`;
 }
 
@@ -179,11 +320,13 @@ function objectText(value: object): string {
   return json;
 }
 
-function cleaned(body: Message, answers: boolean): Message {
+function cleaned(body: Message, head: 'plain' | 'stamped' | 'reply'): Message {
   const { type, id, ts, a2e, version, ...request } = body;
-  if (!answers) return request;
-  const { req_id, cursor, ...answer } = request;
-  return answer;
+  if (head === 'plain') return request;
+  const { cursor, ...stamped } = request;
+  if (head === 'stamped') return stamped;
+  const { req_id, ...reply } = stamped;
+  return reply;
 }
 
 /** A copy without the fields the envelope writes. */

@@ -38,6 +38,9 @@ export interface RpcInvalid {
 
 export type RpcIncoming = RpcRequest | RpcNotification | RpcInvalid;
 
+/** True for a message of JSON-RPC, of whatever method. */
+export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
+
 /** What is shown of the parser's own words, in characters. */
 const MAX_PARSER_CHARS = 200;
 /** What is told back of a method nobody knows, in characters. */

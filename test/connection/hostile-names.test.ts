@@ -11,7 +11,7 @@ import { createHost, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { method } from '../../src/protocol/method.ts';
-import { A2EWriter } from '../../src/wire/a2e.ts';
+import { A2ECodec } from '../../src/wire/a2e.ts';
 import type { Message } from '../support/raw-agent.ts';
 import { doorOf } from '../support/sites.ts';
 import { echo } from '../support/tools.ts';
@@ -198,7 +198,7 @@ test('an event is named as its tool says, and one without an object as its data 
 
 test('what ids of messages begin with is held to letters, digits, _ and -', () => {
   for (const prefix of hostile) {
-    const line = new A2EWriter(prefix).message(true, 'ping', new A2EWriter(prefix).id(), {}) as string;
+    const line = new A2ECodec(prefix).request(true, 'ping', new A2ECodec(prefix).id(), {}) as string;
     assert.match(JSON.parse(line).id, /^[\w-]+$/);
   }
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { A2EWriter, errorBody, errorOf, randomPrefix, withoutEnvelope } from '../../src/wire/a2e.ts';
+import { A2ECodec, errorOf, randomPrefix, withoutEnvelope } from '../../src/wire/a2e.ts';
 import { toAscii } from '../../src/wire/ascii.ts';
 import { type ErrorName, errorTable, fail, HandfastError } from '../../src/wire/errors.ts';
 import { isObject } from '../../src/wire/json.ts';
@@ -76,13 +76,13 @@ const read = (written: string | Message): Message => {
   return JSON.parse(ascii);
 };
 
-const writer = (): A2EWriter => new A2EWriter('abcde-', () => 1_767_225_600_125);
+const writer = (): A2ECodec => new A2ECodec('abcde-', () => 1_767_225_600_125);
 
 describe('the codec, whatever a message holds', () => {
   test('an answer read back has its envelope and its body, and the body never overrides the envelope', () =>
     fc.assert(
       fc.property(id, body, cursor, (request, fields, at) => {
-        const answer = read(writer().reply(true, 'tool/call/resp', JSON.stringify(request), request, fields, at));
+        const answer = read(writer().reply(true, 'tool/call/resp', { id: request, idText: '' }, fields, at));
         assert.deepEqual(
           [answer.type, answer.id, answer.a2e, answer.version, answer.ts, answer.req_id, answer.cursor],
           ['tool/call/resp', 'abcde-0', '1.0', '1.0', 1_767_225_600.125, request, at > 0 ? at : undefined],
@@ -96,8 +96,8 @@ describe('the codec, whatever a message holds', () => {
   test('an answer as text and one as an object hold the same', () =>
     fc.assert(
       fc.property(id, body, cursor, (request, fields, at) => {
-        const asText = read(writer().reply(true, 'pong', JSON.stringify(request), request, fields, at));
-        const asObject = writer().reply(false, 'pong', '', request, fields, at) as Message;
+        const asText = read(writer().reply(true, 'pong', { id: request, idText: '' }, fields, at));
+        const asObject = writer().reply(false, 'pong', { id: request, idText: '' }, fields, at) as Message;
         assert.deepEqual(Object.entries(asObject).sort(byKey), Object.entries(asText).sort(byKey));
       }),
       { numRuns: 500 },
@@ -106,14 +106,14 @@ describe('the codec, whatever a message holds', () => {
   test('an event read back is what was emitted, as text and as an object', () =>
     fc.assert(
       fc.property(id, text, body, fc.nat(), cursor, (request, kind, data, seq, at) => {
-        const quoted = JSON.stringify(request);
-        const event = read(writer().event(true, 'tool/event', quoted, request, kind, data, seq, at));
+        const address = { id: request, idText: '' };
+        const event = read(writer().event(true, 'tool/event', address, kind, data, seq, at));
         assert.deepEqual(
           [event.type, event.id, event.req_id, event.kind, event.seq, event.cursor],
           ['tool/event', 'abcde-0', request, kind, seq, at > 0 ? at : undefined],
         );
         assert.deepEqual(Object.entries(event.data as Message), Object.entries(data));
-        const asObject = writer().event(false, 'tool/event', '', request, kind, data, seq, at) as Message;
+        const asObject = writer().event(false, 'tool/event', address, kind, data, seq, at) as Message;
         assert.deepEqual(Object.entries(asObject).sort(byKey), Object.entries(event).sort(byKey));
       }),
       { numRuns: 500 },
@@ -122,7 +122,7 @@ describe('the codec, whatever a message holds', () => {
   test('a request read back has its own envelope; of the names of an answer it may have req_id', () =>
     fc.assert(
       fc.property(body, (fields) => {
-        const message = read(writer().message(true, 'cancel', 'abcde-7', fields));
+        const message = read(writer().request(true, 'cancel', 'abcde-7', fields));
         assert.deepEqual(
           [message.type, message.id, message.a2e, message.version, message.ts],
           ['cancel', 'abcde-7', '1.0', '1.0', 1_767_225_600.125],
@@ -136,8 +136,8 @@ describe('the codec, whatever a message holds', () => {
   test('a request as text and one as an object hold the same', () =>
     fc.assert(
       fc.property(body, (fields) => {
-        const asText = read(writer().message(true, 'x/req', 'abcde-7', fields));
-        const asObject = writer().message(false, 'x/req', 'abcde-7', fields) as Message;
+        const asText = read(writer().request(true, 'x/req', 'abcde-7', fields));
+        const asObject = writer().request(false, 'x/req', 'abcde-7', fields) as Message;
         assert.deepEqual(Object.entries(asObject).sort(byKey), Object.entries(asText).sort(byKey));
       }),
       { numRuns: 500 },
@@ -154,25 +154,25 @@ describe('the codec, whatever a message holds', () => {
 describe('times and ids', () => {
   test('a time is epoch seconds with its milliseconds, whatever the clock says', () => {
     for (const ms of [1_767_225_600_125, 1_767_225_600_000, 1_767_225_600_007, 1_000, 999, 5, 0]) {
-      assert.equal(JSON.parse(new A2EWriter('a-', () => ms).stamp()), ms / 1000, `${ms} ms`);
+      assert.equal(JSON.parse(new A2ECodec('a-', () => ms).stamp()), ms / 1000, `${ms} ms`);
     }
   });
 
   test('a clock that is set back or forth changes only the times', async () => {
     let now = 1_767_225_600_000;
-    const clocked = new A2EWriter('a-', () => now);
+    const clocked = new A2ECodec('a-', () => now);
     const seen: unknown[] = [];
     for (const ms of [0, 864_000_000, -86_400_000, -5_000]) {
       now = 1_767_225_600_000 + ms;
       // The clock is asked once for all that happens without a break.
       await Promise.resolve();
-      seen.push(read(clocked.message(true, 'ping', clocked.id(), {})).ts);
+      seen.push(read(clocked.request(true, 'ping', clocked.id(), {})).ts);
     }
     assert.deepEqual(seen, [1_767_225_600, 1_768_089_600, 1_767_139_200, 1_767_225_595]);
   });
 
   test('ids of one writer are all different, prefixes need no quoting', () => {
-    const one = new A2EWriter();
+    const one = new A2ECodec();
     assert.equal(new Set(Array.from({ length: 1_000 }, () => one.id())).size, 1_000);
     for (const random of [0, 0.5, 0.999_999_999])
       assert.match(
@@ -184,7 +184,7 @@ describe('times and ids', () => {
 
 describe('errors on the wire', () => {
   const overTheWire = (error: HandfastError): HandfastError =>
-    errorOf(read(writer().reply(true, 'error', '"r"', 'r', errorBody(error), 0)));
+    errorOf(read(writer().failure(true, { id: 'r', idText: '' }, error, 0)));
 
   test('every row of the table comes back as the same name, with its message, detail and retryable', () => {
     for (const name of Object.keys(errorTable) as ErrorName[]) {

@@ -21,6 +21,7 @@ import {
   type RpcIncoming,
   type RpcRequest,
   readRpc,
+  speaksJsonRpc,
   writeError,
   writeResult,
 } from '../../wire/jsonrpc.ts';
@@ -91,6 +92,8 @@ export class RpcHandshake implements Dialect {
     this.#server = server;
   }
 
+  speaks = speaksJsonRpc;
+
   onMessage(_message: object, gate: PendingLink, raw: string | Record<string, unknown>): void {
     const incoming = readRpc(raw, this.#server.maxDepth) as RpcIncoming;
     if (!this.#server.auth.hasTokens) return this.#letIn(incoming, gate);
@@ -103,7 +106,7 @@ export class RpcHandshake implements Dialect {
     this.#strike(gate);
   }
 
-  unreadable(error: HandfastError, gate: PendingLink, raw?: string): void {
+  malformed(error: HandfastError, gate: PendingLink, raw?: string): void {
     // The gate only knows that it is no JSON object; this protocol says more.
     const incoming = raw === undefined ? undefined : readRpc(raw, this.#server.maxDepth);
     if (raw !== undefined && incoming === undefined) return this.#strike(gate);

@@ -6,12 +6,12 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { unreadable } from '../../connection/connection.ts';
 import { HIGH_WATER_BYTES, SlowConsumerGuard } from '../../connection/slow-consumer.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../transport/link.ts';
+import { malformedInput } from '../../wire/codec.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import {
   methodNotFound,
@@ -130,7 +130,7 @@ export class RpcConnection implements LinkReceiver {
 
   malformed(problem: Malformed): void {
     if (this.#ignoringInput) return;
-    const error = unreadable(problem);
+    const error = malformedInput(problem);
     this.#refuse(error.code === 'parse_error' ? parseError(error.message) : error);
   }
 

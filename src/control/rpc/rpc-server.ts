@@ -130,7 +130,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
     const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
       // Whatever the first message looks like: on these links it can only be meant for us.
-      { a2e: this.dialect, jsonrpc: this.dialect },
+      [this.dialect],
       { ...this.limits, maxPending },
       this.backoff,
     );

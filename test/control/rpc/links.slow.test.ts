@@ -27,7 +27,7 @@ const auth = () => createAuthenticator([{ principal: { name: 'ann', admin: true 
 async function served(options: RpcServerOptions = {}, hostOptions: Partial<HostOptions> = {}) {
   const control = fakeControl();
   const server = createRpcServer(control, options);
-  const host = createHost({ plugins: [], auth: options.auth, dialects: { jsonrpc: server.dialect }, ...hostOptions });
+  const host = createHost({ plugins: [], auth: options.auth, dialects: [server.dialect], ...hostOptions });
   await host.start();
   const links: Link[] = [];
   const accept = (link: Link): void => {

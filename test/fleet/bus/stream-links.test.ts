@@ -147,9 +147,9 @@ for (const kind of linkKinds) {
   test(`on a listener of the host, workers come in beside everybody else: ${kind.name}`, async (context) => {
     const { bus, events } = await site(context);
     const greeted = Promise.withResolvers<unknown>();
-    const a2e: Dialect = { onMessage: greeted.resolve, unreadable: () => {} };
+    const a2e: Dialect = { speaks: () => true, onMessage: greeted.resolve, malformed: () => {} };
     const limits = { handshakeTimeoutMs: 60_000, maxPending: 10, maxDepth: 64, maxMessageBytes: 1024 * 1024 };
-    const acceptor = new Acceptor({ a2e, fleet: bus.dialect }, limits);
+    const acceptor = new Acceptor([a2e, bus.dialect], limits);
     const listener = await kind.listen((link) => acceptor.accept(link));
     const membership = joinOverLink(new ScriptedWorker(), () => listener.dial(), { log: quiet });
     await events.peer('worker-1');

@@ -51,6 +51,10 @@ export class FleetHandshake implements Dialect {
     this.#admission = admission;
   }
 
+  speaks({ type }: Message): boolean {
+    return type === 'SESSION_ANNOUNCE';
+  }
+
   onMessage(_message: object, gate: PendingLink, raw: string | Message): void {
     const announced = announceIn(readMessage(raw));
     if (typeof announced === 'string') return this.#refuse(gate, announced);
@@ -63,7 +67,7 @@ export class FleetHandshake implements Dialect {
     this.#admission.welcome(peer, announced);
   }
 
-  unreadable(_error: unknown, gate: PendingLink): void {
+  malformed(_error: unknown, gate: PendingLink): void {
     this.#refuse(gate, 'announce_required');
   }
 

@@ -110,7 +110,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     const { handshakeTimeoutMs = 10_000, maxPending = 1_000 } = options;
     this.#acceptor = new Acceptor(
       // Whatever the first message looks like: on these links it can only be meant for us.
-      { a2e: this.dialect, jsonrpc: this.dialect, fleet: this.dialect },
+      [this.dialect],
       { handshakeTimeoutMs, maxPending, maxDepth: 64, maxMessageBytes: MAX_MESSAGE_BYTES },
       this.backoff,
     );
