@@ -12,3 +12,19 @@ export function isObject(value: unknown): value is JsonObject {
 export function membersOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
+
+/** A result with its JSON at hand: text links send `text` as it is, links in memory send `value`. */
+export class JsonText<Value> {
+  /** JSON text of `value`, exactly as `JSON.stringify` writes it. */
+  readonly text: () => string;
+  readonly value: () => Value;
+
+  constructor(text: () => string, value: () => Value) {
+    this.text = text;
+    this.value = value;
+  }
+}
+
+/** The value of a result, whatever form it has. */
+export const resultValue = <Value>(result: Value | JsonText<Value>): Value =>
+  result instanceof JsonText ? result.value() : result;

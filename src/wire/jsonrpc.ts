@@ -7,7 +7,7 @@
  */
 import { MAX_DEPTH, tooDeep } from './depth.ts';
 import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
-import { membersOf } from './json.ts';
+import { JsonText, membersOf, resultValue } from './json.ts';
 
 /** A decoded message. */
 type Message = Record<string, unknown>;
@@ -124,8 +124,8 @@ export function writeResult(
   request: Pick<RpcRequest, 'id' | 'idText'>,
   result: unknown,
 ): string | Message {
-  if (!text) return { jsonrpc: '2.0', id: request.id, result: result === undefined ? null : result };
-  const json = JSON.stringify(result);
+  if (!text) return { jsonrpc: '2.0', id: request.id, result: result === undefined ? null : resultValue(result) };
+  const json = result instanceof JsonText ? result.text() : JSON.stringify(result);
   return `{"jsonrpc":"2.0","id":${request.idText},"result":${json === undefined ? 'null' : json}}`;
 }
 

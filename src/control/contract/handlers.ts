@@ -4,6 +4,7 @@
  */
 import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
 import type { Principal } from '../../session/principal.ts';
+import type { JsonText } from '../../wire/json.ts';
 
 /** Who calls: one connection and what its client said of itself. */
 export interface Caller {
@@ -39,7 +40,7 @@ export interface Handled {
 /** Binds a handler to its method; parameters arrive read and normalised, the result goes out as it is. */
 export function handles<Fields extends Params, Result>(
   method: RpcMethod<Fields, Result>,
-  handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
+  handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | JsonText<Result> | Promise<Result>,
 ): Handled {
   return { method: method as RpcMethod, handle: handle as Handled['handle'] };
 }

@@ -20,6 +20,7 @@ import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
+import { resultValue } from '../../wire/json.ts';
 import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
 import type { RpcCall } from '../contract/handlers.ts';
 import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
@@ -240,7 +241,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
   async callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown> {
     const served = this.router.find(name);
     if (served === undefined) throw methodNotFound(name);
-    return served.handle(readParams(served.method, params), call);
+    return resultValue(await served.handle(readParams(served.method, params), call));
   }
 
   welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult {

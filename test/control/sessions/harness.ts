@@ -14,6 +14,7 @@ import { type ArgumentsOf, type Params, type RpcMethod, readParams } from '../..
 import { sessionCreate, sessionSend } from '../../../src/protocol/session-rpc.ts';
 import type { Snapshot } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
+import { resultValue } from '../../../src/wire/json.ts';
 import { within } from '../../contract/recorder.ts';
 import { type ScriptedBackend, scriptedBackend } from '../support/scripted-backend.ts';
 
@@ -92,7 +93,7 @@ export class Harness {
       afterAnswer: (work) => setImmediate(work),
       replay: async (session) => this.sessions.events.lastSeq(session),
     };
-    return (await handled.handle(readParams(handled.method, params), call)) as Result;
+    return resultValue(await handled.handle(readParams(handled.method, params), call)) as Result;
   }
 
   async create(params: ArgumentsOf<(typeof sessionCreate)['fields']> = {}): Promise<string> {

@@ -7,6 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { EventPage } from '../../../src/control/contract/events.ts';
+import { stateJson, stateOf } from '../../../src/control/sessions/history/views.ts';
 import { EventHub } from '../../../src/control/sessions/log/event-hub.ts';
 import { OpenSession, type SessionDeps } from '../../../src/control/sessions/log/open-session.ts';
 import { RESERVED } from '../../../src/control/sessions/log/published.ts';
@@ -43,7 +44,11 @@ const known = (session: OpenSession) => JSON.parse(JSON.stringify(wholeOf(sessio
 
 /** One change of a session, by name. */
 const change = fc.oneof(
-  fc.record({ kind: fc.constant('say'), text: fc.string({ maxLength: 20 }) }),
+  fc.record({
+    kind: fc.constant('say'),
+    text: fc.oneof(fc.string({ maxLength: 20 }), fc.constant('"unsent":true')),
+    unsent: fc.boolean(),
+  }),
   fc.record({ kind: fc.constant('queue'), id: fc.nat(9) }),
   fc.record({ kind: fc.constant('start'), id: fc.nat(9) }),
   fc.record({ kind: fc.constant('chunk'), text: fc.string({ maxLength: 10 }) }),
@@ -65,7 +70,7 @@ function apply(session: OpenSession, { kind, id = 0, text = '', ...rest }: Chang
   const turn = `t${id}`;
   switch (kind) {
     case 'say':
-      session.say('user', text, turn);
+      session.say('user', text, turn, rest.unsent === true ? { unsent: true } : {});
       break;
     case 'queue':
       session.emit('session.turn.queued', { text: turn, images: [], enqueued_at: 'then' }, turn);
@@ -142,6 +147,23 @@ describe('a session log', () => {
         other.store.close();
       }),
       { numRuns: 60 },
+    );
+  });
+
+  test('its state as text is the state as a value, also straight from the store', () => {
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 40 }), (changes) => {
+        const parts = partsOf();
+        const session = begun(parts);
+        for (const one of changes) apply(session, one);
+        const value = JSON.stringify(stateOf(session.record));
+        assert.equal(stateJson(session.folded), value);
+        session.rest();
+        assert.equal(stateJson(session.folded), value, 'nobody has read its lists yet');
+        assert.equal(JSON.stringify(stateOf(session.record)), value);
+        parts.store.close();
+      }),
+      { numRuns: 100 },
     );
   });
 

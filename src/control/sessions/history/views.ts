@@ -10,23 +10,45 @@ import type {
   SavedChat,
   SessionState,
   SessionSummary,
+  UiMessage,
 } from '../../../protocol/session-types.ts';
 import type { HistoryItem, QueuedPrompt, SessionRecord } from '../../contract/session-log.ts';
 import { isPending } from '../log/open-session.ts';
+import type { FoldedSession } from '../record/folded.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
 
-/** The state `session.get` answers. A copy: what happens next does not show in it. */
+/** The state `session.get` replies with. A copy: what happens next does not show in it. */
 export function stateOf(record: SessionRecord): SessionState {
+  return { ...beforeMessages(record), messages: record.messages.filter(wasSent), ...afterMessages(record) };
+}
+
+/** The JSON of {@link stateOf}. Messages that nobody has read since the session was loaded go from the store as they are. */
+export function stateJson({ record, messages }: FoldedSession): string {
+  const { texts } = messages;
+  const list = texts?.some((text) => text.includes(UNSENT)) === false ? joined(texts) : undefined;
+  const sent = list ?? JSON.stringify(record.messages.filter(wasSent));
+  const [before, after] = [JSON.stringify(beforeMessages(record)), JSON.stringify(afterMessages(record))];
+  return `${before.slice(0, -1)},"messages":${sent},${after.slice(1)}`;
+}
+
+/** As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too. */
+const wasSent = ({ unsent }: UiMessage): boolean => unsent !== true;
+
+/** How a message that was not sent is stored. Inside of a text, quotes are escaped. */
+const UNSENT = '"unsent":true';
+
+/** Arrays as text, as one array. */
+const joined = (arrays: readonly string[]): string => `[${arrays.map((array) => array.slice(1, -1)).join(',')}]`;
+
+function beforeMessages(record: SessionRecord) {
+  const { id, createdAt, updatedAt, statusLabel } = record;
+  return { id, createdAt, updatedAt, pending: isPending(record), statusLabel };
+}
+
+function afterMessages(record: SessionRecord) {
   const { context } = record;
   return {
-    id: record.id,
-    createdAt: record.createdAt,
-    updatedAt: record.updatedAt,
-    pending: isPending(record),
-    statusLabel: record.statusLabel,
-    // As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too.
-    messages: record.messages.filter(({ unsent }) => unsent !== true),
     history: chatMessages(record.history),
     queue: record.queue.map(queueItem),
     pendingSteerCount: record.steers.length,

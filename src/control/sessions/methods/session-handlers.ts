@@ -19,10 +19,11 @@ import {
 } from '../../../protocol/session-rpc.ts';
 import type { SessionSettings } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
+import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
-import { stateOf, summaryOf } from '../history/views.ts';
+import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
@@ -99,7 +100,13 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       return begin({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
     }),
 
-    handles(sessionGet, ({ session_id }, call) => stateOf(sessionFor(session_id, call).session.record)),
+    handles(sessionGet, ({ session_id }, call) => {
+      const { folded } = sessionFor(session_id, call).session;
+      return new JsonText(
+        () => stateJson(folded),
+        () => stateOf(folded.record),
+      );
+    }),
 
     handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
       const after =

@@ -25,33 +25,34 @@ export interface ListChange {
 }
 
 export class ChunkedList<Item> {
+  #texts: readonly string[] | undefined;
   #items: Item[] = [];
   #chunks: Chunk[] = [];
   /** Every chunk before this one is stored as it is. */
   #clean = 0;
   #dirty = false;
 
-  /** A list as it was stored. */
-  static from<Item>(chunks: Iterable<readonly Item[]>): ChunkedList<Item> {
+  /** A list as it was stored: the JSON of its chunks, which is parsed when the items are first needed. */
+  static stored<Item>(texts: readonly string[]): ChunkedList<Item> {
     const list = new ChunkedList<Item>();
-    for (const items of chunks) {
-      list.#chunks.push({ first: list.#items.length, count: items.length, size: 0, stored: true });
-      for (const item of items) list.#items.push(item);
-    }
-    // How large the last one is, is not known: what comes next begins a new one.
-    const last = list.#chunks.at(-1);
-    if (last !== undefined) last.size = CHUNK_SIZE;
-    list.#clean = list.#chunks.length;
+    list.#texts = texts;
     return list;
   }
 
   /** The items: the same array until `replace`. It grows in place, nobody else may change it. */
   get items(): readonly Item[] {
+    this.#parse();
     return this.#items;
+  }
+
+  /** The JSON of its chunks, each an array of items; undefined once the items were parsed. */
+  get texts(): readonly string[] | undefined {
+    return this.#texts;
   }
 
   /** `size`: about how many characters its JSON has. */
   push(item: Item, size: number): void {
+    this.#parse();
     let chunk = this.#chunks.at(-1);
     if (chunk === undefined || chunk.count >= CHUNK_ITEMS || chunk.size >= CHUNK_SIZE) {
       chunk = { first: this.#items.length, count: 0, size: 0, stored: false };
@@ -65,6 +66,7 @@ export class ChunkedList<Item> {
 
   /** Puts another item in the place of one. */
   set(index: number, item: Item): void {
+    this.#parse();
     this.#items[index] = item;
     // What is replaced is nearly always near the end.
     const number = this.#chunks.findLastIndex(({ first }) => first <= index);
@@ -73,6 +75,7 @@ export class ChunkedList<Item> {
 
   /** Becomes another list; `items` is a new array afterwards. */
   replace(items: readonly Item[], size: number): void {
+    this.#texts = undefined;
     this.#items = [];
     this.#chunks = [];
     this.#clean = 0;
@@ -99,6 +102,20 @@ export class ChunkedList<Item> {
     }
     this.#clean = this.#chunks.length;
     this.#dirty = false;
+  }
+
+  #parse(): void {
+    if (this.#texts === undefined) return;
+    for (const text of this.#texts) {
+      const items = JSON.parse(text) as Item[];
+      this.#chunks.push({ first: this.#items.length, count: items.length, size: 0, stored: true });
+      for (const item of items) this.#items.push(item);
+    }
+    this.#texts = undefined;
+    // The size of the last chunk is not known: the next item starts a new one.
+    const last = this.#chunks.at(-1);
+    if (last !== undefined) last.size = CHUNK_SIZE;
+    this.#clean = this.#chunks.length;
   }
 
   #changed(number: number): void {

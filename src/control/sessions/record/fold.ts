@@ -18,8 +18,7 @@ import type {
 } from '../../../protocol/session-types.ts';
 import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { HistoryItem, QueuedPrompt, Steer } from '../../contract/session-log.ts';
-import { ChunkedList } from './chunked-list.ts';
-import { type FoldedSession, fromHead, type StoredTurn, type WholeSession } from './folded.ts';
+import { type FoldedSession, LISTS, type ListName, type StoredTurn, type WholeSession } from './folded.ts';
 
 /** Entries that are journaled and never sent, with their payloads. */
 export interface InternalPayloads {
@@ -276,18 +275,10 @@ const STEPS: Readonly<Record<string, Step>> = {
 
   'record.restored'(session, whole: WholeSession) {
     const { id } = session.record;
-    const next = fromHead(structuredClone(whole.head), {
-      messages: new ChunkedList(),
-      history: new ChunkedList(),
-      turns: new ChunkedList(),
-    });
-    Object.assign(session.record, next.record, { id });
-    session.running = next.running;
-    session.asked = next.asked;
-    session.chatLength = next.chatLength;
-    for (const list of ['messages', 'history', 'turns'] as const) {
-      replace(session, list, whole[list], JSON.stringify(whole[list]).length);
-    }
+    const { record, running, asked = [], chatLength } = structuredClone(whole.head);
+    Object.assign(session.record, record, { id });
+    Object.assign(session, { running, asked, chatLength });
+    for (const list of LISTS) replace(session, list, whole[list], JSON.stringify(whole[list]).length);
   },
 };
 
@@ -352,12 +343,6 @@ function forgetAnswers(record: FoldedSession['record'], turn: string | undefined
   record.approvals = [...lasting.slice(-KEPT_ANSWERS), ...record.approvals.filter(isHere)];
 }
 
-function replace(
-  session: FoldedSession,
-  list: 'messages' | 'history' | 'turns',
-  items: readonly unknown[],
-  size: number,
-): void {
+function replace(session: FoldedSession, list: ListName, items: readonly unknown[], size: number): void {
   session[list].replace(items as never, size);
-  Object.assign(session.record, { [list]: session[list].items });
 }

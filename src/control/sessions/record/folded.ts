@@ -20,7 +20,9 @@ export const LISTS = ['messages', 'history', 'turns'] as const;
 export type ListName = (typeof LISTS)[number];
 
 /** The record while it is being changed. */
-export type WritableRecord = { -readonly [Member in keyof SessionRecord]: SessionRecord[Member] };
+export type WritableRecord = {
+  -readonly [Member in Exclude<keyof SessionRecord, ListName>]: SessionRecord[Member];
+} & Pick<SessionRecord, ListName>;
 
 /** A turn and where its messages end, for a fork that goes through it. */
 export interface StoredTurn extends TurnRow {
@@ -46,10 +48,11 @@ export interface RunningTurn {
 }
 
 export interface FoldedSession {
+  /** Its lists are those of the members below, read through accessors that are not enumerable. */
   readonly record: WritableRecord;
-  messages: ChunkedList<UiMessage>;
-  history: ChunkedList<HistoryItem>;
-  turns: ChunkedList<StoredTurn>;
+  readonly messages: ChunkedList<UiMessage>;
+  readonly history: ChunkedList<HistoryItem>;
+  readonly turns: ChunkedList<StoredTurn>;
   running: RunningTurn | null;
   /** Questions that are kept and that nobody has been told of yet. */
   asked: readonly Approval[];
@@ -113,14 +116,18 @@ export function emptySession(id: string): FoldedSession {
 export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
   const { record, running, asked = [], chatLength } = head;
   const { messages, history, turns } = lists;
-  const whole = { ...record, messages: messages.items, history: history.items, turns: turns.items };
+  // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
+  const whole = Object.defineProperties({ ...record } as WritableRecord, {
+    messages: { get: () => messages.items },
+    history: { get: () => history.items },
+    turns: { get: () => turns.items },
+  });
   return { record: whole, messages, history, turns, running, asked, chatLength };
 }
 
 /** The small part of a session. */
 export function headOf({ record, running, asked, chatLength }: FoldedSession): Head {
-  const { messages: _messages, history: _history, turns: _turns, ...rest } = record;
-  return { record: rest, running, ...(asked.length > 0 && { asked }), chatLength };
+  return { record: { ...record }, running, ...(asked.length > 0 && { asked }), chatLength };
 }
 
 /** What has to be stored of the lists. */

@@ -134,12 +134,13 @@ export class Catalogue {
   load(id: string): { readonly session: FoldedSession; readonly cursor: number } | undefined {
     const row = this.#snapshot.get(id);
     if (row === undefined || row.head === null) return undefined;
-    const chunks: Record<ListName, unknown[][]> = { messages: [], history: [], turns: [] };
-    for (const { list, items } of this.#chunks.all(row.key as number)) {
-      chunks[list as ListName].push(JSON.parse(items as string) as unknown[]);
-    }
-    const lists = Object.fromEntries(LISTS.map((list) => [list, ChunkedList.from(chunks[list])]));
-    const session = fromHead(JSON.parse(row.head as string) as Head, lists as unknown as Pick<FoldedSession, ListName>);
+    const texts: Record<ListName, string[]> = { messages: [], history: [], turns: [] };
+    for (const { list, items } of this.#chunks.all(row.key as number)) texts[list as ListName].push(items as string);
+    const session = fromHead(JSON.parse(row.head as string) as Head, {
+      messages: ChunkedList.stored(texts.messages),
+      history: ChunkedList.stored(texts.history),
+      turns: ChunkedList.stored(texts.turns),
+    });
     return { session, cursor: row.cursor as number };
   }
 
