@@ -189,7 +189,7 @@ async function httpDialect(site: Site): Promise<Contender> {
 async function a2aBinding(): Promise<Contender> {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
   const agent = await serveA2a(idleWorker(), { port: 0, file: join(folder, 'a2a.db'), log: quiet });
-  const bus = a2aBus({ peers: [{ id: 'worker-1', url: agent.address }], log: quiet });
+  const bus = a2aBus({ peers: [{ name: 'worker-1', url: agent.address }], log: quiet });
   return overBus(bus, async () => {
     await agent.close();
     rmSync(folder, { recursive: true, force: true });

@@ -63,7 +63,7 @@ const composers = [/^src\/(?:server|cli|testing)\//, /^src\/[\w-]+\.ts$/];
 
 const transports: ConcreteRule = {
   folder: 'src/transport/',
-  shared: ['link.ts', 'http/http-response.ts'],
+  shared: ['link.ts', 'http/http-request.ts', 'http/http-response.ts'],
   mayName: composers,
   // The agent picks a transport by the address it is given; what it does not use is never loaded.
   mayNameLazily: [/^src\/agent\/addresses\.ts$/, /^src\/control-client\/connect\.ts$/],
@@ -226,9 +226,6 @@ const knownCircles = [
   'src/connection/connection.ts',
   'src/control-client/control.ts',
   'src/control/rpc/rpc-connection.ts',
-  'src/fleet/bus/a2a/peer.ts',
-  'src/fleet/bus/http/orchestrator-bus.ts',
-  'src/fleet/bus/http/peer.ts',
   'src/fleet/bus/nats/peer.ts',
 ];
 

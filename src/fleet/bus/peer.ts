@@ -38,7 +38,12 @@ export interface FleetPeer {
    * Fails with `unreachable` (nothing was delivered), `connection_lost` or `timeout` (it may have been: poll before sending
    * again), `over_capacity` (busy; `detail.retry_after_ms`), `unauthorized`, `invalid_message` (the peer refused it).
    */
-  send(message: FleetMessage, how: { readonly mode: DispatchMode; readonly signal?: AbortSignal }): Promise<void>;
+  send(message: FleetMessage, how: SendOptions): Promise<void>;
+}
+
+export interface SendOptions {
+  readonly mode: DispatchMode;
+  readonly signal?: AbortSignal;
 }
 
 /** What the orchestrator hears. */

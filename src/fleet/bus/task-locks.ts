@@ -1,13 +1,13 @@
 /**
- * One at a time for each task: what is said about a task waits until its dispatch was decided on and begun.
+ * One message at a time for each task: a message about a task waits until the dispatch before it was decided on and started.
  *
- * Used by both sides of the A2A binding, whose requests may overtake each other.
+ * Used by `worker-messages.ts` and by both sides of the A2A binding, whose requests may overtake each other.
  */
 
 export class TaskLocks {
   readonly #last = new Map<string, Promise<void>>();
 
-  /** Resolves when it is this caller's turn, with what ends it. */
+  /** Resolves with the function that releases the lock, when it is this caller's turn. */
   async acquire(taskId: string): Promise<() => void> {
     const before = this.#last.get(taskId);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -18,5 +18,16 @@ export class TaskLocks {
       resolve();
       if (this.#last.get(taskId) === mine) this.#last.delete(taskId);
     };
+  }
+
+  /** Runs `work` under the lock of a task; at once where there is no task. */
+  async run<T>(taskId: string, work: () => Promise<T>): Promise<T> {
+    if (taskId === '') return work();
+    const release = await this.acquire(taskId);
+    try {
+      return await work();
+    } finally {
+      release();
+    }
   }
 }

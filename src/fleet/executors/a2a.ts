@@ -1,6 +1,6 @@
 /**
- * The `a2a` executor: the work is done by a remote A2A 1.0 agent, whatever it is made of. It is sent the prompt as words and
- * its reply is read as that of any other executor; a worker of ours at the other end also tells what it has spent.
+ * The `a2a` executor: a remote A2A 1.0 agent does the work. It receives the prompt as text, and its reply is read as that of
+ * any other executor; a worker of ours at the other end also reports its usage.
  *
  * Made by `make.ts`.
  * @see docs/a2a.md#executor
@@ -21,7 +21,8 @@ import {
   textOf,
 } from '../bus/a2a/messages.ts';
 import type { Message, SendMessageRequest, Task } from '../bus/a2a/sdk.ts';
-import { resultOfTask, wordsOf } from '../bus/a2a/states.ts';
+import { resultOfTask, textOfTask } from '../bus/a2a/states.ts';
+import { HttpClient } from '../bus/plain/http-client.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Reported } from '../messages/decoded.ts';
 import { resultFrom, resultMessage } from '../messages/encode.ts';
@@ -34,22 +35,22 @@ import { UNKNOWN_USAGE } from './usage.ts';
 
 export interface A2aExecutorDeps {
   readonly config: A2aConfig;
-  /** File in which the agent's names of our contexts are kept; undefined: in memory. */
+  /** File that stores the agent's ids of our contexts; undefined: in memory. */
   readonly contextFile: string | undefined;
   readonly log: Log;
   readonly newId?: () => string;
 }
 
-/** How long an agent that was given a task may be silent, milliseconds. */
+/** How long an agent that has a task may not respond, milliseconds. */
 const PATIENCE_MS = 120_000;
-/** How long it may take to take note of a cancel, milliseconds. */
+/** How long a cancel may take, milliseconds. */
 const CANCEL_MS = 5_000;
 /** Within the bound of a probe. */
 const PROBE_MS = 1_400;
 /** Questions of an agent in one turn. */
 const MAX_QUESTIONS = 20;
 
-/** Makes the executor. Starts nothing. Fails with `config_invalid` for an address that is none. */
+/** Makes the executor. Starts nothing. Fails with `config_invalid` for an invalid address. */
 export function a2aExecutor(parts: A2aExecutorDeps): Executor {
   return new A2aExecutor(parts);
 }
@@ -58,6 +59,7 @@ class A2aExecutor implements Executor {
   readonly kind = 'a2a';
   readonly canSteer = false;
   readonly canAsk = true;
+  readonly #client = new HttpClient();
   readonly #connection: A2aConnection;
   readonly #contexts: ContextMap<{ readonly context: string }>;
   readonly #newId: () => string;
@@ -65,12 +67,13 @@ class A2aExecutor implements Executor {
 
   constructor({ config, contextFile: file, log, newId = () => crypto.randomUUID() }: A2aExecutorDeps) {
     const { url, token } = config;
-    this.#connection = new A2aConnection({ url, token, name: `the agent at ${new URL(url).host}`, log });
+    const name = `the agent at ${new URL(url).host}`;
+    this.#connection = new A2aConnection({ url, token, name, client: this.#client, log });
     this.#newId = newId;
     this.#contexts = new ContextMap({
       file,
       read: ({ context }) => (typeof context === 'string' && context !== '' ? { context } : undefined),
-      damaged: (kept) => log.warn('the conversations of an agent could not be read', { kept }),
+      damaged: (movedTo) => log.warn('quarantined the damaged conversations of an agent', { movedTo }),
     });
   }
 
@@ -84,7 +87,7 @@ class A2aExecutor implements Executor {
     const { client } = this.#connection.reached as Reached;
     const bounded = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
     try {
-      // Nothing is begun by asking for a task nobody has, and who may not ask is told so.
+      // A task that does not exist starts nothing, and a caller without rights is refused.
       await client.getTask({ tenant: '', id: this.#newId() }, this.#connection.call(false, bounded));
     } catch (thrown) {
       const { code, message } = callFailure(thrown, this.#connection.name);
@@ -102,8 +105,9 @@ class A2aExecutor implements Executor {
     return { outcome: this.#turns.add(this.#turn(task, this.#turns.inside(context))) };
   }
 
-  stop(): Promise<void> {
-    return this.#turns.stop();
+  async stop(): Promise<void> {
+    await this.#turns.stop();
+    this.#client.close();
   }
 
   async #turn(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
@@ -112,28 +116,28 @@ class A2aExecutor implements Executor {
     const reached = await this.#reach(signal);
     let latest: Task | undefined;
     try {
-      let said = await this.#send(reached, this.#prompt(task), signal);
+      let response = await this.#send(reached, this.#prompt(task), signal);
       for (let asked = 0; ; asked += 1) {
-        if (!('status' in said)) return this.#replied(said);
-        latest = said;
-        if (said.contextId !== '') await this.#contexts.set(task.contextId, { context: said.contextId });
-        latest = await this.#settled(said, reached, context);
+        if (!('status' in response)) return this.#replied(response);
+        latest = response;
+        if (response.contextId !== '') await this.#contexts.set(task.contextId, { context: response.contextId });
+        latest = await this.#settled(response, reached, context);
         if (latest.status?.state !== STATE.inputRequired || asked >= MAX_QUESTIONS)
           return outcomeOf(latest, task.taskId);
         if (resultIn(latest) !== undefined) return outcomeOf(latest, task.taskId);
         const answer = await this.#answer(latest, context);
         if (answer === undefined) return outcomeOf(latest, task.taskId);
-        said = await this.#send(reached, this.#request(answer, latest.contextId, latest.id), signal);
+        response = await this.#send(reached, this.#request(answer, latest.contextId, latest.id), signal);
       }
     } catch (thrown) {
       const error = callFailure(thrown, this.#connection.name, { newTask: latest === undefined });
       if (signal.aborted) {
         const left = latest === undefined ? undefined : await this.#cancel(reached, latest);
-        return stopped(signal, left === undefined ? '' : wordsOf(left));
+        return stopped(signal, left === undefined ? '' : textOfTask(left));
       }
       if (error.code === 'over_capacity') return replied(busyBlock(task.taskId, error));
       if (latest === undefined) throw error;
-      return { ...replied(wordsOf(latest)), failure: error.message };
+      return { ...replied(textOfTask(latest)), failure: error.message };
     }
   }
 
@@ -146,7 +150,7 @@ class A2aExecutor implements Executor {
     return this.#connection.reached as Reached;
   }
 
-  /** An agent that answers only when it is done may take as long as the turn. */
+  /** Bounded by the turn: an agent may respond only when it is done. */
   #send({ client, fleet }: Reached, request: SendMessageRequest, signal: AbortSignal): Promise<Message | Task> {
     return client.sendMessage(request, this.#connection.stream(fleet, signal));
   }
@@ -166,26 +170,26 @@ class A2aExecutor implements Executor {
 
   async #settled(task: Task, { fleet }: Reached, { events, signal }: ExecutorContext): Promise<Task> {
     if (isSettled(task.status?.state)) return task;
-    const heard = new Set<string>();
+    const received = new Set<string>();
     return follow({
       connection: this.#connection,
       fleet,
       id: task.id,
       signal,
       patienceMs: PATIENCE_MS,
-      heard(event) {
+      onEvent(event) {
         if (event.$case !== 'statusUpdate' && event.$case !== 'task') return;
         const { status } = event.value;
-        const said = status?.message;
-        if (isSettled(status?.state) || (said !== undefined && heard.has(said.messageId))) return;
-        if (said !== undefined) heard.add(said.messageId);
-        const note = textOf(said?.parts).slice(0, 500);
+        const message = status?.message;
+        if (isSettled(status?.state) || (message !== undefined && received.has(message.messageId))) return;
+        if (message !== undefined) received.add(message.messageId);
+        const note = textOf(message?.parts).slice(0, 500);
         events.progress('working', ...(note === '' ? [] : [note]));
       },
     });
   }
 
-  /** What the user says to a question of the agent; undefined: nothing. */
+  /** The user's answer to a question of the agent; undefined: none. */
   async #answer({ status }: Task, context: ExecutorContext): Promise<string | undefined> {
     const title = textOf(status?.message?.parts) || 'The agent asks for more.';
     const schema = {
@@ -198,13 +202,13 @@ class A2aExecutor implements Executor {
     return allowed && typeof answer === 'string' && answer.trim() !== '' ? answer : undefined;
   }
 
-  /** Tells the agent to stop; the task as it is then, or as it was last. */
+  /** Cancels the task at the agent; resolves with the task as it is then, or as it was last. */
   async #cancel({ client, fleet }: Reached, task: Task): Promise<Task> {
     try {
       const options = this.#connection.call(fleet, AbortSignal.timeout(CANCEL_MS));
       return await client.cancelTask({ tenant: '', id: task.id, metadata: undefined }, options);
     } catch {
-      // It may have ended by itself, or be gone.
+      // It may have ended by itself, or the agent may be unreachable.
       return task;
     }
   }
@@ -229,7 +233,7 @@ const stopped = (signal: AbortSignal, text: string): ExecutorOutcome => ({
   failure: `stopped: ${asError(signal.reason).message}`,
 });
 
-/** The result a worker of ours has put beside its words. */
+/** The result that a worker of ours puts beside its text. */
 function resultIn({ artifacts }: Task): Reported | undefined {
   const artifact = artifacts.find(({ artifactId }) => artifactId === RESULT_ARTIFACT);
   for (const data of fleetDataOf(artifact?.parts)) {
@@ -246,26 +250,26 @@ function outcomeOf(task: Task, taskId: string): ExecutorOutcome {
     const text = withBlock(artifactsText(task.artifacts), { ...result, task_id: taskId });
     return { ...replied(text), usage: usageFrom(usage) };
   }
-  if (task.status?.state === STATE.completed) return replied(wordsOf(task));
+  if (task.status?.state === STATE.completed) return replied(textOfTask(task));
   const read = resultOfTask(task, { taskId, attempt: 1, replySchema: 'prose' });
   if (read?.result.status === 'blocked') {
     const { envelope: _, prose: _prose, usage: _usage, ...result } = resultFrom(read.result);
-    return replied(withBlock(wordsOf(task), result));
+    return replied(withBlock(textOfTask(task), result));
   }
-  return { ...replied(wordsOf(task)), failure: read?.result.error_summary ?? 'the agent did not end its task' };
+  return { ...replied(textOfTask(task)), failure: read?.result.error_summary ?? 'the agent did not end its task' };
 }
 
-/** What another worker has measured is not measured here. */
+/** The usage another worker measured counts as a provider's. */
 function usageFrom(usage: Usage | null | undefined): Usage {
   if (usage == null || usage.source === 'unknown' || usage.source === 'claimed') return UNKNOWN_USAGE;
   const { claimed: _, ...spent } = usage;
   return { ...spent, source: 'provider' };
 }
 
-const withBlock = (words: string, result: Omit<TaskResult, 'envelope'>): string =>
-  [words, `\`\`\`json\n${JSON.stringify(result, undefined, 2)}\n\`\`\``].filter(Boolean).join('\n\n');
+const withBlock = (text: string, result: Omit<TaskResult, 'envelope'>): string =>
+  [text, `\`\`\`json\n${JSON.stringify(result, undefined, 2)}\n\`\`\``].filter(Boolean).join('\n\n');
 
-/** A busy agent has not begun: that is a refusal, not a failure. */
+/** A busy agent has started nothing: a refusal, not a failure. */
 function busyBlock(task_id: string, { message, detail }: HandfastError): string {
   const { retry_after_ms: ms } = detail;
   const blocked = {

@@ -10,10 +10,11 @@ import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { Dialect } from '../../connection/accept.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import type { ControlServer } from '../../control/control-server.ts';
-import { CARD_PATH, RPC_PATH } from '../../fleet/bus/http/messages.ts';
+import { RPC_PATH } from '../../fleet/bus/http/messages.ts';
 import { httpPeerBus } from '../../fleet/bus/http/orchestrator-bus.ts';
 import { inProcessBus } from '../../fleet/bus/in-process.ts';
 import type { OrchestratorBus } from '../../fleet/bus/peer.ts';
+import { CARD_PATH } from '../../fleet/bus/plain/card.ts';
 import { streamBus } from '../../fleet/bus/stream/stream-bus.ts';
 import { createOrchestrator } from '../../fleet/orchestrator/orchestrator.ts';
 import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
@@ -226,7 +227,7 @@ async function a2aOf(
   if (agents.length === 0) return undefined;
   const { a2aBus } = await import('../../fleet/bus/a2a/orchestrator-bus.ts');
   return a2aBus({
-    peers: agents.map((peer) => ({ id: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
+    peers: agents.map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
     log,
   });
 }

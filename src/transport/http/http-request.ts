@@ -1,31 +1,82 @@
 /**
- * Where an HTTP client sends its requests: the parsed address, one pool of kept-alive connections, the headers that go
- * with everything. `https:` is loaded only when an address asks for it.
+ * HTTP requests to configured addresses: the parsed address, the one pool of kept-alive connections, the headers that go
+ * with everything. `node:http` and `node:https` are loaded with the first request that needs them.
  *
- * Used by the client half of the HTTP binding (`http-client.ts` and its parts).
+ * Used by the client half of the HTTP binding (`http-client.ts` and its parts) and by the fleet's buses for plain peers.
  */
-import {
-  Agent,
-  type ClientRequest,
-  request as httpRequest,
-  type IncomingMessage,
-  type RequestOptions,
-} from 'node:http';
-import { asError, fail } from '../../wire/errors.ts';
-import { type HttpResponse, IDLE_CONNECTION_MS, readResponse } from './http-response.ts';
+import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import { asError, type ErrorName, fail } from '../../wire/errors.ts';
+import { type HttpResponse, readResponse } from './http-response.ts';
 
 /** Header names and values. */
 export type HttpHeaders = Readonly<Record<string, string>>;
 
-/** Answers that are read whole are this long at most. */
-const MAX_ANSWER_BYTES = 64 * 1024;
+/** Responses that are read whole are this long at most. */
+const MAX_RESPONSE_BYTES = 64 * 1024;
+/** Idle connections are closed before common servers (5 s) do it: a request on a dying connection has no known outcome. */
+const IDLE_CONNECTION_MS = 4_000;
+/** The system starts to probe a silent connection after this, so that a peer that vanished during a request is noticed. */
+const PROBE_AFTER_MS = 30_000;
+
+/** Kept-alive connections to any number of servers of one scheme. */
+export interface HttpPool {
+  /** Starts a request over the pool, or with the `agent` of the options; the caller ends it and handles `error`. */
+  begin(options: RequestOptions): ClientRequest;
+  /** Ends all connections. */
+  close(): void;
+}
+
+/** Makes a pool for `http:`, or for `https:` when `secure`. */
+export async function httpPool(secure: boolean): Promise<HttpPool> {
+  const http = await (secure ? import('node:https') : import('node:http'));
+  const agent: Agent = new http.Agent({ keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS });
+  return {
+    // Without a timeout of its own a busy connection would inherit the idle one of the pool.
+    begin: (options) => http.request({ agent, timeout: 0, ...options }),
+    close: () => agent.destroy(),
+  };
+}
+
+/** The parts of an http(s) address that a request needs. */
+export interface HttpAddress {
+  /** Scheme, host and port, for messages. Never holds a secret. */
+  readonly origin: string;
+  readonly secure: boolean;
+  readonly hostname: string;
+  readonly port: number;
+}
+
+/** Parses an address. Fails with `code` for anything but http(s), and for one with a user name or password in it. */
+export function parseHttpUrl(address: string, code: ErrorName, advice: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw fail(code, `expected an address like http://host:port, got ${JSON.stringify(withoutSecret(address))}`);
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw fail(code, `an address must not carry a user name or password; ${advice}`);
+  }
+  return url;
+}
+
+/** An address as messages may show it, whatever its form. */
+const withoutSecret = (address: string): string => address.replace(/\/\/[^/]*@/, '//');
+
+export function httpAddress({ origin, protocol, hostname, port }: URL): HttpAddress {
+  const secure = protocol === 'https:';
+  return {
+    origin,
+    secure,
+    hostname: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? (secure ? 443 : 80) : Number(port),
+  };
+}
 
 /** One server as a client sees it. Made by {@link httpTarget}. */
 export interface HttpTarget {
   /** Scheme, host and port, for logs. Never holds a secret. */
   readonly origin: string;
   /**
-   * Begins a request; the caller ends it and handles `error`. `timeoutMs` is the longest silence on the connection (it
+   * Starts a request; the caller ends it and handles `error`. `timeoutMs` is the longest silence on the connection (it
    * raises `timeout`), 0 = none. `apart` uses a connection of its own that does not keep the process alive.
    */
   begin(
@@ -43,44 +94,31 @@ export interface HttpTarget {
  * Fails with `usage` when the address is no such URL or carries a user name or password.
  */
 export async function httpTarget(url: string, headers: HttpHeaders = {}): Promise<HttpTarget> {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed === undefined || (parsed.protocol !== 'http:' && parsed.protocol !== 'https:')) {
-    throw fail('usage', 'expected an address like http://host:port');
-  }
-  if (parsed.username !== '' || parsed.password !== '') {
-    throw fail('usage', 'an address must not carry a user name or password; use headers');
-  }
-  const secure = parsed.protocol === 'https:';
-  const { Agent: PoolAgent, request } = secure ? await import('node:https') : { Agent, request: httpRequest };
-  const pool: Agent = new PoolAgent({ keepAlive: true, timeout: IDLE_CONNECTION_MS });
-  const hostname = parsed.hostname.replace(/^\[|\]$/g, '');
-  const port = parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port);
+  const parsed = parseHttpUrl(url, 'usage', 'use headers');
+  const { origin, secure, hostname, port } = httpAddress(parsed);
+  const pool = await httpPool(secure);
   const base = parsed.pathname.replace(/\/+$/, '');
   return {
-    origin: parsed.origin,
-    begin(method, path, own, options = {}) {
-      const requestOptions: RequestOptions = {
+    origin,
+    begin(method, path, own, { timeoutMs = 0, apart = false } = {}) {
+      const request = pool.begin({
         hostname,
         port,
         method,
         path: base + path,
         headers: { ...headers, ...own },
-        agent: options.apart ? false : pool,
-        // Without an own value a busy connection would inherit the idle one of the pool.
-        timeout: options.timeoutMs ?? 0,
-      };
-      const begun = request(requestOptions);
-      if (options.apart) begun.on('socket', (socket) => socket.unref());
-      return begun;
+        timeout: timeoutMs,
+        ...(apart && { agent: false }),
+      });
+      if (apart) request.on('socket', (socket) => socket.unref());
+      return request;
     },
-    close() {
-      pool.destroy();
-    },
+    close: pool.close,
   };
 }
 
 /**
- * Sends a request without a body and reads the whole answer. Fails with `cancelled` when `signal` aborts, `unreachable`
+ * Sends a request without a body and reads the whole response. Fails with `cancelled` when `signal` aborts, `unreachable`
  * otherwise, also after `timeoutMs`.
  */
 export async function exchange(
@@ -94,9 +132,9 @@ export async function exchange(
   try {
     signal?.throwIfAborted();
     const request = target.begin(method, path, { ...headers, 'Content-Length': '0' });
-    return await readResponse(request, { origin, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...(signal && { signal }) });
+    return await readResponse(request, { origin, timeoutMs, maxBytes: MAX_RESPONSE_BYTES, ...(signal && { signal }) });
   } catch (thrown) {
-    if (signal?.aborted) throw fail('cancelled', `connecting to ${origin} was given up`);
+    if (signal?.aborted) throw fail('cancelled', `connecting to ${origin} was cancelled`);
     throw fail('unreachable', asError(thrown).message, { address: origin }, thrown);
   }
 }

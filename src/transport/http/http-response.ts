@@ -1,31 +1,33 @@
 /**
- * The whole answer to an HTTP request: bounded in time and size, with a failure that says whether the peer may have got the
- * request.
+ * The response to an HTTP request, whole or as a stream: bounded in time and size, with a failure that says whether the peer
+ * may have received the request.
  *
- * Used by the client half of the HTTP binding (`http-request.ts`) and by that of the fleet's HTTP bus.
+ * Used by the client half of the HTTP binding (`http-request.ts`) and by the fleet's buses for plain peers.
  */
 import { Buffer } from 'node:buffer';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 
-/** Idle connections are given up before common servers (5 s) do it: a request on a dying connection has no known outcome. */
-export const IDLE_CONNECTION_MS = 4_000;
-/** Longest wait for a connection, however long the answer may take. */
+/** Longest wait for a connection, however long the response may take. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-export interface AnswerOptions {
-  /** Whom messages name. */
+export interface ExchangeOptions {
+  /** The peer as messages name it. */
   readonly origin: string;
   readonly body?: string;
-  /** From the beginning to the end of the answer, milliseconds. */
+  /** From the start to the end of the response, or to its headers where it is streamed, milliseconds. */
   readonly timeoutMs: number;
-  /** Longest answer, bytes. */
-  readonly maxBytes: number;
+  /** Cancels the request, and a streamed response with it. */
   readonly signal?: AbortSignal;
   /** The whole request was given to the system. */
   readonly onSent?: () => void;
-  /** While it is under way, what ends it is in here. */
+  /** While the exchange runs, the function that ends it is in here. */
   readonly running?: Set<(reason: unknown) => void>;
+}
+
+export interface ResponseOptions extends ExchangeOptions {
+  /** Longest response, bytes. */
+  readonly maxBytes: number;
 }
 
 export interface HttpResponse {
@@ -34,35 +36,89 @@ export interface HttpResponse {
 }
 
 /**
- * Ends a request that was begun, with its body, and resolves with the whole answer, whatever its status. Rejects with
+ * Ends a started request, with its body, and resolves with the whole response, whatever its status. Rejects with
  * `unreachable` (nothing was sent), `connection_lost` or `timeout` (it may have been), `too_large`, the reason of `signal`, or
- * what it was ended with.
+ * the reason it was ended with.
  */
-export function readResponse(
+export function readResponse(request: ClientRequest, options: ResponseOptions): Promise<HttpResponse> {
+  const { origin, maxBytes } = options;
+  return exchangeOver(request, options, (response, { settle, stop, failed }) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > maxBytes) stop(fail('too_large', `the response of ${origin} is too long`, { limit: maxBytes }));
+      else chunks.push(chunk);
+    });
+    response.on('error', failed);
+    response.on('close', () => {
+      if (!response.complete) failed(new Error('the response was cut off'));
+    });
+    response.on('end', () => {
+      if (!response.complete) return;
+      settle({ status: response.statusCode ?? 0, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) });
+    });
+  });
+}
+
+/**
+ * Ends a started request, with its body, and resolves with the response once its headers are here. Rejects as
+ * {@link readResponse} does; the body fails with the reason of `signal`, or the reason it was ended with.
+ */
+export function openResponse(request: ClientRequest, options: ExchangeOptions): Promise<IncomingMessage> {
+  return exchangeOver(request, options, (response, { opened }) => opened(response));
+}
+
+/** What the reader of a response does with it. */
+interface Exchange<T> {
+  /** The exchange has ended with this. */
+  settle(value: T): void;
+  /** The headers are here, and the body goes on: only its end, or the signal, ends the exchange. */
+  opened(value: T & IncomingMessage): void;
+  /** Ends the exchange, which fails with this. */
+  stop(error: unknown): void;
+  failed(error: Error): void;
+}
+
+function exchangeOver<T>(
   request: ClientRequest,
-  { origin, body, timeoutMs, maxBytes, signal, onSent, running }: AnswerOptions,
-): Promise<HttpResponse> {
+  { origin, body, timeoutMs, signal, onSent, running }: ExchangeOptions,
+  receive: (response: IncomingMessage, exchange: Exchange<T>) => void,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     let connected = false;
     let connecting: NodeJS.Timeout | undefined;
-    const settled = (): void => {
+    let stream: IncomingMessage | undefined;
+    const ended = (): void => {
       clearTimeout(timer);
       clearTimeout(connecting);
       signal?.removeEventListener('abort', abort);
       running?.delete(stop);
     };
     const stop = (error: unknown): void => {
-      settled();
+      ended();
       reject(error);
+      // The reader of an open body gets the reason; `destroy` of the request alone would give it a reset connection.
+      stream?.destroy(error as Error);
       request.destroy();
+    };
+    const settle = (value: T): void => {
+      ended();
+      resolve(value);
+    };
+    const opened = (response: T & IncomingMessage): void => {
+      clearTimeout(timer);
+      stream = response;
+      response.once('close', ended);
+      resolve(response);
     };
     const abort = (): void => stop(signal?.reason);
     const failed = (error: Error): void => {
-      const why = (error as NodeJS.ErrnoException).code ?? error.message;
-      stop(connected ? lost(origin, why, error) : unreachable(origin, why, error));
+      const reason = (error as NodeJS.ErrnoException).code ?? error.message;
+      stop(connected ? lost(origin, reason, error) : unreachable(origin, reason, error));
     };
     const timer = setTimeout(
-      () => stop(connected ? late(origin, timeoutMs) : unreachable(origin, `no answer in ${timeoutMs} ms`)),
+      () => stop(connected ? late(origin, timeoutMs) : unreachable(origin, `no response in ${timeoutMs} ms`)),
       timeoutMs,
     );
     running?.add(stop);
@@ -79,31 +135,19 @@ export function readResponse(
     });
     if (onSent !== undefined) request.on('finish', onSent);
     request.on('error', failed);
-    request.on('response', (response: IncomingMessage) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > maxBytes) stop(fail('too_large', `the answer of ${origin} is too long`, { limit: maxBytes }));
-        else chunks.push(chunk);
-      });
-      response.on('error', failed);
-      response.on('close', () => {
-        if (!response.complete) failed(new Error('the answer was cut off'));
-      });
-      response.on('end', () => {
-        if (!response.complete) return;
-        settled();
-        resolve({ status: response.statusCode ?? 0, body: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) });
-      });
-    });
+    request.on('response', (response: IncomingMessage) => receive(response, { settle, opened, stop, failed }));
     request.end(body);
   });
 }
 
-const unreachable = (origin: string, why: string, cause?: unknown): HandfastError =>
-  fail('unreachable', `nobody answers at ${origin} (${why})`, { address: origin }, cause);
-const lost = (origin: string, why: string, cause?: unknown): HandfastError =>
-  fail('connection_lost', `the connection to ${origin} ended before the answer (${why})`, { address: origin }, cause);
+const unreachable = (origin: string, reason: string, cause?: unknown): HandfastError =>
+  fail('unreachable', `cannot connect to ${origin} (${reason})`, { address: origin }, cause);
+const lost = (origin: string, reason: string, cause?: unknown): HandfastError =>
+  fail(
+    'connection_lost',
+    `the connection to ${origin} ended before the response (${reason})`,
+    { address: origin },
+    cause,
+  );
 const late = (origin: string, timeoutMs: number): HandfastError =>
-  fail('timeout', `no answer from ${origin} in ${timeoutMs} ms`, { address: origin });
+  fail('timeout', `no response from ${origin} in ${timeoutMs} ms`, { address: origin });

@@ -23,7 +23,7 @@ busContract({
     );
     const events = new PeerRecorder();
     const bus = a2aBus({
-      peers: workers.map(({ agentId: id }, index) => ({ id, url: agents[index]!.address, token: () => TOKEN })),
+      peers: workers.map(({ agentId: name }, index) => ({ name, url: agents[index]!.address, token: () => TOKEN })),
       log: quiet,
       // Hundreds of calls at once take their time on a busy machine.
       callTimeoutMs: 600_000,

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { TaskState } from '@a2a-js/sdk';
 import { a2aBus } from '../../../src/fleet/bus/a2a/orchestrator-bus.ts';
-import type { A2aPeerOptions } from '../../../src/fleet/bus/a2a/settings.ts';
 import type { OrchestratorBus } from '../../../src/fleet/bus/peer.ts';
+import type { PlainPeerOptions } from '../../../src/fleet/bus/plain/orchestrator-bus.ts';
 import type { Executor } from '../../../src/fleet/executors/executor.ts';
 import { makeExecutor } from '../../../src/fleet/executors/make.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
@@ -37,11 +37,11 @@ async function workerOf(test: TestContext, agentId: string, executor: Executor):
 /** Resolves when each of these has described itself. */
 async function orchestratorOf(
   test: TestContext,
-  peers: readonly A2aPeerOptions[],
+  peers: readonly PlainPeerOptions[],
   described: readonly string[] = ['w-1'],
 ): Promise<Orchestrator> {
   const bus = a2aBus({ peers, log: quiet, healthIntervalMs: 100, pollDelay: { firstDelayMs: 5, maxDelayMs: 50 } });
-  const waiting = new Set([...described, ...peers.map(({ id }) => `${id} is there`)]);
+  const waiting = new Set([...described, ...peers.map(({ name }) => `${name} is there`)]);
   const ready = Promise.withResolvers<void>();
   const seen = (what: string): void => {
     waiting.delete(what);
@@ -91,8 +91,8 @@ test('a task finds the A2A agent that fits it, runs under its budget and comes b
     end(TaskState.TASK_STATE_COMPLETED);
   });
   const orchestrator = await orchestratorOf(context, [
-    { id: 'w-1', url: address, token: () => TOKEN },
-    { id: 'plain', url: agent.address },
+    { name: 'w-1', url: address, token: () => TOKEN },
+    { name: 'plain', url: agent.address },
   ]);
   const first = await orchestrator.submit({
     brief: 'fix the typo',
@@ -127,7 +127,7 @@ test('a running task is steered, cancelled, and reports what it had', async (con
   });
   const worker = await workerOf(context, 'w-1', executor);
   const { address } = await served(context, worker);
-  const orchestrator = await orchestratorOf(context, [{ id: 'w-1', url: address, token: () => TOKEN }]);
+  const orchestrator = await orchestratorOf(context, [{ name: 'w-1', url: address, token: () => TOKEN }]);
   const { task_id } = await orchestrator.submit({ brief: 'take your time', access: 'read' });
   await within(begun.promise, 'the turn to begin');
   await orchestrator.cancel(task_id, 'not wanted');
@@ -146,7 +146,7 @@ test('a worker may have another A2A agent do its work', async (context) => {
   const executor = makeExecutor({ kind: 'a2a', url: agent.address }, { log: quiet });
   const worker = await workerOf(context, 'w-1', executor);
   const { address } = await served(context, worker);
-  const orchestrator = await orchestratorOf(context, [{ id: 'w-1', url: address, token: () => TOKEN }]);
+  const orchestrator = await orchestratorOf(context, [{ name: 'w-1', url: address, token: () => TOKEN }]);
   const { task_id } = await orchestrator.submit({ brief: 'fix it', access: 'read' });
   const { record, result } = await within(orchestrator.result(task_id), 'the end');
   assert.deepEqual([record.state, result?.next_steps, result?.conformance], ['done', ['ship it'], 'strict']);

@@ -5,8 +5,8 @@ import { type TestContext, test } from 'node:test';
 import { TaskState } from '@a2a-js/sdk';
 import type { Log } from '../../../src/base/log.ts';
 import { a2aBus } from '../../../src/fleet/bus/a2a/orchestrator-bus.ts';
-import type { A2aPeerOptions } from '../../../src/fleet/bus/a2a/settings.ts';
 import type { OrchestratorBus } from '../../../src/fleet/bus/peer.ts';
+import type { PlainPeerOptions } from '../../../src/fleet/bus/plain/orchestrator-bus.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
@@ -23,12 +23,12 @@ const inline = { mode: 'inline' } as const;
 
 async function busTo(
   test: TestContext,
-  peer: Pick<A2aPeerOptions, 'url'> & Partial<A2aPeerOptions>,
+  peer: Pick<PlainPeerOptions, 'url'> & Partial<PlainPeerOptions>,
   log: Log = quiet,
 ): Promise<{ readonly bus: OrchestratorBus; readonly events: PeerRecorder }> {
   const events = new PeerRecorder();
   const bus = a2aBus({
-    peers: [{ id: 'agent', ...peer }],
+    peers: [{ name: 'agent', ...peer }],
     log,
     healthIntervalMs: 40,
     pollDelay: { firstDelayMs: 5, maxDelayMs: 40 },
@@ -222,7 +222,7 @@ test('a token that was replaced is read again; a wrong one makes the agent unrea
     },
   );
   await within(refused.promise, 'the refusal');
-  assert.deepEqual(refusals, ['an agent refuses the token it is shown']);
+  assert.deepEqual(refusals, ['peer refuses the token']);
   const other = wrong.events.peers.get('agent')!;
   await assert.rejects(
     other.send(aDispatch('t-2'), structured),
@@ -275,7 +275,7 @@ test('a poll finds a task again that an earlier orchestrator had sent, and its e
 });
 
 test('two peers of one name, and addresses that are none, are refused before anything starts', () => {
-  const peers = (...urls: string[]) => urls.map((url) => ({ id: 'a', url }));
+  const peers = (...urls: string[]) => urls.map((url) => ({ name: 'a', url }));
   const invalid = (error: HandfastError): boolean => error.code === 'config_invalid';
   assert.throws(() => a2aBus({ peers: peers('http://127.0.0.1:1', 'http://127.0.0.1:2'), log: quiet }), invalid);
   assert.throws(() => a2aBus({ peers: peers('ftp://127.0.0.1'), log: quiet }), invalid);

@@ -117,7 +117,7 @@ test('ended tasks are forgotten when they are too old or too many, open ones nev
   store.put(scope, task('old'));
   const link = {
     ...scope,
-    outlet: 'o',
+    channel: 'o',
     taskId: 'f',
     attempt: 1,
     id: 'old',

@@ -15,7 +15,7 @@ import { quiet } from '../support/stream-links.ts';
 
 const structured = { mode: 'structured' } as const;
 /** For tasks that are at work for long: silence soon counts as a yes. */
-const silence = { takenAfterMs: 20 };
+const silence = { acceptedAfterMs: 20 };
 const BOSS = 'token-of-the-boss';
 const WORKER = 'token-of-worker-1';
 
@@ -63,7 +63,7 @@ async function staged(
     auth: createAuthenticator([{ principal: { name: 'worker-1' }, digests: [tokenDigest(WORKER)] }]),
     log: quiet,
     // What is to be answered is answered, however busy the machine is.
-    takenAfterMs: 60_000,
+    acceptedAfterMs: 60_000,
     pollDelayMs: 5,
     ...how.bus,
   });

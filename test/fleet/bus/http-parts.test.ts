@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { evictOldest } from '../../../src/fleet/bus/evict-oldest.ts';
-import { awaitFirstResponse, type FirstWordOptions } from '../../../src/fleet/bus/http/first-response.ts';
+import { awaitFirstResponse, type FirstResponseOptions } from '../../../src/fleet/bus/http/first-response.ts';
 import { endpointBelow, HttpClient } from '../../../src/fleet/bus/plain/http-client.ts';
 import { OpenTasks } from '../../../src/fleet/bus/plain/open-tasks.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
@@ -29,14 +29,14 @@ test('tasks that have ended are forgotten before those that are open, in either 
   const add = (n: number) =>
     tasks.add({ taskId: `t-${n}`, attempt: 1, contextId: `c-${n}`, replySchema: 'structured' });
   const open = Array.from({ length: 5_000 }, (_, n) => add(n));
-  for (let n = 5_000; n < 25_000; n++) tasks.ended(add(n));
+  for (let n = 5_000; n < 25_000; n++) add(n).ended = true;
   for (const { taskId, contextId } of open) {
-    assert.equal(tasks.get(taskId)?.over, false);
+    assert.equal(tasks.get(taskId)?.ended, false);
     assert.equal(tasks.inContext(contextId)?.taskId, taskId);
   }
   assert.equal(tasks.get('t-5000'), undefined);
   assert.equal(tasks.inContext('c-5000'), undefined);
-  assert.equal(tasks.get('t-24999')?.over, true);
+  assert.equal(tasks.get('t-24999')?.ended, true);
 });
 
 test('where nothing has ended, the oldest is forgotten all the same', () => {
@@ -53,10 +53,10 @@ interface Told {
   readonly later: string[];
 }
 
-function waiting(told: Told, more: Partial<FirstWordOptions> = {}): FirstWordOptions {
+function waiting(told: Told, more: Partial<FirstResponseOptions> = {}): FirstResponseOptions {
   return {
     graceMs: 60_000,
-    taken: () => {
+    accepted: () => {
       told.taken += 1;
     },
     failedLater: ({ code }) => told.later.push(code),

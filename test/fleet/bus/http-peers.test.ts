@@ -38,7 +38,7 @@ async function staged(
   const { token, ...more } = options;
   const peers = [{ name: 'claude-1', url: receiver.url, ...(token && { token }) }];
   // What is to be answered is answered, however busy the machine is.
-  const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, takenAfterMs: 60_000, ...more });
+  const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, acceptedAfterMs: 60_000, ...more });
   await bus.start(events);
   context.after(async () => {
     await bus.stop();
@@ -117,7 +117,7 @@ test('an announce in the first reply becomes the description of the peer, whatev
 
 test('a receiver that works long has the task, and its result comes later', async (context) => {
   const work = Promise.withResolvers<string>();
-  const { events, peer } = await staged(context, { agent: () => work.promise }, { takenAfterMs: 10 });
+  const { events, peer } = await staged(context, { agent: () => work.promise }, { acceptedAfterMs: 10 });
   await peer.send(aDispatch('t-1'), plain);
   assert.equal(events.of('TASK_ACK')[0]?.state, 'accepted');
   assert.equal(events.results().length, 0);
@@ -310,7 +310,7 @@ test('a peer that refuses the token is told to the operator and gets no task', a
   );
   await assert.rejects(peer.send(aDispatch('t-1'), plain), { code: 'unauthorized' });
   assert.equal(receiver.tokens.length, 2);
-  assert.deepEqual(alerts, ['a peer refuses the token it is shown']);
+  assert.deepEqual(alerts, ['peer refuses the token']);
 });
 
 for (const [status, code] of [

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import {
   type HealthCheckedPeer,
   PeerHealthChecker,
-  type PeerWatchOptions,
+  type PeerHealthOptions,
 } from '../../../src/fleet/bus/plain/peer-health.ts';
 import { fail, type HandfastError } from '../../../src/wire/errors.ts';
 import { within } from '../../contract/recorder.ts';
@@ -60,7 +60,7 @@ class Looked implements HealthCheckedPeer {
 
 const gone = fail('unreachable', 'nobody answers');
 
-function watched(context: TestContext, more: Partial<PeerWatchOptions> = {}) {
+function watched(context: TestContext, more: Partial<PeerHealthOptions> = {}) {
   const peer = new Looked();
   const events = new PeerRecorder();
   const watch = new PeerHealthChecker([peer], { log: quiet, healthIntervalMs: 1, ...more });

@@ -1,211 +1,238 @@
 /**
- * What is to be done about a message of an A2A client: whether the worker takes it is decided here, before the SDK begins a
- * task, because the SDK makes every failure after that a failed task, and a busy worker has not failed.
+ * Decides on each message of an A2A client before the SDK starts a task, because the SDK turns every later failure into a
+ * failed task, and a busy worker has not failed.
  *
  * Used by `request-handler.ts`.
  * @see docs/a2a.md#agent
  */
+import { hash } from 'node:crypto';
 import { FLEET_EXTENSION, type FleetMessage, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
-import { fleetMessage } from '../../messages/encode.ts';
 import { isId } from '../../messages/names.ts';
-import { busyAnswer } from '../http/messages.ts';
-import { type Asked, digestOfParts, readAsked } from '../plain/incoming.ts';
+import { type ClientMessage, readStructured, readText } from '../plain/incoming.ts';
 import type { ReplyForm } from '../plain/reply-text.ts';
+import { busyError } from '../plain/rpc.ts';
 import { ack, leaseOf } from '../worker-messages.ts';
 import type { A2aExecution, A2aExecutions } from './executions.ts';
-import { isEnded, messageOf, ROLE, textOf } from './messages.ts';
+import { dataOf, fleetDataOf, fleetMetadata, isEnded, messageOf, ROLE, textOf } from './messages.ts';
 import { type A2aReplyChannel, channelName } from './reply-channel.ts';
 import type { A2aServerSdk, Message, SendMessageRequest, ServerCallContext, Task } from './sdk.ts';
 import { type A2aTaskStore, type Scope, scopeOf, type TaskLink } from './task-store.ts';
 import type { A2aWorkerAdapter } from './worker-adapter.ts';
 
-/** Under this name the SDK's context of a call holds the answer of a busy worker. */
+/** Under this name the SDK's context of a call holds the error of a busy worker. */
 const BUSY = 'handfast.busy';
+/** Longest wait for the worker's announce before a reply goes without it, milliseconds. */
+const ANNOUNCE_TIMEOUT_MS = 1_500;
 
-/** The JSON-RPC answer of a busy worker, without its id; undefined: it was not busy. */
+/** The JSON-RPC error of a busy worker; undefined: it was not busy. */
 export function busyIn(context: ServerCallContext): object | undefined {
   return context.state.get(BUSY) as object | undefined;
 }
 
-/** What is to be done about a message. */
-export type Decided =
-  /** The SDK runs it. */
-  | { readonly kind: 'run'; readonly run: A2aExecution; readonly message: Message; hear(): void }
+/** The decision on a message. */
+export type Admitted =
+  /** The SDK starts it; `listening` is called when its client listens. */
+  | { readonly kind: 'start'; readonly execution: A2aExecution; readonly message: Message; listening(): void }
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'message'; readonly message: Message }
-  /** The SDK says what is wrong with it. */
+  /** The SDK responds with what is wrong with it. */
   | { readonly kind: 'refuse' };
 
-/** A call, and whose it is. */
+/** A call, its client and the channel of its replies. */
 interface Call {
   readonly message: Message;
   readonly context: ServerCallContext;
   readonly scope: Scope;
+  /** The client names our extension. */
   readonly fleet: boolean;
-  readonly outlet: A2aReplyChannel;
+  readonly channel: A2aReplyChannel;
 }
 
-export interface DecisionsOptions {
+export interface A2aAdmissionOptions {
   readonly sdk: A2aServerSdk;
-  readonly runs: A2aExecutions;
+  readonly executions: A2aExecutions;
   readonly store: A2aTaskStore;
-  readonly end: A2aWorkerAdapter;
+  readonly adapter: A2aWorkerAdapter;
   readonly newId: () => string;
 }
 
 export class A2aAdmission {
-  readonly #options: DecisionsOptions;
-  readonly #end: A2aWorkerAdapter;
+  readonly #options: A2aAdmissionOptions;
+  readonly #adapter: A2aWorkerAdapter;
 
-  constructor(options: DecisionsOptions) {
+  constructor(options: A2aAdmissionOptions) {
     this.#options = options;
-    this.#end = options.end;
+    this.#adapter = options.adapter;
   }
 
-  /** Fails with an error of the SDK, or as a worker that is busy. */
-  async decide(params: SendMessageRequest, context: ServerCallContext): Promise<Decided> {
+  /** Fails with an error of the SDK, or with `over_capacity` when the worker is busy. */
+  async admit(params: SendMessageRequest, context: ServerCallContext): Promise<Admitted> {
     const { message } = params;
     if (!message?.messageId) return { kind: 'refuse' };
     const fleet = context.requestedExtensions?.includes(FLEET_EXTENSION) === true;
     if (fleet) context.addActivatedExtension(FLEET_EXTENSION);
     const scope = scopeOf(context);
-    const call: Call = { message, context, scope, fleet, outlet: this.#end.outlet(channelName(scope.owner, fleet)) };
+    const channel = this.#adapter.channels.get(channelName(scope.owner, fleet));
+    const call: Call = { message, context, scope, fleet, channel };
     if (message.contextId !== '' && !isId(message.contextId)) throw this.#malformed('contextId is not usable as an id');
-    const asked = readAsked(message, {
-      fleet,
-      contextId: message.contextId === '' ? null : message.contextId,
-      newId: this.#options.newId,
-    });
-    if (asked.kind === 'message') return { kind: 'message', message: await this.#other(call, asked.message) };
-    if (message.taskId === '') return this.#task(call, asked);
+    const read = this.#read(call);
+    if (read.kind === 'message') return { kind: 'message', message: await this.#other(call, read.message) };
+    if (message.taskId === '') return this.#task(call, read);
     const task = this.#options.store.find(scope, message.taskId);
     if (task === undefined || isEnded(task.status?.state)) return { kind: 'refuse' };
-    const live = this.#options.runs.liveOf(scope, task.id);
-    if (live !== undefined) return this.#steer(call, live, task);
-    return this.#task({ ...call, message: { ...message, contextId: message.contextId || task.contextId } }, asked);
+    const running = this.#options.executions.runningTask(scope, task.id);
+    if (running !== undefined) return this.#steer(call, running, task);
+    return this.#task({ ...call, message: { ...message, contextId: message.contextId || task.contextId } }, read);
   }
 
-  async #task(call: Call, asked: Exclude<Asked, { kind: 'message' }>): Promise<Decided> {
+  /** Without our extension, data is only data. */
+  #read({ message, fleet }: Call): ClientMessage {
+    const contextId = message.contextId === '' ? null : message.contextId;
+    const [structured] = fleet ? fleetDataOf(message.parts) : [];
+    if (structured !== undefined) return readStructured(structured, contextId);
+    const taskId = fleet ? fleetMetadata(message.metadata).task_id : undefined;
+    return readText(textOf(message.parts) || dataText(message), {
+      contextId,
+      messageId: isId(message.messageId) ? message.messageId : undefined,
+      ...(typeof taskId === 'string' && isId(taskId) && { taskId }),
+      newId: this.#options.newId,
+    });
+  }
+
+  async #task(call: Call, read: Exclude<ClientMessage, { kind: 'message' }>): Promise<Admitted> {
     const { store, newId } = this.#options;
-    const { worker } = this.#end;
-    const { message, outlet } = call;
+    const { worker } = this.#adapter;
+    const { message, channel } = call;
     const digest = digestOfParts(message);
-    if (asked.kind === 'unreadable') {
-      const { taskId, errors, form } = asked;
+    if (read.kind === 'malformed') {
+      const { taskId, errors, form } = read;
       const result = worker.refuse(taskId, errors);
       if (result === undefined) throw this.#malformed(errors.map(({ code, path }) => `${code} ${path}`).join(', '));
-      return this.#run(call, { taskId: result.task_id, attempt: 1, digest, form, what: { kind: 'end', result } });
+      return this.#start(call, { taskId: result.task_id, attempt: 1, digest, form, what: { kind: 'end', result } });
     }
-    const { dispatch, form, by } = asked;
-    if (by === 'words') {
-      // A client that tries again because it did not see the answer.
-      const known = store.linkOfMessage(outlet.name, message.messageId, digest);
+    const { dispatch, form, by } = read;
+    if (by === 'text') {
+      // A client that retries because it did not receive the response.
+      const known = store.linkOfMessage(channel.name, message.messageId, digest);
       const task = known && store.find(known, known.id);
       if (task !== undefined) return { kind: 'task', task };
     }
     const { context_id } = dispatch.envelope;
     const contextId = message.contextId || context_id || (by === 'data' ? dispatch.task_id : newId());
-    // One who writes to people gets a context from here, and may go on in it.
+    // A client that sends text gets a context from here, and may continue in it.
     const envelope = by === 'data' ? dispatch.envelope : { ...dispatch.envelope, context_id: contextId };
     return this.#receive({ ...call, message: { ...message, contextId } }, { ...dispatch, envelope }, form, digest);
   }
 
-  async #receive(call: Call, dispatch: Dispatched, form: ReplyForm, digest: string): Promise<Decided> {
+  async #receive(call: Call, dispatch: Dispatched, form: ReplyForm, digest: string): Promise<Admitted> {
     const { store } = this.#options;
-    const { worker } = this.#end;
-    const { outlet, fleet, message, context } = call;
+    const { worker } = this.#adapter;
+    const { channel, fleet, message, context } = call;
     const { task_id: taskId } = dispatch;
-    const described = fleet ? this.#end.descriptions.next(call.scope, message.contextId) : undefined;
-    const endTurn = await this.#end.turns.acquire(taskId);
-    let begins = false;
+    const announced = fleet ? this.#announce(call.scope, message.contextId) : undefined;
+    const release = await this.#adapter.locks.acquire(taskId);
+    let starts = false;
     try {
-      const reception = await worker.receive(dispatch, outlet);
-      if (reception.kind === 'busy' || reception.kind === 'taken') {
-        const reason = reception.kind === 'taken' ? 'in_flight' : reception.reason;
-        const { retryAfterS } = reception;
-        context.state.set(BUSY, busyWords(fleet, { retryAfterS, reason }, store.linkOf(outlet.name, taskId)));
+      const outcome = await worker.receive(dispatch, channel);
+      if (outcome.kind === 'busy' || outcome.kind === 'taken') {
+        const reason = outcome.kind === 'taken' ? 'in_flight' : outcome.reason;
+        const { retryAfterS } = outcome;
+        // With our extension the error names the A2A task that runs already.
+        const running = store.linkOf(channel.name, taskId)?.id;
+        context.state.set(BUSY, busyError(fleet, { retryAfterS, reason }, running));
         throw fail('over_capacity', 'the worker is busy', { reason });
       }
-      if (reception.kind === 'replay') {
-        const link = store.linkOf(outlet.name, taskId, reception.result.envelope?.attempt);
+      if (outcome.kind === 'replay') {
+        const link = store.linkOf(channel.name, taskId, outcome.result.envelope?.attempt);
         const task = link && store.find(link, link.id);
         if (task !== undefined && isEnded(task.status?.state)) return { kind: 'task', task };
       }
-      const about = { taskId, attempt: dispatch.envelope.attempt ?? 1, digest, form, announce: await described };
-      if (reception.kind !== 'accepted')
-        return this.#run(call, { ...about, what: { kind: 'end', result: reception.result } });
-      begins = true;
-      const begin = (): void => {
-        reception.begin(leaseOf(dispatch));
-        endTurn();
+      const { attempt = 1 } = dispatch.envelope;
+      const about = { taskId, attempt, digest, form, announce: await announced };
+      if (outcome.kind !== 'accepted')
+        return this.#start(call, { ...about, what: { kind: 'end', result: outcome.result } });
+      starts = true;
+      const start = (): void => {
+        outcome.begin(leaseOf(dispatch));
+        release();
       };
       const abandon = async (): Promise<void> => {
-        endTurn();
-        await reception.abandon();
+        release();
+        await outcome.abandon();
       };
-      return this.#run(call, { ...about, what: { kind: 'begin', begin, abandon } });
+      return this.#start(call, { ...about, what: { kind: 'start', start, abandon } });
     } finally {
-      if (!begins) endTurn();
+      if (!starts) release();
     }
   }
 
-  #run(
-    { message, fleet, outlet, scope }: Call,
+  /** The worker's announce, where this client has not received it in this context. */
+  async #announce(scope: Scope, contextId: string): Promise<SessionAnnounce | undefined> {
+    const { announced } = this.#adapter;
+    return announced.has(announceKey(scope, contextId))
+      ? undefined
+      : announced.describe(contextId, ANNOUNCE_TIMEOUT_MS);
+  }
+
+  #start(
+    { message, fleet, channel, scope }: Call,
     {
       announce,
       ...rest
     }: Pick<A2aExecution, 'taskId' | 'attempt' | 'digest' | 'form' | 'what'> & { announce?: SessionAnnounce },
-  ): Decided {
-    const { promise, resolve } = Promise.withResolvers<void>();
+  ): Admitted {
+    const { promise: listening, resolve } = Promise.withResolvers<void>();
     const contextId = message.contextId || rest.taskId;
-    if (announce !== undefined) this.#end.descriptions.told(scope, contextId);
+    if (announce !== undefined) this.#adapter.announced.add(announceKey(scope, contextId));
     const opening = announce === undefined ? undefined : { data: [announce] };
     const { messageId } = message;
-    const run: A2aExecution = { outlet: outlet.name, fleet, messageId, opening, heard: promise, used: false, ...rest };
-    return { kind: 'run', run, message: { ...message, contextId }, hear: resolve };
+    const execution: A2aExecution = {
+      channel: channel.name,
+      fleet,
+      messageId,
+      opening,
+      listening,
+      used: false,
+      ...rest,
+    };
+    return { kind: 'start', execution, message: { ...message, contextId }, listening: resolve };
   }
 
-  /** More words for a task that is worked on. */
-  async #steer({ message, outlet }: Call, live: TaskLink, task: Task): Promise<Decided> {
+  /** More input for a running task. */
+  async #steer({ message, channel }: Call, running: TaskLink, task: Task): Promise<Admitted> {
     const { store, sdk } = this.#options;
-    const { worker } = this.#end;
     const text = textOf(message.parts);
-    if (!worker.features.includes('steer') || text === '') {
+    if (!this.#adapter.worker.features.includes('steer') || text === '') {
       throw new sdk.errors.UnsupportedOperationError({
         message: 'this task takes no more input while it is worked on',
       });
     }
-    const steer = fleetMessage('TASK_STEER', { task_id: live.taskId, steer_id: message.messageId, text });
-    await this.#end.tell(steer, outlet);
-    return { kind: 'task', task: store.find(live, live.id) ?? task };
+    await this.#adapter.steer(channel.name, running.taskId, message.messageId, text);
+    return { kind: 'task', task: store.find(running, running.id) ?? task };
   }
 
-  /** Something about a task, or about the worker: answered with what the worker says to it. */
+  /** A message about a task, or about the worker: the response is the worker's reply. */
   async #other(call: Call, message: Exclude<Incoming, Dispatched>): Promise<Message> {
     const { store } = this.#options;
-    const { worker } = this.#end;
+    const { worker } = this.#adapter;
     if (message.type === 'ANNOUNCE_REQUEST') {
-      const contextId = message.context_id ?? null;
-      return this.#answer(call, [await worker.announce(contextId)]);
+      return this.#reply(call, [await worker.announce(message.context_id ?? null)]);
     }
     if (!ABOUT_TASKS.has(message.type)) throw this.#malformed(`${message.type} is nothing a worker takes`);
     const { task_id: taskId } = message as { readonly task_id: string };
-    const endTurn = await this.#end.turns.acquire(taskId);
-    try {
-      const link = store.linkOf(call.outlet.name, taskId, message.envelope?.attempt);
-      // Tasks of others are none of this client's business.
-      if (link === undefined) return this.#answer(call, [ack(taskId, { accepted: false, state: 'unknown' })]);
-      if (message.type === 'TASK_CANCEL') this.#options.runs.canceling(call.outlet.name, taskId);
-      const answer = await worker.handle(message, call.outlet);
-      return this.#answer(call, answer === undefined ? [] : [answer], link);
-    } finally {
-      endTurn();
-    }
+    return this.#adapter.locks.run(taskId, async () => {
+      const link = store.linkOf(call.channel.name, taskId, message.envelope?.attempt);
+      // A client sees only its own tasks.
+      if (link === undefined) return this.#reply(call, [ack(taskId, { accepted: false, state: 'unknown' })]);
+      if (message.type === 'TASK_CANCEL') this.#options.executions.canceling(call.channel.name, taskId);
+      const reply = await worker.handle(message, call.channel);
+      return this.#reply(call, reply === undefined ? [] : [reply], link);
+    });
   }
 
-  #answer({ message }: Call, data: readonly FleetMessage[], link?: TaskLink): Message {
+  #reply({ message }: Call, data: readonly FleetMessage[], link?: TaskLink): Message {
     const { newId, store } = this.#options;
     const task = link && store.find(link, link.id);
     return messageOf(ROLE.agent, {
@@ -222,7 +249,7 @@ export class A2aAdmission {
   }
 }
 
-/** What may be said about a task. */
+/** Messages about a task. */
 const ABOUT_TASKS: ReadonlySet<Incoming['type']> = new Set([
   'TASK_CANCEL',
   'TASK_STEER',
@@ -231,14 +258,14 @@ const ABOUT_TASKS: ReadonlySet<Incoming['type']> = new Set([
   'TASK_ACK',
 ]);
 
-/** The error of a busy worker; with our extension it names the A2A task that runs already. */
-function busyWords(
-  fleet: boolean,
-  { retryAfterS, reason }: { readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' },
-  running: TaskLink | undefined,
-): object {
-  const { error } = busyAnswer(null, fleet, retryAfterS, reason) as { error: { data?: { metadata: object }[] } };
-  const [info] = error.data ?? [];
-  if (info === undefined || running === undefined || reason !== 'in_flight') return error;
-  return { ...error, data: [{ ...info, metadata: { ...info.metadata, task_id: running.id } }] };
-}
+const announceKey = ({ tenant, owner }: Scope, contextId: string): string => JSON.stringify([tenant, owner, contextId]);
+
+/** The data of a message as text, for clients that send nothing else. */
+const dataText = ({ parts }: Message): string =>
+  dataOf(parts)
+    .map((one) => JSON.stringify(one))
+    .join('\n\n');
+
+/** SHA-256 (hex) of a message's content, which tells a message that was sent again from another with the same id. */
+export const digestOfParts = ({ parts, taskId }: Message): string =>
+  hash('sha256', JSON.stringify([taskId, parts.map(({ content }) => content)]));

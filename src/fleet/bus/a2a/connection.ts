@@ -1,5 +1,5 @@
 /**
- * How an A2A agent is reached: its card, the SDK's client that fits it, the token it is shown, and what a failed call means.
+ * The way to one A2A agent: its card, the SDK's client that fits it, its token, and what a failed call means.
  *
  * Used by `peer.ts` and by the executor for remote agents.
  */
@@ -7,40 +7,42 @@ import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
-import { RPC } from '../http/messages.ts';
-import { below, peerUrl } from '../plain/http-client.ts';
-import { CARD_PATH, type CardReading, readCard } from './card.ts';
+import { CARD_PATH } from '../plain/card.ts';
+import { below, type HttpClient, peerUrl } from '../plain/http-client.ts';
+import type { PlainPeerOptions } from '../plain/orchestrator-bus.ts';
+import { busyFailure, RPC } from '../plain/rpc.ts';
+import { withToken } from '../plain/token.ts';
+import { type CardReading, readCard } from './card.ts';
 import { type A2aClientSdk, type AgentCard, type Client, loadA2aClient, type RequestOptions } from './sdk.ts';
-import type { RemoteAgent } from './settings.ts';
 
-export interface ConnectionOptions extends RemoteAgent {
-  /** For messages. */
-  readonly name: string;
+/** The card is at `/.well-known/agent-card.json` below `url`. */
+export interface A2aConnectionOptions extends PlainPeerOptions {
+  readonly client: HttpClient;
   readonly log: Log;
-  /** Longest wait for an answer, milliseconds. Default 10,000. */
+  /** Longest wait for a response, milliseconds. Default 10,000. */
   readonly callTimeoutMs?: number;
 }
 
-/** An agent that was found. */
+/** An agent whose card was read. */
 export interface Reached extends CardReading {
   readonly client: Client;
 }
 
-/** Longest answer, bytes; streams are bounded by the event. */
-const MAX_ANSWER_BYTES = 8 * 1024 * 1024;
+/** Longest response, bytes; streams are bounded by the event. */
+const MAX_RESPONSE_BYTES = 8 * 1024 * 1024;
 
 export class A2aConnection {
   readonly name: string;
   /** For people. */
   readonly address: string;
-  readonly #options: ConnectionOptions;
+  readonly #options: A2aConnectionOptions;
   readonly #base: URL;
   #sdk: A2aClientSdk | undefined;
   #card: string | undefined;
   #reached: Reached | undefined;
 
-  /** Fails with `config_invalid` for an address that is none. */
-  constructor(options: ConnectionOptions) {
+  /** Fails with `config_invalid` for an invalid address. */
+  constructor(options: A2aConnectionOptions) {
     this.#options = options;
     this.name = options.name;
     this.#base = peerUrl(options.url);
@@ -53,8 +55,8 @@ export class A2aConnection {
   }
 
   /**
-   * Reads the card. True: it is another one than before. Fails with `unreachable`, `timeout`, `invalid_message` (what is there
-   * is no card, or none of a transport that is spoken), `not_configured`.
+   * Reads the card. True: it has changed. Fails with `unreachable`, `timeout`, `invalid_message` (not a card, or none of the
+   * transports is supported), `not_configured`.
    */
   async discover(signal?: AbortSignal): Promise<boolean> {
     this.#sdk ??= await loadA2aClient();
@@ -75,80 +77,80 @@ export class A2aConnection {
       const client = await new ClientFactory({ transports }).createFromAgentCard(card);
       this.#reached = { ...readCard(card), client };
     } catch (thrown) {
-      const why = (thrown as Error).message;
-      throw fail('invalid_message', `${this.name} cannot be spoken with: ${why}`, { address: this.address }, thrown);
+      const { message } = thrown as Error;
+      const { address } = this;
+      throw fail('invalid_message', `the card of ${this.name} cannot be used: ${message}`, { address }, thrown);
     }
-    for (const { url } of card.supportedInterfaces) {
-      if (this.#options.token === undefined || !URL.canParse(url) || new URL(url).origin === this.#base.origin)
-        continue;
-      this.#options.log.warn(
-        'an agent wants calls at another origin than it was found at; it is shown no token there',
-        {
-          peer: this.name,
-          url,
-        },
-      );
-    }
+    this.#warnOfOtherOrigins(card);
     this.#card = text;
     return true;
   }
 
-  /** Options of a call. `fleet`: our extension is named. */
+  #warnOfOtherOrigins({ supportedInterfaces }: AgentCard): void {
+    const { token, log } = this.#options;
+    if (token === undefined) return;
+    for (const { url } of supportedInterfaces) {
+      if (!URL.canParse(url) || new URL(url).origin === this.#base.origin) continue;
+      log.warn('agent wants calls at another origin than its card; its token is not sent there', {
+        peer: this.name,
+        url,
+      });
+    }
+  }
+
+  /** Options of a call. `fleet`: it names our extension. */
   call(fleet: boolean, signal?: AbortSignal): RequestOptions {
     return { ...this.stream(fleet, this.#bounded(signal)) };
   }
 
-  /** Options of a call that may take as long as its signal lets it. */
+  /** Options of a call that only its signal bounds. */
   stream(fleet: boolean, signal: AbortSignal): RequestOptions {
     return { signal, serviceParameters: fleet ? { 'A2A-Extensions': FLEET_EXTENSION } : {} };
   }
 
   #bounded(signal: AbortSignal | undefined): AbortSignal {
-    const late = AbortSignal.timeout(this.#options.callTimeoutMs ?? 10_000);
-    return signal === undefined ? late : AbortSignal.any([signal, late]);
+    const timeout = AbortSignal.timeout(this.#options.callTimeoutMs ?? 10_000);
+    return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   }
 
-  /** One HTTP request, with the token where it belongs. Failures are those of the table. */
+  /** One HTTP request, with the token at the origin it is for. Failures are those of the error table. */
   readonly #fetch = async (input: URL | string | Request, init: RequestInit = {}): Promise<Response> => {
-    const { token, log } = this.#options;
+    const { token, log, client } = this.#options;
     const url = new URL(input instanceof Request ? input.url : input);
     const source = url.origin === this.#base.origin ? token : undefined;
-    const once = async (): Promise<Response> => {
-      const secret = await source?.();
-      const headers = new Headers(init.headers);
-      if (secret !== undefined) headers.set('Authorization', `Bearer ${secret}`);
-      // A redirect would take the task, and who knows what else, to where nobody sent it.
-      return fetch(url, { ...init, headers, redirect: 'error' });
-    };
+    let refused: Response | undefined;
     let response: Response;
     try {
-      response = await once();
-      if (response.status === 401 && source !== undefined) {
-        await response.body?.cancel();
-        response = await once();
-      }
+      response = await withToken(source, { peer: this.name, log }, async (pairs) => {
+        await refused?.body?.cancel();
+        const headers = new Headers(init.headers);
+        if (pairs[0] !== undefined && pairs[1] !== undefined) headers.set(pairs[0], pairs[1]);
+        refused = await client.fetch(url, { ...init, headers });
+        return refused;
+      });
     } catch (thrown) {
+      await refused?.body?.cancel();
       throw callFailure(thrown, this.name);
     }
     const { status } = response;
-    if (status === 200) return boundedAnswer(response, this.name);
+    if (status === 200) return bounded(response, this.name);
     const where = { peer: this.name, status };
-    if (status === 401 || status === 403) {
+    if (status === 403) {
       await response.body?.cancel();
-      log.error('an agent refuses the token it is shown', { peer: this.name });
+      log.error('agent refuses the token', { peer: this.name });
       throw fail('unauthorized', `${this.name} refuses the token`, where);
     }
-    if (status === 413) throw fail('too_large', `${this.name} takes no request of this length`, where);
-    // Whoever answers so has not begun anything.
+    if (status === 413) throw fail('too_large', `${this.name} refuses a request of this length`, where);
+    // An agent that responds so has started nothing.
     if (status === 429 || status === 503) {
       const text = await response.text();
-      throw fail('unreachable', `${this.name} is not at work (${status})`, { ...where, ...asleepIn(text) });
+      throw fail('unreachable', `${this.name} is down (${status})`, { ...where, ...asleepIn(text) });
     }
-    return boundedAnswer(response, this.name);
+    return bounded(response, this.name);
   };
 }
 
-/** What an agent of ours says that does not work for now. */
+/** The reason of an agent of ours that shut down in order. */
 function asleepIn(text: string): { readonly asleep?: string } {
   try {
     const { state, reason } = JSON.parse(text) as { state?: unknown; reason?: unknown };
@@ -158,15 +160,15 @@ function asleepIn(text: string): { readonly asleep?: string } {
   }
 }
 
-function boundedAnswer(response: Response, name: string): Response {
+function bounded(response: Response, name: string): Response {
   if (response.body === null || response.headers.get('content-type')?.startsWith('text/event-stream')) return response;
   let bytes = 0;
   const counted = response.body.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         bytes += chunk.byteLength;
-        if (bytes > MAX_ANSWER_BYTES) {
-          controller.error(fail('too_large', `the answer of ${name} is too long`, { limit: MAX_ANSWER_BYTES }));
+        if (bytes > MAX_RESPONSE_BYTES) {
+          controller.error(fail('too_large', `the response of ${name} is too long`, { limit: MAX_RESPONSE_BYTES }));
         } else controller.enqueue(chunk);
       },
     }),
@@ -175,76 +177,45 @@ function boundedAnswer(response: Response, name: string): Response {
   return new Response(counted, { status, statusText, headers });
 }
 
-/** What the system calls a request that reached nobody. */
-const NOT_REACHED = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
-/** How a busy agent is told from one that knows no such task. */
-export interface CallAbout {
+/** How a busy agent is told from one that does not know a task. */
+export interface CallKind {
   /** The call named no A2A task. */
   readonly newTask: boolean;
 }
 
 /**
  * What a failed call means: `unreachable`, `timeout`, `connection_lost`, `unauthorized`, `over_capacity` (with
- * `retry_after_ms`, `reason`, and `a2a_task`, where that was said), `not_found` (no such task), `invalid_message`.
+ * `retry_after_ms`, `reason`, and `a2a_task`, where the agent named it), `not_found` (no such task), `invalid_message`.
  */
-export function callFailure(thrown: unknown, name: string, { newTask }: CallAbout = { newTask: false }): HandfastError {
+export function callFailure(thrown: unknown, name: string, { newTask }: CallKind = { newTask: false }): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const { name: kind, cause, message, envelopeCode, errorResponse, data } = thrown as Error & SdkError;
   if (cause instanceof HandfastError) return cause;
-  if (kind === 'TimeoutError') return fail('timeout', `${name} did not answer in time`, { peer: name }, thrown);
-  if (kind === 'AbortError') return fail('interrupted', `the call to ${name} was given up`, { peer: name }, thrown);
+  const where = { peer: name };
+  if (kind === 'TimeoutError') return fail('timeout', `no response from ${name} within the timeout`, where, thrown);
+  if (kind === 'AbortError') return fail('interrupted', `the call to ${name} was cancelled`, where, thrown);
   if (typeof envelopeCode === 'number') {
     if (envelopeCode === RPC.fleetBusy || (newTask && envelopeCode === RPC.busy)) {
-      return busy(name, message, errorResponse?.error?.data ?? data, thrown);
+      return busyFailure(name, message, errorResponse?.error?.data ?? data, thrown);
     }
-    const about = { peer: name, a2a: envelopeCode };
+    const about = { ...where, a2a: envelopeCode };
     if (envelopeCode === NO_SUCH_TASK) return fail('not_found', `${name}: ${message}`, about, thrown);
-    // Nobody knows how far an agent came that failed inside.
+    // An agent that failed inside may have done part of the work.
     const code = envelopeCode === INTERNAL ? 'connection_lost' : 'invalid_message';
-    return fail(code, `${name} answered: ${message}`, about, thrown);
+    return fail(code, `${name} responded with an error: ${message}`, about, thrown);
   }
-  const system = (cause as { code?: unknown } | undefined)?.code;
-  if (typeof system === 'string' && NOT_REACHED.has(system)) {
-    return fail('unreachable', `nobody answers for ${name} (${system})`, { peer: name }, thrown);
-  }
-  const error = asError(thrown);
-  const why = typeof system === 'string' ? system : error.message;
-  return fail('connection_lost', `the connection to ${name} ended before the answer (${why})`, { peer: name }, thrown);
+  const reason = asError(thrown).message;
+  return fail('connection_lost', `the connection to ${name} ended before the response (${reason})`, where, thrown);
 }
 
 const NO_SUCH_TASK = -32001;
 const INTERNAL = -32603;
 
-/** What is read of the SDK's errors. */
+/** The members of the SDK's errors that are read. */
 interface SdkError {
   readonly envelopeCode?: unknown;
   readonly data?: unknown;
   readonly errorResponse?: { readonly error?: { readonly data?: unknown } };
-}
-
-function busy(name: string, message: string, data: unknown, thrown: unknown): HandfastError {
-  const infos: readonly unknown[] = Array.isArray(data) ? data : [];
-  const info = infos.find((one) => (one as { reason?: unknown } | null)?.reason === 'FLEET_BUSY');
-  const metadata = (info as { metadata?: Readonly<Record<string, unknown>> } | undefined)?.metadata ?? {};
-  const seconds = Number(metadata.retry_after_s ?? /retry after (\d+(?:\.\d+)?) ?s/.exec(message)?.[1] ?? 30);
-  return fail(
-    'over_capacity',
-    `${name} is busy`,
-    {
-      reason: metadata.busy === 'in_flight' ? 'in_flight' : 'context',
-      retry_after_ms: Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : 30_000,
-      ...(typeof metadata.task_id === 'string' && { a2a_task: metadata.task_id }),
-    },
-    thrown,
-  );
 }
 
 /** Bytes of a request, about: for what must fit into one. */

@@ -1,11 +1,12 @@
 /**
- * What the messages and artifacts of A2A are made of, and how the messages of the fleet protocol ride in them: as data parts,
- * beside the words for those who read nothing else.
+ * The parts of A2A messages and artifacts, and how messages of the fleet protocol ride in them: as data parts, beside the
+ * text for clients that read nothing else.
  *
  * Used by both sides of the binding. @see docs/a2a.md#messages
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
 import { isObject } from '../../../wire/json.ts';
+import { isFleetMessage } from '../plain/incoming.ts';
 import type { Artifact, Message, Part, TaskState } from './sdk.ts';
 
 /** States of an A2A task, by the numbers the SDK gives them. */
@@ -28,7 +29,7 @@ const PAUSED: ReadonlySet<TaskState> = new Set([STATE.inputRequired, STATE.authR
 
 /** Nothing more happens to a task in this state. */
 export const isEnded = (state: TaskState | undefined): boolean => state !== undefined && ENDED.has(state);
-/** Nothing more happens to it without somebody's doing. */
+/** Nothing more happens to it without its client or an operator. */
 export const isSettled = (state: TaskState | undefined): boolean =>
   state !== undefined && (ENDED.has(state) || PAUSED.has(state));
 
@@ -50,7 +51,7 @@ export const dataPart = (value: object): Part => ({
   mediaType: JSON_TYPE,
 });
 
-/** All words of some parts, a blank line between them. */
+/** The text of some parts, a blank line between them. */
 export function textOf(parts: readonly Part[] | undefined): string {
   return (parts ?? [])
     .flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []))
@@ -66,16 +67,13 @@ export function dataOf(parts: readonly Part[] | undefined): object[] {
   });
 }
 
-/** Those of them that mean to be messages of the fleet protocol. */
+/** The messages of the fleet protocol among them, valid or not. */
 export function fleetDataOf(parts: readonly Part[] | undefined): object[] {
-  return dataOf(parts).filter((one) => {
-    const { type, protocol_version } = one as { readonly type?: unknown; readonly protocol_version?: unknown };
-    return typeof type === 'string' && /^[A-Z]+_[A-Z_]+$/.test(type) && protocol_version !== undefined;
-  });
+  return dataOf(parts).filter(isFleetMessage);
 }
 
-/** What a message is made of. */
-export interface Said {
+/** The content of a message. */
+export interface MessageContent {
   readonly messageId: string;
   readonly text?: string;
   readonly data?: readonly FleetMessage[];
@@ -86,15 +84,15 @@ export interface Said {
   readonly referenceTaskIds?: readonly string[];
 }
 
-export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], said: Said): Message {
-  const { messageId, text = '', data = [], fleet, contextId = '', taskId = '', referenceTaskIds = [] } = said;
+export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], content: MessageContent): Message {
+  const { messageId, text = '', data = [], fleet, contextId = '', taskId = '', referenceTaskIds = [] } = content;
   const speaksFleet = fleet !== undefined || data.length > 0;
   return {
     messageId,
     contextId,
     taskId,
     role,
-    // The words first: some clients read the first part only.
+    // The text first: some clients read the first part only.
     parts: [...(text === '' ? [] : [textPart(text)]), ...data.map(dataPart)],
     metadata: fleet === undefined ? undefined : { [FLEET_EXTENSION]: fleet },
     extensions: speaksFleet ? [FLEET_EXTENSION] : [],
@@ -102,7 +100,7 @@ export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], said: Said): M
   };
 }
 
-/** What a message, task or update says under the address of our extension. */
+/** The metadata of a message, task or update under the address of our extension. */
 export function fleetMetadata(
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Readonly<Record<string, unknown>> {
@@ -110,7 +108,7 @@ export function fleetMetadata(
   return typeof found === 'object' && found !== null ? (found as Record<string, unknown>) : {};
 }
 
-/** All words of a task's artifacts. */
+/** The text of a task's artifacts. */
 export function artifactsText(artifacts: readonly Artifact[] | undefined): string {
   return (artifacts ?? [])
     .map(({ parts }) => textOf(parts))

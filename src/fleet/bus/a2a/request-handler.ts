@@ -1,31 +1,31 @@
 /**
- * What an A2A client asks of a worker, one step before the SDK: what is decided by the worker goes by `admission.ts`, all
- * else to the SDK's own handler.
+ * The requests of A2A clients, one step before the SDK: new messages are admitted by `admission.ts`, all other calls go to
+ * the SDK's own handler.
  *
  * Made by `worker-server.ts`.
  * @see docs/a2a.md#agent
  */
-import { A2aAdmission, type Decided, type DecisionsOptions } from './admission.ts';
+import { A2aAdmission, type A2aAdmissionOptions, type Admitted } from './admission.ts';
 import { A2aExecutions } from './executions.ts';
 import { isEnded } from './messages.ts';
 import type { A2ARequestHandler, Message, SendMessageRequest, ServerCallContext, StreamResponse, Task } from './sdk.ts';
 import { scopeOf } from './task-store.ts';
 
-export interface RequestHandlerOptions extends DecisionsOptions {
-  /** The SDK's own handler, on `runs` and `store`. */
+export interface RequestHandlerOptions extends A2aAdmissionOptions {
+  /** The SDK's own handler, on `executions` and `store`. */
   readonly inner: A2ARequestHandler;
 }
 
 export class FleetRequestHandler implements A2ARequestHandler {
   readonly #options: RequestHandlerOptions;
-  readonly #decisions: A2aAdmission;
+  readonly #admission: A2aAdmission;
 
   constructor(options: RequestHandlerOptions) {
     this.#options = options;
-    this.#decisions = new A2aAdmission(options);
+    this.#admission = new A2aAdmission(options);
   }
 
-  // What the SDK does by itself.
+  // Calls of the SDK's own handler.
 
   getAgentCard: A2ARequestHandler['getAgentCard'] = () => this.#options.inner.getAgentCard();
   getAuthenticatedExtendedAgentCard: A2ARequestHandler['getAuthenticatedExtendedAgentCard'] = (...call) =>
@@ -45,76 +45,76 @@ export class FleetRequestHandler implements A2ARequestHandler {
   // Tasks.
 
   sendMessage: A2ARequestHandler['sendMessage'] = async (params, context) => {
-    const decided = await this.#decisions.decide(params, context);
-    switch (decided.kind) {
+    const admitted = await this.#admission.admit(params, context);
+    switch (admitted.kind) {
       case 'message':
-        return decided.message;
+        return admitted.message;
       case 'task':
-        return trimmed(decided.task, params);
+        return trimmed(admitted.task, params);
       case 'refuse':
         return this.#options.inner.sendMessage(params, context);
-      case 'run':
-        decided.hear();
-        return this.#begin(decided, params, context);
+      case 'start':
+        admitted.listening();
+        return this.#start(admitted, params, context);
     }
   };
 
   sendMessageStream: A2ARequestHandler['sendMessageStream'] = (params, context) => this.#stream(params, context);
 
   /**
-   * The SDK stores what it streams only while its client listens, so the task is begun as one that nobody waits for, and the
-   * stream is a subscription to it. Nothing is worked on before that stands.
+   * The SDK stores what it streams only while its client listens. The task is therefore started as one without a waiting
+   * request, and the stream is a subscription to it. The worker starts when the subscription stands.
    */
   async *#stream(
     params: SendMessageRequest,
     context: ServerCallContext,
   ): AsyncGenerator<StreamResponse, void, undefined> {
-    const decided = await this.#decisions.decide(params, context);
+    const admitted = await this.#admission.admit(params, context);
     const { inner } = this.#options;
-    if (decided.kind === 'message') return yield { payload: { $case: 'message', value: decided.message } };
-    if (decided.kind === 'refuse') return yield* inner.sendMessageStream(params, context);
+    if (admitted.kind === 'message') return yield { payload: { $case: 'message', value: admitted.message } };
+    if (admitted.kind === 'refuse') return yield* inner.sendMessageStream(params, context);
     let task: Task;
-    if (decided.kind === 'task') task = decided.task;
+    if (admitted.kind === 'task') task = admitted.task;
     else {
       const configuration = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, ...params.configuration };
       const now = { ...params, configuration: { ...configuration, returnImmediately: true } };
-      task = (await this.#begin(decided, now, context)) as Task;
+      task = (await this.#start(admitted, now, context)) as Task;
     }
     try {
       if (isEnded(task.status?.state)) return yield { payload: { $case: 'task', value: trimmed(task, params) } };
       const events = inner.resubscribe({ tenant: params.tenant, id: task.id }, context);
       for await (const event of events) {
-        if (decided.kind === 'run') decided.hear();
+        if (admitted.kind === 'start') admitted.listening();
         yield event;
       }
     } finally {
-      if (decided.kind === 'run') decided.hear();
+      if (admitted.kind === 'start') admitted.listening();
     }
   }
 
   cancelTask: A2ARequestHandler['cancelTask'] = async (params, context) => {
-    const { store, runs, end } = this.#options;
+    const { store, executions, adapter } = this.#options;
     const scope = scopeOf(context);
     const task = params.id === '' ? undefined : store.find(scope, params.id);
-    // Of an earlier process: the SDK would only write it down, and the worker would go on.
-    if (task !== undefined && !isEnded(task.status?.state) && runs.liveOf(scope, params.id) === undefined) {
+    // A task of an earlier process: the SDK would only store the cancel, and the worker would go on.
+    if (task !== undefined && !isEnded(task.status?.state) && executions.runningTask(scope, params.id) === undefined) {
       const link = store.linkOfTask(scope, params.id);
-      if (link !== undefined) await end.cancel(link.outlet, link.taskId);
+      if (link !== undefined) await adapter.cancel(link.channel, link.taskId);
     }
     return this.#options.inner.cancelTask(params, context);
   };
 
-  async #begin(
-    { run, message }: Extract<Decided, { kind: 'run' }>,
+  async #start(
+    { execution, message }: Extract<Admitted, { kind: 'start' }>,
     params: SendMessageRequest,
     context: ServerCallContext,
   ): Promise<Message | Task> {
-    A2aExecutions.prepare(context, run);
+    A2aExecutions.prepare(context, execution);
     try {
       return await this.#options.inner.sendMessage({ ...params, message }, context);
     } finally {
       // The SDK found something wrong with the request itself.
-      if (!run.used && run.what.kind === 'begin') await run.what.abandon();
+      if (!execution.used && execution.what.kind === 'start') await execution.what.abandon();
     }
   }
 }

@@ -1,15 +1,15 @@
 /**
  * The two tables between the ends of a fleet task and the states of an A2A task. Pure functions.
  *
- * `settled` writes a worker's result as an A2A task; `resultOf` reads any agent's task or message as a result, whether or not
- * that agent has ever heard of the fleet protocol.
+ * `settled` writes a worker's result as an A2A task; `resultOfTask` and `resultOfMessage` read the task or message of any
+ * agent as a result, with or without the fleet protocol.
  * @see docs/a2a.md#states
  */
 import { FLEET_EXTENSION, type ReplySchema, type TaskResult } from '../../../protocol/fleet.ts';
 import { decodeValue } from '../../messages/decode.ts';
 import type { Announced, Reported } from '../../messages/decoded.ts';
-import { resultMessage } from '../../messages/encode.ts';
 import { extractReply } from '../../phases/reply.ts';
+import { ownResult, type ResultMembers } from '../plain/own-result.ts';
 import { type ReplyForm, replyText } from '../plain/reply-text.ts';
 import {
   artifactsText,
@@ -24,7 +24,9 @@ import {
   textPart,
 } from './messages.ts';
 import type { Artifact, Message, Part, Task, TaskState } from './sdk.ts';
-import type { PartialState } from './settings.ts';
+
+/** The state that a client without the fleet protocol sees for unfinished work. */
+export type PartialState = 'failed' | 'completed' | 'input_required';
 
 const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   failed: STATE.failed,
@@ -32,13 +34,13 @@ const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   input_required: STATE.inputRequired,
 };
 
-/** How a result is told. */
-export interface Telling {
+/** How a result is written. */
+export interface SettleOptions {
   /** The client has named our extension. */
   readonly fleet: boolean;
-  /** How one that has not wants its words. */
+  /** The form of text for a client that has not. */
   readonly form: ReplyForm;
-  /** Somebody asked for the end. */
+  /** A client cancelled the task. */
   readonly canceled: boolean;
   readonly partialState: PartialState;
 }
@@ -47,18 +49,18 @@ export interface Telling {
 export interface Settled {
   readonly state: TaskState;
   readonly artifact: Artifact;
-  /** Words of the status message; empty: there is nothing to say beside the artifact. */
-  readonly words: string;
+  /** Text of the status message; empty: the artifact says all of it. */
+  readonly text: string;
   /** Of the task, under the address of our extension. */
   readonly metadata: Readonly<Record<string, object>> | undefined;
 }
 
-export function settled(result: TaskResult, { fleet, form, canceled, partialState }: Telling): Settled {
+export function settled(result: TaskResult, { fleet, form, canceled, partialState }: SettleOptions): Settled {
   const { task_id, status, conformance, prose, ...rest } = result;
-  const told = { ...rest, task_id, status, ...(conformance !== undefined && { conformance }) };
-  const words = (prose ?? '').trim();
+  const members = { ...rest, task_id, status, ...(conformance !== undefined && { conformance }) };
+  const text = (prose ?? '').trim();
   const parts: Part[] = fleet
-    ? [dataPart(told), ...(words === '' ? [] : [textPart(words)])]
+    ? [dataPart(members), ...(text === '' ? [] : [textPart(text)])]
     : [textPart(replyText(result, form))];
   return {
     state: stateOf(result, canceled, partialState),
@@ -70,7 +72,7 @@ export function settled(result: TaskResult, { fleet, form, canceled, partialStat
       metadata: undefined,
       extensions: fleet ? [FLEET_EXTENSION] : [],
     },
-    words: statusWords(result),
+    text: statusText(result),
     metadata: fleet ? { [FLEET_EXTENSION]: { task_id, status, conformance: conformance ?? null } } : undefined,
   };
 }
@@ -78,12 +80,12 @@ export function settled(result: TaskResult, { fleet, form, canceled, partialStat
 function stateOf({ status }: TaskResult, canceled: boolean, partialState: PartialState): TaskState {
   if (status === 'done') return STATE.completed;
   if (status === 'blocked') return STATE.rejected;
-  // Whoever asked for the end sees that it came to it, and what was done by then.
+  // The client that cancelled sees that the task was cancelled, and what was done by then.
   if (canceled) return STATE.canceled;
   return status === 'error' ? STATE.failed : PARTIAL[partialState];
 }
 
-function statusWords({ status, blocked_reason, error_summary, next_steps, summary }: TaskResult): string {
+function statusText({ status, blocked_reason, error_summary, next_steps, summary }: TaskResult): string {
   switch (status) {
     case 'blocked':
       return blocked_reason ?? 'refused';
@@ -103,47 +105,47 @@ export interface Expected {
   readonly replySchema: ReplySchema;
 }
 
-/** What a reply comes to. */
+/** A reply as a result. */
 export interface ReadReply {
   readonly result: Reported;
-  /** An announce in the words of the reply. */
+  /** An announce in the text of the reply. */
   readonly announce: Announced | null;
 }
 
-/** The result a task has come to; undefined while there is none yet. */
+/** The result of a task; undefined while it runs. */
 export function resultOfTask(task: Task, expected: Expected): ReadReply | undefined {
   const state = task.status?.state;
   if (!isSettled(state)) return undefined;
   const reported = structuredResult(task.artifacts, expected);
   if (reported !== undefined) return { result: reported, announce: null };
-  const said = textOf(task.status?.message?.parts);
-  const words = wordsOf(task);
-  const prose = words === '' ? {} : { prose: words };
+  const reason = textOf(task.status?.message?.parts);
+  const text = textOfTask(task);
+  const prose = text === '' ? {} : { prose: text };
   switch (state) {
     case STATE.completed:
-      // The agent itself says that it is done: a reply without a block is taken for words then.
-      return wordsAsResult(words, expected, 'prose');
+      // The agent itself says that it is done, so a reply without a block counts as prose.
+      return textAsResult(text, expected, 'prose');
     case STATE.rejected:
-      return plain(expected, blocked('unknown', said || 'refused without a reason', prose));
+      return plain(expected, blocked('unknown', reason || 'refused without a reason', prose));
     case STATE.inputRequired:
-      return plain(expected, blocked('input_required', said || 'the agent asks for more', prose));
+      return plain(expected, blocked('input_required', reason || 'the agent asks for more', prose));
     case STATE.authRequired:
-      return plain(expected, blocked('auth_required', said || 'the agent asks for a sign-in', prose));
+      return plain(expected, blocked('auth_required', reason || 'the agent asks for a sign-in', prose));
     case STATE.canceled:
       return plain(expected, { status: 'error', error_summary: 'canceled', ...prose });
     default:
-      return plain(expected, { status: 'error', error_summary: said || 'failed without a reason', ...prose });
+      return plain(expected, { status: 'error', error_summary: reason || 'failed without a reason', ...prose });
   }
 }
 
-/** The result a message without a task stands for. */
+/** The result of a message without a task. */
 export function resultOfMessage(message: Message, expected: Expected): ReadReply {
   const reported = structuredIn(message.parts, '', expected);
   if (reported !== undefined) return { result: reported, announce: null };
-  return wordsAsResult(withData(textOf(message.parts), message.parts), expected, expected.replySchema);
+  return textAsResult(withData(textOf(message.parts), message.parts), expected, expected.replySchema);
 }
 
-function wordsAsResult(text: string, { taskId, attempt }: Expected, replySchema: ReplySchema): ReadReply {
+function textAsResult(text: string, { taskId, attempt }: Expected, replySchema: ReplySchema): ReadReply {
   const { result, announce, conformance, prose } = extractReply({ text, taskId, replySchema, exitCode: null });
   const expected = { taskId, attempt, replySchema };
   if (result === null) {
@@ -151,14 +153,14 @@ function wordsAsResult(text: string, { taskId, attempt }: Expected, replySchema:
     const next_steps = ['The agent put the task off and ended it; find out whether it was done.'];
     return { ...plain(expected, { status: 'partial', next_steps, prose }), announce };
   }
-  // Nobody measured what a foreign agent says it has spent.
+  // The figures of a foreign agent are its claim, not measured.
   const usage = result.tokens_spent === null ? result.usage : { source: 'claimed' as const };
   const envelope = { ...result.envelope, attempt };
   return { result: { ...result, usage, envelope, prose: prose === '' ? null : prose, conformance }, announce };
 }
 
-/** The words of the artifacts, or else what the agent said last. */
-export function wordsOf({ artifacts, status, history }: Task): string {
+/** The text of the artifacts, or else of the agent's last message. */
+export function textOfTask({ artifacts, status, history }: Task): string {
   const made = withData(
     artifactsText(artifacts),
     artifacts.flatMap(({ parts }) => parts),
@@ -170,7 +172,7 @@ export function wordsOf({ artifacts, status, history }: Task): string {
   return textOf(said?.parts);
 }
 
-/** Data beside the words, as blocks: an answer in JSON may be nothing else. */
+/** Data beside the text, as blocks: an answer in JSON may be nothing else. */
 function withData(text: string, parts: readonly Part[]): string {
   const blocks = dataOf(parts).map((data) => `\`\`\`json\n${JSON.stringify(data)}\n\`\`\``);
   return [text, ...blocks].filter(Boolean).join('\n\n');
@@ -184,7 +186,7 @@ function structuredResult(artifacts: readonly Artifact[], expected: Expected): R
   return undefined;
 }
 
-/** A valid TASK_RESULT of this task in a data part, with the words beside it as its prose. */
+/** A valid TASK_RESULT of this task in a data part, with the text beside it as its prose. */
 function structuredIn(parts: readonly Part[], prose: string, { taskId, attempt }: Expected): Reported | undefined {
   for (const data of fleetDataOf(parts)) {
     const decoded = decodeValue(data);
@@ -196,21 +198,15 @@ function structuredIn(parts: readonly Part[], prose: string, { taskId, attempt }
   return undefined;
 }
 
-type Members = Partial<Parameters<typeof resultMessage>[0]> & Pick<TaskResult, 'status'>;
+type Members = ResultMembers & Pick<TaskResult, 'status'>;
 
 function blocked(code: string, reason: string, more: Pick<Members, 'prose'>, retryable = false): Members {
   const named = code === 'unknown' ? reason : `${code}: ${reason}`;
   return { status: 'blocked', blocked_reason: named, blocked: { code, retryable }, ...more };
 }
 
-/** A result in its normalised form, of which nobody knows what it cost. */
+/** A result of an agent without the fleet protocol. Its cost is unknown. */
 function plain({ taskId, attempt }: Expected, members: Members): ReadReply {
-  const decoded = decodeValue(
-    resultMessage(
-      { task_id: taskId, usage: { source: 'unknown' }, conformance: 'unstructured', ...members },
-      { attempt },
-    ),
-  );
-  // What is built here is valid by construction: reasons are never blank, steps never none.
-  return { result: (decoded as Extract<typeof decoded, { valid: true }>).message as Reported, announce: null };
+  const all = { usage: { source: 'unknown' }, conformance: 'unstructured', ...members } as const;
+  return { result: ownResult(taskId, attempt, all), announce: null };
 }

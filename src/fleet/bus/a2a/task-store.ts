@@ -1,9 +1,9 @@
 /**
- * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after the agent was started anew. Also
- * keeps which task of the fleet each of them stands for.
+ * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after a restart of the agent. Also
+ * stores which task of the fleet each of them stands for.
  *
- * Handed to the SDK as its store, and written directly where no request of the SDK's is under way. What is lost with the
- * last moments before a power failure is made up for from the worker's own journal, which has every result.
+ * The SDK's store; written directly while no request of the SDK runs. Writes that a power failure loses are recovered from
+ * the worker's own journal, which has every result.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
@@ -12,9 +12,9 @@ import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
-/** Marks a file as ours ("HFA2"), so that another program's database is never taken for one. */
+/** Marks a file as ours ("HFA2"), so that another program's database is never opened as one. */
 const APPLICATION_ID = 0x48464132;
-/** What errors call it. */
+/** Its name in errors. */
 const WHAT = 'the A2A task store';
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
 const MIGRATIONS: readonly string[] = [
@@ -34,7 +34,7 @@ const MIGRATIONS: readonly string[] = [
 ];
 
 const DAY_MS = 86_400_000;
-/** Saves between two looks for what is too old. */
+/** Saves between two evictions. */
 const PRUNE_EVERY = 500;
 
 /** Whose tasks: of one tenant, sent by one principal. */
@@ -45,8 +45,8 @@ export interface Scope {
 
 /** Which fleet task an A2A task stands for. */
 export interface TaskLink extends Scope {
-  /** Name of the outlet its result goes to. */
-  readonly outlet: string;
+  /** Name of the reply channel its result goes to. */
+  readonly channel: string;
   readonly taskId: string;
   readonly attempt: number;
   /** The A2A task. */
@@ -54,7 +54,7 @@ export interface TaskLink extends Scope {
   /** The message that asked for it, and the SHA-256 of its parts. */
   readonly messageId: string;
   readonly digest: string;
-  /** How its client wants its words; see `reply-text.ts`. */
+  /** The form of reply its client asked for; see `reply-text.ts`. */
   readonly form: string;
 }
 
@@ -62,13 +62,13 @@ export interface A2aTaskStoreOptions {
   /** Path of the database. It is made 0600, directories that do not exist yet 0700. */
   readonly file: string;
   readonly sdk: Pick<A2aServerSdk, 'core' | 'errors'>;
-  /** True for messages that are not worth a place in the history of a task. */
+  /** True for messages that are not part of a task's history. */
   readonly passing: (message: Message) => boolean;
-  /** With it a damaged file is set aside, this is called, and the store starts empty. */
+  /** With it a damaged file is quarantined, this is called, and the store starts empty. */
   readonly onCorrupt?: (damage: Damage) => void;
-  /** How long a task that has ended is kept, milliseconds. Default 7 days. */
+  /** How long a task that has ended is stored, milliseconds. Default 7 days. */
   readonly retainMs?: number;
-  /** Tasks that are kept at most; open ones are never dropped. Default 10,000. */
+  /** Tasks that are stored at most; open ones are never evicted. Default 10,000. */
   readonly maxTasks?: number;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -102,7 +102,7 @@ export class A2aTaskStore implements TaskStore {
   readonly #release: () => void;
   readonly #options: A2aTaskStoreOptions;
   readonly #statements = new Map<string, StatementSync>();
-  /** Who waits for a task to be stored as settled. */
+  /** Called when a task is stored as settled. */
   readonly #waiting = new Map<string, Set<() => void>>();
   #saves = 0;
   #closed = false;
@@ -173,7 +173,7 @@ export class A2aTaskStore implements TaskStore {
 
   put({ tenant, owner }: Scope, task: Task): void {
     const { passing, sdk, now = Date.now } = this.#options;
-    const kept = { ...task, history: (task.history ?? []).filter((message) => !passing(message)) };
+    const stored = { ...task, history: (task.history ?? []).filter((message) => !passing(message)) };
     const state = task.status?.state ?? 0;
     const at = now();
     const changed = task.status?.timestamp ?? new Date(at).toISOString();
@@ -181,7 +181,7 @@ export class A2aTaskStore implements TaskStore {
       `INSERT INTO tasks (tenant, owner, id, context_id, state, changed, saved_at, task) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET context_id = excluded.context_id, state = excluded.state, changed = excluded.changed,
          saved_at = excluded.saved_at, task = excluded.task`,
-      [tenant, owner, task.id, task.contextId, state, changed, at, JSON.stringify(sdk.core.Task.toJSON(kept))],
+      [tenant, owner, task.id, task.contextId, state, changed, at, JSON.stringify(sdk.core.Task.toJSON(stored))],
     );
     if (isSettled(state)) for (const done of this.#waiting.get(keyOf(tenant, owner, task.id)) ?? []) done();
     if (this.#saves++ % PRUNE_EVERY === 0) this.#prune(at);
@@ -193,7 +193,7 @@ export class A2aTaskStore implements TaskStore {
     return row === undefined ? undefined : this.#taskOf(row.task);
   }
 
-  /** Tasks that have not come to an end, with what they stand for. */
+  /** Tasks that have not ended, with the fleet tasks they stand for. */
   open(): { readonly task: Task; readonly link: TaskLink | undefined; readonly scope: Scope }[] {
     const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2)', []);
     return rows.map(({ tenant, owner, task: text }) => {
@@ -203,53 +203,53 @@ export class A2aTaskStore implements TaskStore {
     });
   }
 
-  /** What an A2A task stands for: the latest, where there were several in it. */
+  /** The fleet task an A2A task stands for: the latest one, where it had several. */
   linkOfTask({ tenant, owner }: Scope, id: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE tenant = ? AND owner = ? AND id = ? ORDER BY rowid DESC LIMIT 1';
     return linkIn(this.#read(sql, [tenant, owner, id])[0]);
   }
 
-  link({ outlet, taskId, attempt, tenant, owner, id, messageId, digest, form }: TaskLink): void {
+  link({ channel, taskId, attempt, tenant, owner, id, messageId, digest, form }: TaskLink): void {
     this.#run(
       `INSERT OR REPLACE INTO links (outlet, task_id, attempt, tenant, owner, id, message_id, digest, form)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      [outlet, taskId, attempt, tenant, owner, id, messageId, digest, form],
+      [channel, taskId, attempt, tenant, owner, id, messageId, digest, form],
     );
   }
 
-  /** The A2A task of an attempt; of the latest one where that is not known, or none is named. */
-  linkOf(outlet: string, taskId: string, attempt = -1): TaskLink | undefined {
+  /** The A2A task of an attempt; of the latest attempt where that one is unknown, or none is named. */
+  linkOf(channel: string, taskId: string, attempt = -1): TaskLink | undefined {
     const sql = `SELECT * FROM links WHERE outlet = ? AND task_id = ? ORDER BY attempt = ? DESC, attempt DESC LIMIT 1`;
-    return linkIn(this.#read(sql, [outlet, taskId, attempt])[0]);
+    return linkIn(this.#read(sql, [channel, taskId, attempt])[0]);
   }
 
   /** The task that was made for a message of these parts. */
-  linkOfMessage(outlet: string, messageId: string, digest: string): TaskLink | undefined {
+  linkOfMessage(channel: string, messageId: string, digest: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE outlet = ? AND message_id = ? AND digest = ? ORDER BY attempt DESC LIMIT 1';
-    return linkIn(this.#read(sql, [outlet, messageId, digest])[0]);
+    return linkIn(this.#read(sql, [channel, messageId, digest])[0]);
   }
 
-  /** Names of the outlets that have tasks here. */
-  outlets(): string[] {
+  /** Names of the reply channels that have tasks here. */
+  channels(): string[] {
     return this.#read('SELECT DISTINCT outlet FROM links', []).map(({ outlet }) => String(outlet));
   }
 
-  /** Resolves when the task is stored as settled. The second part gives the waiting up. */
-  whenSettled({ tenant, owner }: Scope, id: string): { readonly stored: Promise<void>; readonly giveUp: () => void } {
+  /** `stored` resolves when the task is stored as settled; `abandon` stops the wait. */
+  whenSettled({ tenant, owner }: Scope, id: string): { readonly stored: Promise<void>; readonly abandon: () => void } {
     const key = keyOf(tenant, owner, id);
     const waiting = this.#waiting.get(key) ?? new Set();
     this.#waiting.set(key, waiting);
     const { promise, resolve } = Promise.withResolvers<void>();
-    const giveUp = (): void => {
+    const abandon = (): void => {
       waiting.delete(done);
       if (waiting.size === 0) this.#waiting.delete(key);
     };
     const done = (): void => {
-      giveUp();
+      abandon();
       resolve();
     };
     waiting.add(done);
-    return { stored: promise, giveUp };
+    return { stored: promise, abandon };
   }
 
   close(): void {
@@ -266,7 +266,7 @@ export class A2aTaskStore implements TaskStore {
     return this.#options.sdk.core.Task.fromJSON(JSON.parse(String(text)));
   }
 
-  /** Ended tasks that are too old or too many go, and links without a task with them. */
+  /** Evicts ended tasks that are too old or too many, and links without a task. */
   #prune(at: number): void {
     const { retainMs = 7 * DAY_MS, maxTasks = 10_000 } = this.#options;
     const ended = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((state) => isEnded(state)).join(', ');
@@ -320,7 +320,7 @@ const keyOf = (tenant: string, owner: string, id: string): string => JSON.string
 function linkIn(row: Record<string, unknown> | undefined): TaskLink | undefined {
   if (row === undefined) return undefined;
   return {
-    outlet: String(row.outlet),
+    channel: String(row.outlet),
     taskId: String(row.task_id),
     attempt: Number(row.attempt),
     tenant: String(row.tenant),

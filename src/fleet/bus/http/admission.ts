@@ -1,41 +1,40 @@
 /**
- * Tasks at a receiver: a message becomes a dispatch or a word about one, and what the worker makes of it becomes the answer,
- * at once or when the task has ended.
+ * Tasks at a receiver: a message becomes a dispatch or a message about a task, and the worker's decision becomes the
+ * response, at once or when the task has ended.
  *
  * Made by `worker-server.ts`, one for each worker. @see docs/protocol/fleet.md#http
  */
 import type { ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
-import type { FleetMessage, TaskDispatch, TaskResult } from '../../../protocol/fleet.ts';
+import type { FleetMessage, SessionAnnounce, TaskResult } from '../../../protocol/fleet.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
-import { decodeValue } from '../../messages/decode.ts';
-import type { Decoded, Dispatched, Incoming } from '../../messages/decoded.ts';
-import { dispatchMessage } from '../../messages/encode.ts';
-import { parseInline } from '../../phases/inline.ts';
-import { evictOldest } from '../evict-oldest.ts';
-import { answer } from '../plain/http-server.ts';
+import type { Dispatched, Incoming } from '../../messages/decoded.ts';
+import { AnnounceTracker } from '../plain/announce-tracker.ts';
+import { respond } from '../plain/http-server.ts';
+import { type ClientMessage, isFleetMessage, readStructured, readText } from '../plain/incoming.ts';
 import { announceBlock, queuedText, type ReplyForm, replyText } from '../plain/reply-text.ts';
+import { busyError, errorResponse, RPC, type RpcId } from '../plain/rpc.ts';
 import type { DispatchOutcome, WorkerPort } from '../reply-channel.ts';
 import { type Answer, ack, WorkerMessageHandler } from '../worker-messages.ts';
-import { busyAnswer, errorAnswer, type HttpMessage, messageAnswer, RPC, type RpcId } from './messages.ts';
+import { type HttpMessage, messageResponse } from './messages.ts';
 import type { HttpReplyChannel } from './reply-channel.ts';
 
-/** Contexts that have had their announce. */
-const MAX_CONTEXTS = 10_000;
+/** Longest wait for the worker's announce before a reply goes without it, milliseconds: the bound of the worker itself. */
+const ANNOUNCE_TIMEOUT_MS = 15_000;
 
 /** One request for a task or about one. */
-export interface Asked {
+export interface TaskRequest {
   readonly id: RpcId;
   readonly message: HttpMessage;
   readonly principal: Principal;
   readonly response: ServerResponse;
-  /** Its request names our extension. */
+  /** The client speaks our extension. */
   readonly fleet: boolean;
-  readonly outlet: HttpReplyChannel;
+  readonly channel: HttpReplyChannel;
 }
 
-export interface ReceiverTasksOptions {
+export interface HttpAdmissionOptions {
   readonly worker: WorkerPort;
   readonly log: Log;
   /** How long a client may wait for the end of its task, milliseconds. */
@@ -43,218 +42,202 @@ export interface ReceiverTasksOptions {
   readonly newId: () => string;
 }
 
-export class ReceiverTasks {
-  readonly #options: ReceiverTasksOptions;
-  readonly #intake: WorkerMessageHandler;
-  /** Contexts whose client has had the description of the worker. */
-  readonly #announced = new Set<string>();
-  /** Tells those who wait for the end of a task that it will not be told here. */
+export class HttpAdmission {
+  readonly #options: HttpAdmissionOptions;
+  readonly #handler: WorkerMessageHandler;
+  readonly #announced: AnnounceTracker;
+  /** Each ends the wait of one request for the end of its task. */
   readonly #waiting = new Set<() => void>();
 
-  constructor(options: ReceiverTasksOptions) {
+  constructor(options: HttpAdmissionOptions) {
     this.#options = options;
-    this.#intake = new WorkerMessageHandler(options.worker, options.log);
+    this.#handler = new WorkerMessageHandler(options.worker, options.log);
+    this.#announced = new AnnounceTracker(options.worker, options.log);
   }
 
-  /** Answers everybody who waits: the tasks go on. */
+  /** Responds to all requests that wait: their tasks go on. */
   close(): void {
     for (const stopping of [...this.#waiting]) stopping();
   }
 
-  /** Takes a message; resolves when it was answered, or its answer waits for the end of the task. */
-  async take(request: Asked): Promise<void> {
-    const structured = request.message.data.find(isFleetMessage);
-    if (structured === undefined) return this.#text(request);
-    // Whoever sends messages of ours speaks our extension, named or not.
-    const asked = { ...request, fleet: true };
-    const decoded = decodeValue(structured);
-    if (!decoded.valid) return this.#unreadable(asked, decoded);
-    const { message } = decoded;
-    if (message.type === 'TASK_DISPATCH') {
-      const { contextId } = asked.message;
-      const { envelope } = message;
-      const dispatch = { ...message, envelope: { ...envelope, context_id: envelope.context_id ?? contextId } };
-      return this.#dispatch(asked, dispatch, message.reply_schema, contextId ?? envelope.context_id ?? message.task_id);
+  /** Accepts a message; resolves when it was answered, or its response waits for the end of the task. */
+  async receive(received: TaskRequest): Promise<void> {
+    const { message } = received;
+    const structured = message.data.find(isFleetMessage);
+    if (structured !== undefined) {
+      // A client that sends messages of ours speaks our extension, named or not.
+      const read = readStructured(structured, message.contextId);
+      return this.#admit({ ...received, fleet: true }, read, message.contextId);
     }
-    await this.#other(asked, message);
+    const contextId = message.contextId ?? this.#options.newId();
+    const { messageId } = message;
+    const newId = (): string => messageId ?? this.#options.newId();
+    const read = readText(message.text, { contextId, messageId: messageId ?? undefined, newId });
+    await this.#admit(received, read, contextId);
   }
 
-  #unreadable(asked: Asked, { taskId, errors }: Extract<Decoded, { valid: false }>): void {
+  async #admit(request: TaskRequest, read: ClientMessage, contextId: string | null): Promise<void> {
+    switch (read.kind) {
+      case 'dispatch': {
+        const { dispatch, form } = read;
+        return this.#dispatch(request, dispatch, form, contextId ?? dispatch.envelope.context_id ?? dispatch.task_id);
+      }
+      case 'malformed':
+        return this.#malformed(request, read, contextId);
+      case 'message':
+        return this.#other(request, read.message);
+    }
+  }
+
+  #malformed(
+    request: TaskRequest,
+    { taskId, errors, form, by }: Extract<ClientMessage, { kind: 'malformed' }>,
+    contextId: string | null,
+  ): void {
+    const { log, worker } = this.#options;
+    if (by === 'text') {
+      const result = worker.refuse(taskId, errors);
+      log.info('refused a task that came as text', { principal: request.principal.name, ...result?.blocked });
+      if (result === undefined) return this.#fail(request, RPC.params, 'the task cannot be read');
+      return this.#reply(request, contextId, replyText(result, form), []);
+    }
     const answers: Answer[] = [];
-    const dispatch = taskId !== undefined && this.#intake.unreadable(taskId, errors, (one) => answers.push(one));
+    const dispatch = taskId !== undefined && this.#handler.unreadable(taskId, errors, (one) => answers.push(one));
     const found = errors.map(({ code, path }) => `${code} ${path}`).join(', ');
-    if (!dispatch) return this.#fail(asked, RPC.params, `the message in the data part is not valid: ${found}`);
-    this.#reply(asked, asked.message.contextId ?? taskId, `Not started: ${found}`, answers);
+    if (!dispatch) return this.#fail(request, RPC.params, `the message in the data part is not valid: ${found}`);
+    this.#reply(request, contextId ?? taskId, `Not started: ${found}`, answers);
   }
 
-  /** Poll, cancel, steer and the like: answered with what the worker says to it. */
-  async #other(asked: Asked, message: Incoming): Promise<void> {
+  /** Poll, cancel, steer and the like: the response is the worker's reply. */
+  async #other(request: TaskRequest, message: Incoming): Promise<void> {
     const answers: Answer[] = [];
-    if (!(await this.#intake.take(message, asked.outlet, (one) => answers.push(one)))) {
-      return this.#fail(asked, RPC.params, `${message.type} is nothing a worker takes`);
+    if (!(await this.#handler.take(message, request.channel, (one) => answers.push(one)))) {
+      return this.#fail(request, RPC.params, `${message.type} is nothing a worker takes`);
     }
     const taskId = (message as { readonly task_id?: string }).task_id;
-    const words = answers.length === 0 ? 'Taken.' : 'The answer is in the data of this message.';
-    this.#reply(asked, asked.message.contextId ?? taskId ?? this.#options.newId(), words, answers);
-    for (const one of answers) if (one.type === 'TASK_RESULT') this.#handedOver(asked, one);
-  }
-
-  /** A brief with hints, or without. */
-  async #text(asked: Asked): Promise<void> {
-    const { message, principal } = asked;
-    const { is_dispatch, hints, brief } = parseInline(message.text);
-    const contextId = message.contextId ?? this.#options.newId();
-    const form: ReplyForm = is_dispatch ? (hints.reply_schema ?? 'structured') : 'plain';
-    const dispatch: TaskDispatch = dispatchMessage(
-      {
-        task: {
-          task_id: hints.task_id ?? message.messageId ?? this.#options.newId(),
-          priority: hints.priority,
-          reply_schema: form === 'plain' ? 'prose' : form,
-          token_budget: hints.token_budget,
-        },
-        requirements: {
-          required_mcp: hints.required_mcp,
-          required_capabilities: hints.required_capabilities,
-        },
-        deadline: hints.deadline,
-        brief,
-      },
-      { context_id: contextId, ...(message.messageId !== null && { message_id: message.messageId }) },
-    );
-    const decoded = decodeValue(dispatch);
-    if (decoded.valid) return this.#dispatch(asked, decoded.message as Dispatched, form, contextId);
-    const result = this.#options.worker.refuse(dispatch.task.task_id, decoded.errors);
-    this.#options.log.info('a task that came as text was refused', { principal: principal.name, ...result?.blocked });
-    if (result === undefined) return this.#fail(asked, RPC.params, 'the task cannot be read');
-    this.#reply(asked, contextId, replyText(result, form), []);
+    const text = answers.length === 0 ? 'Taken.' : 'The answer is in the data of this message.';
+    this.#reply(request, request.message.contextId ?? taskId ?? this.#options.newId(), text, answers);
+    for (const one of answers) if (one.type === 'TASK_RESULT') this.#acknowledge(request, one);
   }
 
   // Tasks.
 
-  async #dispatch(asked: Asked, dispatch: Dispatched, form: ReplyForm, contextId: string): Promise<void> {
-    const { outlet } = asked;
-    const waiting = outlet.managed ? undefined : this.#wait(asked, dispatch.task_id, form, contextId);
-    outlet.remember(dispatch.task_id, form, contextId);
-    let reception: DispatchOutcome;
+  async #dispatch(request: TaskRequest, dispatch: Dispatched, form: ReplyForm, contextId: string): Promise<void> {
+    const { channel } = request;
+    const stopWaiting = channel.managed ? undefined : this.#wait(request, dispatch.task_id, form, contextId);
+    channel.remember(dispatch.task_id, form, contextId);
+    let outcome: DispatchOutcome;
     try {
-      // Answers are written below, in the words of this dialect.
-      reception = await this.#intake.dispatch(dispatch, outlet, () => {});
+      // The response is written below, in the form of this dialect.
+      outcome = await this.#handler.dispatch(dispatch, channel, () => {});
     } catch (thrown) {
-      waiting?.();
-      this.#options.log.error('a task could not be taken', {
-        task_id: dispatch.task_id,
-        error: asError(thrown).message,
-      });
-      return this.#fail(asked, RPC.failed, 'inbox: the task could not be taken');
+      stopWaiting?.();
+      const { message: error } = asError(thrown);
+      this.#options.log.error('task could not be accepted', { task_id: dispatch.task_id, error });
+      return this.#fail(request, RPC.failed, 'inbox: the task could not be taken');
     }
-    switch (reception.kind) {
+    switch (outcome.kind) {
       case 'busy':
       case 'taken': {
-        waiting?.();
-        const reason = reception.kind === 'taken' ? 'in_flight' : reception.reason;
-        answer(asked.response, 200, busyAnswer(asked.id, asked.fleet, reception.retryAfterS, reason));
-        return;
+        stopWaiting?.();
+        const { retryAfterS } = outcome;
+        const reason = outcome.kind === 'taken' ? 'in_flight' : outcome.reason;
+        const error = busyError(request.fleet, { retryAfterS, reason });
+        return respond(request.response, 200, { jsonrpc: '2.0', id: request.id, error });
       }
       case 'refused':
       case 'replay':
-        waiting?.();
-        await this.#result(asked, reception.result, form, contextId);
-        if (reception.kind === 'replay') this.#handedOver(asked, reception.result);
+        stopWaiting?.();
+        await this.#result(request, outcome.result, form, contextId);
+        if (outcome.kind === 'replay') this.#acknowledge(request, outcome.result);
         return;
       case 'accepted':
-        if (waiting === undefined) await this.#queued(asked, dispatch, form, contextId);
+        if (stopWaiting === undefined) await this.#queued(request, dispatch, form, contextId);
     }
   }
 
-  /** Keeps the request open until the task has ended. Returns what gives that up. */
-  #wait(asked: Asked, taskId: string, form: ReplyForm, contextId: string): () => void {
-    const { response, outlet } = asked;
+  /** Keeps the request open until the task has ended. Returns the function that stops the wait. */
+  #wait(request: TaskRequest, taskId: string, form: ReplyForm, contextId: string): () => void {
+    const { response, channel } = request;
     const end = (): void => {
       clearTimeout(timer);
       undo();
       response.removeListener('close', end);
       this.#waiting.delete(stopping);
     };
-    const giveUp = (why: string): void => {
+    const abandon = (reason: string): void => {
       end();
-      this.#fail(asked, RPC.failed, `${why}: the task goes on; ask for it again by its id`, { task_id: taskId });
+      this.#fail(request, RPC.failed, `${reason}: the task goes on; ask for it again by its id`, { task_id: taskId });
     };
-    const stopping = (): void => giveUp('the receiver is stopping');
-    const undo = outlet.wait(taskId, {
-      take: async (result) => {
-        end();
-        return this.#result(asked, result, form, contextId);
-      },
+    const stopping = (): void => abandon('the receiver is stopping');
+    const undo = channel.wait(taskId, async (result) => {
+      end();
+      return this.#result(request, result, form, contextId);
     });
-    const timer = setTimeout(() => giveUp('timeout'), this.#options.replyTimeoutMs);
+    const timer = setTimeout(() => abandon('timeout'), this.#options.replyTimeoutMs);
     response.on('close', end);
     this.#waiting.add(stopping);
     return end;
   }
 
-  async #queued(asked: Asked, { task_id, envelope }: Dispatched, form: ReplyForm, contextId: string): Promise<void> {
-    const announce = await this.#announce(asked, contextId);
-    const taken = ack(task_id, { accepted: true, state: 'accepted' }, { attempt: envelope.attempt });
-    const data = asked.fleet || form === 'json' ? [...announce, taken] : [];
+  async #queued(
+    request: TaskRequest,
+    { task_id, envelope }: Dispatched,
+    form: ReplyForm,
+    contextId: string,
+  ): Promise<void> {
+    const announce = await this.#announce(request, contextId);
+    const accepted = ack(task_id, { accepted: true, state: 'accepted' }, { attempt: envelope.attempt });
+    const data = request.fleet || form === 'json' ? [...announce, accepted] : [];
     const block = data.length === 0 ? announce.map((one) => announceBlock(one)).join('\n\n') : '';
-    this.#reply(asked, contextId, queuedText(block), data);
+    this.#reply(request, contextId, queuedText(block), data);
   }
 
-  /** Answers with a result; resolves with whether the client has it, as far as can be told from here. */
-  async #result(asked: Asked, result: TaskResult, form: ReplyForm, contextId: string): Promise<boolean> {
-    const announce = await this.#announce(asked, contextId);
-    const inData = asked.fleet || form === 'json';
+  /** Responds with a result; resolves with whether the client has received it, as far as known here. */
+  async #result(request: TaskRequest, result: TaskResult, form: ReplyForm, contextId: string): Promise<boolean> {
+    const announce = await this.#announce(request, contextId);
+    const inData = request.fleet || form === 'json';
     const text = replyText(result, form);
     const blocks = inData ? [] : announce.map((one) => announceBlock(one));
     const data: FleetMessage[] = inData ? [...announce] : [];
-    if (asked.fleet) data.push(result);
-    const flushed = finished(asked.response);
-    this.#reply(asked, contextId, [...blocks, text].join('\n\n'), data);
+    if (request.fleet) data.push(result);
+    const flushed = finished(request.response);
+    this.#reply(request, contextId, [...blocks, text].join('\n\n'), data);
     return flushed;
   }
 
-  /** The description of the worker, where the client has not had it in this context. */
-  async #announce({ principal, message }: Asked, contextId: string) {
-    // A client that names no context gets another one each time.
+  /** The worker's announce, where the client has not received it in this context. */
+  async #announce({ principal, message }: TaskRequest, contextId: string): Promise<readonly SessionAnnounce[]> {
+    // A client that names no context gets a new one with each request, and the announce once.
     const key = `${principal.name} ${message.contextId ?? ''}`;
     if (this.#announced.has(key)) return [];
     this.#announced.add(key);
-    evictOldest(this.#announced, MAX_CONTEXTS);
-    try {
-      return [await this.#options.worker.announce(contextId)];
-    } catch (thrown) {
-      this.#announced.delete(key);
-      this.#options.log.warn('the worker could not describe itself', { error: asError(thrown).message });
-      return [];
-    }
+    const announce = await this.#announced.describe(contextId, ANNOUNCE_TIMEOUT_MS);
+    if (announce !== undefined) return [announce];
+    this.#announced.delete(key);
+    return [];
   }
 
-  /** The client has seen a result that may still wait in the outbox. */
-  #handedOver({ response, outlet }: Asked, { task_id, envelope }: TaskResult): void {
-    void finished(response).then((seen) => {
-      if (!seen) return;
-      const kept = ack(task_id, { accepted: true, state: 'finished' }, { attempt: envelope?.attempt });
-      return this.#intake.take(kept, outlet, () => {});
+  /** Acknowledges a result that may still wait in the outbox, once the client has received it. */
+  #acknowledge({ response, channel }: TaskRequest, { task_id, envelope }: TaskResult): void {
+    void finished(response).then((received) => {
+      if (!received) return;
+      const stored = ack(task_id, { accepted: true, state: 'finished' }, { attempt: envelope?.attempt });
+      return this.#handler.take(stored, channel, () => {});
     });
   }
 
-  #reply({ id, response }: Asked, contextId: string, text: string, data: readonly FleetMessage[]): void {
-    answer(response, 200, messageAnswer(id, { text, data, contextId, messageId: this.#options.newId() }));
+  #reply({ id, response }: TaskRequest, given: string | null, text: string, data: readonly FleetMessage[]): void {
+    const { newId } = this.#options;
+    respond(response, 200, messageResponse(id, { text, data, contextId: given ?? newId(), messageId: newId() }));
   }
 
-  #fail({ id, response }: Asked, code: number, text: string, data?: unknown): void {
-    answer(response, 200, errorAnswer(id, code, text, data));
+  #fail({ id, response }: TaskRequest, code: number, text: string, data?: unknown): void {
+    respond(response, 200, errorResponse(id, code, text, data));
   }
 }
 
-/** True for a data part that is a message of this protocol. */
-function isFleetMessage(part: unknown): boolean {
-  const { type, protocol_version } = part as { readonly type?: unknown; readonly protocol_version?: unknown };
-  return typeof type === 'string' && /^[A-Z]+_[A-Z_]+$/.test(type) && protocol_version !== undefined;
-}
-
-/** True when the whole answer was given to the system; false when the client had gone before. */
+/** True when the whole response was given to the system; false when the client closed the connection before. */
 function finished(response: ServerResponse): Promise<boolean> {
   if (response.writableFinished) return Promise.resolve(true);
   if (response.destroyed) return Promise.resolve(false);

@@ -1,6 +1,6 @@
 /**
- * How a managed receiver hands its results over: by a call to the orchestrator's own receiver. Tried by the worker's outbox
- * until it is taken.
+ * Delivers the results of a managed receiver by calling the orchestrator's own receiver. The worker's outbox retries until
+ * the orchestrator acknowledges.
  *
  * Used by `reply-channel.ts`. @see docs/protocol/fleet.md#http
  */
@@ -9,8 +9,9 @@ import type { Log } from '../../../base/log.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { endpointBelow, type HttpClient, peerUrl } from '../plain/http-client.ts';
+import { MAX_BODY_BYTES } from '../plain/http-server.ts';
 import { type TokenSource, withToken } from '../plain/token.ts';
-import { MAX_BODY_BYTES, RPC_PATH, readAnswer, sendMessage } from './messages.ts';
+import { RPC_PATH, readReply, sendMessage } from './messages.ts';
 
 /** Where results of the tasks of one orchestrator go. */
 export interface Callback {
@@ -27,7 +28,6 @@ export interface CallbackDeps {
   readonly newId: () => string;
 }
 
-/** A reply that goes out. */
 export interface LateReply {
   readonly text: string;
   readonly data: readonly FleetMessage[];
@@ -35,24 +35,23 @@ export interface LateReply {
   readonly messageId: string;
 }
 
-/** Sends a reply; resolves when the orchestrator has it for good. */
+/** Sends a reply; resolves when the orchestrator has stored it durably. */
 export async function callBack({ url, token }: Callback, reply: LateReply, deps: CallbackDeps): Promise<void> {
   const { client, log, timeoutMs, newId } = deps;
-  const target = endpointBelow(peerUrl(url), RPC_PATH);
+  const to = endpointBelow(peerUrl(url), RPC_PATH);
   const body = bounded(newId(), reply);
-  const answer = await withToken(token, { peer: target.origin, log }, (headers) =>
-    client.exchange({ method: 'POST', to: target, headers, body, timeoutMs, maxBytes: MAX_BODY_BYTES }),
+  const response = await withToken(token, { peer: to.origin, log }, (headers) =>
+    client.exchange({ method: 'POST', to, headers, body, timeoutMs, maxBytes: MAX_BODY_BYTES }),
   );
-  if (answer.status !== 200) {
-    throw fail('connection_lost', `${target.origin} answered ${answer.status}`, { status: answer.status });
-  }
-  const said = readAnswer(answer.body);
-  if (said.kind === 'message') return;
-  const why = said.kind === 'unreadable' ? said.why : said.text;
-  throw fail('connection_lost', `${target.origin} did not take the reply: ${why}`);
+  const { status } = response;
+  if (status !== 200) throw fail('connection_lost', `${to.origin} responded with status ${status}`, { status });
+  const read = readReply(response.body);
+  if (read.kind === 'message') return;
+  const reason = read.kind === 'malformed' ? read.reason : read.text;
+  throw fail('connection_lost', `${to.origin} did not accept the reply: ${reason}`);
 }
 
-/** The body of the call; where text and data do not fit both, the data, which says all of it. */
+/** The body of the call. Where text and data do not fit both, the data alone, which says all of it. */
 function bounded(id: string, reply: LateReply): string {
   const whole = sendMessage(id, reply);
   if (Buffer.byteLength(whole) <= MAX_BODY_BYTES || reply.data.length === 0) return whole;

@@ -1,26 +1,28 @@
 /**
- * The agent card of the upstream dialect. Public, so it says that this protocol is spoken, and nothing of what the worker
- * is: that is in the announce.
+ * The agent card of the upstream dialect. Public, so it says that this protocol is spoken, and nothing about the worker:
+ * that is in the announce.
  *
  * Used by `worker-server.ts` and `replies.ts`, and read by `peer.ts`.
  * @see docs/protocol/fleet.md#http
  */
-import { type Feature, FLEET_EXTENSION, FLEET_VERSION } from '../../../protocol/fleet.ts';
+import type { Feature } from '../../../protocol/fleet.ts';
 import { readStrictJson } from '../../messages/strict-json.ts';
-import { knownFeatures } from '../features.ts';
+import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
 import { RPC_PATH } from './messages.ts';
+
+/** What HTTP carries of the fleet protocol to a receiver that declares our extension. */
+export const CARRIED: readonly Feature[] = ['cancel', 'poll', 'announce', 'steer'];
 
 export interface CardFacts {
   readonly name: string;
   readonly url: string;
   readonly version: string | undefined;
   readonly features: readonly Feature[];
-  /** A bearer token is asked for. */
+  /** A bearer token is required. */
   readonly token: boolean;
 }
 
 export function cardOf({ name, url, version = '0.0.0', features, token }: CardFacts): object {
-  const modes = ['text/plain', 'application/json'];
   return {
     protocolVersion: '0.3.0',
     name,
@@ -31,18 +33,11 @@ export function cardOf({ name, url, version = '0.0.0', features, token }: CardFa
     capabilities: {
       streaming: false,
       pushNotifications: false,
-      extensions: [
-        {
-          uri: FLEET_EXTENSION,
-          description: 'Fleet handshake: announce, dispatch, result',
-          required: false,
-          params: { protocol_versions: [FLEET_VERSION], features },
-        },
-      ],
+      extensions: [fleetExtension('Fleet handshake: announce, dispatch, result', features)],
     },
-    defaultInputModes: modes,
-    defaultOutputModes: modes,
-    skills: [{ id: 'task', name: 'Task', description: 'Does a task in its repository.', tags: ['task'] }],
+    defaultInputModes: MODES,
+    defaultOutputModes: MODES,
+    skills: [TASK_SKILL],
     ...(token && {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
       security: [{ bearer: [] }],
@@ -50,18 +45,8 @@ export function cardOf({ name, url, version = '0.0.0', features, token }: CardFa
   };
 }
 
-/** What a card says about this protocol; undefined: the body is no card. */
-export function readCard(
-  body: Uint8Array,
-): { readonly fleet: boolean; readonly features: ReadonlySet<Feature> } | undefined {
+/** Reads a card; undefined: the body is not one. */
+export function readCard(body: Uint8Array): FleetReading | undefined {
   const json = readStrictJson(body);
-  if (!json.ok) return undefined;
-  const { capabilities } = json.value as { capabilities?: { extensions?: unknown } | null };
-  const listed = capabilities?.extensions;
-  const ours = (Array.isArray(listed) ? listed : []).find((one) => one?.uri === FLEET_EXTENSION);
-  const features = ours?.params?.features;
-  return {
-    fleet: ours !== undefined,
-    features: knownFeatures(Array.isArray(features) ? features.filter((one) => typeof one === 'string') : []),
-  };
+  return json.ok ? readFleetExtension(json.value.capabilities, new Set(CARRIED)) : undefined;
 }

@@ -1,55 +1,55 @@
 /**
- * Waits for the first word on a task that was sent to a receiver. One that works at once answers when the task has ended;
- * by then it has long had it, so silence for a while after the request has left counts as its word.
+ * Waits until a dispatch to a receiver counts as accepted. A receiver that works at once responds when the task has ended;
+ * by then it has long had the task, so silence for a while after the request was sent counts as acceptance.
  *
  * Used by `peer.ts`.
  */
 import { asError, type HandfastError } from '../../../wire/errors.ts';
 
-export interface FirstWordOptions {
-  /** Gives the waiting up; the request goes on, and what becomes of it is told to nobody. */
+export interface FirstResponseOptions {
+  /** Stops waiting; the request goes on, and its outcome is not reported. */
   readonly signal?: AbortSignal;
-  /** Milliseconds from when the request has left. */
+  /** Milliseconds after the request was sent. */
   readonly graceMs: number;
-  /** There was no answer for so long. */
-  readonly taken: () => void;
-  /** After `taken`, the request failed. */
+  /** The grace passed without a response. */
+  readonly accepted: () => void;
+  /** After `accepted`, the request failed. */
   readonly failedLater: (error: HandfastError) => void;
 }
 
 /**
- * Resolves when the request was answered or counts as taken; rejects as it does, or with the reason of `signal`. `ask` makes
- * the request and calls what it is given once that has left this machine.
+ * Resolves when the request was answered or counts as accepted; rejects as it does, or with the reason of `signal`. `request`
+ * calls `onSent` when it was given to the system.
  */
 export function awaitFirstResponse(
-  ask: (onSent: () => void) => Promise<void>,
-  { signal, graceMs, taken, failedLater }: FirstWordOptions,
+  request: (onSent: () => void) => Promise<void>,
+  { signal, graceMs, accepted, failedLater }: FirstResponseOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    let state: 'waiting' | 'taken' | 'over' = 'waiting';
+    let state: 'waiting' | 'accepted' | 'ended' = 'waiting';
     let grace: NodeJS.Timeout | undefined;
-    const settle = (now: 'taken' | 'over', act: () => void): void => {
+    const settle = (now: 'accepted' | 'ended', act: () => void): void => {
       state = now;
       clearTimeout(grace);
-      signal?.removeEventListener('abort', giveUp);
+      signal?.removeEventListener('abort', abandon);
       act();
     };
-    const giveUp = (): void => settle('over', () => reject(asError(signal?.reason, 'cancelled')));
+    const abandon = (): void => settle('ended', () => reject(asError(signal?.reason, 'cancelled')));
     const onSent = (): void => {
       if (state !== 'waiting') return;
       grace ??= setTimeout(() => {
-        settle('taken', resolve);
-        taken();
+        settle('accepted', resolve);
+        accepted();
       }, graceMs);
     };
-    signal?.addEventListener('abort', giveUp, { once: true });
-    ask(onSent).then(
+    signal?.addEventListener('abort', abandon, { once: true });
+    request(onSent).then(
       () => {
-        if (state === 'waiting') settle('over', resolve);
+        if (state === 'waiting') settle('ended', resolve);
       },
       (thrown: unknown) => {
-        if (state === 'waiting') settle('over', () => reject(thrown));
-        else if (state === 'taken') failedLater(asError(thrown));
+        if (state === 'waiting') settle('ended', () => reject(thrown));
+        else if (state === 'accepted') failedLater(asError(thrown));
       },
     );
   });

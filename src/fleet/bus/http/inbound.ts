@@ -1,194 +1,159 @@
 /**
- * What one receiver says, read and handed to the orchestrator: replies to tasks, in words or in messages, whichever way they
- * came, and the ends of tasks whose reply was lost.
+ * The messages of one receiver, read and forwarded to the orchestrator: replies to tasks, as text or as messages, in a
+ * response or in a call of the receiver's own, and the ends of tasks whose reply was lost.
  *
- * Made by `peer.ts`, one for each peer; `replies.ts` brings what comes by a call of the receiver's own.
+ * Made by `peer.ts`, one for each peer; `replies.ts` brings the calls of the receiver.
  * @see docs/protocol/fleet.md#http
  */
 
 import { Backoff } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
-import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
-import { decodeValue } from '../../messages/decode.ts';
-import type { Incoming } from '../../messages/decoded.ts';
-import { resultMessage } from '../../messages/encode.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { announceInReply } from '../../phases/announce-reply.ts';
 import { extractReply } from '../../phases/reply.ts';
-import { forwardToOrchestrator } from '../forward.ts';
+import { PlainInbound } from '../plain/inbound.ts';
 import type { OpenTask } from '../plain/open-tasks.ts';
+import type { PlainPeerOwner } from '../plain/orchestrator-bus.ts';
+import { ownResult, type ResultMembers } from '../plain/own-result.ts';
+import type { HealthCheckedPeer } from '../plain/peer-health.ts';
+import { RPC } from '../plain/rpc.ts';
 import { ack } from '../worker-messages.ts';
-import { type ReceiverCalls, refusalOf } from './connection.ts';
-import { type HttpMessage, type HttpReplyBody, RPC, sendMessage } from './messages.ts';
-import type { HttpPeer, HttpPeerOwner } from './peer.ts';
+import { type HttpConnection, refusalOf } from './connection.ts';
+import { type HttpMessage, type HttpReplyBody, sendMessage } from './messages.ts';
 import { claimed, saysUnknown, withAttempt } from './reply-reading.ts';
 
-/** Messages that come from workers. */
-const FROM_WORKERS = new Set<Incoming['type']>(['SESSION_ANNOUNCE', 'TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS']);
+/** The members of the bus that its peers use. */
+export interface HttpPeerOwner extends PlainPeerOwner {
+  /** After this time without a response the receiver counts as having the task, milliseconds. */
+  readonly acceptedAfterMs: number;
+  /** Longest wait for the end of a task over one request, milliseconds. */
+  readonly replyTimeoutMs: number;
+  /** First delay between polls of a task whose connection was lost, milliseconds. */
+  readonly pollDelayMs: number;
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
+}
 
-export class HttpInbound {
-  readonly #peer: HttpPeer;
-  readonly #calls: ReceiverCalls;
+export class HttpInbound extends PlainInbound {
+  readonly #connection: HttpConnection;
   readonly #owner: HttpPeerOwner;
 
-  constructor(peer: HttpPeer, calls: ReceiverCalls, owner: HttpPeerOwner) {
-    this.#peer = peer;
-    this.#calls = calls;
+  constructor(peer: HealthCheckedPeer, connection: HttpConnection, owner: HttpPeerOwner) {
+    super(peer, owner, ['SESSION_ANNOUNCE', 'TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS']);
+    this.#connection = connection;
     this.#owner = owner;
   }
 
-  /** What the answer to a dispatch means for its task. Fails as `FleetPeer.send` does where the receiver refused it. */
-  async answered(open: OpenTask, said: HttpReplyBody): Promise<void> {
-    switch (said.kind) {
-      case 'message':
-        return this.reply(open, said.message, true);
-      case 'error':
-        // The turn itself failed there; trying it elsewhere could do the work twice.
-        if (said.code === RPC.failed) return this.#failedThere(open, said.text);
-        throw refusalOf(said, this.#peer.peerId);
-      default:
-        throw refusalOf(said, this.#peer.peerId);
-    }
+  /** Handles the reply to a dispatch. Fails as `FleetPeer.send` does where the receiver refused it. */
+  async dispatched(open: OpenTask, reply: HttpReplyBody): Promise<void> {
+    if (reply.kind === 'message') return this.reply(open, reply.message, true);
+    // The turn itself failed there; trying it elsewhere could do the work twice.
+    if (reply.kind === 'error' && reply.code === RPC.failed) return this.#failedThere(open, reply.text);
+    throw refusalOf(reply, this.peer.peerId);
   }
 
   async #failedThere(open: OpenTask, text: string): Promise<void> {
-    // One that knows our messages may have given up waiting, not working.
-    if (this.#peer.features.has('poll')) return this.#follow(open);
-    this.#peer.tasks.close(open);
-    await this.tell(open.taskId, open.attempt, { status: 'error', error_summary: text || 'the receiver failed' });
+    // A receiver that knows our messages may have stopped waiting, not working.
+    if (this.peer.features.has('poll')) return this.#follow(open);
+    await this.#end(open, { status: 'error', error_summary: text || 'the receiver failed' });
+  }
+
+  /** Ends a task with a result made here. */
+  #end(open: OpenTask, members: ResultMembers): Promise<void> {
+    this.tasks.remove(open);
+    return this.forward(ownResult(open.taskId, open.attempt, members));
   }
 
   /**
-   * Reads the reply to a task, whichever way it came. Resolves when the orchestrator has kept what is in it. Fails with
-   * `over_capacity` when the reply says that the receiver is busy.
+   * Reads the reply to a task, whichever way it came. Resolves when the orchestrator has stored it. Fails with
+   * `over_capacity` when the first reply says that the receiver is busy.
    */
   async reply(open: OpenTask, message: HttpMessage, first = false): Promise<void> {
-    if (await this.hearData(message, open)) return;
+    if (await this.readData(message, open)) return;
     const { text } = message;
     const extracted = extractReply({ text, taskId: open.taskId, replySchema: open.replySchema, exitCode: null });
     const { announce, result, conformance, prose } = extracted;
     if (announce !== null) await this.forward(announce);
     if (conformance === 'busy') {
-      this.#peer.tasks.close(open);
-      if (first)
-        throw fail('over_capacity', `${this.#peer.peerId} is busy`, { reason: 'context', retry_after_ms: 30_000 });
-      return this.#busyLate(open, prose);
+      if (!first) return this.#end(open, busyMembers(prose));
+      this.tasks.remove(open);
+      const detail = { reason: 'context', retry_after_ms: 30_000 };
+      throw fail('over_capacity', `${this.peer.peerId} is busy`, detail);
     }
     if (result === null) {
       this.forwardInBackground(ack(open.taskId, { accepted: true, state: 'accepted' }, { attempt: open.attempt }));
       return;
     }
     await this.forward(claimed(result, open, prose, conformance));
-    this.#peer.tasks.ended(open);
+    open.ended = true;
   }
 
-  #busyLate(open: OpenTask, why: string): Promise<void> {
-    const blocked = { code: 'busy', retryable: true };
-    return this.tell(open.taskId, open.attempt, {
-      status: 'blocked',
-      tokens_spent: 0,
-      blocked_reason: `busy: ${why.slice(0, 280)}`,
-      blocked,
-    });
-  }
-
-  /** An announce in a message that belongs to no task. True: there was one. */
+  /** Handles a message that belongs to no task. True: there was an announce in it. */
   async handleUnsolicited(message: HttpMessage): Promise<boolean> {
-    if (await this.hearData(message)) return true;
+    if (await this.readData(message)) return true;
     const { profile } = announceInReply(message.text);
     if (profile !== undefined) await this.forward(profile);
     return profile !== undefined;
   }
 
-  /** Hands on the messages in data parts. True: they settle the task, or there were some and no task. */
-  async hearData({ data }: HttpMessage, open?: OpenTask): Promise<boolean> {
+  /** Forwards the messages in data parts. True: they settle the task, or there were some and no task. */
+  async readData({ data }: HttpMessage, open?: OpenTask): Promise<boolean> {
     let settled = false;
     for (const one of data) {
-      const decoded = decodeValue(one);
-      if (!decoded.valid) {
-        this.#owner.events.unreadable(
-          this.#peer,
-          decoded.errors.map(({ code }) => code),
-        );
-        continue;
-      }
-      const { message } = decoded;
-      if (!FROM_WORKERS.has(message.type)) continue;
+      const message = this.read(one);
+      if (message === undefined) continue;
       if (message.type === 'SESSION_ANNOUNCE') {
         await this.forward(message);
         settled ||= open === undefined;
         continue;
       }
-      // A receiver may answer for another task than the one that was asked about; that is its own message then.
-      const known = this.#peer.tasks.get((message as { readonly task_id?: string }).task_id ?? '');
+      // A receiver may reply about another task than the request named; it is that task's message then.
+      const known = this.tasks.get((message as { readonly task_id?: string }).task_id ?? '');
       await this.forward(message.type === 'TASK_RESULT' ? withAttempt(message, known) : message);
-      if (message.type === 'TASK_RESULT' && known !== undefined) this.#peer.tasks.ended(known);
+      if (message.type === 'TASK_RESULT' && known !== undefined) known.ended = true;
       settled ||= open === undefined || known === open;
     }
     return settled;
   }
 
-  /** The connection over which a task's end was waited for is gone. */
+  /** The request that waited for a task's end failed. */
   lost(open: OpenTask, error: HandfastError): void {
     const { log, stopping } = this.#owner;
     if (stopping.aborted) return;
-    log.warn('the reply to a task did not come', {
-      peer: this.#peer.peerId,
-      task_id: open.taskId,
-      code: error.code,
-      error: error.message,
-    });
-    if (error.code === 'over_capacity') {
-      this.#peer.tasks.close(open);
-      void this.#busyLate(open, error.message).catch(() => {});
-    } else if (error.code === 'invalid_message' || error.code === 'too_large') {
-      this.#peer.tasks.close(open);
-      const summary = { status: 'error', error_summary: error.message } as const;
-      void this.tell(open.taskId, open.attempt, summary).catch(() => {});
-    } else if (this.#peer.features.has('poll')) void this.#follow(open);
-    this.#owner.doubt(this.#peer);
+    const { code, message } = error;
+    log.warn('reply to a task was lost', { peer: this.peer.peerId, task_id: open.taskId, code, error: message });
+    if (code === 'over_capacity') void this.#end(open, busyMembers(message)).catch(() => {});
+    else if (code === 'invalid_message' || code === 'too_large') {
+      void this.#end(open, { status: 'error', error_summary: message }).catch(() => {});
+    } else if (this.peer.features.has('poll')) void this.#follow(open);
+    this.#owner.probeNow(this.peer);
   }
 
-  /** Asks for a task whose end was missed until it is known. Never rejects. */
+  /** Polls a task whose end was missed until the end is known. Never rejects. */
   async #follow(open: OpenTask): Promise<void> {
     const { pollDelayMs, stopping, newId } = this.#owner;
     const delay = new Backoff({ firstDelayMs: pollDelayMs, maxDelayMs: 15_000 });
-    while (!stopping.aborted && this.#peer.tasks.get(open.taskId) === open && !open.over) {
+    while (!stopping.aborted && this.tasks.get(open.taskId) === open && !open.ended) {
       await sleep(delay.next(), stopping);
-      if (stopping.aborted || open.over) return;
+      if (stopping.aborted || open.ended) return;
       const poll: FleetMessage = { type: 'TASK_POLL', protocol_version: '2.0', task_id: open.taskId };
       const body = sendMessage(newId(), { text: 'TASK_POLL', data: [poll], contextId: open.contextId });
       try {
-        const said = this.#calls.read(await this.#calls.post(body, { fleet: true }));
-        if (said.kind !== 'message') continue;
-        await this.hearData(said.message, open);
-        if (saysUnknown(said.message)) return this.#peer.tasks.close(open);
+        const reply = this.#connection.read(await this.#connection.post(body, { fleet: true }));
+        if (reply.kind !== 'message') continue;
+        await this.readData(reply.message, open);
+        if (saysUnknown(reply.message)) return this.tasks.remove(open);
       } catch {
-        // Not there now; asked again.
+        // Unreachable now; polled again.
       }
     }
   }
-
-  tell(
-    task_id: string,
-    attempt: number | undefined,
-    members: Partial<Parameters<typeof resultMessage>[0]>,
-  ): Promise<void> {
-    const result = resultMessage({ task_id, status: 'error', ...members }, { attempt });
-    const decoded = decodeValue(result);
-    // What is built here is valid; the check only gives it its normalised form.
-    return decoded.valid ? this.forward(decoded.message) : Promise.resolve();
-  }
-
-  forward(message: Incoming): Promise<void> {
-    if (this.#owner.stopping.aborted) return Promise.reject(fail('interrupted', 'the orchestrator is stopping'));
-    return forwardToOrchestrator(this.#owner.events, this.#peer, message);
-  }
-
-  forwardInBackground(message: Incoming): void {
-    this.forward(message).catch((thrown: unknown) => {
-      const { code, message: error } = asError(thrown);
-      this.#owner.log.warn('a message was not kept', { peer: this.#peer.peerId, type: message.type, code, error });
-    });
-  }
 }
+
+const busyMembers = (reason: string): ResultMembers => ({
+  status: 'blocked',
+  tokens_spent: 0,
+  blocked_reason: `busy: ${reason.slice(0, 280)}`,
+  blocked: { code: 'busy', retryable: true },
+});

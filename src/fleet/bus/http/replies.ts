@@ -1,130 +1,121 @@
 /**
- * The orchestrator as a receiver of the upstream dialect: managed workers call back here with their replies.
+ * The orchestrator as a receiver of the upstream dialect: managed workers call here with their replies.
  *
- * Used by `orchestrator-bus.ts`, which serves it on whatever port configuration names.
+ * Used by `orchestrator-bus.ts`; the server mounts it on the addresses of its configuration.
  * @see docs/protocol/fleet.md#http
  */
+import type { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
 import { LOCAL_PRINCIPAL } from '../../../session/auth.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { asError } from '../../../wire/errors.ts';
-import { answer, bodyOf, callerOf, type Guard, pathOf } from '../plain/http-server.ts';
-import type { OpenTask } from '../plain/open-tasks.ts';
+import { CARD_PATH } from '../plain/card.ts';
+import { type Authenticated, HttpServer, respond, type ServerAccess } from '../plain/http-server.ts';
+import type { GivenTask, OpenTask } from '../plain/open-tasks.ts';
+import { errorResponse, RPC } from '../plain/rpc.ts';
 import { cardOf } from './card.ts';
-import {
-  CARD_PATH,
-  errorAnswer,
-  HEALTH_PATH,
-  type HttpMessage,
-  messageAnswer,
-  RPC,
-  RPC_PATH,
-  readRequest,
-} from './messages.ts';
-import type { RecalledTask } from './orchestrator-bus.ts';
+import { HEALTH_PATH, type HttpMessage, messageResponse, RPC_PATH, readRequest } from './messages.ts';
 import type { HttpPeer } from './peer.ts';
 
-export interface ReplyReceiverOptions {
+/** The open task of a peer in a context, from the task store: for an orchestrator that was restarted since the dispatch. */
+export type Recall = (peerId: string, contextId: string) => Promise<Omit<GivenTask, 'contextId'> | undefined>;
+
+export interface ReplyReceiverOptions extends ServerAccess {
   readonly name: string;
-  readonly version: string | undefined;
+  readonly version?: string;
   readonly url: () => string;
   readonly peers: readonly HttpPeer[];
-  readonly guard: Guard;
-  readonly recall?: (peerId: string, contextId: string) => Promise<RecalledTask | undefined>;
+  readonly recall?: Recall;
   readonly log: Log;
-  /** False: not yet, or not any more. */
+  /** False before the start of the bus and after its stop. */
   readonly running: () => boolean;
   readonly newId: () => string;
 }
 
 export class ReplyReceiver {
   readonly #options: ReplyReceiverOptions;
+  readonly #server: HttpServer;
 
   constructor(options: ReplyReceiverOptions) {
     this.#options = options;
-  }
-
-  handle(request: IncomingMessage, response: ServerResponse): void {
-    this.#route(request, response).catch((thrown: unknown) => {
-      this.#options.log.error('a request failed', { path: pathOf(request), error: asError(thrown).message });
-      answer(response, 500, { error: 'the request failed' });
+    const { name, version, url, peers, running } = options;
+    this.#server = new HttpServer({
+      ...options,
+      routes: {
+        [CARD_PATH]: {
+          open: (_, response) =>
+            respond(
+              response,
+              200,
+              cardOf({ name, url: url(), version, features: [], token: this.#server.auth.hasTokens }),
+            ),
+        },
+        [HEALTH_PATH]: {
+          open: (_, response) => {
+            const ok = running();
+            respond(response, ok ? 200 : 503, { ok, version: version ?? null, peer_count: peers.length });
+          },
+        },
+        [RPC_PATH]: { post: (call, body) => this.#receive(call, body) },
+      },
     });
   }
 
-  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { name, version, url, peers, guard, running } = this.#options;
-    const path = pathOf(request);
-    const method = path === RPC_PATH ? 'POST' : 'GET';
-    if (![CARD_PATH, HEALTH_PATH, RPC_PATH].includes(path))
-      return answer(response, 404, { error: 'there is nothing here' });
-    if (request.method !== method) return answer(response, 405, { error: `use ${method}` }, { Allow: method });
-    if (path === CARD_PATH) {
-      return answer(response, 200, cardOf({ name, url: url(), version, features: [], token: guard.auth.hasTokens }));
-    }
-    if (path === HEALTH_PATH) {
-      const ok = running();
-      return answer(response, ok ? 200 : 503, { ok, version: version ?? null, peer_count: peers.length });
-    }
-    const principal = await callerOf(guard, request, response);
-    if (principal === undefined) {
-      request.resume();
-      return;
-    }
-    const body = await bodyOf(request, response);
-    if (body === undefined) return;
-    if (!running()) return answer(response, 503, { error: 'the orchestrator is not running' });
-    const read = readRequest(body);
-    if (read.kind === 'error') return answer(response, 200, errorAnswer(read.id, read.code, read.message));
-    const problem = await this.#take(principal, read.message);
-    const said =
-      problem === undefined
-        ? messageAnswer(read.id, {
-            text: 'Received.',
-            contextId: read.message.contextId ?? this.#options.newId(),
-            messageId: this.#options.newId(),
-          })
-        : errorAnswer(read.id, problem.code, problem.text);
-    answer(response, 200, said);
+  /** Never rejects. */
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    return this.#server.handle(request, response);
   }
 
-  /** Takes a reply; what is returned is why it could not be, and then it should be sent again. */
-  async #take(principal: Principal, message: HttpMessage): Promise<{ code: number; text: string } | undefined> {
+  async #receive({ response, principal }: Authenticated, body: Buffer): Promise<void> {
+    const { running, newId } = this.#options;
+    if (!running()) return respond(response, 503, { error: 'the orchestrator is not running' });
+    const read = readRequest(body);
+    if (read.kind === 'error') return respond(response, 200, errorResponse(read.id, read.code, read.message));
+    const problem = await this.#accept(principal, read.message);
+    if (problem !== undefined) return respond(response, 200, errorResponse(read.id, RPC.failed, `inbox: ${problem}`));
+    const contextId = read.message.contextId ?? newId();
+    respond(response, 200, messageResponse(read.id, { text: 'Received.', contextId, messageId: newId() }));
+  }
+
+  /** Accepts a reply. What is returned is the reason it was not stored; the worker sends it again then. */
+  async #accept(principal: Principal, message: HttpMessage): Promise<string | undefined> {
+    const { log } = this.#options;
     const peer = this.#peerOf(principal, message);
-    if (peer === undefined) return { code: RPC.failed, text: `inbox: no worker here is ${principal.name}` };
+    if (peer === undefined) return `no worker here is ${principal.name}`;
     try {
       const open = await this.#taskOf(peer, message);
-      if (open !== undefined) await peer.hearing.reply(open, message);
-      else if (!(await peer.hearing.handleUnsolicited(message))) {
-        this.#options.log.warn('a reply belongs to no task', { peer: peer.peerId, context: message.contextId });
-        return { code: RPC.failed, text: 'inbox: no task waits in this context' };
+      if (open !== undefined) await peer.inbound.reply(open, message);
+      else if (!(await peer.inbound.handleUnsolicited(message))) {
+        log.warn('reply belongs to no task', { peer: peer.peerId, context: message.contextId });
+        return 'no task waits in this context';
       }
       return undefined;
     } catch (thrown) {
       const { code, message: error } = asError(thrown);
-      this.#options.log.warn('a reply was not kept', { peer: peer.peerId, code, error });
-      return { code: RPC.failed, text: 'inbox: the reply could not be kept' };
+      log.warn('reply was not stored', { peer: peer.peerId, code, error });
+      return 'the reply could not be kept';
     }
   }
 
-  /** By its token; this user's own processes are told apart by what they talk about. */
+  /** By the principal; processes of this user share one, and are told apart by the task they reply to. */
   #peerOf(principal: Principal, { contextId, data }: HttpMessage): HttpPeer | undefined {
     const { peers } = this.#options;
     const named = peers.find(({ peerId }) => peerId === principal.name);
     if (principal !== LOCAL_PRINCIPAL) return named;
     if (peers.length === 1) return peers[0];
-    const about = (peer: HttpPeer): boolean =>
-      peer.tasks.inContext(contextId ?? '') !== undefined ||
-      data.some((one) => peer.tasks.get(String((one as { readonly task_id?: unknown }).task_id)) !== undefined);
+    const repliesFor = ({ inbound: { tasks } }: HttpPeer): boolean =>
+      tasks.inContext(contextId ?? '') !== undefined ||
+      data.some((one) => tasks.get(String((one as { readonly task_id?: unknown }).task_id)) !== undefined);
     const senders = new Set(data.map((one) => (one as { envelope?: { sender?: unknown } }).envelope?.sender));
-    return peers.find(about) ?? peers.find(({ peerId }) => senders.has(peerId)) ?? named;
+    return peers.find(repliesFor) ?? peers.find(({ peerId }) => senders.has(peerId)) ?? named;
   }
 
-  async #taskOf(peer: HttpPeer, { contextId }: HttpMessage): Promise<OpenTask | undefined> {
+  async #taskOf({ peerId, inbound: { tasks } }: HttpPeer, { contextId }: HttpMessage): Promise<OpenTask | undefined> {
     if (contextId === null) return undefined;
-    const known = peer.tasks.inContext(contextId);
+    const known = tasks.inContext(contextId);
     if (known !== undefined) return known;
-    const recalled = await this.#options.recall?.(peer.peerId, contextId);
-    return recalled === undefined ? undefined : peer.tasks.add({ ...recalled, contextId });
+    const recalled = await this.#options.recall?.(peerId, contextId);
+    return recalled === undefined ? undefined : tasks.add({ ...recalled, contextId });
   }
 }

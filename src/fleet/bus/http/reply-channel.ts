@@ -1,6 +1,6 @@
 /**
- * The outlet of a worker towards one HTTP client: a result answers the request that waits for it, or is sent to the
- * client's own receiver, or waits in the outbox until somebody asks for it again.
+ * The reply channel of a worker towards one HTTP client: a result is the response to the request that waits for it, or goes
+ * to the client's own receiver, or waits in the outbox until the client asks for it again.
  *
  * One for each principal. Made by `worker-server.ts`.
  */
@@ -11,11 +11,8 @@ import { type ReplyForm, replyText } from '../plain/reply-text.ts';
 import type { ReplyChannel } from '../reply-channel.ts';
 import { type Callback, type CallbackDeps, callBack } from './callbacks.ts';
 
-/** Somebody who waits for the result of a task. */
-export interface Waiter {
-  /** Answers with the result; resolves with whether the client has it, as far as can be told. */
-  take(result: TaskResult): Promise<boolean>;
-}
+/** A request that waits for the result of a task. Resolves with whether the client has received it, as far as known. */
+export type Waiter = (result: TaskResult) => Promise<boolean>;
 
 /** Tasks whose form of reply is remembered. */
 const MAX_FORMS = 10_000;
@@ -24,7 +21,7 @@ const NOTHING: ReadonlySet<Feature> = new Set();
 
 export class HttpReplyChannel implements ReplyChannel {
   readonly name: string;
-  /** Nothing can be sent to a client that did not ask. */
+  /** Nothing can be sent to a client without a request. */
   readonly features = NOTHING;
   readonly #callback: Callback | undefined;
   readonly #deps: CallbackDeps;
@@ -37,15 +34,15 @@ export class HttpReplyChannel implements ReplyChannel {
     this.#deps = deps;
   }
 
-  /** Replies are sent later, not waited for. */
+  /** Replies are sent later, by a call to the client's receiver. */
   get managed(): boolean {
     return this.#callback !== undefined;
   }
 
-  /** What comes in between is not told: the description rides on replies. */
+  /** Messages before the result are dropped: the announce rides on replies. */
   send(_message: FleetMessage): void {}
 
-  /** Remembers how the reply to a task is to look, where it will be sent. */
+  /** Remembers the form of a task's reply, where it is sent later. */
   remember(taskId: string, form: ReplyForm, contextId: string): void {
     if (!this.managed) return;
     this.#forms.delete(taskId);
@@ -53,7 +50,7 @@ export class HttpReplyChannel implements ReplyChannel {
     evictOldest(this.#forms, MAX_FORMS);
   }
 
-  /** Waits for the result of a task; what is returned undoes it. */
+  /** Calls `waiter` with the result of a task; what is returned undoes it. */
   wait(taskId: string, waiter: Waiter): () => void {
     const waiters = this.#waiters.get(taskId) ?? new Set();
     this.#waiters.set(taskId, waiters.add(waiter));
@@ -65,10 +62,8 @@ export class HttpReplyChannel implements ReplyChannel {
 
   async deliverResult(result: TaskResult): Promise<void> {
     const { task_id: taskId } = result;
-    for (const waiter of [...(this.#waiters.get(taskId) ?? [])]) if (await waiter.take(result)) return;
-    if (this.#callback === undefined) {
-      throw fail('unreachable', 'nobody waits for this result now', { task_id: taskId });
-    }
+    for (const waiter of [...(this.#waiters.get(taskId) ?? [])]) if (await waiter(result)) return;
+    if (this.#callback === undefined) throw fail('unreachable', 'no open request for this result', { task_id: taskId });
     const known = this.#forms.get(taskId);
     await callBack(
       this.#callback,

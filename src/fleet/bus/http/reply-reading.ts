@@ -1,5 +1,5 @@
 /**
- * What the answers of a receiver mean, apart from whom they are told to.
+ * What the responses of a receiver mean.
  *
  * Used by `peer.ts` and `inbound.ts`.
  */
@@ -24,13 +24,13 @@ export const saysUnknown = ({ data }: HttpMessage): boolean =>
     return type === 'TASK_ACK' && state === 'unknown';
   });
 
-/** The result of a reply in words. Its figures are what a language model said of itself. */
+/** The result of a reply in text. Its figures are the claim of a language model, not measured. */
 export function claimed(result: Reported, open: OpenTask, prose: string, conformance: string): Reported {
   const usage = { ...result.usage, source: result.tokens_spent === null ? 'unknown' : 'claimed' } as const;
   return { ...withAttempt(result, open), usage, prose: prose || null, conformance };
 }
 
-/** Replies do not say which attempt they are of; it is the one that was sent. */
+/** Replies do not name their attempt; it is the one that was dispatched. */
 export function withAttempt(result: Reported, open: OpenTask | undefined): Reported {
   if (open === undefined || result.envelope.attempt !== undefined) return result;
   return { ...result, envelope: { ...result.envelope, attempt: open.attempt } };

@@ -1,123 +1,149 @@
 /**
- * One HTTP request as a client of the upstream dialect makes it: bounded in time and size, never redirected, and with a
- * failure that says whether the peer may have got it.
+ * The one HTTP client of a bus for plain peers: requests that are bounded in time and size, never redirected, and whose
+ * failure says whether the peer may have received them.
  *
- * Used by the peers of `fleet/bus/http/orchestrator-bus.ts` and by receivers that call back.
+ * Made by each bus, server and executor that calls peers over HTTP; `fetch` gives it to libraries that want one.
  */
 import { Buffer } from 'node:buffer';
-import { Agent, type ClientRequest, request as httpRequest, type RequestOptions } from 'node:http';
+import type { ClientRequest } from 'node:http';
+import { Readable } from 'node:stream';
 import {
-  type AnswerOptions,
+  type HttpAddress,
+  type HttpPool,
+  httpAddress,
+  httpPool,
+  parseHttpUrl,
+} from '../../../transport/http/http-request.ts';
+import {
+  type ExchangeOptions,
   type HttpResponse,
-  IDLE_CONNECTION_MS,
+  openResponse,
+  type ResponseOptions,
   readResponse,
 } from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** An address requests go to, taken apart once. */
-export interface Endpoint {
-  /** For messages. */
-  readonly origin: string;
-  readonly secure: boolean;
-  readonly hostname: string;
-  readonly port: number;
+/** An address that requests go to, parsed once. */
+export interface Endpoint extends HttpAddress {
   readonly path: string;
-  /** Headers every request there has, names and values by turns. */
+  /** Headers of every request, names and values by turns. */
   readonly headers: readonly string[];
 }
 
-/** `body` is JSON text. */
-export interface HttpCall extends Omit<AnswerOptions, 'origin' | 'running'> {
-  readonly method: 'GET' | 'POST';
+interface Call {
+  readonly method: string;
   readonly to: Endpoint;
   /** Names and values by turns. */
   readonly headers?: readonly string[];
 }
 
-type Begin = (options: RequestOptions) => ClientRequest;
+/** `body` is JSON text. */
+export interface HttpCall extends Call, Omit<ResponseOptions, 'origin' | 'running'> {
+  readonly method: 'GET' | 'POST';
+}
 
-/** A peer that vanished while its answer is waited for is found by the system's probes, which begin after this. */
-const PROBE_AFTER_MS = 30_000;
+/** Longest wait for the headers of a response that is streamed, milliseconds; callers bring a signal with their own bound. */
+const HEADERS_TIMEOUT_MS = 3_600_000;
 
-const POOL = { keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS };
-
-/** Requests, and the connections that are kept between them. */
 export class HttpClient {
-  readonly #pool = new Agent(POOL);
-  /** Loaded only where an address asks for it. */
-  #secure: Promise<{ readonly pool: Agent; readonly begin: Begin }> | undefined;
-  /** What ends each request under way. */
+  /** Loaded with the first request of their scheme. */
+  readonly #pools = new Map<boolean, Promise<HttpPool>>();
+  /** Ends one request that runs. */
   readonly #running = new Set<(reason: unknown) => void>();
   #closed = false;
 
   /**
-   * Makes a request. Resolves with the answer, whatever its status. Rejects as {@link readResponse} does, with the reason of
-   * `close` when that ended it.
+   * Makes a request. Resolves with the response, whatever its status. Rejects as {@link readResponse} does, with the reason
+   * of `close` when that ended it.
    */
   async exchange(call: HttpCall): Promise<HttpResponse> {
-    call.signal?.throwIfAborted();
-    if (!call.to.secure) return this.#run(call, this.#pool, httpRequest);
-    this.#secure ??= import('node:https').then((https) => ({ pool: new https.Agent(POOL), begin: https.request }));
-    const { pool, begin } = await this.#secure;
-    return this.#run(call, pool, begin);
+    const { to, body, headers = [], signal } = call;
+    const json = body === undefined ? [] : ['Content-Type', 'application/json', ...lengthOf(body)];
+    const request = await this.#begin({ ...call, headers: [...json, ...headers] }, signal);
+    return readResponse(request, { ...call, origin: to.origin, running: this.#running });
   }
+
+  /**
+   * The client as `fetch`, for libraries: text bodies only, and any redirect is a failure, because it would carry the task
+   * to an address that the configuration does not name. Fails as `exchange` does.
+   */
+  readonly fetch = async (input: URL | string | Request, init: RequestInit = {}): Promise<Response> => {
+    const url = new URL(input instanceof Request ? input.url : input);
+    const { method = 'GET', body, signal } = init;
+    if (body !== undefined && body !== null && typeof body !== 'string') {
+      throw fail('usage', 'the fetch of this client sends text bodies only');
+    }
+    const headers = [...new Headers(init.headers)].flat();
+    if (body) headers.push(...lengthOf(body));
+    const to: Endpoint = { ...httpAddress(url), path: url.pathname + url.search, headers: ['Host', url.host] };
+    const request = await this.#begin({ method, to, headers }, signal ?? undefined);
+    const options: ExchangeOptions = {
+      origin: to.origin,
+      timeoutMs: HEADERS_TIMEOUT_MS,
+      running: this.#running,
+      ...(body && { body }),
+      ...(signal && { signal }),
+    };
+    const response = await openResponse(request, options);
+    const { statusCode: status = 0 } = response;
+    if (status >= 300 && status < 400) {
+      response.destroy();
+      throw fail('connection_lost', `${to.origin} redirects; configure the address it redirects to`, { status });
+    }
+    const pairs = Object.entries(response.headersDistinct).flatMap(([name, values = []]) =>
+      values.map((value): [string, string] => [name, value]),
+    );
+    const stream = EMPTY_STATUS.has(status) ? null : (Readable.toWeb(response) as ReadableStream<Uint8Array>);
+    if (stream === null) response.resume();
+    return new Response(stream, { status, headers: pairs });
+  };
 
   /** Ends all requests, which fail with `reason`, and all connections. */
   close(reason: unknown = fail('interrupted', 'this side is stopping')): void {
     this.#closed = true;
     for (const end of [...this.#running]) end(reason);
-    this.#pool.destroy();
-    void this.#secure?.then(({ pool }) => pool.destroy());
+    for (const pool of this.#pools.values()) void pool.then(({ close }) => close());
   }
 
-  #run(call: HttpCall, pool: Agent, begin: Begin): Promise<HttpResponse> {
-    const { method, to, headers = [], body } = call;
+  async #begin({ method, to, headers = [] }: Call, signal?: AbortSignal): Promise<ClientRequest> {
+    const pool = await this.#pool(to.secure);
+    // Checked after the wait: a request that starts behind `close` would end by its timeout only.
+    signal?.throwIfAborted();
     if (this.#closed) throw fail('interrupted', 'this side is stopping');
-    const about =
-      body === undefined ? [] : ['Content-Type', 'application/json', 'Content-Length', `${byteLength(body)}`];
-    const request = begin({
+    return pool.begin({
       method,
       hostname: to.hostname,
       port: to.port,
       path: to.path,
-      // As a list they are written at once, not looked up and copied.
-      headers: [...to.headers, ...about, ...headers],
-      agent: pool,
-      // Without a value of its own a busy connection would inherit the idle one of the pool.
-      timeout: 0,
+      // A list is written as it is; an object would be looked up and copied.
+      headers: [...to.headers, ...headers],
     });
-    return readResponse(request, { ...call, origin: to.origin, running: this.#running });
+  }
+
+  #pool(secure: boolean): Promise<HttpPool> {
+    const pool = this.#pools.get(secure) ?? httpPool(secure);
+    this.#pools.set(secure, pool);
+    return pool;
   }
 }
 
-const { byteLength } = Buffer;
+const lengthOf = (body: string): readonly string[] => ['Content-Length', `${Buffer.byteLength(body)}`];
+
+/** Statuses whose response has no body. */
+const EMPTY_STATUS: ReadonlySet<number> = new Set([204, 205, 304]);
 
 /** Parses the address of a peer. Fails with `config_invalid` for anything but http(s), and for one that holds a secret. */
 export function peerUrl(address: string): URL {
-  const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-    throw fail('config_invalid', `expected an address like http://host:port, got ${JSON.stringify(address)}`);
-  }
-  if (url.username !== '' || url.password !== '') {
-    throw fail('config_invalid', 'an address must not carry a user name or password; give the peer a token');
-  }
+  const url = parseHttpUrl(address, 'config_invalid', 'give the peer a token');
   url.hash = '';
   url.search = '';
   return url;
 }
 
-/** Where requests to a path below an address go. */
+/** The endpoint of a path below an address. */
 export function endpointBelow(base: URL, path: string): Endpoint {
-  const { origin, protocol, host, hostname, port, pathname } = below(base, path);
-  const secure = protocol === 'https:';
-  return {
-    origin,
-    secure,
-    hostname: hostname.replace(/^\[|\]$/g, ''),
-    port: port === '' ? (secure ? 443 : 80) : Number(port),
-    path: pathname,
-    headers: ['Host', host, 'Accept', 'application/json'],
-  };
+  const url = below(base, path);
+  return { ...httpAddress(url), path: url.pathname, headers: ['Host', url.host, 'Accept', 'application/json'] };
 }
 
 /** A path below an address. */

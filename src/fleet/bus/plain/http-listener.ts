@@ -1,11 +1,11 @@
 /**
- * A port for a receiver, or for an orchestrator's replies: bound where configuration says, or to the first free port of the
- * band upstream gives to this kind of worker, so that two kinds never meet on one.
+ * A port for a worker server, or for an orchestrator's replies: the configured one, or the first free port of the band that
+ * upstream gives to this kind of worker, so that two kinds never share one.
  *
- * Called by whoever puts a worker or an orchestrator together.
+ * Called by `server/fleet/worker-endpoints.ts` and `a2a/worker-server.ts`.
  * @see docs/protocol/fleet.md#http
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isLoopback } from '../../../config/listen-address.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -13,7 +13,7 @@ import { fail } from '../../../wire/errors.ts';
 /** First port of the ten of each kind, as upstream counts them. */
 export const PORT_BANDS = { claude: 9300, opencode: 9310, codex: 9320, agy: 9330 } as const;
 export type PortBand = keyof typeof PORT_BANDS;
-/** Where upstream's orchestrator listens. */
+/** The port of upstream's orchestrator. */
 export const ORCHESTRATOR_PORT = 9219;
 
 const BAND_PORTS = 10;
@@ -23,7 +23,7 @@ export interface HttpListenerOptions {
   readonly host?: string;
   /** A port, 0 for any free one, or a band. */
   readonly port: number | PortBand;
-  /** A token is asked for: without one, only addresses of this machine may be bound. */
+  /** A token is required; without one, only loopback addresses may be bound. */
   readonly hasTokens: boolean;
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
 }
@@ -31,7 +31,7 @@ export interface HttpListenerOptions {
 export interface HttpListener {
   readonly address: string;
   readonly port: number;
-  /** Stops listening; answers under way get two seconds. Idempotent. */
+  /** Stops listening; running responses get two seconds. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -42,16 +42,21 @@ export interface HttpListener {
 export async function listenHttp(options: HttpListenerOptions): Promise<HttpListener> {
   const { host = '127.0.0.1', port, hasTokens, handle } = options;
   if (!isLoopback(host) && !hasTokens) {
-    throw fail('config_invalid', `${host} can be reached by other machines: configure a token, or bind 127.0.0.1`);
+    throw fail('config_invalid', `${host} can be reached by other machines; configure a token, or bind 127.0.0.1`);
   }
   const ports = typeof port === 'number' ? [port] : band(port);
   for (const candidate of ports) {
-    const server = serverOf(handle);
+    const server = await serverOf(handle);
     const refused = await bind(server, candidate, host);
     if (refused === undefined) return listening(server, host);
     if (refused.code !== 'EADDRINUSE' || ports.length === 1) {
-      const why = refused.code === 'EADDRINUSE' ? 'the address is already in use' : refused.message;
-      throw fail('runtime_error', `cannot listen on ${host}:${candidate}: ${why}`, { reason: refused.code }, refused);
+      const reason = refused.code === 'EADDRINUSE' ? 'the address is already in use' : refused.message;
+      throw fail(
+        'runtime_error',
+        `cannot listen on ${host}:${candidate}: ${reason}`,
+        { reason: refused.code },
+        refused,
+      );
     }
   }
   const range = `${ports[0]}–${ports.at(-1)}`;
@@ -60,11 +65,13 @@ export async function listenHttp(options: HttpListenerOptions): Promise<HttpList
 
 const band = (name: PortBand): number[] => Array.from({ length: BAND_PORTS }, (_, index) => PORT_BANDS[name] + index);
 
-function serverOf(handle: HttpListenerOptions['handle']): Server {
+async function serverOf(handle: HttpListenerOptions['handle']): Promise<Server> {
+  // Loaded with the first server: most programs that import this never listen.
+  const { createServer } = await import('node:http');
   const server = createServer({
     maxHeaderSize: 16 * 1024,
     headersTimeout: 10_000,
-    // For the request; how long an answer takes is the handler's matter.
+    // Of the request; the handler bounds its response.
     requestTimeout: 30_000,
     keepAliveTimeout: 15_000,
     keepAlive: true,
@@ -80,14 +87,14 @@ function bind(server: Server, port: number, host: string): Promise<NodeJS.ErrnoE
     server.once('error', resolve);
     server.listen(port, host, () => {
       server.removeListener('error', resolve);
-      // Nothing is known to be reported here once a server listens; an unheard error would end the process.
+      // An error without a listener would end the process, also one after the server listens.
       server.on('error', () => {});
       resolve(undefined);
     });
   });
 }
 
-/** How long answers under way may take after `close`. */
+/** How long running responses may take after `close`. */
 const DRAIN_MS = 2_000;
 
 function listening(server: Server, host: string): HttpListener {

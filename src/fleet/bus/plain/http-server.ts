@@ -1,28 +1,140 @@
 /**
- * What both HTTP servers of the upstream dialect share: who asks, the body within its bound, the answer as JSON.
+ * The HTTP server of every dialect for plain peers: routes, authentication, bodies within their bound, responses as JSON.
  *
- * Used by `fleet/bus/http/worker-server.ts` and `replies.ts`.
+ * Used by the worker servers of `http/` and `a2a/`, and by `http/replies.ts`; `http-listener.ts` gives it a port.
  * @see docs/protocol/fleet.md#http
  */
 
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Log } from '../../../base/log.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { isLoopback } from '../../../config/listen-address.ts';
-import type { Authenticator } from '../../../session/auth.ts';
-import type { AuthThrottle } from '../../../session/auth-throttle.ts';
+import { type Authenticator, createAuthenticator } from '../../../session/auth.ts';
+import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
-import { MAX_BODY_BYTES } from '../http/messages.ts';
+import { asError } from '../../../wire/errors.ts';
 
-export interface Guard {
-  readonly auth: Authenticator;
-  /** A token was asked for by configuration: without any the server refuses to work at all. */
-  readonly requireToken: boolean;
-  readonly backoff: AuthThrottle;
+/** Longest body of a request or a response, bytes. */
+export const MAX_BODY_BYTES = 1024 * 1024;
+/** Bytes of a body that are read and dropped at most. */
+const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;
+
+/** Which callers a server accepts. */
+export interface ServerAccess {
+  /** Default: no token; every caller that reaches the port is this user. */
+  readonly auth?: Authenticator;
+  /** True: without a configured token everything but the open routes is refused with 503. Default false. */
+  readonly requireToken?: boolean;
+  readonly backoff?: AuthThrottle;
 }
 
-/** Writes a JSON answer, unless the client has gone. */
-export function answer(response: ServerResponse, status: number, value: unknown, headers: Record<string, string> = {}) {
+/** A request whose caller is known. */
+export interface Authenticated {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly principal: Principal;
+}
+
+/** What serves a path. Its failure is logged and answered with 500. */
+export type Route =
+  /** For every caller. */
+  | { readonly open: (request: IncomingMessage, response: ServerResponse) => unknown }
+  /** `GET`, with a token. */
+  | { readonly get: (call: Authenticated) => unknown }
+  /** `POST` of JSON, with a token. */
+  | { readonly post: (call: Authenticated, body: Buffer) => unknown };
+
+export interface HttpServerOptions extends ServerAccess {
+  readonly log: Log;
+  /** Path → route; every other path gets 404. */
+  readonly routes: Readonly<Record<string, Route>>;
+  /** The body of a 503 for every path, while the server takes no calls at all. */
+  readonly unavailable?: () => object | undefined;
+}
+
+export class HttpServer {
+  readonly auth: Authenticator;
+  readonly #requireToken: boolean;
+  readonly #throttle: AuthThrottle;
+  readonly #options: HttpServerOptions;
+  readonly #routes: ReadonlyMap<string, Route>;
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options;
+    this.auth = options.auth ?? createAuthenticator([]);
+    this.#requireToken = options.requireToken ?? false;
+    this.#throttle = options.backoff ?? new AuthThrottle();
+    this.#routes = new Map(Object.entries(options.routes));
+  }
+
+  /** Responds to any request. Never rejects. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.#route(request, response);
+    } catch (thrown) {
+      this.#options.log.error('a request failed', { path: pathOf(request), error: asError(thrown).message });
+      respond(response, 500, { error: 'the request failed' });
+    }
+  }
+
+  /** The principal of the token a request shows; undefined where it shows none that is known. */
+  principalOf(request: IncomingMessage): Principal | undefined {
+    return this.auth.authenticate(/^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? '');
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const route = this.#routes.get(pathOf(request));
+    if (route === undefined) return respond(response, 404, { error: 'there is nothing here' });
+    const method = 'post' in route ? 'POST' : 'GET';
+    if (request.method !== method) return respond(response, 405, { error: `use ${method}` }, { Allow: method });
+    const unavailable = this.#options.unavailable?.();
+    if (unavailable !== undefined) return respond(response, 503, unavailable);
+    if ('open' in route) {
+      await route.open(request, response);
+      return;
+    }
+    const principal = await this.#authenticate(request, response);
+    if (principal === undefined) {
+      request.resume();
+      return;
+    }
+    const call = { request, response, principal };
+    if ('get' in route) {
+      await route.get(call);
+      return;
+    }
+    const body = await readBody(request, response);
+    if (body !== undefined) await route.post(call, body);
+  }
+
+  /** Undefined: the request was refused (401, 403, 503). Each wrong token of an address delays its next refusal. */
+  async #authenticate(request: IncomingMessage, response: ServerResponse): Promise<Principal | undefined> {
+    const { hasTokens } = this.auth;
+    if (this.#requireToken && !hasTokens) {
+      respond(response, 503, { error: 'authentication is required here, but no token is configured' });
+      return undefined;
+    }
+    if (!hasTokens && !namesAddress(request)) {
+      respond(response, 403, { error: 'without a token, only addresses are answered, not names' });
+      return undefined;
+    }
+    const principal = this.principalOf(request);
+    if (principal !== undefined) return principal;
+    const { delayMs } = this.#throttle.failed(request.socket.remoteAddress ?? '');
+    if (delayMs > 0) await sleep(delayMs);
+    respond(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
+    return undefined;
+  }
+}
+
+/** Writes a JSON response, unless the client has closed the connection. */
+export function respond(
+  response: ServerResponse,
+  status: number,
+  value: unknown,
+  headers: Record<string, string> = {},
+): void {
   if (response.headersSent || response.destroyed) return;
   const body = JSON.stringify(value);
   response.writeHead(status, {
@@ -36,47 +148,22 @@ export function answer(response: ServerResponse, status: number, value: unknown,
 }
 
 /** The path of a request, without its query. */
-export function pathOf({ url = '/' }: IncomingMessage): string {
+function pathOf({ url = '/' }: IncomingMessage): string {
   const end = url.indexOf('?');
   return end === -1 ? url : url.slice(0, end);
 }
 
-/**
- * Who asks; undefined: it has been answered (401, 403, 503). A refusal for a wrong token takes longer the more there were.
- */
-export async function callerOf(
-  { auth, requireToken, backoff }: Guard,
-  request: IncomingMessage,
-  response: ServerResponse,
-): Promise<Principal | undefined> {
-  if (requireToken && !auth.hasTokens) {
-    answer(response, 503, { error: 'authentication is required here, but no token is configured' });
-    return undefined;
-  }
-  if (!auth.hasTokens && !meansThisMachine(request)) {
-    answer(response, 403, { error: 'without a token, only addresses are answered, not names' });
-    return undefined;
-  }
-  const token = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '')?.[1];
-  const principal = auth.authenticate(token ?? '');
-  if (principal !== undefined) return principal;
-  const { delayMs } = backoff.failed(request.socket.remoteAddress ?? '');
-  if (delayMs > 0) await sleep(delayMs);
-  answer(response, 401, { error: 'the token is missing or wrong' }, { 'WWW-Authenticate': 'Bearer' });
-  return undefined;
-}
-
-/** Without tokens a page of another site could get here by a name that was made to point at this machine. */
-function meansThisMachine({ headers }: IncomingMessage): boolean {
+/** Without tokens, a page of another site could get here by a name that resolves to this machine. */
+function namesAddress({ headers }: IncomingMessage): boolean {
   const host = (headers.host ?? '').replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
   return isLoopback(host) || /^[\d.]+$|:/.test(host);
 }
 
-/** The body; undefined: it has been answered (413, 415), or the client has gone. */
-export function bodyOf(request: IncomingMessage, response: ServerResponse): Promise<Buffer | undefined> {
+/** Undefined: the request was refused (413, 415), or the client has closed the connection. */
+function readBody(request: IncomingMessage, response: ServerResponse): Promise<Buffer | undefined> {
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(request.headers['content-type'] ?? '')) {
     // Also what keeps forms of foreign pages out.
-    answer(response, 415, { error: 'the body must be application/json' }, { Connection: 'close' });
+    respond(response, 415, { error: 'the body must be application/json' }, { Connection: 'close' });
     request.resume();
     return Promise.resolve(undefined);
   }
@@ -84,7 +171,7 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
     const chunks: Buffer[] = [];
     let bytes = 0;
     const tooLarge = (): void => {
-      answer(response, 413, { error: `the body is longer than ${MAX_BODY_BYTES} bytes` }, { Connection: 'close' });
+      respond(response, 413, { error: `the body is longer than ${MAX_BODY_BYTES} bytes` }, { Connection: 'close' });
       chunks.length = 0;
       resolve(undefined);
     };
@@ -94,7 +181,7 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
       bytes += chunk.length;
       if (bytes <= MAX_BODY_BYTES) chunks.push(chunk);
       else if (before <= MAX_BODY_BYTES) tooLarge();
-      // Some of the rest is read, so that the client gets to see the answer.
+      // Some of the rest is read, so that the client gets to see the response.
       else if (bytes > MAX_READ_BYTES) request.destroy();
     });
     request.on('end', () => resolve(bytes <= MAX_BODY_BYTES ? joined(chunks) : undefined));
@@ -103,8 +190,5 @@ export function bodyOf(request: IncomingMessage, response: ServerResponse): Prom
   });
 }
 
-/** The whole of what came in pieces; most bodies come in one. */
+/** Most bodies come in one chunk, which needs no copy. */
 const joined = (chunks: readonly Buffer[]): Buffer => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-
-/** Bytes of a body that are read and thrown away at most. */
-const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;

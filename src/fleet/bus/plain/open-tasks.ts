@@ -1,71 +1,106 @@
 /**
- * Which reply belongs to which task, for receivers that name no task in their replies: by the context, in which one turn
- * runs at a time. Tasks that have ended are remembered a while, because a reply may be sent again.
+ * The attempts a plain peer was given: by task, and by context for peers that name no task in their replies. Ended ones stay
+ * known for a while, because a reply may come again.
  *
- * Used by `fleet/bus/http/peer.ts` and `inbound.ts`, one for each peer.
+ * Made by `inbound.ts`, one for each peer.
  */
-import type { ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
+import type { ReplySchema } from '../../../protocol/fleet.ts';
 import { evictOldest } from '../evict-oldest.ts';
-import type { DispatchMode } from '../peer.ts';
 
-export interface OpenTask {
+/** What is known of an attempt when it is dispatched. */
+export interface GivenTask {
   readonly taskId: string;
   readonly attempt: number;
-  readonly contextId: string;
-  /** What the reply was asked to be. */
+  /** The reply that was asked for. */
   readonly replySchema: ReplySchema;
-  /** Its result has been heard. */
-  over: boolean;
+  /** Absent: the peer's replies name their task. */
+  readonly contextId?: string;
+  /** It was sent as a message of the fleet protocol. */
+  readonly structured?: boolean;
+  /** The peer's own id of the task; absent or empty: it has none. */
+  readonly id?: string;
 }
 
-/** Tasks that are remembered at most, ended ones included. */
-const MOST = 10_000;
+export class OpenTask {
+  readonly taskId: string;
+  readonly attempt: number;
+  readonly replySchema: ReplySchema;
+  readonly contextId: string;
+  readonly structured: boolean;
+  readonly id: string;
+  /** Its result was received. */
+  ended = false;
+  /** Progress messages that were made of the peer's words. */
+  progress = 0;
+  readonly #received = new Set<string>();
 
-export class OpenTasks {
-  readonly #byTask = new Map<string, OpenTask>();
-  readonly #byContext = new Map<string, OpenTask>();
-
-  open(dispatch: TaskDispatch, contextId: string, mode: DispatchMode): OpenTask {
-    const { task, envelope } = dispatch;
-    // A peer that was sent the bare brief was asked for nothing but words.
-    const replySchema = mode === 'plain' ? 'prose' : (task.reply_schema ?? 'structured');
-    return this.add({ taskId: task.task_id, attempt: envelope?.attempt ?? 1, contextId, replySchema });
+  constructor({ taskId, attempt, replySchema, contextId = '', structured = false, id = '' }: GivenTask) {
+    this.taskId = taskId;
+    this.attempt = attempt;
+    this.replySchema = replySchema;
+    this.contextId = contextId;
+    this.structured = structured;
+    this.id = id;
   }
 
-  add(task: Omit<OpenTask, 'over'>): OpenTask {
-    const open = { ...task, over: false };
-    this.#byTask.delete(task.taskId);
-    this.#byTask.set(task.taskId, open);
-    this.#byContext.set(task.contextId, open);
-    if (this.#byTask.size > MOST) this.#forgetSome();
+  /** True the first time it is called with the id of a message. */
+  isNew(messageId: string): boolean {
+    if (this.#received.has(messageId)) return false;
+    this.#received.add(messageId);
+    evictOldest(this.#received, MAX_MESSAGES);
+    return true;
+  }
+}
+
+/** Messages of a task that are remembered, so that none is forwarded twice. */
+const MAX_MESSAGES = 2_000;
+/** Attempts that are remembered at most, ended ones included. */
+const MAX_TASKS = 10_000;
+
+const keyOf = (taskId: string, attempt: number): string => `${attempt} ${taskId}`;
+
+export class OpenTasks {
+  readonly #byAttempt = new Map<string, OpenTask>();
+  /** The latest attempt of each task. */
+  readonly #latest = new Map<string, OpenTask>();
+  readonly #byContext = new Map<string, OpenTask>();
+
+  add(given: GivenTask): OpenTask {
+    const open = new OpenTask(given);
+    const key = keyOf(given.taskId, given.attempt);
+    this.#byAttempt.delete(key);
+    this.#byAttempt.set(key, open);
+    this.#latest.set(given.taskId, open);
+    if (given.contextId !== undefined) this.#byContext.set(given.contextId, open);
+    if (this.#byAttempt.size > MAX_TASKS) this.#evict();
     return open;
   }
 
-  get(taskId: string): OpenTask | undefined {
-    return this.#byTask.get(taskId);
+  /** The attempt; the latest one where none is named. */
+  get(taskId: string, attempt?: number): OpenTask | undefined {
+    return attempt === undefined ? this.#latest.get(taskId) : this.#byAttempt.get(keyOf(taskId, attempt));
   }
 
   inContext(contextId: string): OpenTask | undefined {
     return this.#byContext.get(contextId);
   }
 
-  /** Its result has been heard; it stays known in case that comes again. */
-  ended(open: OpenTask): void {
-    open.over = true;
-  }
-
-  /** The receiver does not have it. */
-  close(open: OpenTask): void {
-    open.over = true;
-    if (this.#byTask.get(open.taskId) === open) this.#byTask.delete(open.taskId);
+  /** The peer does not have it, or nothing more will come of it. */
+  remove(open: OpenTask): void {
+    open.ended = true;
+    const key = keyOf(open.taskId, open.attempt);
+    if (this.#byAttempt.get(key) === open) this.#byAttempt.delete(key);
+    if (this.#latest.get(open.taskId) === open) this.#latest.delete(open.taskId);
     if (this.#byContext.get(open.contextId) === open) this.#byContext.delete(open.contextId);
   }
 
-  /** Those that have ended first, the oldest first. */
-  #forgetSome(): void {
-    evictOldest(this.#byTask, MOST, (taskId) => this.#byTask.get(taskId)?.over === true);
-    for (const [contextId, open] of this.#byContext) {
-      if (this.#byTask.get(open.taskId) !== open) this.#byContext.delete(contextId);
+  /** Removes ended attempts first, the oldest first. */
+  #evict(): void {
+    evictOldest(this.#byAttempt, MAX_TASKS, (key) => this.#byAttempt.get(key)?.ended === true);
+    for (const index of [this.#latest, this.#byContext]) {
+      for (const [key, open] of index) {
+        if (this.#byAttempt.get(keyOf(open.taskId, open.attempt)) !== open) index.delete(key);
+      }
     }
   }
 }

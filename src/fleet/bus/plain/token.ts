@@ -1,33 +1,31 @@
 /**
- * The token a peer is shown: read from its one place whenever it is needed, and once more when it was refused, because a
- * token that was replaced since would be refused for ever otherwise.
+ * The token of a peer: read from its one place for each call, and once more when the peer refused it, because a token that
+ * was replaced since would be refused for ever otherwise.
  *
- * Used by whoever calls a peer over HTTP.
+ * Used by every call to a peer over HTTP.
  */
 import type { Log } from '../../../base/log.ts';
-import type { HttpResponse } from '../../../transport/http/http-response.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** Where a token is read. Default: none is sent. */
+/** Reads a token. Default: none is sent. */
 export type TokenSource = () => string | undefined | Promise<string | undefined>;
 
 /**
- * Calls with the token. An answer of 401 makes it read the token again and call once more; fails with `unauthorized` when
- * that did not help, and says so in the log.
+ * Calls with the token, as a list of header names and values. After a 401 it reads the token again and calls once more;
+ * fails with `unauthorized` when that is refused too, and logs it.
  */
-export async function withToken(
+export async function withToken<R extends { readonly status: number }>(
   source: TokenSource | undefined,
-  about: { readonly peer: string; readonly log: Log },
-  call: (headers: readonly string[]) => Promise<HttpResponse>,
-): Promise<HttpResponse> {
+  { peer, log }: { readonly peer: string; readonly log: Log },
+  call: (headers: readonly string[]) => Promise<R>,
+): Promise<R> {
   const first = await call(bearer(await source?.()));
   if (first.status !== 401) return first;
   const second = source === undefined ? first : await call(bearer(await source()));
   if (second.status !== 401) return second;
-  about.log.error('a peer refuses the token it is shown', { peer: about.peer });
-  throw fail('unauthorized', `${about.peer} refuses the token`, { peer: about.peer });
+  log.error('peer refuses the token', { peer });
+  throw fail('unauthorized', `${peer} refuses the token`, { peer });
 }
 
-/** The header, as `HttpCall.headers` takes it. */
 const bearer = (token: string | undefined): readonly string[] =>
   token === undefined ? [] : ['Authorization', `Bearer ${token}`];
