@@ -5,6 +5,7 @@
  * fresh are the same code path. Add a generator by appending it to {@link generators}.
  */
 import { dirname } from 'node:path';
+import { generateConfig } from './generate-config.ts';
 import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
@@ -28,6 +29,7 @@ export interface Generator {
 export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
+  { name: 'configuration files', generate: generateConfig },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
   {
     name: 'session RPC methods',

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { type ConfigProblem, configSchema, type HostConfig, loadConfig } from '../../src/config/config.ts';
-import { configTemplate } from '../../src/config/config-template.ts';
+import { configTemplate } from '../../src/config/template.ts';
 import { defaultHostLimits } from '../../src/host/host-limits.ts';
 import { createAuthenticator } from '../../src/session/auth.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
