@@ -132,7 +132,7 @@ test('a module that exports the schema of its options gets them checked, and the
     serve(await config('listen: tcp://127.0.0.1:0\nplugins:\n  - { use: ./counts.mjs, options: { start: 5 } }\n')),
   );
   assert.equal(error.code, 'config_invalid');
-  assert.match(error.message, /:3:36: at plugins\[0\]\.options\.start: expected one of step, start_at, got "start"/);
+  assert.match(error.message, /:3:37: at plugins\[0\]\.options\.start: expected one of step, start_at, got "start"/);
 });
 
 test('options of the built-in tools reach them', async (t) => {
