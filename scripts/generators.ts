@@ -10,7 +10,7 @@ import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
 import { protocolPage } from './generate-protocol.ts';
-import { sessionRpcPage, sessionRpcSchema } from './generate-session-rpc.ts';
+import { generateSessionRpc } from './generate-session-rpc.ts';
 import { generateValidators } from './generate-validators.ts';
 
 /** The root of the repository. */
@@ -31,14 +31,7 @@ export const generators: readonly Generator[] = [
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'configuration files', generate: generateConfig },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
-  {
-    name: 'session RPC methods',
-    generate: () =>
-      new Map([
-        ['docs/protocol/session-rpc.md', sessionRpcPage(root)],
-        ['schema/session-rpc.json', sessionRpcSchema()],
-      ]),
-  },
+  { name: 'session RPC methods', generate: () => generateSessionRpc(root) },
   { name: 'message tables', generate: () => new Map([['docs/protocol/a2e.md', protocolPage(root)]]) },
   {
     name: 'fleet messages',

@@ -4,10 +4,13 @@
  *
  * Made by `rpc-server.ts`. @see docs/protocol/session-rpc.md#methods
  */
+
+import type { ResultOf } from '../../protocol/rpc-reader.ts';
 import {
   debugSet,
   eventsSubscribe,
   eventsUnsubscribe,
+  type HandshakeResult,
   handshake,
   ping,
   shutdown,
@@ -22,8 +25,8 @@ import type { RpcConnection } from './rpc-connection.ts';
 export interface MethodsOwner {
   connectionOf(call: RpcCall): RpcConnection;
   connections(): Iterable<RpcConnection>;
-  welcome(connection: RpcConnection, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
-  pong(): NonNullable<(typeof ping)['result']>;
+  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult;
+  pong(): ResultOf<typeof ping>;
   stopBehind(call: RpcCall, reason: string): Promise<void>;
 }
 
