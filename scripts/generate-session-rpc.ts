@@ -137,20 +137,32 @@ const methodTable = (chosen: readonly (readonly [string, Declared])[]): string =
     ]),
   );
 
+/** The members of a payload, those of objects inside it by their path, with what is said of them. */
+const payloadOf = ({ properties = {}, required = [] }: Schema, path = ''): string =>
+  Object.entries(properties)
+    .map(([name, schema]) => {
+      const shape = kindOf(schema, links);
+      if (schema.properties !== undefined && !shape.startsWith('[')) return payloadOf(schema, `${path}${name}.`);
+      const about = shape.includes('](#') ? shape : schema.description?.replace(/\.$/, '');
+      return `\`${path}${name}${required.includes(name) ? '' : '?'}\`${about === undefined ? '' : ` (${about})`}`;
+    })
+    .join(', ');
+
 const eventTable = (group: object): string =>
   table(
-    ['Type', 'Payload beside `session_id`', 'Meaning'],
+    ['Type', 'Payload beside `session_id`'],
     eventsOf(group).map(([type, payload]) => {
-      const { session_id: _, ...properties } = payload.properties ?? {};
-      return [`\`${type}\``, namesOf({ ...payload, properties }), cell(payload.description)];
+      const parts = [payloadOf(payload), payload.description].filter((part) => part);
+      return [`\`${type}\``, cell(parts.join('. '))];
     }),
   );
 
-/** The shapes with a table each; those of words only stand where they are used. */
+/** The shapes, with a table each. */
 const shapeSections = (): string =>
   Object.entries(shapes)
-    .filter(([, { properties }]) => properties !== undefined)
-    .map(([name, { description, properties = {}, required = [] }]) => {
+    .map(([name, shape]) => {
+      const { description, properties, required = [] } = shape;
+      if (properties === undefined) return [`### ${name}`, description, kindOf(shape)].filter(Boolean).join('\n\n');
       const rows = Object.entries(properties).map(([member, schema]) => [
         `\`${member}${required.includes(member) ? '' : '?'}\``,
         kindOf(schema, links),

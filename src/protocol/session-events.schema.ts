@@ -11,7 +11,7 @@ import {
   Chunk,
   ContextBreakdown,
   ImageReference,
-  provider,
+  Provider,
   SessionSettings,
   Snapshot,
   StopReason,
@@ -64,7 +64,7 @@ export const documented = {
 /** Events of a session that 1.0.0 sends without documenting them; clients must tolerate them. */
 export const undocumented = {
   'session.context.estimate': object({
-    provider: orNull(provider()),
+    provider: orNull(Provider),
     source: text('`history`: estimated, `provider`: counted by it, or `compaction`.'),
     total_tokens_estimate: number(),
     breakdown: ContextBreakdown,
@@ -146,7 +146,7 @@ export const server = {
   'auth.flow.failed': object({ provider: text(), message: text() }),
 };
 
-const ofSubscription = { session_id: orNull(text('null = of the server.')), subscription_id: may(text()) };
+const ofSubscription = { session_id: orNull(text('Null: of the server.')), subscription_id: may(text()) };
 
 /** Events about the events of one connection: additions that only subscribers get. */
 export const connection = {

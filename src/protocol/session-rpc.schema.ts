@@ -24,7 +24,7 @@ import {
   AntigravityProfile,
   Approval,
   ModelOption,
-  provider,
+  Provider,
   QueueItem,
   SavedChat,
   SavedChatRecord,
@@ -33,17 +33,17 @@ import {
   SessionSummary,
   Snapshot,
   StopReason,
+  Thinking,
   UiMessage,
   Usage,
 } from './session-types.schema.ts';
-import { PROVIDERS, THINKING_LEVELS } from './session-words.ts';
+import { PROVIDERS } from './session-words.ts';
 import { anyObject, flag, may, number, oneOf, orNull, text } from './shapes.schema.ts';
 
 const list = Type.Array;
 const object = Type.Object;
 const yes = Type.Literal(true);
 const session_id = textParam();
-const thinking = oneOf(THINKING_LEVELS);
 /** The result of what makes or opens a session. */
 const opened = object({ session_id: text(), state: SessionState });
 /** The result of a method that returns its session and more. */
@@ -201,7 +201,7 @@ export const authStatus = rpcMethod(
   'ignored',
   {},
   object({
-    enabled_providers: list(provider()),
+    enabled_providers: list(Provider),
     has_openai_token: flag(),
     has_openrouter_key: flag(),
     has_antigravity_token: flag(),
@@ -267,11 +267,11 @@ export const modelList = rpcMethod(
   'optional',
   { provider: optionalText() },
   object({
-    providers: list(provider()),
+    providers: list(Provider),
     models: list(ModelOption),
     selected_model: text(),
-    selected_thinking: thinking,
-    selected_provider: orNull(provider()),
+    selected_thinking: Thinking,
+    selected_provider: orNull(Provider),
     selected_openrouter_provider: text(),
   }),
 );
@@ -289,8 +289,8 @@ export const modelSelect = rpcMethod(
   },
   object({
     selected_model: text(),
-    selected_provider: provider(),
-    selected_thinking: thinking,
+    selected_provider: Provider,
+    selected_thinking: Thinking,
     selected_openrouter_provider: text(),
     compression: may(anyObject()),
     replaced_thinking: may(

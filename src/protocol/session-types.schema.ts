@@ -9,9 +9,11 @@ import { Type } from '../wire/schema.ts';
 import { PROVIDERS, STOP_REASONS, THINKING_LEVELS } from './session-words.ts';
 import { anyObject, flag, may, number, oneOf, orNull, text } from './shapes.schema.ts';
 
-export const provider = () =>
-  oneOf(PROVIDERS, 'The first three are those of 1.0.0; the others appear only where they are configured.');
-const thinking = () => oneOf(THINKING_LEVELS);
+export const Provider = oneOf(
+  PROVIDERS,
+  'The first three are those of 1.0.0; the others appear only where they are configured.',
+);
+export const Thinking = oneOf(THINKING_LEVELS, 'How much a model reasons.');
 const list = Type.Array;
 
 export const Image = Type.Object(
@@ -77,8 +79,8 @@ export const Usage = Type.Object(
 export const SessionSettings = Type.Object(
   {
     model: may(text()),
-    provider: may(provider()),
-    thinking: may(thinking()),
+    provider: may(Provider),
+    thinking: may(Thinking),
     openRouterProvider: may(text()),
     backend: may(text('Name of a backend of the server.')),
     parallelTools: may(flag('Tool calls of one round at the same time. Default false, as the protocol has it.')),
@@ -159,11 +161,11 @@ export const SessionState = Type.Object(
     history: list(ChatMessage),
     queue: list(QueueItem),
     pendingSteerCount: number(),
-    conversationProvider: orNull(provider()),
+    conversationProvider: orNull(Provider),
     activeSessionId: orNull(text()),
     contextTokenEstimate: number(),
     contextTokenSource: oneOf(['compaction', 'history', 'provider']),
-    contextTokenProvider: orNull(provider()),
+    contextTokenProvider: orNull(Provider),
     contextTokenBreakdown: ContextBreakdown,
     title: text('Addition, as all that follow.'),
     cwd: text(),
@@ -203,7 +205,7 @@ export const AntigravityProfile = Type.Object({ email: text(), name: text(), pic
 export const Snapshot = Type.Object(
   {
     auth: Type.Object({
-      enabledProviders: list(provider()),
+      enabledProviders: list(Provider),
       hasOpenAiToken: flag(),
       hasOpenRouterKey: flag(),
       hasAntigravityToken: flag(),
@@ -212,9 +214,9 @@ export const Snapshot = Type.Object(
     onboarding: Type.Object({ completed: flag() }),
     model: Type.Object({
       selectedModel: text(),
-      selectedThinking: thinking(),
+      selectedThinking: Thinking,
       selectedOpenRouterProvider: text(),
-      selectedProvider: orNull(provider()),
+      selectedProvider: orNull(Provider),
     }),
     sessions: Type.Object({ count: number(), ids: list(text()) }),
     skills: Type.Object({ count: number(), directories: list(text()) }),
@@ -224,12 +226,12 @@ export const Snapshot = Type.Object(
 
 export const ModelOption = Type.Object({
   id: text(),
-  provider: provider(),
+  provider: Provider,
   displayProvider: may(text()),
   label: text(),
   description: text(),
-  supportedThinkingLevels: may(list(thinking())),
-  defaultThinkingLevel: may(thinking()),
+  supportedThinkingLevels: may(list(Thinking)),
+  defaultThinkingLevel: may(Thinking),
   routingProviders: may(list(text())),
   contextWindowTokens: may(number()),
 });
@@ -237,9 +239,9 @@ export const ModelOption = Type.Object({
 export const SavedChat = Type.Object({
   id: text(),
   title: text(),
-  provider: provider(),
+  provider: Provider,
   model: text(),
-  thinkingLevel: thinking(),
+  thinkingLevel: Thinking,
   openRouterProvider: may(text()),
   createdAt: text(),
   updatedAt: text(),
