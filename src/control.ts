@@ -6,11 +6,12 @@
  * const session = await control.create({ title: 'first steps' });
  * for await (const event of await session.prompt('read README.md and count its lines')) console.log(event.type);
  */
+
+export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export { type ConnectControlOptions, connectControl, type InProcessServer } from './control-client/connect.ts';
 export {
   ControlClient,
   type ControlOptions,
-  type ControlState,
   type CreateOptions,
   type Rpc,
 } from './control-client/control.ts';

@@ -1,19 +1,27 @@
 /**
- * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and stores only
+ * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and keeps only
  * their digests. Called by `config.ts`.
  */
 import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { type PrincipalTokens, tokenDigest } from '../session/auth.ts';
-import type { HandfastSettings } from './handfast.schema.ts';
+import type { FileSettings } from './config-schema.ts';
 import { MIN_TOKEN_CHARACTERS, tokensOf } from './local-token.ts';
-import type { OpenedConfig } from './open-config.ts';
 
 /** Longest token file read. */
 const MAX_TOKEN_FILE_BYTES = 64 * 1024;
 
-/** The file, and the environment its settings may refer to. */
-export interface Loading extends OpenedConfig<HandfastSettings> {
+/** What checks of the loaded settings need to know and to say. */
+export interface Loading {
+  /** A setting whose own check failed is undefined in here, whatever its type says. */
+  readonly settings: FileSettings;
+  /** Where relative paths start. */
+  readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The path of a list's item; of the list itself where a single value stands for a list of one. */
+  item(path: string, index: number): string;
+  problem(path: string, message: string): void;
+  warn(path: string, message: string): void;
 }
 
 /** A token and the setting it came from. */
@@ -22,7 +30,7 @@ interface FoundToken {
   readonly at: string;
 }
 
-/** The grants of all listed tokens; every problem is reported to `loading`. */
+/** The grants of all listed tokens, with every problem told. */
 export async function readConfigTokens(loading: Loading): Promise<PrincipalTokens[]> {
   const { settings, item, problem } = loading;
   const tokens = settings.auth?.tokens ?? [];
@@ -35,10 +43,13 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
   for (const [index, entry] of tokens.entries()) {
     if (entry === undefined) continue;
     const path = item('auth.tokens', index);
-    const { tokenFile: _file, tokenEnv: _env, token: _token, ...principal } = entry;
+    const { tokenFile, tokenEnv, token: inline, ...principal } = entry;
     const { name } = principal;
     if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
     names.add(name);
+    if (!tokenFile && !tokenEnv && !inline) {
+      problem(path, 'expected token_file, token_env or token, got none of them');
+    }
     const digests: Uint8Array[] = [];
     for (const { token, at } of await findTokens(entry, path, loading)) {
       if (token.length < MIN_TOKEN_CHARACTERS) {
@@ -57,15 +68,15 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
 }
 
 async function findTokens(
-  entry: HandfastSettings['auth']['tokens'][number],
+  entry: NonNullable<FileSettings['auth']['tokens'][number]>,
   path: string,
   loading: Loading,
 ): Promise<FoundToken[]> {
-  const { env, item, problem, warn } = loading;
+  const { folder, env, item, problem, warn } = loading;
   const found: FoundToken[] = [];
-  for (const [index, file] of (entry.tokenFile ?? []).entries()) {
+  for (const [index, name] of (entry.tokenFile ?? []).entries()) {
     const at = item(`${path}.token_file`, index);
-    if (file !== undefined) found.push(...(await tokensInFile(file, at, loading)));
+    if (name !== undefined) found.push(...(await tokensInFile(resolve(folder, name), at, loading)));
   }
   for (const [index, name] of (entry.tokenEnv ?? []).entries()) {
     if (name === undefined) continue;
@@ -78,7 +89,7 @@ async function findTokens(
     if (token === undefined) continue;
     const at = item(`${path}.token`, index);
     found.push({ token, at });
-    warn(at, 'expected token_file or token_env, got the token itself: every reader of this file can use it');
+    warn(at, 'expected token_file or token_env, got the token itself: whoever reads this file can use it');
   }
   return found;
 }

@@ -19,6 +19,7 @@ import { malformedInput } from '../wire/codec.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { Liveness, type Ping } from './liveness.ts';
 
 type Message = Record<string, unknown>;
 
@@ -41,6 +42,8 @@ export interface HandshakeLimits {
   readonly maxDepth: number;
   /** Longest message once the handshake is accepted, in bytes. */
   readonly maxMessageBytes: number;
+  /** How long an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = for ever. */
+  readonly livenessTimeoutMs?: number;
 }
 
 /** Counts the links of an address before their handshake; `session/auth-throttle.ts` is one. */
@@ -91,10 +94,15 @@ export class PendingLink implements LinkReceiver {
     this.link.pause(true);
   }
 
-  /** Accepts the link: it may send long messages now, and `receiver` gets what was buffered and all that follows. */
-  accept(receiver: { attach(link: Link): void; message(message: string | Message): unknown }): void {
+  /**
+   * Accepts the link: it may send long messages now, and `receiver` gets what was buffered and all that follows.
+   *
+   * @param ping sends what this peer is known to answer; by it a silent link is noticed where the transport has no ping
+   */
+  accept(receiver: { attach(link: Link): void; message(message: string | Message): unknown }, ping?: Ping): void {
     if (this.#ended) return;
     this.#leave();
+    this.#acceptor.liveness.watch(this.link, ping);
     this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
     receiver.attach(this.link);
     const buffered = this.#buffered;
@@ -187,6 +195,8 @@ export class Acceptor {
   );
 
   readonly #origins: OriginTracker;
+  /** Drops accepted links that have gone silent. */
+  readonly liveness: Liveness;
 
   /** @param dialects the first also gets what belongs to none of them */
   constructor(
@@ -197,6 +207,7 @@ export class Acceptor {
     this.#dialects = dialects;
     this.limits = limits;
     this.#origins = origins;
+    this.liveness = new Liveness(limits);
   }
 
   /** Links before their handshake. */

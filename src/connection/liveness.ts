@@ -10,7 +10,7 @@
  */
 import type { Link } from '../transport/link.ts';
 
-export const DEFAULT_LIVENESS_MS = 15_000;
+export const DEFAULT_LIVENESS_TIMEOUT_MS = 15_000;
 
 /** A link is lost after four silent ticks. The fifth part of the bound is the time between traffic and the next tick. */
 const TICKS = 5;
@@ -29,7 +29,7 @@ const processTimer: Every = (ms, tick) => {
 
 export interface LivenessOptions {
   /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = for ever. Default 15,000. */
-  readonly livenessMs?: number;
+  readonly livenessTimeoutMs?: number;
   readonly every?: Every;
 }
 
@@ -50,34 +50,36 @@ interface Watched {
 
 /** Watches any number of links with one timer, which runs only while there are some. */
 export class Liveness {
-  readonly #livenessMs: number;
+  readonly #livenessTimeoutMs: number;
   readonly #every: Every;
   readonly #watched = new Set<Watched>();
   #stop: (() => void) | undefined;
 
-  constructor({ livenessMs = DEFAULT_LIVENESS_MS, every = processTimer }: LivenessOptions = {}) {
-    this.#livenessMs = livenessMs;
+  constructor({ livenessTimeoutMs = DEFAULT_LIVENESS_TIMEOUT_MS, every = processTimer }: LivenessOptions = {}) {
+    this.#livenessTimeoutMs = livenessTimeoutMs;
     this.#every = every;
   }
 
   /**
-   * Watches a link until the returned function is called, which must happen when the link is closed.
+   * Watches a link until it has ended, or the returned function is called.
    *
    * @param ping sends something the peer must answer; used where the transport itself has no ping. A link that has neither
    *   is not watched: its peer may be silent for good reasons.
    */
   watch(link: Link, ping?: Ping): () => void {
     const ask = link.probe === undefined ? ping : () => link.probe?.();
-    if (this.#livenessMs <= 0 || ask === undefined || link.transport === 'memory') return () => {};
+    if (this.#livenessTimeoutMs <= 0 || ask === undefined || link.transport === 'memory') return () => {};
     const watched = { link, ping: ask, received: link.received, progress: waiting(link), silentTicks: 0 };
     this.#watched.add(watched);
-    this.#stop ??= this.#every(this.#livenessMs / TICKS, this.#tick);
-    return () => {
-      this.#watched.delete(watched);
-      if (this.#watched.size > 0) return;
-      this.#stop?.();
-      this.#stop = undefined;
-    };
+    this.#stop ??= this.#every(this.#livenessTimeoutMs / TICKS, this.#tick);
+    return () => this.#forget(watched);
+  }
+
+  #forget(watched: Watched): void {
+    this.#watched.delete(watched);
+    if (this.#watched.size > 0) return;
+    this.#stop?.();
+    this.#stop = undefined;
   }
 
   readonly #tick = (): void => {
@@ -86,6 +88,7 @@ export class Liveness {
 
   #check(watched: Watched): void {
     const { link, received, progress } = watched;
+    if (link.isClosed) return this.#forget(watched);
     watched.received = link.received;
     watched.progress = waiting(link);
     // While we do not read, silence is ours. While the peer takes what waits for it, it is alive and our ping is behind.
@@ -96,8 +99,8 @@ export class Liveness {
     watched.silentTicks = alive ? 0 : watched.silentTicks + 1;
     if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
     if (watched.silentTicks < LOST_AT) return;
-    this.#watched.delete(watched);
-    link.destroy(`the peer was silent for ${this.#livenessMs} ms`);
+    this.#forget(watched);
+    link.destroy(`the peer was silent for ${this.#livenessTimeoutMs} ms`);
   }
 }
 

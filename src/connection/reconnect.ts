@@ -50,7 +50,7 @@ export interface ReconnectSettings {
    * How long a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives even so is
    * lost. 0 = for ever. Default 15,000.
    */
-  readonly livenessMs?: number;
+  readonly livenessTimeoutMs?: number;
 }
 
 /**
@@ -122,7 +122,7 @@ export class Reconnect<Terms> {
     this.#owner = owner;
     this.#options = options;
     this.#backoff = new Backoff({ ...DELAYS, ...options.backoff });
-    this.#liveness = new Liveness({ livenessMs: options.livenessMs, every: options.every });
+    this.#liveness = new Liveness({ livenessTimeoutMs: options.livenessTimeoutMs, every: options.every });
     this.#now = options.now ?? (() => performance.now());
   }
 

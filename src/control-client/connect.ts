@@ -30,7 +30,8 @@ export async function connectControl(
   address: string | InProcessServer,
   options: ConnectControlOptions = {},
 ): Promise<ControlClient> {
-  if (typeof address !== 'string') return ControlClient.open(inProcess(address), { ...options, reconnectMs: 0 });
+  if (typeof address !== 'string')
+    return ControlClient.open(inProcess(address), { ...options, reconnect: { ...options.reconnect, maxMs: 0 } });
   // Where no path is named, it is the one of session RPC.
   const url = address.replace(/^(?:http|ws)(s?):\/\/([^/?#]+)\/?$/, 'ws$1://$2/rpc');
   const { connectTimeoutMs: timeoutMs = 10_000, cwd, env, onStderr } = options;
@@ -43,7 +44,7 @@ export async function connectControl(
   const route = addressOf(url, { timeoutMs, maxMessageBytes, cwd, env, onStderr });
   return ControlClient.open(
     (signal) => route.dial(signal),
-    route.reconnects ? options : { ...options, reconnectMs: 0 },
+    route.reconnects ? options : { ...options, reconnect: { ...options.reconnect, maxMs: 0 } },
   );
 }
 

@@ -4,6 +4,7 @@
  * Types only. Given out by `event-reader.ts`; users know them from the front door `control.ts`.
  * @see docs/protocol/session-rpc.md#events
  */
+import type { Gap } from '../connection/reconnect.ts';
 import type {
   ServerEventPayloads,
   ServerEventType,
@@ -31,9 +32,7 @@ export type ControlEvent =
       [Type in ServerEventType]: SessionEvent<Type> & { readonly payload: ServerEventPayloads[Type] };
     }[ServerEventType];
 
-/** Events that are gone: they were older than what the server still holds. Numbers are inclusive. */
-export interface EventGap {
+/** Events that are lost: they were older than what the server still holds. */
+export interface EventGap extends Gap {
   readonly type: 'gap';
-  readonly from_seq: number;
-  readonly to_seq: number;
 }

@@ -4,12 +4,21 @@
  * Made by `connectControl` of the front door `control.ts`. Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
-import { sleep } from '../base/sleep.ts';
-import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
+import { orAborted, withTimeout } from '../base/race.ts';
+import {
+  type ConnectionState,
+  type Gap,
+  type Opened,
+  Reconnect,
+  type ReconnectSettings,
+  type StateChange,
+} from '../connection/reconnect.ts';
+import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
 import {
   type HandshakeResult,
   handshake,
   sessionRpcMethods as methods,
+  ping,
   SESSION_RPC_VERSION,
 } from '../protocol/session-rpc.ts';
 import type { SessionSettings, SessionSummary } from '../protocol/session-types.ts';
@@ -35,28 +44,37 @@ export interface ControlOptions {
   /** Time for reaching the server and for the handshake. Default 10,000. */
   readonly connectTimeoutMs?: number;
   /**
-   * How long to try again after a lost link, in milliseconds. Default 60,000; 0 = not at all. Calls that were under way reject
-   * with `connection_lost`: whether they were carried out is not known, but for prompts, which are sent again. Calls made
-   * meanwhile wait, within their time.
+   * Delays, bound and liveness of reconnecting; `maxMs` is 60,000 by default. Calls that were under way when the link was lost
+   * reject with `connection_lost`: whether they were carried out is not known, but for prompts, which are sent again. Calls
+   * made meanwhile wait, within their time.
    */
-  readonly reconnectMs?: number;
+  readonly reconnect?: ReconnectSettings;
   /** What this client is to the sessions it reads; shown to others. Default `driver`. */
   readonly role?: 'driver' | 'observer' | 'approver';
   /** Gives connecting up. */
   readonly signal?: AbortSignal;
-  readonly onState?: (state: ControlState, error?: HandfastError) => void;
+  /** Called for every change of the connection: opened, lost, resumed, closed. */
+  readonly onState?: (change: StateChange) => void;
+  /** Called when the server no longer has events that a reader wanted; the reader is given the same as an item. */
+  readonly onGap?: (gap: Gap & { readonly sessionId: string }) => void;
 }
 
-/** `open`: in use · `lost`: being dialled again · `closed`: over. */
-export type ControlState = 'open' | 'lost' | 'closed';
+/** A handshake that succeeded. */
+interface Greeting {
+  readonly client: RpcClient;
+  readonly terms: HandshakeResult;
+}
 
 type Methods = typeof methods;
+type FieldsOf<M> = M extends RpcMethod<infer Fields, unknown> ? Fields : Params;
+type ResultOf<M> = M extends RpcMethod<Params, infer Result> ? Result : never;
+type NoArguments<Fields extends Params> = Record<never, never> extends ArgumentsOf<Fields> ? true : false;
 
 /** Every method of the protocol as a function: `rpc.sessionSend({ session_id, text })`. */
 export type Rpc = {
-  readonly [Name in keyof Methods]: Record<never, never> extends ParamsOf<Methods[Name]>
-    ? (args?: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
-    : (args: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
+  readonly [Name in keyof Methods]: NoArguments<FieldsOf<Methods[Name]>> extends true
+    ? (args?: ArgumentsOf<FieldsOf<Methods[Name]>>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
+    : (args: ArgumentsOf<FieldsOf<Methods[Name]>>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
 };
 
 /** What a session is opened with. */
@@ -67,9 +85,6 @@ export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpSe
   readonly mcpServers?: SessionSettings['mcpServers'];
 }
 
-const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 2_000;
-
 /** A connection to a server of sessions. */
 export class ControlClient {
   /** Every method of the protocol. */
@@ -79,16 +94,25 @@ export class ControlClient {
   readonly #feeds = new Map<string, Feed>();
   #client: RpcClient | undefined;
   #terms: HandshakeResult | undefined;
-  #state: ControlState = 'lost';
   #ended: HandfastError | undefined;
-  /** Settled when the state is another one than `lost`. */
-  #settled = Promise.withResolvers<void>();
-  #reconnecting: Promise<void> | undefined;
-  readonly #stop = new AbortController();
+  readonly #link: Reconnect<Greeting>;
 
   private constructor(dial: Dial, options: ControlOptions) {
     this.#dial = dial;
     this.#options = options;
+    const { reconnect, onState } = options;
+    this.#link = new Reconnect(
+      {
+        dial: (signal) => this.#dial(signal),
+        handshake: (link, signal) => this.#shakeHands(link, signal),
+        open: (greeting) => this.#open(greeting),
+        discard: ({ client }) => void client.close(),
+        verdict: ({ retryable }) => (retryable ? 'retry' : 'stop'),
+        ended: (error) => this.#settle(error),
+        ...(onState !== undefined && { onState }),
+      },
+      { ...reconnect, boundMs: () => reconnect?.maxMs ?? 60_000 },
+    );
     this.rpc = Object.fromEntries(
       Object.entries(methods).map(([name, method]) => [
         name,
@@ -100,12 +124,17 @@ export class ControlClient {
   /** Dials and shakes hands. Rejects with `unreachable`, `timeout`, `auth_failed`, `version_mismatch`, `cancelled`. */
   static async open(dial: Dial, options: ControlOptions = {}): Promise<ControlClient> {
     const control = new ControlClient(dial, options);
-    await control.#connect(options.signal);
+    await control.#link.connect(options.signal);
     return control;
   }
 
-  get state(): ControlState {
-    return this.#state;
+  get state(): ConnectionState {
+    return this.#link.state;
+  }
+
+  /** Resolves at the end: with the error that caused it, or undefined after {@link close}. */
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#link.closed;
   }
 
   /** What the server said in the newest handshake: version, name, capabilities, methods. */
@@ -121,8 +150,8 @@ export class ControlClient {
     const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
     const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
     // What was not sent yet cannot happen twice: it waits for the link.
-    while (this.#state === 'lost') {
-      await within(this.#settled.promise, until, signal, () =>
+    while (this.state === 'lost') {
+      await this.#untilSettled(until, signal, () =>
         fail('timeout', `${method} was not sent in ${timeoutMs} ms: the link is lost and being dialled again`),
       );
     }
@@ -141,7 +170,7 @@ export class ControlClient {
    * as the server knows prompts by their key; else it rejects with `connection_lost`, and whether it was taken is not known.
    */
   async send(
-    params: ParamsOf<typeof methods.sessionSend>,
+    params: ArgumentsOf<(typeof methods.sessionSend)['fields']>,
     options: CallOptions = {},
   ): Promise<ResultOf<typeof methods.sessionSend>> {
     const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
@@ -151,12 +180,17 @@ export class ControlClient {
       try {
         return await this.rpc.sessionSend(sending, options);
       } catch (thrown) {
-        if (asError(thrown).code !== 'connection_lost' || this.#state !== 'lost' || !this.#knowsKeys) throw thrown;
-        await within(this.#settled.promise, until, signal, () => asError(thrown));
+        if (asError(thrown).code !== 'connection_lost' || this.state !== 'lost' || !this.#knowsKeys) throw thrown;
+        await this.#untilSettled(until, signal, () => asError(thrown));
         // The one that is reached now may be another one.
         if (!this.#knowsKeys) throw thrown;
       }
     }
+  }
+
+  /** Waits while the link is lost, until a time of `performance.now` and as long as the signal allows. */
+  #untilSettled(until: number, signal: AbortSignal | undefined, late: () => HandfastError): Promise<void> {
+    return orAborted(withTimeout(this.#link.settled, until - performance.now(), late), signal, reasonOf);
   }
 
   get #knowsKeys(): boolean {
@@ -222,6 +256,7 @@ export class ControlClient {
           ),
         unsubscribe: (subscription_id) =>
           this.#callNow(methods.eventsUnsubscribe.name, { subscription_id }, { timeoutMs }),
+        gap: (gap) => this.#options.onGap?.({ ...gap, sessionId }),
         unused: () => {
           if (this.#feeds.get(sessionId) === feed) this.#feeds.delete(sessionId);
         },
@@ -235,23 +270,21 @@ export class ControlClient {
   /** Ends the connection; sessions go on without it. Nothing is pending or open after it. Idempotent. */
   async close(): Promise<void> {
     const client = this.#client;
-    this.#end(undefined);
-    await Promise.all([client?.close(), this.#reconnecting]);
+    await Promise.all([this.#link.close(), client?.close()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  async #connect(signal: AbortSignal | undefined): Promise<void> {
-    const link = await this.#dial(signal);
+  async #shakeHands(link: Link, signal: AbortSignal): Promise<Greeting> {
     const client: RpcClient = new RpcClient(link, {
       notification: (method, params, chars) => this.#notified(method, params, chars),
-      closed: (error) => this.#lost(client, error),
+      closed: (error) => this.#client === client && this.#lost(error),
     });
     const { clientName, clientVersion, token, strict, connectTimeoutMs = 10_000 } = this.#options;
     try {
-      this.#terms = (await client.call(
+      const terms = (await client.call(
         handshake.name,
         {
           protocol_version: SESSION_RPC_VERSION,
@@ -263,22 +296,24 @@ export class ControlClient {
         },
         { timeoutMs: connectTimeoutMs, signal },
       )) as HandshakeResult;
+      return { client, terms };
     } catch (thrown) {
       const error = asError(thrown);
-      // Whoever does not answer need not be waited for once more.
+      // A server that does not reply need not be waited for once more.
       if (error.code === 'timeout' || error.code === 'cancelled') client.destroy(error.message);
       else await client.close();
       throw error;
     }
-    // Lost again behind the answer, or not wanted any more.
-    if (client.gone !== undefined) throw client.gone;
-    if (this.#ended !== undefined) {
-      await client.close();
-      throw this.#ended;
-    }
+  }
+
+  #open({ client, terms }: Greeting): Opened {
+    const resumed = this.#terms !== undefined;
+    this.#terms = terms;
     this.#client = client;
-    this.#turn('open');
-    for (const feed of [...this.#feeds.values()]) feed.reconnected();
+    // It may have ended right behind the reply.
+    if (client.gone !== undefined) this.#lost(client.gone);
+    else for (const feed of [...this.#feeds.values()]) feed.reconnected();
+    return { resumed, ping: () => client.call(ping.name, {}).catch(() => {}) };
   }
 
   #notified(method: string, params: unknown, chars: number): void {
@@ -295,69 +330,20 @@ export class ControlClient {
     else if (typeof event.seq === 'number') feed?.take(event, chars);
   }
 
-  #lost(client: RpcClient, error: HandfastError): void {
-    if (this.#client !== client) return;
+  #lost(error: HandfastError): void {
     this.#client = undefined;
-    const { reconnectMs = 60_000 } = this.#options;
-    if (reconnectMs === 0) return this.#end(error);
-    this.#turn('lost', error);
-    this.#reconnecting = this.#reconnect(error, performance.now() + reconnectMs);
+    this.#link.lost(error);
   }
 
-  /** Dials until it succeeds, its time is over, or the client is closed. Never rejects. */
-  async #reconnect(lost: HandfastError, until: number): Promise<void> {
-    const { signal } = this.#stop;
-    for (let delay = FIRST_RETRY_MS; this.#state === 'lost'; delay = Math.min(delay * 2, MAX_RETRY_MS)) {
-      try {
-        return await this.#connect(signal);
-      } catch (thrown) {
-        const error = asError(thrown);
-        if (!error.retryable || performance.now() + delay > until) return this.#end(error.retryable ? lost : error);
-      }
-      await sleep(delay * (0.5 + Math.random() / 2), signal);
-    }
-  }
-
-  #turn(state: ControlState, error?: HandfastError): void {
-    this.#state = state;
-    if (state === 'lost') this.#settled = Promise.withResolvers();
-    else this.#settled.resolve();
-    const { onState } = this.#options;
-    // Not from within what the link is doing: what a callback throws is its own.
-    if (onState !== undefined) queueMicrotask(() => onState(state, error));
-  }
-
-  /** Settles everything. `error` is undefined when this side wanted it. */
-  #end(error: HandfastError | undefined): void {
-    if (this.#ended !== undefined) return;
+  /** Settles everything. `error` is undefined when this side closed the connection. */
+  #settle(error: HandfastError | undefined): void {
     this.#ended = error ?? fail('connection_lost', 'the client was closed');
     this.#client = undefined;
-    this.#stop.abort();
     for (const feed of [...this.#feeds.values()]) feed.fail(this.#ended);
-    this.#turn('closed', error);
   }
 }
 
 /** 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-/** Waits for a promise that does not reject, until a time of `performance.now` and as long as the signal allows. */
-function within(
-  promise: Promise<void>,
-  until: number,
-  signal: AbortSignal | undefined,
-  late: () => HandfastError,
-): Promise<void> {
-  if (signal?.aborted) return Promise.reject(reasonOf(signal));
-  const { promise: waited, resolve, reject } = Promise.withResolvers<void>();
-  const aborted = (): void => reject(reasonOf(signal as AbortSignal));
-  const timer = Number.isFinite(until) ? setTimeout(() => reject(late()), until - performance.now()) : undefined;
-  signal?.addEventListener('abort', aborted, { once: true });
-  void promise.then(resolve);
-  return waited.finally(() => {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', aborted);
-  });
 }

@@ -4,6 +4,7 @@
  * A reader that does not keep up costs no memory past its bound: it leaves its feed, and joins it again at its place when
  * it has caught up; what it missed comes out of the server's journal. Made by `feed.ts`.
  */
+import type { Gap } from '../connection/reconnect.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 
@@ -42,6 +43,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   readonly #aborted = (): void => this.end();
   #waiting: { readonly item: Item; readonly chars: number }[] = [];
   #waitingChars = 0;
+  readonly #gaps: Gap[] = [];
   /** Steps that were asked for and have no event yet. */
   #asked: PromiseWithResolvers<Step>[] = [];
   /** It left the feed because its bounds were reached. */
@@ -63,6 +65,11 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   }
 
   // For those who read.
+
+  /** What was missing so far; each gap is also an item of the iteration, in its place. */
+  get gaps(): readonly Gap[] {
+    return this.#gaps;
+  }
 
   /** Events that can be read without waiting. */
   get waiting(): number {
@@ -150,11 +157,14 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     this.#sift(event, chars);
   }
 
-  /** Events up to `to` are gone. */
-  miss(from: number, to: number): void {
-    if (this.position === undefined || to <= this.position) return;
-    this.#put({ type: 'gap', from_seq: Math.max(from, this.position + 1), to_seq: to }, 0);
+  /** Events up to `to` are lost. False when this reader had them. */
+  miss(from: number, to: number): boolean {
+    if (this.position === undefined || to <= this.position) return false;
+    const gap = { from: Math.max(from, this.position + 1), to };
+    this.#gaps.push(gap);
+    this.#put({ type: 'gap', ...gap }, 0);
     this.position = to;
+    return true;
   }
 
   /** Nothing more will come: what waits is still read, then the error is thrown once. */

@@ -5,6 +5,7 @@
  *
  * Made by `control.ts`, one per session that somebody reads; `event-reader.ts` has the readers.
  */
+import type { Gap } from '../connection/reconnect.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent } from './control-event.ts';
 import { EventReader, type ReaderFeed } from './event-reader.ts';
@@ -27,6 +28,8 @@ export interface FeedSource {
    */
   subscribe(afterSeq: number | undefined, onAnswer: (answer: Subscribed) => void): Promise<unknown>;
   unsubscribe(id: string): Promise<unknown>;
+  /** Events that readers wanted are lost. */
+  gap(gap: Gap): void;
   /** Nobody reads any more. */
   unused(): void;
 }
@@ -85,7 +88,9 @@ export class Feed implements ReaderFeed {
   gap(from: number, to: number): void {
     if (this.#subscription === undefined) return;
     this.#reached(to);
-    for (const reader of this.#readers) if (reader.fed) reader.miss(from, to);
+    let missed = false;
+    for (const reader of this.#readers) if (reader.fed && reader.miss(from, to)) missed = true;
+    if (missed) this.#source.gap({ from, to });
   }
 
   /** The running subscription cannot go on. */

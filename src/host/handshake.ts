@@ -6,6 +6,7 @@
  */
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
+import type { Ping } from '../connection/liveness.ts';
 import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
 import {
   checkHandshakeReq,
@@ -18,7 +19,6 @@ import {
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
-import { mayUse } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
@@ -145,7 +145,7 @@ export class A2EHandshake implements Dialect {
 
   #open(gate: PendingLink, request: HandshakeReq, principal: Principal, asked: Message): void {
     const host = this.#host;
-    const policy = { available: host.offers(), mayUse: (name: string) => mayUse(principal, name) };
+    const policy = { available: host.offers(), allowed: principal.capabilities };
     const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
     if (refused !== undefined) return this.#reject(gate, request, refused, { principal, accepted });
     const extensions = new Set([...host.extensions].filter((name) => Object.hasOwn(asked, name)));
@@ -167,7 +167,7 @@ export class A2EHandshake implements Dialect {
       ...(extensions.size > 0 && { extensions: agreed }),
     });
     host.onHandshakeDone(gate, principal, session, '');
-    gate.accept(session.connection);
+    gate.accept(session.connection, pingOf(session));
   }
 
   #resume(gate: PendingLink, request: HandshakeReq, session: Session, resume: Message): void {
@@ -209,7 +209,7 @@ export class A2EHandshake implements Dialect {
         });
         host.onHandshakeDone(gate, session.principal, session, 'resumed');
       },
-      take: () => gate.accept(connection),
+      take: () => gate.accept(connection, pingOf(session)),
     };
     session.resume(gate.link, cursor, steps).catch((error) => {
       host.log.error('a resume failed', { error });
@@ -252,3 +252,8 @@ const agreedOn = (extensions: ReadonlySet<string>): Message =>
 
 /** Every extension this host knows. */
 export const hostExtensions: ReadonlySet<string> = new Set([EXTENSION_CANCEL, EXTENSION_RESUME, EXTENSION_JOURNAL]);
+
+/** Plain A2E has pings of agents only; an agent that agreed to resume answers those of its host too. */
+function pingOf({ connection, terms }: Session): Ping | undefined {
+  return terms.extensions.has(EXTENSION_RESUME) ? () => connection.probe() : undefined;
+}

@@ -24,7 +24,6 @@ import { type Authenticator, createAuthenticator } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
-import { mayUse } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
@@ -35,12 +34,9 @@ import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
-import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
 import type { Plugin } from './plugin.ts';
-import { PluginRuntime } from './plugin-runtime.ts';
 import { offers, routes, serving } from './routes.ts';
-import type { StateDatabase } from './store/store.ts';
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
 export interface AuditSink {
@@ -69,10 +65,6 @@ export interface HostOptions {
   /** Absolute path of the workspace. Default: the current directory. */
   readonly workspace?: string;
   readonly snapshots?: SnapshotStore;
-  /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
-  readonly stateFile?: string;
-  /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
-  readonly dataDir?: string;
   /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
   readonly authThrottle?: AuthThrottle;
   /** Other protocols served on the same listeners. */
@@ -135,19 +127,18 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #acceptor: Acceptor;
   readonly #now: () => number;
   readonly #startedAt = performance.now();
-  readonly #callDeps: CallDeps;
+  readonly #surroundings: { log: Log; workspace: string };
   readonly #journalRoute: Route;
-  #plugins: PluginRuntime[] = [];
-  #state: StateDatabase | undefined;
+  #plugins: Plugin[] = [];
   #routes: ReadonlyMap<string, Route> = new Map();
   #offers: ReadonlyMap<string, CapabilityOffer> = new Map();
-  #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
+  #served: ReadonlyMap<string, readonly Plugin[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
-  #phase: 'new' | 'running' | 'stopping' = 'new';
+  #state: 'new' | 'running' | 'stopping' = 'new';
   #stopped: Promise<void> | undefined;
   /** Sessions that a plugin refused, and the plugins that had accepted them before. */
-  readonly #partlyOpened = new WeakMap<Session, PluginRuntime[]>();
+  readonly #partlyOpened = new WeakMap<Session, Plugin[]>();
   #zombies = 0;
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
@@ -161,14 +152,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.log = options.log ?? silentLog;
     this.#now = options.now ?? Date.now;
-    this.#callDeps = {
-      log: this.log,
-      workspace: options.workspace ?? process.cwd(),
-      nestedRoute: (type, session) => this.#nestedRoute(type, session),
-      failure: (route, session, thrown) => this.#failure(route, session, thrown),
-      nestedDone: (call, error) => this.#auditNested(call, error),
-      abandoned: (change) => this.abandoned(change),
-    };
+    this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
@@ -188,20 +172,17 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   async start(): Promise<void> {
-    if (this.#phase !== 'new') return;
+    if (this.#state !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
       if (names.has(plugin.name)) throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}`);
       names.add(plugin.name);
       checkTypes(plugin);
-      const { log, workspace } = this.#callDeps;
-      const runtime = new PluginRuntime(plugin, { hostId: this.id, log, workspace, dataDir: this.#options.dataDir });
       try {
-        await runtime.prepare(() => this.#openState());
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
-        await plugin.start?.(runtime);
-        this.#plugins.push(runtime);
+        await plugin.start?.({ hostId: this.id, ...this.#surroundings });
+        this.#plugins.push(plugin);
       } catch (error) {
         // One broken plugin must not take the others away; what it provides is then simply not granted.
         this.log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
@@ -210,20 +191,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
     this.#offers = offers(this.#served);
-    this.#phase = 'running';
-  }
-
-  /** Most hosts have no plugin with a store, and load nothing for it. */
-  async #openState(): Promise<StateDatabase> {
-    const { openStateDatabase } = await import('./store/database.ts');
-    const file = this.#options.stateFile ?? ':memory:';
-    this.#state ??= openStateDatabase({
-      file,
-      now: this.#now,
-      onCorrupt: ({ reason, movedTo }) =>
-        this.log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
-    });
-    return this.#state;
+    this.#state = 'running';
   }
 
   get sessions(): Iterable<Session> {
@@ -235,7 +203,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   accept(link: Link): void {
-    if (this.#phase !== 'running') return link.destroy('the host is not running');
+    if (this.#state !== 'running') return link.destroy('the host is not running');
     this.#acceptor.accept(link);
   }
 
@@ -245,7 +213,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   async #stop(graceMs: number): Promise<void> {
-    this.#phase = 'stopping';
+    this.#state = 'stopping';
     this.#acceptor.close();
     await Promise.all(
       [...this.#registry].map((session) =>
@@ -253,17 +221,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       ),
     );
     const states: Record<string, unknown> = {};
-    for (const runtime of this.#plugins.toReversed()) {
-      const { plugin } = runtime;
+    for (const plugin of this.#plugins.toReversed()) {
       try {
         if (plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
         await plugin.stop?.();
-        await runtime.close();
       } catch (failure) {
         this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
       }
     }
-    this.#state?.close();
     if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
   }
 
@@ -310,7 +275,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     granted: ReadonlySet<string>,
     extensions: ReadonlySet<string>,
   ): Session {
-    if (this.#phase !== 'running') throw fail('server_error', 'the host is stopping');
+    if (this.#state !== 'running') throw fail('server_error', 'the host is stopping');
     if (!this.#registry.hasRoom) throw fail('over_capacity', 'too many sessions');
     const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
     if (id === '' || this.has(id))
@@ -333,13 +298,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   /** Notifies plugins that a session opened. When one throws, the session ends for those notified before it. */
   #notifyOpened(session: Session): void {
-    const notified: PluginRuntime[] = [];
-    for (const runtime of this.#pluginsOf(session.terms.granted)) {
+    const notified: Plugin[] = [];
+    for (const plugin of this.#pluginsOf(session.terms.granted)) {
       try {
-        // A grant that does not fit is found here, not at the first call.
-        runtime.grantOf(session.principal);
-        runtime.plugin.opened?.(session);
-        notified.push(runtime);
+        plugin.opened?.(session);
+        notified.push(plugin);
       } catch (error) {
         this.#partlyOpened.set(session, notified);
         session.close('server_error', 'a plugin refused the session');
@@ -414,28 +377,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   request(session: Session, incoming: Incoming, route: Route): RunningRequest {
-    return new HostCall(session, incoming, route, this.#callDeps);
-  }
-
-  /** Where a call between capabilities goes: to what the principal may use, whether or not this agent asked for it. */
-  #nestedRoute(type: string, session: Session): Route {
-    const route = this.#routes.get(type);
-    const capability = route?.method.capability ?? capabilityOfType(type);
-    if (route !== undefined && mayUse(session.principal, route.method.capability)) return route;
-    if (capability === undefined) throw fail('unknown_type', `unsupported message type ${shown(type)}`);
-    const reason = route === undefined ? 'no plugin loaded' : 'not allowed for this principal';
-    throw new HandfastError('capability_missing', `capability ${capability} cannot be called: ${reason}`, {
-      detail: { type: type.slice(0, 64) },
-      capability,
-    });
+    return new HostCall(session, incoming, route, this.#surroundings);
   }
 
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError {
-    return this.#failure(request.route, session, thrown);
-  }
-
-  #failure(route: Route, session: Session, thrown: unknown): HandfastError {
-    const { capability } = route.method;
+    const { capability } = request.route.method;
     if (thrown instanceof HandfastError) {
       if (thrown.capability !== '') return thrown;
       const { code, message, detail, retryable, cause } = thrown;
@@ -445,7 +391,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const correlation = crypto.randomUUID();
     this.log.error('a handler failed', {
       correlation_id: correlation,
-      type: route.method.request,
+      type: request.route.method.request,
       session: session.id,
       error: thrown,
     });
@@ -457,37 +403,21 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
-    if (this.#options.audit !== undefined) this.#audit(session, request, error, request.size, size);
-  }
-
-  /** A call between capabilities is a line of its own; its sizes are 0, for it was never written. */
-  #auditNested(call: NestedCall, error: HandfastError | undefined): void {
-    if (this.#options.audit !== undefined)
-      this.#audit(call.session, call, error, 0, 0, call.caller.route.method.request);
-  }
-
-  #audit(
-    session: Session,
-    { route, message, startedAt }: Pick<RunningRequest, 'route' | 'message' | 'startedAt'>,
-    error: HandfastError | undefined,
-    requestBytes: number,
-    replyBytes: number,
-    via?: string,
-  ): void {
-    const { tool_name } = message;
-    this.#options.audit?.record({
+    const { audit } = this.#options;
+    if (audit === undefined) return;
+    const { tool_name } = request.message;
+    audit.record({
       time: this.#now(),
       session: session.id,
       principal: session.principal.name,
-      type: route.method.request,
-      request_bytes: requestBytes,
-      reply_bytes: replyBytes,
-      duration_ms: startedAt === 0 ? 0 : Math.round(performance.now() - startedAt),
+      type: request.route.method.request,
+      request_bytes: request.size,
+      reply_bytes: size,
+      duration_ms: request.startedAt === 0 ? 0 : Math.round(performance.now() - request.startedAt),
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
       // Undefined members, so that all records have one shape: there is one for each request.
       error_code: error?.code,
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
-      via,
     });
   }
 
@@ -495,14 +425,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
     const notified = this.#partlyOpened.get(session) ?? [...this.#pluginsOf(session.terms.granted)];
-    for (const { plugin } of notified.toReversed()) {
+    for (const plugin of notified.toReversed()) {
       try {
         plugin.closed?.(session);
       } catch (error) {
         this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
-    void this.#state?.dropSession(session.id);
     this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
@@ -519,7 +448,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
   }
 
-  *#pluginsOf(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
+  *#pluginsOf(granted: ReadonlySet<string>): Iterable<Plugin> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
 }

@@ -85,7 +85,7 @@ export interface Link {
   /**
    * A number that is another one whenever the system has taken something of what waits here: two equal ones with bytes
    * buffered all the time between them mean that the peer takes nothing. Undefined where that cannot be said: on the
-   * in-memory pair, and on an HTTP link while no event stream is attached, which is bounded in its own way.
+   * in-memory pair, and on an accepted HTTP link while no event stream is attached, which is bounded in its own way.
    */
   readonly progress?: number | undefined;
 
@@ -94,6 +94,9 @@ export interface Link {
    * that says nothing about the peer, because this side does not read, and on the in-memory pair.
    */
   readonly received?: number | undefined;
+
+  /** True once the link has ended, whoever ended it. */
+  readonly isClosed?: boolean;
 
   /** Has the transport ask the peer for a sign of life, which counts as received. Absent where the transport cannot. */
   probe?(): void;

@@ -10,8 +10,11 @@ import type { Link, Listener } from './link.ts';
 import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
 
-/** How long a quiet TCP connection is left alone before the system asks whether the peer is still there. */
-const KEEP_ALIVE_MS = 60_000;
+/**
+ * How long a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a second
+ * apart: a machine that is gone is noticed within the 15 s of `connection/liveness.ts`, also where a dialect has no pings.
+ */
+const KEEP_ALIVE_MS = 5_000;
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 

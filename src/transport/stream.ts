@@ -172,6 +172,10 @@ export class StreamLink implements Link, LineSink {
     return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#writable);
   }
 
+  get isClosed(): boolean {
+    return this.#cause !== undefined;
+  }
+
   get received(): number | undefined {
     return this.#opened && !this.#paused ? this.#chunks : undefined;
   }

@@ -6,6 +6,7 @@
  * before a request comes here. The wire: docs/protocol/a2e.md#websocket.
  */
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ClientOptions, RawData, WebSocket, WebSocketServer } from 'ws';
 import { toAscii } from '../wire/ascii.ts';
@@ -24,7 +25,6 @@ import { unsentBytes } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 const DEFAULT_TIMEOUT_MS = 10_000;
-const DEFAULT_PING_INTERVAL_MS = 30_000;
 
 /** Codes of an orderly end: normal, going away, and none given (RFC 6455, section 7.4.1). */
 const CLEAN_CODES = [1000, 1001, 1005];
@@ -76,13 +76,14 @@ class WebSocketLink implements Link, LineSink {
   readonly peer: string;
   readonly text = true;
   readonly #socket: WebSocket;
-  /** The connection below, on the accepting side. */
-  readonly #raw: Duplex | undefined;
+  /** The connection below. */
+  readonly #raw: Socket;
+  /** True on the accepting side. */
+  readonly #accepted: boolean;
   readonly #reader: LineReader;
   #outbox: SendBuffer | undefined;
   #receiver: LinkReceiver | undefined;
   #paused = false;
-  #heard = true;
   #gateBytes = 0;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -90,16 +91,15 @@ class WebSocketLink implements Link, LineSink {
   #dropped = false;
   #cause: CloseInfo | undefined;
 
-  constructor(socket: WebSocket, peer: string, maxMessageBytes: number, raw?: Duplex) {
+  constructor(socket: WebSocket, raw: Socket, options: { peer: string; maxMessageBytes: number; accepted: boolean }) {
     this.#socket = socket;
-    this.peer = peer;
+    this.peer = options.peer;
     this.#raw = raw;
-    this.#reader = new LineReader(this, maxMessageBytes);
+    this.#accepted = options.accepted;
+    this.#reader = new LineReader(this, options.maxMessageBytes);
     // Nothing is read before the link is opened.
     socket.pause();
     socket.on('message', (data) => this.#frame(data));
-    socket.on('ping', this.#sign);
-    socket.on('pong', this.#sign);
     socket.on('error', (error) => {
       this.#problem ??= error.message;
     });
@@ -126,8 +126,21 @@ class WebSocketLink implements Link, LineSink {
   }
 
   get progress(): number {
-    if (this.#outbox === undefined) return 0;
-    return this.#outbox.handed - (this.#raw === undefined ? this.#socket.bufferedAmount : unsentBytes(this.#raw));
+    return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#raw);
+  }
+
+  get isClosed(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  /** Bytes of frames that are not complete, and of pongs, count too. */
+  get received(): number | undefined {
+    return this.#paused || this.#receiver === undefined ? undefined : this.#raw.bytesRead;
+  }
+
+  /** Sends a ping frame, which every WebSocket answers by itself. */
+  probe(): void {
+    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping();
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
@@ -144,8 +157,8 @@ class WebSocketLink implements Link, LineSink {
   setMaxMessageBytes(bytes: number): void {
     this.#reader.setMaxBytes(bytes);
     // A frame is held until it is whole. Before the handshake nobody may use that to fill our memory.
-    this.#raw?.removeListener('data', this.#countGate);
-    if (bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw?.on('data', this.#countGate);
+    this.#raw.removeListener('data', this.#countGate);
+    if (this.#accepted && bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw.on('data', this.#countGate);
   }
 
   close(reason = 'closed', graceMs = DEFAULT_GRACE_MS): Promise<void> {
@@ -175,26 +188,12 @@ class WebSocketLink implements Link, LineSink {
     this.#receiver?.malformed(problem);
   }
 
-  /** Asks a quiet peer for a sign of life, and drops one that gave none since the last time. */
-  checkAlive(): void {
-    // A paused link hears nothing by its own choice.
-    if (this.#paused || this.#receiver === undefined) return;
-    if (!this.#heard) return this.#drop('the peer gave no sign of life');
-    this.#heard = false;
-    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping();
-  }
-
-  readonly #sign = (): void => {
-    this.#heard = true;
-  };
-
   readonly #countGate = (chunk: Buffer): void => {
     this.#gateBytes += chunk.length;
     if (this.#gateBytes > GATE_BYTES) this.#drop('too much before the handshake');
   };
 
   #frame(data: RawData): void {
-    this.#heard = true;
     // The only form a server or client socket delivers unless it is told otherwise.
     this.#reader.frame(data as Buffer);
   }
@@ -223,36 +222,9 @@ class WebSocketLink implements Link, LineSink {
   }
 }
 
-/** Watches all links of an acceptor with one timer, which runs only while there are links. */
-class KeepAlive {
-  readonly #intervalMs: number;
-  readonly #links = new Set<WebSocketLink>();
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(intervalMs: number) {
-    this.#intervalMs = intervalMs;
-  }
-
-  watch(link: WebSocketLink, socket: WebSocket): void {
-    if (this.#intervalMs <= 0) return;
-    this.#links.add(link);
-    this.#timer ??= setInterval(() => {
-      for (const each of this.#links) each.checkAlive();
-    }, this.#intervalMs).unref();
-    socket.once('close', () => {
-      this.#links.delete(link);
-      if (this.#links.size > 0) return;
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-    });
-  }
-}
-
 export interface WebSocketAcceptorOptions {
   /** Longest message accepted, in bytes. Default 1 MiB. A frame may be four times as long, and at least 4 MiB. */
   readonly maxMessageBytes?: number;
-  /** How often a quiet peer is asked for a sign of life; one that gives none until the next time is dropped. Default 30,000, 0 = never. */
-  readonly pingIntervalMs?: number;
 }
 
 /** Turns upgrade requests into links. */
@@ -263,8 +235,7 @@ export interface WebSocketAcceptor {
 
 /** The accepting side. Loads `ws` with the first upgrade. */
 export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSocketAcceptor {
-  const { maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES, pingIntervalMs = DEFAULT_PING_INTERVAL_MS } = options;
-  const keepAlive = new KeepAlive(pingIntervalMs);
+  const { maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES } = options;
   let server: Promise<WebSocketServer> | undefined;
   const load = async (): Promise<WebSocketServer> => {
     const { WebSocketServer } = await import('ws');
@@ -278,9 +249,8 @@ export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSo
       server.then(
         (loaded) =>
           loaded.handleUpgrade(request, socket, head, (webSocket) => {
-            const link = new WebSocketLink(webSocket, `ws:${remoteAddress}:${remotePort}`, maxMessageBytes, socket);
-            keepAlive.watch(link, webSocket);
-            accept(link);
+            const peer = `ws:${remoteAddress}:${remotePort}`;
+            accept(new WebSocketLink(webSocket, request.socket, { peer, maxMessageBytes, accepted: true }));
           }),
         () => socket.destroy(),
       );
@@ -344,9 +314,13 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
       const code = status === 401 ? 'auth_failed' : status === 403 ? 'unauthorized' : 'unreachable';
       refuse(fail(code, `${peer} answered ${status} instead of a WebSocket`, { address: peer, status }));
     });
+    let raw: Socket;
+    socket.once('upgrade', (response) => {
+      raw = response.socket;
+    });
     socket.once('open', () => {
       settled();
-      resolve(new WebSocketLink(socket, peer, maxMessageBytes));
+      resolve(new WebSocketLink(socket, raw, { peer, maxMessageBytes, accepted: false }));
     });
   });
 }

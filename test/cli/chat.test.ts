@@ -116,7 +116,7 @@ describe('leaving', () => {
     await command.says('begun');
     up.child.kill('SIGTERM');
     await up.ended();
-    await command.says('trying again', 'stderr');
+    await command.says('reconnecting', 'stderr');
     await user.up(place, { env: ENV });
     await command.says('connected again', 'stderr');
     command.child.stdin.end('say "still here"\n');

@@ -28,11 +28,11 @@ function fakeLink(over: Partial<FakeLink> = {}): FakeLink & Link {
 }
 
 /** A liveness whose timer the test fires. */
-function manual(livenessMs = 15_000) {
+function manual(livenessTimeoutMs = 15_000) {
   let fire: (() => void) | undefined;
   let period = 0;
   const liveness = new Liveness({
-    livenessMs,
+    livenessTimeoutMs,
     every(ms, tick) {
       period = ms;
       fire = tick;

@@ -57,7 +57,7 @@ function world(options: Partial<ReconnectOptions> & { boundMs?: () => number } =
     {
       boundMs: () => 60_000,
       backoff: { firstDelayMs: 100, maxDelayMs: 1_000, random: () => 1 },
-      livenessMs: 0,
+      livenessTimeoutMs: 0,
       now: () => nowMs,
       wait: async (ms) => {
         waits.push(ms);

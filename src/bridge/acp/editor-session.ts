@@ -259,7 +259,7 @@ export class EditorSession {
       const { value: event, done } = await withinStall(events.next());
       if (done) throw fail('cancelled', 'the session was closed');
       if (event.type === 'gap') {
-        at = event.to_seq;
+        at = event.to;
         continue;
       }
       at = event.seq;

@@ -5,7 +5,8 @@
  * when the turn before it has ended.
  */
 import { clearLine, createInterface, cursorTo, type Interface } from 'node:readline';
-import type { ControlClient, ControlState } from '../../control-client/control.ts';
+import type { StateChange } from '../../connection/reconnect.ts';
+import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent } from '../../control-client/control-event.ts';
 import type { ControlSession } from '../../control-client/session.ts';
 import { isTerminal } from '../../control-client/turn.ts';
@@ -100,10 +101,11 @@ export class Conversation implements ChatPlace {
   }
 
   /** What becomes of the connection. */
-  connection(state: ControlState, error: HandfastError | undefined): void {
-    if (state === 'lost') this.#say(`· ${error?.message ?? 'the link is lost'}; trying again`);
-    else if (state === 'open') this.#say('· connected again');
-    else if (error !== undefined) this.#gone(error);
+  connection(change: StateChange): void {
+    if (change.state === 'lost') {
+      if (change.attempt === 1) this.#say(`· ${change.reason.message}; reconnecting`);
+    } else if (change.state === 'resumed') this.#say('· connected again');
+    else if (change.state === 'closed' && change.error !== undefined) this.#gone(change.error);
   }
 
   /** Goes on in another session. */

@@ -47,12 +47,14 @@ export async function acp(flags: AcpFlags): Promise<void> {
     behind = await reachServer(flags, {
       clientName: 'handfast-acp',
       onStderr: (line) => log.warn(line),
-      onState(state, error) {
-        if (state === 'open') log.info('connected to the server');
-        if (state === 'lost') log.warn('the link to the server is lost; trying again', { error: error?.message });
-        if (state !== 'closed' || error === undefined) return;
-        lost = error;
-        void link.close('the server is gone');
+      onState(change) {
+        if (change.state === 'open' || change.state === 'resumed') log.info('connected to the server');
+        if (change.state === 'lost' && change.attempt === 1) {
+          log.warn('lost the connection to the server; reconnecting', { error: change.reason.message });
+        }
+        if (change.state !== 'closed' || change.error === undefined) return;
+        lost = change.error;
+        void link.close('the connection to the server is lost');
       },
     });
     const { backend, model } = flags;

@@ -4,9 +4,9 @@
  *
  * This file chooses the session; `cli/chat/conversation.ts` is what happens then.
  */
-import type { ControlClient, ControlState } from '../../control-client/control.ts';
+import type { StateChange } from '../../connection/reconnect.ts';
+import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';
-import type { HandfastError } from '../../wire/errors.ts';
 import { Conversation } from '../chat/conversation.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { reachServer } from '../connect/reach-server.ts';
@@ -29,10 +29,10 @@ export interface ChatFlags extends ControlFlags {
 /** Resolves with the exit code. Fails as reaching or starting the server does, and with `session_not_found`. */
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const attended = process.stdin.isTTY === true && !terminal.json;
-  const heard: { state: (state: ControlState, error?: HandfastError) => void } = { state() {} };
+  const heard: { state: (change: StateChange) => void } = { state() {} };
   const server = await reachServer(flags, {
     onStderr: (line) => terminal.note(line),
-    onState: (state, error) => heard.state(state, error),
+    onState: (change) => heard.state(change),
   });
   try {
     const { control } = server;
@@ -41,7 +41,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
     const session = await sessionFor(control, flags);
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
     const conversation = new Conversation({ control, session, terminal, attended, isShared: !server.own });
-    heard.state = (state, error) => conversation.connection(state, error);
+    heard.state = (change) => conversation.connection(change);
     return await conversation.run();
   } finally {
     await server.close();

@@ -95,7 +95,7 @@ export async function sessionTail(
   });
 }
 
-const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap' ? event.to_seq : event.seq);
+const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap' ? event.to : event.seq);
 
 export interface SendFlags extends ControlFlags {
   readonly image?: readonly string[];

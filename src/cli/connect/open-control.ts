@@ -47,7 +47,7 @@ export async function openControl(
     return await connectControl(address, {
       clientName: 'handfast-cli',
       clientVersion: packageVersion(),
-      reconnectMs: 30_000,
+      reconnect: { maxMs: 30_000 },
       ...options,
     });
   } catch (thrown) {

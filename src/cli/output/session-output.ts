@@ -68,7 +68,7 @@ export class SessionOutput {
     if (this.#terminal.json) return this.#terminal.document(event);
     switch (event.type) {
       case 'gap':
-        return this.note(`· events ${event.from_seq} to ${event.to_seq} are no longer kept`);
+        return this.note(`· events ${event.from} to ${event.to} are no longer stored`);
       case 'session.stream.chunk': {
         const { answerText, segments } = event.payload.chunk;
         for (const { kind, text } of segments ?? [{ kind: 'answer', text: answerText }]) {

@@ -4,13 +4,10 @@
  *
  * Made by `rpc-server.ts`. @see docs/protocol/session-rpc.md#methods
  */
-
-import type { ResultOf } from '../../protocol/rpc-reader.ts';
 import {
   debugSet,
   eventsSubscribe,
   eventsUnsubscribe,
-  type HandshakeResult,
   handshake,
   ping,
   shutdown,
@@ -25,8 +22,8 @@ import type { RpcConnection } from './rpc-connection.ts';
 export interface MethodsOwner {
   connectionOf(call: RpcCall): RpcConnection;
   connections(): Iterable<RpcConnection>;
-  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult;
-  pong(): ResultOf<typeof ping>;
+  welcome(connection: RpcConnection, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
+  pong(): NonNullable<(typeof ping)['result']>;
   stopBehind(call: RpcCall, reason: string): Promise<void>;
 }
 

@@ -7,7 +7,7 @@
 
 import type { Log } from '../../base/log.ts';
 import { HIGH_WATER_BYTES, SlowConsumerGuard } from '../../connection/slow-consumer.ts';
-import { readParams } from '../../protocol/rpc-reader.ts';
+import { readParams } from '../../protocol/rpc-params.ts';
 import { handshake, ping } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../transport/link.ts';

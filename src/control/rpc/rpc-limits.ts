@@ -3,6 +3,7 @@
  *
  * @see docs/protocol/session-rpc.md#limits
  */
+import { DEFAULT_LIVENESS_TIMEOUT_MS } from '../../connection/liveness.ts';
 export interface RpcLimits {
   /**
    * Longest line of a peer that may call, in bytes; before a handshake that must come it is the gate's 64 KiB. A prompt
@@ -25,6 +26,8 @@ export interface RpcLimits {
   readonly maxPendingConnections: number;
   /** Absolute time for a handshake that must come, in milliseconds. Default 10,000. */
   readonly handshakeTimeoutMs: number;
+  /** A WebSocket that is silent for so long, although it was pinged, is dropped. Default 15,000; 0 = never. */
+  readonly livenessTimeoutMs: number;
   /** Unsent bytes above which a subscription is no longer fed but reads the journal as its link drains. Default 256 KiB. */
   readonly pullBytes: number;
   /** Unsent bytes above which nothing more is read from a peer, and its grace begins. Default 4 MiB. */
@@ -52,6 +55,7 @@ export const defaultRpcLimits: RpcLimits = {
   maxConnections: 1_000,
   maxPendingConnections: 128,
   handshakeTimeoutMs: 10_000,
+  livenessTimeoutMs: DEFAULT_LIVENESS_TIMEOUT_MS,
   pullBytes: 256 * 1024,
   sendBufferBytes: 4 * 1024 * 1024,
   maxSendBufferBytes: 32 * 1024 * 1024,

@@ -7,7 +7,7 @@
  */
 import { within } from '../../base/race.ts';
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
-import { readParams } from '../../protocol/rpc-reader.ts';
+import { readParams } from '../../protocol/rpc-params.ts';
 import {
   approvalAnswer,
   type HandshakeResult,

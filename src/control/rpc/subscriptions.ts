@@ -8,7 +8,7 @@
  *
  * Owned by `rpc-connection.ts`. @see docs/protocol/session-rpc.md#subscriptions
  */
-import { type ParamsOf, type ResultOf, wrongParam } from '../../protocol/rpc-reader.ts';
+import { type ParamsOf, wrongParam } from '../../protocol/rpc-params.ts';
 import type { ConnectionEventPayloads } from '../../protocol/session-events.ts';
 import { eventsSubscribe } from '../../protocol/session-rpc.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -24,8 +24,8 @@ const PAGE_EVENTS = 128;
 /** Pages in a row, a little later each, that may bring nothing although the journal says there is something. */
 const MAX_STALLS = 30;
 
-type Asked = ParamsOf<typeof eventsSubscribe>;
-type Answer = ResultOf<typeof eventsSubscribe>;
+type Asked = ParamsOf<(typeof eventsSubscribe)['fields']>;
+type Answer = NonNullable<(typeof eventsSubscribe)['result']>;
 type Role = NonNullable<Asked['role']>;
 
 /** Follows one session (or `''`, the server) from a place in its past. There is at most one for a session. */

@@ -77,7 +77,10 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       auth,
       backoff,
       requireHandshake: control.requireHandshake,
-      rpcLimits: { maxMessageBytes: control.maxMessageBytes },
+      rpcLimits: {
+        maxMessageBytes: control.maxMessageBytes,
+        livenessTimeoutMs: config.limits.livenessTimeoutMs,
+      },
       sessionLimits: {
         sessions: control.maxSessions,
         queueLength: control.maxQueue,

@@ -30,7 +30,10 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
   readonly signal?: AbortSignal;
   /** Sent with every request. */
   readonly headers?: HttpHeaders;
-  /** How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 30 s. */
+  /**
+   * How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 15 s. A host that
+   * refuses connections is not tried again: it has lost its sessions too.
+   */
   readonly reconnectMs?: number;
   /** How long one POST may stay unanswered: above the time a host holds it as backpressure. Default 30 s. */
   readonly sendTimeoutMs?: number;
@@ -124,7 +127,7 @@ class HttpClientLink implements Link {
   readonly #ready = Promise.withResolvers<void>();
 
   constructor(target: HttpTarget, session: HttpClientSession, options: ConnectHttpOptions) {
-    const { timeoutMs = 10_000, reconnectMs = 30_000, sendTimeoutMs = 30_000 } = options;
+    const { timeoutMs = 10_000, reconnectMs = 15_000, sendTimeoutMs = 30_000 } = options;
     const { now = () => performance.now(), random = Math.random } = options;
     const headers = { 'X-Session-Id': session.id };
     this.peer = target.origin;
@@ -137,6 +140,7 @@ class HttpClientLink implements Link {
       answerTimeoutMs: sendTimeoutMs,
       retryTotalMs: reconnectMs,
       now,
+      random,
       failed: (reason) => this.destroy(reason),
     });
     this.#stream = new EventStream(
@@ -184,6 +188,18 @@ class HttpClientLink implements Link {
 
   get buffered(): number {
     return this.#posts.buffered;
+  }
+
+  get progress(): number {
+    return this.#posts.progress;
+  }
+
+  get isClosed(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  get received(): number | undefined {
+    return this.#paused || this.#receiver === undefined ? undefined : this.#stream.chunks;
   }
 
   drained(lowWaterBytes = 0): Promise<void> {

@@ -5,8 +5,9 @@
  * Used by `http-client.ts`. A reconnect is tried at once, then with doubling delay, for a bounded time in all.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
+import { backoffMs } from '../../base/backoff.ts';
 import type { CloseInfo, Malformed } from '../link.ts';
-import type { HttpHeaders, HttpTarget } from './http-request.ts';
+import { type HttpHeaders, type HttpTarget, isRefused } from './http-request.ts';
 import { type EventSink, SseReader } from './http-sse-reader.ts';
 
 export interface EventStreamOptions {
@@ -48,9 +49,11 @@ export class EventStream implements EventSink {
   #request: ClientRequest | undefined;
   #response: IncomingMessage | undefined;
   #reader: SseReader | undefined;
-  #retryDelayMs = FIRST_DELAY_MS;
+  #firstDelayMs = FIRST_DELAY_MS;
   /** Attempts since the last event. */
   #attempts = 0;
+  /** Pieces of event streams received, comments included. */
+  chunks = 0;
   #lostAt: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -98,7 +101,7 @@ export class EventStream implements EventSink {
   }
 
   retry(delayMs: number): void {
-    this.#retryDelayMs = Math.min(MAX_DELAY_MS, Math.max(1, delayMs));
+    this.#firstDelayMs = Math.min(MAX_DELAY_MS, Math.max(1, delayMs));
   }
 
   #seen(id: string): void {
@@ -115,7 +118,11 @@ export class EventStream implements EventSink {
     const request = target.begin('GET', '/stream', own);
     this.#request = request;
     this.#timer = setTimeout(() => request.destroy(new Error('the event stream did not begin')), answerTimeoutMs);
-    request.on('error', (error) => this.#lost(request, error.message));
+    request.on('error', (error) => {
+      // Nothing listens there any more, so the session is lost too; the owner dials anew at once.
+      if (isRefused(error) && this.#request === request) this.#giveUp(`the host refuses connections: ${error.message}`);
+      else this.#lost(request, error.message);
+    });
     request.on('response', (response) => {
       clearTimeout(this.#timer);
       if (this.#request === request && !this.#stopped) this.#answered(request, response);
@@ -144,6 +151,7 @@ export class EventStream implements EventSink {
     const reader = new SseReader(this, this.#maxMessageBytes);
     this.#reader = reader;
     response.on('data', (chunk: Buffer) => {
+      this.chunks += 1;
       if (!this.#stopped) reader.push(chunk);
     });
     response.on('end', () => this.#lost(request, 'the event stream ended'));
@@ -165,8 +173,8 @@ export class EventStream implements EventSink {
       this.#giveUp(`the event stream was lost: ${reason}`);
       return;
     }
-    const doubledMs = Math.min(MAX_DELAY_MS, this.#retryDelayMs * 2 ** (this.#attempts - 1));
-    const delayMs = this.#attempts === 0 ? 0 : doubledMs * (0.5 + random() / 2);
+    const delays = { firstDelayMs: this.#firstDelayMs, maxDelayMs: MAX_DELAY_MS, random };
+    const delayMs = this.#attempts === 0 ? 0 : backoffMs(this.#attempts - 1, delays);
     this.#attempts += 1;
     this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
   }

@@ -7,7 +7,9 @@
  * resumes, which knows what was answered.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { type HttpHeaders, type HttpTarget, retryAfterMs } from './http-request.ts';
+import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';
+import { unsentBytes } from '../unsent-bytes.ts';
+import { type HttpHeaders, type HttpTarget, isRefused, retryAfterMs } from './http-request.ts';
 
 export interface PostQueueOptions {
   readonly target: HttpTarget;
@@ -20,6 +22,8 @@ export interface PostQueueOptions {
   readonly retryTotalMs: number;
   /** Monotonic milliseconds. */
   readonly now: () => number;
+  /** 0 ≤ x < 1, spreads retries. */
+  readonly random: () => number;
   /** Nothing more can be sent. Called at most once. */
   readonly failed: (reason: string) => void;
 }
@@ -28,13 +32,12 @@ export interface PostQueueOptions {
 const PACK_BYTES = 64 * 1024;
 /** Empty cells at the front of the queue before it is moved up. */
 const SLACK = 1_024;
-const FIRST_RETRY_MS = 100;
-const MAX_RETRY_MS = 2_000;
+const DELAYS: BackoffOptions = { firstDelayMs: 100, maxDelayMs: 2_000 };
 /** A refusal is read up to here. */
 const MAX_ANSWER_CHARS = 4_096;
 
 /** Failures of a request that never reached the server. */
-const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+const NOT_SENT = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
 export class PostQueue {
   readonly #options: PostQueueOptions;
@@ -61,6 +64,12 @@ export class PostQueue {
   /** Bytes of messages whose POST is not answered yet. */
   get buffered(): number {
     return this.#buffered;
+  }
+
+  /** Changes whenever the server or the system below has taken something of what waits. */
+  get progress(): number {
+    const socket = this.#request?.socket;
+    return this.#sequence - (socket ? unsentBytes(socket) : 0);
   }
 
   /** Queues one ASCII text without line breaks. */
@@ -169,6 +178,7 @@ export class PostQueue {
   #broken(request: ClientRequest, error: NodeJS.ErrnoException): void {
     if (this.#request !== request) return;
     this.#request = undefined;
+    if (isRefused(error)) return this.#fail(`the host refuses connections: ${error.message}`);
     const notSent = error.syscall === 'connect' || NOT_SENT.has(error.code ?? '');
     if (notSent || this.#options.packs) this.#retry(error.message);
     else this.#fail(`nobody knows whether the last message arrived: ${error.message}`);
@@ -182,16 +192,16 @@ export class PostQueue {
   }
 
   #retry(reason: string, wishedMs?: number): void {
-    const { now, retryTotalMs } = this.#options;
+    const { now, random, retryTotalMs } = this.#options;
     if (this.#retries === 0) this.#firstFailureAt = now();
     const leftMs = this.#firstFailureAt + retryTotalMs - now();
     if (leftMs <= 0) {
       this.#fail(`a message could not be sent: ${reason}`);
       return;
     }
-    const backoffMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#retries);
+    const plannedMs = backoffMs(this.#retries, { ...DELAYS, random });
     this.#retries += 1;
-    this.#retryTimer = setTimeout(() => this.#attempt(), Math.min(wishedMs ?? backoffMs, leftMs));
+    this.#retryTimer = setTimeout(() => this.#attempt(), Math.min(wishedMs ?? plannedMs, leftMs));
   }
 
   #fail(reason: string): void {

@@ -139,6 +139,13 @@ export async function exchange(
   }
 }
 
+/** True when nothing listens at the address. A host name with several addresses fails with all of their errors. */
+export function isRefused(error: NodeJS.ErrnoException): boolean {
+  const { errors } = error as { errors?: readonly NodeJS.ErrnoException[] };
+  if (errors !== undefined && errors.length > 0) return errors.every(isRefused);
+  return error.code === 'ECONNREFUSED';
+}
+
 /** Milliseconds of a `Retry-After` header in seconds; undefined when there is none or it is a date. */
 export function retryAfterMs(response: IncomingMessage): number | undefined {
   const value = response.headers['retry-after'];

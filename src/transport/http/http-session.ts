@@ -64,6 +64,9 @@ export class HttpSession implements Link {
   /** Characters the system has taken, over all streams. */
   #taken = 0;
   #unseenSweeps = 0;
+  /** Requests of the client so far. */
+  #requests = 0;
+  #paused = false;
   #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
   #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
   #ending = false;
@@ -116,6 +119,14 @@ export class HttpSession implements Link {
     return socket ? this.#taken - unsentBytes(socket) : undefined;
   }
 
+  get isClosed(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  get received(): number | undefined {
+    return this.#paused || this.#receiver === undefined ? undefined : this.#requests;
+  }
+
   drained(lowWaterBytes = 0): Promise<void> {
     if (this.#cause !== undefined || this.buffered <= lowWaterBytes) return Promise.resolve();
     return new Promise((resolve) => {
@@ -125,6 +136,7 @@ export class HttpSession implements Link {
   }
 
   pause(paused: boolean): void {
+    this.#paused = paused;
     this.inbox.pause(paused);
   }
 
@@ -161,6 +173,7 @@ export class HttpSession implements Link {
 
   /** A request of the client was seen. */
   touch(): void {
+    this.#requests += 1;
     this.#unseenSweeps = 0;
   }
 

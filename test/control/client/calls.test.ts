@@ -141,7 +141,7 @@ describe('giving up', () => {
       closed() {},
     };
     far.open(server);
-    const control = await ControlClient.open(async () => near, { reconnectMs: 0, ...options });
+    const control = await ControlClient.open(async () => near, { reconnect: { maxMs: 0 }, ...options });
     return { control, heard };
   }
 

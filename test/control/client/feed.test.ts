@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import type { Gap } from '../../../src/connection/reconnect.ts';
 import type { ControlEvent } from '../../../src/control-client/control-event.ts';
 import { type EventReader, MAX_WAITING, MAX_WAITING_CHARS } from '../../../src/control-client/event-reader.ts';
 import { Feed, type Subscribed } from '../../../src/control-client/feed.ts';
@@ -21,6 +22,7 @@ class Served {
   chars = 1;
   subscribes = 0;
   unused = 0;
+  readonly gaps: Gap[] = [];
   /** What the subscription has not sent yet begins behind this. */
   #sent: number | undefined;
   #id = 0;
@@ -34,6 +36,9 @@ class Served {
       subscribe: (afterSeq, onAnswer) => this.#subscribe(afterSeq, onAnswer),
       unsubscribe: async (id) => {
         if (id === String(this.#id)) this.#sent = undefined;
+      },
+      gap: (gap) => {
+        this.gaps.push(gap);
       },
       unused: () => {
         this.unused++;
@@ -195,12 +200,21 @@ describe('readers of one feed', () => {
     const none = served.feed.read({ afterSeq: 15 });
     await turns();
     served.deliver();
-    assert.deepEqual((await take(served, all, 2))[0], { type: 'gap', from_seq: 3, to_seq: 10 });
-    assert.deepEqual((await take(served, some, 2))[0], { type: 'gap', from_seq: 8, to_seq: 10 });
+    assert.deepEqual((await take(served, all, 2))[0], { type: 'gap', from: 3, to: 10 });
+    assert.deepEqual((await take(served, some, 2))[0], { type: 'gap', from: 8, to: 10 });
     assert.deepEqual(seqs(await take(served, none, 5)), range(16, 20));
     served.last = 30;
     served.feed.gap(21, 30);
-    assert.deepEqual((await take(served, none, 1))[0], { type: 'gap', from_seq: 21, to_seq: 30 });
+    assert.deepEqual((await take(served, none, 1))[0], { type: 'gap', from: 21, to: 30 });
+    assert.deepEqual(
+      [all.gaps[0], some.gaps[0], none.gaps],
+      [{ from: 3, to: 10 }, { from: 8, to: 10 }, [{ from: 21, to: 30 }]],
+      'readable later too',
+    );
+    assert.deepEqual(served.gaps, [
+      { from: 3, to: 10 },
+      { from: 21, to: 30 },
+    ]);
   });
 
   test('that end early, by the loop, a signal or themselves, leave nothing behind', async () => {

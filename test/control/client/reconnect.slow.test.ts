@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { ControlState } from '../../../src/control-client/control.ts';
+import type { StateChange } from '../../../src/connection/reconnect.ts';
 import { within } from '../../contract/recorder.ts';
 import { PATIENCE_MS } from '../../support/peer.ts';
 import { type Item, isEnd, range, readUntil, seqs, stand, TOKEN } from './stand.ts';
@@ -37,8 +37,8 @@ describe('a link that is lost', () => {
       const { backend, tcp, connect, relay } = await stand(t, { guarded: true });
       // Too little for a whole turn, enough for a handshake.
       const { relay: between, address } = await relay(() => 4_000 + Math.floor(chance() * 30_000));
-      const states: ControlState[] = [];
-      const control = await connect(address, { token: TOKEN, onState: (state) => states.push(state) });
+      const changes: StateChange[] = [];
+      const control = await connect(address, { token: TOKEN, onState: (change) => changes.push(change) });
       const steady = await connect(tcp, { token: TOKEN });
       const session = await insist(() => control.create());
       const watcher = await steady.open(session.id);
@@ -63,9 +63,10 @@ describe('a link that is lost', () => {
       assert.deepEqual(seen, whole);
       assert.deepEqual(seenLate, whole?.slice(3));
       assert.ok(between.cuts > 0, 'the link was cut');
-      const times = (wanted: ControlState) => states.filter((state) => state === wanted).length;
+      const losses = changes.filter((change) => change.state === 'lost' && change.attempt === 1).length;
+      const resumed = changes.filter(({ state }) => state === 'resumed').length;
       // It may be lost once more by now: behind the end of a turn there is what follows it.
-      assert.equal(times('lost'), times('open') - (control.state === 'lost' ? 0 : 1));
+      assert.equal(losses, resumed + (control.state === 'lost' ? 1 : 0));
     });
   }
 
@@ -119,11 +120,11 @@ describe('a link that is lost', () => {
     // Bytes of a new connection: while it is 0, nobody gets through.
     let budget = Number.POSITIVE_INFINITY;
     const { relay: between, address } = await relay(() => budget);
-    const states: ControlState[] = [];
+    const states: string[] = [];
     const lost = Promise.withResolvers<void>();
     const control = await connect(address, {
-      onState(state) {
-        states.push(state);
+      onState({ state }) {
+        if (states.at(-1) !== state) states.push(state);
         if (state === 'lost') lost.resolve();
       },
     });
@@ -144,7 +145,7 @@ describe('a link that is lost', () => {
     const turn = await session.prompt('only once');
     assert.equal((await turn.result()).text, 'a');
     await underWay;
-    assert.deepEqual(states, ['open', 'lost', 'open']);
+    assert.deepEqual(states, ['open', 'lost', 'resumed']);
     assert.deepEqual(
       (await session.state()).messages.map(({ kind }) => kind),
       ['user', 'assistant'],
@@ -156,8 +157,8 @@ describe('a link that is lost', () => {
     const { relay: between, address } = await relay();
     const ended = Promise.withResolvers<string | undefined>();
     const control = await connect(address, {
-      reconnectMs: 200,
-      onState: (state, error) => state === 'closed' && ended.resolve(error?.code),
+      reconnect: { maxMs: 200 },
+      onState: (change) => change.state === 'closed' && ended.resolve(change.error?.code),
     });
     const session = await control.create();
     const events = session.events({ afterSeq: 0 });
@@ -178,7 +179,7 @@ describe('a link that is lost', () => {
   test('is not dialled again when the client is closed meanwhile, or when that was not wanted', async (t) => {
     const { connect, relay, server } = await stand(t);
     const { relay: between, address } = await relay();
-    const [patient, hasty] = [await connect(address), await connect(address, { reconnectMs: 0 })];
+    const [patient, hasty] = [await connect(address), await connect(address, { reconnect: { maxMs: 0 } })];
     const gone = assert.rejects(hasty.events().next(), { code: 'connection_lost' });
     between.cut();
     await gone;
