@@ -241,7 +241,7 @@ tasks:
 test('a batch with a wrong task is refused whole', async () => {
   const name = file('wrong.yaml', 'tasks:\n  - { brief: x, deadline: soon, priority: now }\n  - { id: y }\n');
   await assert.rejects(loadTaskBatch(name, 0, folder), (error: Error) => {
-    assert.match(error.message, /wrong\.yaml:2:\d+: at tasks\[0\]\.deadline: "soon" is no time/);
+    assert.match(error.message, /wrong\.yaml:2:\d+: at tasks\[0\]\.deadline: "soon" is not a valid time/);
     assert.match(error.message, /priority: expected low, normal, high or urgent/);
     assert.match(error.message, /tasks\[1\]\.brief: expected a text, got nothing/);
     return true;
