@@ -25,14 +25,12 @@ export type {
   ExecutorTask,
 } from './fleet/executors/executor.ts';
 export { functionExecutor } from './fleet/executors/function.ts';
-export { makeExecutor } from './fleet/executors/make.ts';
 export { decode } from './fleet/messages/decode.ts';
 export type { Announced, Decoded, Dispatched, Finding, Incoming, Reported } from './fleet/messages/decoded.ts';
 export { announceMessage, dispatchMessage, fleetMessage, resultMessage } from './fleet/messages/encode.ts';
-export { createOrchestrator } from './fleet/orchestrator/orchestrator.ts';
+export { createOrchestrator, createWorker, makeExecutor, sqliteTaskStore } from './fleet/on-demand.ts';
 export type { Orchestrator, OrchestratorOptions, WorkerView } from './fleet/orchestrator/orchestrator-options.ts';
 export { memoryTaskStore } from './fleet/orchestrator/store-memory.ts';
-export { sqliteTaskStore } from './fleet/orchestrator/store-sqlite.ts';
 export type { TaskQuery, TaskRecord, TaskSpec, TaskState, TaskStore } from './fleet/orchestrator/task.ts';
 export { announceInReply } from './fleet/phases/announce-reply.ts';
 export { answerSchemaProblem, checkAnswer } from './fleet/phases/answer-schema.ts';
@@ -45,6 +43,6 @@ export { extractReply } from './fleet/phases/reply.ts';
 export type { Explanation, Profile, RoutePolicy, RouteTask } from './fleet/route/profile.ts';
 export { route } from './fleet/route/route.ts';
 export type { McpServerOptions } from './fleet/worker/mcp-probe.ts';
-export { createWorker, type Worker } from './fleet/worker/worker.ts';
+export type { Worker } from './fleet/worker/worker.ts';
 export type { WorkerOptions } from './fleet/worker/worker-options.ts';
 export type * from './protocol/fleet.ts';

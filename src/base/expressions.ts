@@ -3,7 +3,8 @@
  * many times within bounds of size and time. Used by the approval policy and by the hooks of the fleet's routing; the only
  * file that knows the expression library.
  */
-import { Environment, type ParseResult } from '@marcbachmann/cel-js';
+import { createRequire } from 'node:module';
+import type * as Cel from '@marcbachmann/cel-js';
 import { fail } from '../wire/errors.ts';
 
 /** Name of a variable → its CEL type, or its members with theirs. */
@@ -16,6 +17,9 @@ export interface Condition {
   /** It can take long whatever its size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
   readonly slow: boolean;
 }
+
+/** Loads the library with the first compiler: many programs that import this have no conditions. */
+const cel = (): typeof Cel => createRequire(import.meta.url)('@marcbachmann/cel-js') as typeof Cel;
 
 /** Longest expression, in characters. */
 const MAX_EXPRESSION_CHARS = 4096;
@@ -37,6 +41,7 @@ const LOOP = /\b(?:all|exists|exists_one|filter|map|transformList|transformMap)\
 export function conditionCompiler(
   variables: Variables,
 ): (when: string, what: string, detail?: Readonly<Record<string, unknown>>) => Condition {
+  const { Environment } = cel();
   const environment = new Environment({ limits: LIMITS });
   for (const [name, type] of Object.entries(variables)) {
     if (typeof type === 'string') environment.registerVariable(name, type);
@@ -52,9 +57,13 @@ export function conditionCompiler(
   };
 }
 
-function parse(environment: Environment, when: string, refuse: (why: string, at?: number) => Error): ParseResult {
+function parse(
+  environment: Cel.Environment,
+  when: string,
+  refuse: (why: string, at?: number) => Error,
+): Cel.ParseResult {
   let type: string | undefined;
-  let parsed: ParseResult;
+  let parsed: Cel.ParseResult;
   try {
     parsed = environment.parse(when);
     const checked = parsed.check();
@@ -68,7 +77,7 @@ function parse(environment: Environment, when: string, refuse: (why: string, at?
   return parsed;
 }
 
-function evaluated(parsed: ParseResult, values: Readonly<Record<string, unknown>>): boolean | undefined {
+function evaluated(parsed: Cel.ParseResult, values: Readonly<Record<string, unknown>>): boolean | undefined {
   try {
     const value: unknown = parsed(values);
     return typeof value === 'boolean' ? value : undefined;

@@ -1,6 +1,6 @@
 /**
- * Makes an executor of its configuration. Called by whoever builds workers: the fleet's configuration and the `worker`
- * command.
+ * Makes an executor from its configuration. Called by `server/fleet/worker-assembly.ts`; `on-demand.ts` loads it for
+ * programs.
  */
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
