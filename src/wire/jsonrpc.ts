@@ -1,98 +1,213 @@
 /**
- * Reads and writes JSON-RPC 2.0 as session RPC has it: what a line is, how answers, errors and notifications look, and
- * how an error of the table becomes one of the wire and comes back. Pure: no link, no state.
+ * The codec of JSON-RPC 2.0 as session RPC has it: what a line is, how replies, errors and notifications look, and how an
+ * error of the table becomes one of the wire and comes back. Pure: no link, no state but a counter of ids.
  *
  * Used by `control/rpc/` and by the client; it runs in browsers too. Text links get JSON text, the in-memory pair objects.
  * @see docs/protocol/session-rpc.md#lines and docs/protocol/session-rpc.md#errors
  */
+import {
+  type Address,
+  type Capacity,
+  type Codec,
+  type Encoded,
+  type Incoming,
+  type MalformedInput,
+  type Message,
+  type MessageId,
+  malformedInput,
+} from './codec.ts';
 import { MAX_DEPTH, tooDeep } from './depth.ts';
 import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowOf } from './errors.ts';
-import { JsonText, membersOf, resultValue } from './json.ts';
-
-/** A decoded message. */
-type Message = Record<string, unknown>;
-
-export type RpcId = string | number | null;
-
-/** A request. `idText` is the id as JSON: a number that JavaScript cannot hold exactly goes back as it came. */
-export interface RpcRequest {
-  readonly kind: 'request';
-  readonly id: RpcId;
-  readonly idText: string;
-  /** As it came: not trimmed, case kept. */
-  readonly method: string;
-  readonly params: unknown;
-}
-
-export interface RpcNotification {
-  readonly kind: 'notification';
-  readonly method: string;
-  readonly params: unknown;
-}
-
-/** A line that is neither; it is answered with `error` and the id `null`. */
-export interface RpcInvalid {
-  readonly kind: 'invalid';
-  readonly error: HandfastError;
-}
-
-export type RpcIncoming = RpcRequest | RpcNotification | RpcInvalid;
+import { isObject, JsonText, membersOf, resultValue } from './json.ts';
 
 /** True for a message of JSON-RPC, of whatever method. */
 export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
 
-/** What is shown of the parser's own words, in characters. */
+/** Length to which the parser's own words are cut, in characters. */
 const MAX_PARSER_CHARS = 200;
-/** What is told back of a method nobody knows, in characters. */
+/** Length to which an unknown method is cut in its refusal, in characters. */
 const MAX_METHOD_CHARS = 256;
-
-/**
- * What one line, or one message of the in-memory pair, is. Undefined: a blank line, which is ignored.
- *
- * @param maxDepth nesting of a text at most; deeper ones are `too_large` and not parsed
- */
-export function readRpc(raw: string | Message, maxDepth: number = MAX_DEPTH): RpcIncoming | undefined {
-  if (typeof raw !== 'string') return classified(raw, undefined);
-  const text = raw.trim();
-  if (text === '') return undefined;
-  if (tooDeep(text, maxDepth)) {
-    return invalid(fail('too_large', 'the message is nested too deeply', { limit: maxDepth, unit: 'levels' }));
-  }
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (thrown) {
-    return invalid(parseError((thrown as Error).message));
-  }
-  return classified(value, text);
-}
 
 /** The error for a line that is not JSON. */
 export function parseError(why: string): HandfastError {
   return fail('parse_error', `parse error: ${why.slice(0, MAX_PARSER_CHARS)}`);
 }
 
-/** The error for a method nobody serves. */
+/** The error for a method without a handler. */
 export function methodNotFound(method: string): HandfastError {
   const shown = method.length > MAX_METHOD_CHARS ? `${method.slice(0, MAX_METHOD_CHARS)}…` : method;
   return fail('unknown_type', `method not found: ${shown}`, { method: shown });
 }
 
-function classified(value: unknown, text: string | undefined): RpcIncoming {
-  if (Array.isArray(value)) return invalid(fail('batch_not_supported', 'batch requests are not supported'));
-  if (typeof value !== 'object' || value === null) return notOne();
-  const { jsonrpc, method, id, params } = value as Message;
-  if (jsonrpc !== '2.0' || typeof method !== 'string' || method.trim() === '') return notOne();
-  // Without an `id` member; JSON text has no undefined.
-  if (id === undefined) return { kind: 'notification', method, params };
-  if (typeof id === 'number') return { kind: 'request', id, idText: numberText(id, text), method, params };
-  if (typeof id === 'string') return { kind: 'request', id, idText: JSON.stringify(id), method, params };
-  if (id === null) return { kind: 'request', id, idText: 'null', method, params };
-  return notOne();
+/** Address of the reply to a line that is no request. */
+export const NO_REQUEST: Address = Object.freeze({ id: null, idText: 'null' });
+
+/** JSON-RPC 2.0 for one connection. */
+export class JsonRpcCodec implements Codec {
+  readonly separator: string | undefined;
+  readonly uniqueIds = false;
+  readonly cancels = true;
+  readonly pingType = undefined;
+  readonly #calls: boolean;
+  #lastId = 0;
+
+  /**
+   * @param calls true at the side that calls: it reads replies, and is lenient with what is none. The side that only serves
+   *   refuses them as invalid requests, and splits lines at carriage returns, which only a stream of bytes that knows nothing of
+   *   this dialect leaves in a line.
+   */
+  constructor({ calls }: { readonly calls: boolean }) {
+    this.#calls = calls;
+    this.separator = calls ? undefined : '\r';
+  }
+
+  // Reading.
+
+  /** @param maxDepth nesting of a text at most; deeper ones are `too_large` and not parsed */
+  read(raw: Encoded, maxDepth: number = MAX_DEPTH): Incoming | undefined {
+    if (typeof raw !== 'string') return this.#classified(raw, undefined, 0);
+    const text = raw.trim();
+    if (text === '') return undefined;
+    if (maxDepth !== Number.POSITIVE_INFINITY && tooDeep(text, maxDepth)) {
+      return invalid(fail('too_large', 'the message is nested too deeply', { limit: maxDepth, unit: 'levels' }));
+    }
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (thrown) {
+      return invalid(parseError((thrown as Error).message));
+    }
+    return this.#classified(value, text, raw.length);
+  }
+
+  #classified(value: unknown, text: string | undefined, size: number): Incoming | undefined {
+    if (this.#calls) return isObject(value) ? called(value, size) : undefined;
+    if (Array.isArray(value)) return invalid(fail('batch_not_supported', 'batch requests are not supported'));
+    if (!isObject(value)) return notOne();
+    const { jsonrpc, method, id } = value;
+    if (jsonrpc !== '2.0' || typeof method !== 'string' || method.trim() === '') return notOne();
+    if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') return notOne();
+    return asked(value, method, typeof id === 'number' ? numberText(id, text) : '', size);
+  }
+
+  objection(): undefined {}
+
+  unknownType(method: string): HandfastError {
+    return methodNotFound(method);
+  }
+
+  overCapacity({ maxParallel, retryAfterMs }: Capacity): HandfastError {
+    return fail('over_capacity', 'too many requests of this connection are running', {
+      max_in_flight: maxParallel,
+      retry_after_ms: retryAfterMs,
+    });
+  }
+
+  malformed(problem: MalformedInput): HandfastError {
+    const error = malformedInput(problem);
+    return error.code === 'parse_error' ? parseError(error.message) : error;
+  }
+
+  // Writing.
+
+  id(): number {
+    return ++this.#lastId;
+  }
+
+  request(text: boolean, method: string, id: MessageId, params: object): Encoded {
+    const message = { jsonrpc: '2.0', id, method, params };
+    return text ? JSON.stringify(message) : message;
+  }
+
+  /** No result at all is `null`. */
+  reply(text: boolean, _type: string, request: Address, result: unknown): Encoded {
+    if (!text) return { jsonrpc: '2.0', id: request.id, result: result === undefined ? null : resultValue(result) };
+    const json = result instanceof JsonText ? result.text() : JSON.stringify(result);
+    return `{"jsonrpc":"2.0","id":${idText(request)},"result":${json === undefined ? 'null' : json}}`;
+  }
+
+  /** Always something that can be sent: data that is not JSON is left out. */
+  failure(text: boolean, request: Address, error: HandfastError): Encoded {
+    const body = rpcErrorOf(error);
+    if (!text) return { jsonrpc: '2.0', id: request.id, error: body };
+    let json: string;
+    try {
+      json = JSON.stringify(body);
+    } catch {
+      const { reason, kind, retryable } = body.data;
+      json = JSON.stringify({ ...body, data: { reason, kind, retryable } });
+    }
+    return `{"jsonrpc":"2.0","id":${idText(request)},"error":${json}}`;
+  }
+
+  /** The protocol has no events of a request: they are notifications of the method's own kind. */
+  event(text: boolean, method: string, _request: Address, type: string, payload: object, seq: number): Encoded {
+    return this.notice(text, method, { type, payload, seq });
+  }
+
+  cancel(text: boolean, id: MessageId): Encoded {
+    return this.notice(text, CANCEL, { id });
+  }
+
+  notice(text: boolean, method: string, params: object): Encoded {
+    if (!text) return { jsonrpc: '2.0', method, params };
+    return `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
+  }
+
+  pong(text: boolean, request: Address, body: object): Encoded {
+    return this.reply(text, '', request, body);
+  }
 }
 
-const invalid = (error: HandfastError): RpcInvalid => ({ kind: 'invalid', error });
-const notOne = (): RpcInvalid => invalid(fail('invalid_message', 'invalid request'));
+/** The notification that withdraws a request. */
+const CANCEL = '$/cancel_request';
+
+/** A request, or without an `id` member a notification; JSON text has no undefined. */
+function asked(message: Message, method: string, idText: string, size: number): Incoming {
+  const { id, params } = message;
+  const base = { type: method, idText, message, body: params, size, cursor: 0, error: undefined };
+  if (id !== undefined) return { ...base, kind: 'request', id: id as MessageId, ref: undefined };
+  const ref = method === CANCEL ? (params as { id?: MessageId } | null | undefined)?.id : undefined;
+  return { ...base, kind: method === CANCEL ? 'cancel' : 'notice', id: null, ref };
+}
+
+/** What the side that calls gets: replies, and what a server asks or notifies. */
+function called(message: Message, size: number): Incoming {
+  const { id, method, result, error } = message;
+  if (typeof method === 'string') return asked(message, method, '', size);
+  const failed = error !== undefined;
+  return {
+    kind: !failed ? 'reply' : id === null ? 'refusal' : 'failure',
+    type: '',
+    id: null,
+    idText: '',
+    ref: id as MessageId | undefined,
+    message,
+    body: result,
+    size,
+    cursor: 0,
+    error: failed ? errorFromRpc(error) : undefined,
+  };
+}
+
+const invalid = (error: HandfastError): Incoming => ({
+  ...NO_REQUEST,
+  kind: 'invalid',
+  type: '',
+  ref: undefined,
+  message: undefined,
+  body: undefined,
+  size: 0,
+  cursor: 0,
+  error,
+});
+const notOne = (): Incoming => invalid(fail('invalid_message', 'invalid request'));
+
+/** The id of a request as JSON text. */
+function idText(request: Address): string {
+  if (request.idText === '') request.idText = JSON.stringify(request.id);
+  return request.idText;
+}
 
 /** A numeric id as it was written: past 2^53, and as a fraction of many digits, parsing has changed its value. */
 function numberText(id: number, text: string | undefined): string {
@@ -115,46 +230,6 @@ function writtenId(text: string): string {
 
 /** The third parameter tells how a primitive was written; the types do not know it yet. */
 type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
-
-// What is written.
-
-/** The answer to a request. Throws when `result` cannot be written as JSON; no result at all is `null`. */
-export function writeResult(
-  text: boolean,
-  request: Pick<RpcRequest, 'id' | 'idText'>,
-  result: unknown,
-): string | Message {
-  if (!text) return { jsonrpc: '2.0', id: request.id, result: result === undefined ? null : resultValue(result) };
-  const json = result instanceof JsonText ? result.text() : JSON.stringify(result);
-  return `{"jsonrpc":"2.0","id":${request.idText},"result":${json === undefined ? 'null' : json}}`;
-}
-
-/** The answer to a line that is no request. */
-export const NO_REQUEST: Pick<RpcRequest, 'id' | 'idText'> = Object.freeze({ id: null, idText: 'null' });
-
-/** The error answer. Always something that can be sent: data that is not JSON is left out. */
-export function writeError(
-  text: boolean,
-  request: Pick<RpcRequest, 'id' | 'idText'>,
-  error: HandfastError,
-): string | Message {
-  const body = rpcErrorOf(error);
-  if (!text) return { jsonrpc: '2.0', id: request.id, error: body };
-  let json: string;
-  try {
-    json = JSON.stringify(body);
-  } catch {
-    const { reason, kind, retryable } = body.data;
-    json = JSON.stringify({ ...body, data: { reason, kind, retryable } });
-  }
-  return `{"jsonrpc":"2.0","id":${request.idText},"error":${json}}`;
-}
-
-/** A notification, such as `event`. Throws when `params` cannot be written as JSON. */
-export function writeNotification(text: boolean, method: string, params: object): string | Message {
-  if (!text) return { jsonrpc: '2.0', method, params };
-  return `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
-}
 
 // Errors.
 

@@ -2,46 +2,44 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import type { Incoming } from '../../src/wire/codec.ts';
 import { type ErrorName, type ErrorRow, errorTable, fail, HandfastError } from '../../src/wire/errors.ts';
-import {
-  errorFromRpc,
-  type RpcRequest,
-  readRpc,
-  rpcErrorOf,
-  writeError,
-  writeNotification,
-  writeResult,
-} from '../../src/wire/jsonrpc.ts';
+import { errorFromRpc, JsonRpcCodec, rpcErrorOf } from '../../src/wire/jsonrpc.ts';
+
+/** The side that serves, and the side that calls. */
+const codec = new JsonRpcCodec({ calls: false });
+const caller = new JsonRpcCodec({ calls: true });
 
 const rows = Object.entries(errorTable) as [ErrorName, ErrorRow][];
 
-/** The error a line is answered with. */
+/** The error a line gets as its reply. */
 function errorOf(line: string | Record<string, unknown>) {
-  const incoming = readRpc(line);
+  const incoming = codec.read(line);
   assert.equal(incoming?.kind, 'invalid');
-  return rpcErrorOf((incoming as { error: HandfastError }).error);
+  assert.equal(incoming.message, undefined);
+  return rpcErrorOf(incoming.error as HandfastError);
 }
 
-function requestOf(line: string): RpcRequest {
-  const incoming = readRpc(line);
+function requestOf(line: string): Incoming {
+  const incoming = codec.read(line);
   assert.equal(incoming?.kind, 'request');
-  return incoming as RpcRequest;
+  return incoming;
 }
 
 describe('what a line is', () => {
   test('blank lines are nothing: spaces of every kind, a byte order mark', () => {
-    for (const line of ['', '  \t ', '\u00a0\u2003', '\ufeff', '\r']) assert.equal(readRpc(line), undefined);
+    for (const line of ['', '  \t ', '\u00a0\u2003', '\ufeff', '\r']) assert.equal(codec.read(line), undefined);
   });
 
   test('space and a byte order mark around a message do not count', () => {
-    assert.equal(requestOf(' \ufeff {"jsonrpc":"2.0","id":1,"method":"m"}\u00a0').method, 'm');
+    assert.equal(requestOf(' \ufeff {"jsonrpc":"2.0","id":1,"method":"m"}\u00a0').type, 'm');
   });
 
   test('a request has an id: text, number or null; it keeps its method as it came', () => {
     for (const id of ['7', '"a"', '""', 'null', '-1', '0.5']) {
       const request = requestOf(`{"jsonrpc":"2.0","id":${id},"method":" M ","params":[1],"extra":{}}`);
-      assert.deepEqual([request.id, request.method, request.params], [JSON.parse(id), ' M ', [1]]);
-      assert.equal(writeResult(true, request, 1), `{"jsonrpc":"2.0","id":${id},"result":1}`);
+      assert.deepEqual([request.id, request.type, request.body], [JSON.parse(id), ' M ', [1]]);
+      assert.equal(codec.reply(true, '', request, 1), `{"jsonrpc":"2.0","id":${id},"result":1}`);
     }
   });
 
@@ -56,11 +54,8 @@ describe('what a line is', () => {
   });
 
   test('a message without an id is a notification', () => {
-    assert.deepEqual(readRpc('{"jsonrpc":"2.0","method":"m","params":null}'), {
-      kind: 'notification',
-      method: 'm',
-      params: null,
-    });
+    const incoming = codec.read('{"jsonrpc":"2.0","method":"m","params":null}');
+    assert.deepEqual([incoming?.kind, incoming?.type, incoming?.body], ['notice', 'm', null]);
   });
 
   test('everything else is an invalid request, and its id is not believed', () => {
@@ -114,15 +109,44 @@ describe('what a line is', () => {
     );
     fc.assert(
       fc.property(texts, (text) => {
-        const incoming = readRpc(text);
+        const incoming = codec.read(text);
         if (incoming?.kind !== 'request') return;
         const parsed = JSON.parse(text.trim());
         assert.equal(parsed.jsonrpc, '2.0');
         assert.deepEqual(incoming.id, parsed.id);
-        assert.deepEqual(JSON.parse(writeResult(true, incoming, null) as string).id, parsed.id);
+        assert.deepEqual(JSON.parse(codec.reply(true, '', incoming, null) as string).id, parsed.id);
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe('what the side that calls reads', () => {
+  const kindOf = (line: string) => caller.read(line)?.kind;
+
+  test('results and errors of its requests, errors of no request, notifications, and requests of the server', () => {
+    assert.equal(kindOf('{"jsonrpc":"2.0","id":1,"result":{"a":1}}'), 'reply');
+    assert.equal(kindOf('{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'), 'failure');
+    assert.equal(kindOf('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}'), 'refusal');
+    assert.equal(kindOf('{"jsonrpc":"2.0","method":"event","params":{}}'), 'notice');
+    assert.equal(kindOf('{"jsonrpc":"2.0","id":1,"method":"m"}'), 'request');
+    const reply = caller.read('{"jsonrpc":"2.0","id":7,"result":[1]}');
+    assert.deepEqual([reply?.ref, reply?.body], [7, [1]]);
+  });
+
+  test('ignores JSON that is no object, and finds what is no JSON at all', () => {
+    for (const line of ['[]', '1', 'null']) assert.equal(caller.read(line), undefined);
+    assert.equal(caller.read('{')?.error?.code, 'parse_error');
+  });
+
+  test('what one side writes, the other reads', () => {
+    const id = caller.id();
+    const request = codec.read(caller.request(true, 'm', id, { a: 1 }));
+    assert.deepEqual([request?.kind, request?.id, request?.body], ['request', id, { a: 1 }]);
+    const cancel = codec.read(caller.cancel(true, id));
+    assert.deepEqual([cancel?.kind, cancel?.ref], ['cancel', id]);
+    const failure = caller.read(codec.failure(true, request as Incoming, fail('not_found', 'gone')));
+    assert.deepEqual([failure?.kind, failure?.ref, failure?.error?.code], ['failure', id, 'not_found']);
   });
 });
 
@@ -131,26 +155,30 @@ describe('what is written', () => {
 
   test('answers and notifications are one line of JSON; the in-memory pair gets the same as an object', () => {
     const result = { text: 'line\nbreak\u2028', none: undefined };
-    const line = writeResult(true, request, result) as string;
+    const line = codec.reply(true, '', request, result) as string;
     assert.doesNotMatch(line, /\n/);
     assert.deepEqual(JSON.parse(line), { jsonrpc: '2.0', id: 'a"b', result: { text: 'line\nbreak\u2028' } });
-    assert.deepEqual(writeResult(false, request, result), { jsonrpc: '2.0', id: 'a"b', result });
+    assert.deepEqual(codec.reply(false, '', request, result), { jsonrpc: '2.0', id: 'a"b', result });
     const params = { type: 't', payload: {} };
     assert.equal(
-      writeNotification(true, 'event', params),
+      codec.notice(true, 'event', params),
       '{"jsonrpc":"2.0","method":"event","params":{"type":"t","payload":{}}}',
     );
-    assert.deepEqual(writeNotification(false, 'event', params), { jsonrpc: '2.0', method: 'event', params });
+    assert.deepEqual(codec.notice(false, 'event', params), { jsonrpc: '2.0', method: 'event', params });
   });
 
   test('no result is null', () => {
-    assert.equal(writeResult(true, { id: 1, idText: '1' }, undefined), '{"jsonrpc":"2.0","id":1,"result":null}');
-    assert.deepEqual(writeResult(false, { id: 1, idText: '1' }, undefined), { jsonrpc: '2.0', id: 1, result: null });
+    assert.equal(codec.reply(true, '', { id: 1, idText: '1' }, undefined), '{"jsonrpc":"2.0","id":1,"result":null}');
+    assert.deepEqual(codec.reply(false, '', { id: 1, idText: '1' }, undefined), {
+      jsonrpc: '2.0',
+      id: 1,
+      result: null,
+    });
   });
 
   test('an error can always be written, with less of it where JSON cannot carry its detail', () => {
     const detail: Record<string, unknown> = { big: 1n };
-    const line = writeError(true, request, fail('not_found', 'gone', detail)) as string;
+    const line = codec.failure(true, request, fail('not_found', 'gone', detail)) as string;
     assert.deepEqual(JSON.parse(line).error, {
       code: -32603,
       message: 'gone',

@@ -15,14 +15,14 @@ import {
 } from '../../protocol/session-rpc.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../contract/handlers.ts';
+import type { ConnectedClient } from './connected-client.ts';
 import { type ClientHello, greetingOf } from './handshake.ts';
-import type { RpcConnection } from './rpc-connection.ts';
 
 /** What these methods need of the server. */
 export interface MethodsOwner {
-  connectionOf(call: RpcCall): RpcConnection;
-  connections(): Iterable<RpcConnection>;
-  welcome(connection: RpcConnection, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
+  clientOf(call: RpcCall): ConnectedClient;
+  clients(): Iterable<ConnectedClient>;
+  welcome(client: ConnectedClient, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
   pong(): NonNullable<(typeof ping)['result']>;
   stopBehind(call: RpcCall, reason: string): Promise<void>;
 }
@@ -30,30 +30,30 @@ export interface MethodsOwner {
 export function connectionMethods(server: MethodsOwner): readonly Handled[] {
   return [
     handles(handshake, (params, call) => {
-      const connection = server.connectionOf(call);
-      const answer = server.welcome(connection, greetingOf(params));
+      const client = server.clientOf(call);
+      const answer = server.welcome(client, greetingOf(params));
       // Where events had to wait for the handshake, they wait for its answer too.
-      call.afterAnswer(() => connection.events.open());
+      call.afterAnswer(() => client.events.open());
       return answer;
     }),
 
     handles(ping, () => server.pong()),
 
     handles(debugSet, ({ super_debug }, call) => {
-      server.connectionOf(call).events.debug = super_debug;
+      server.clientOf(call).events.debug = super_debug;
       return { super_debug };
     }),
 
-    handles(eventsSubscribe, (params, call) => server.connectionOf(call).events.subscribe(params, call)),
+    handles(eventsSubscribe, (params, call) => server.clientOf(call).events.subscribe(params, call)),
 
     handles(eventsUnsubscribe, ({ subscription_id }, call) => ({
-      removed: server.connectionOf(call).events.unsubscribe(subscription_id),
+      removed: server.clientOf(call).events.unsubscribe(subscription_id),
     })),
 
     handles(systemClients, (_params, { caller: { principal } }) => ({
-      clients: [...server.connections()]
+      clients: [...server.clients()]
         // Who else is there concerns only those who may see everything.
-        .filter((connection) => principal.admin === true || connection.principal.name === principal.name)
+        .filter((client) => principal.admin === true || client.principal.name === principal.name)
         .map(({ caller, connectedAt, events }) => ({
           connection_id: caller.connectionId,
           client_name: caller.clientName,

@@ -14,19 +14,11 @@ import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { Link } from '../../transport/link.ts';
+import type { Address, Incoming, Message } from '../../wire/codec.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import {
-  NO_REQUEST,
-  parseError,
-  type RpcIncoming,
-  type RpcRequest,
-  readRpc,
-  speaksJsonRpc,
-  writeError,
-  writeResult,
-} from '../../wire/jsonrpc.ts';
+import { JsonRpcCodec, NO_REQUEST, parseError, speaksJsonRpc } from '../../wire/jsonrpc.ts';
+import type { ConnectedClient } from './connected-client.ts';
 import { MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
-import type { RpcConnection } from './rpc-connection.ts';
 
 /** What is kept of what a client calls itself, in characters. */
 const MAX_NAME_CHARS = 128;
@@ -79,14 +71,15 @@ export interface RpcHandshakeDeps {
   readonly log: Log;
   readonly maxDepth: number;
   /** Makes the connection of a link. Fails with `over_capacity`, and `interrupted` while the server is stopping. */
-  admit(link: Link, principal: Principal): RpcConnection;
+  admit(link: Link, principal: Principal): ConnectedClient;
   /** Takes in what a client said, and answers it. */
-  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult;
+  welcome(connection: ConnectedClient, greeting: ClientHello): HandshakeResult;
   pong(): object;
 }
 
 export class RpcHandshake implements Dialect {
   readonly #server: RpcHandshakeDeps;
+  readonly #codec = new JsonRpcCodec({ calls: false });
 
   constructor(server: RpcHandshakeDeps) {
     this.#server = server;
@@ -94,30 +87,30 @@ export class RpcHandshake implements Dialect {
 
   speaks = speaksJsonRpc;
 
-  onMessage(_message: object, gate: PendingLink, raw: string | Record<string, unknown>): void {
-    const incoming = readRpc(raw, this.#server.maxDepth) as RpcIncoming;
-    if (!this.#server.auth.hasTokens) return this.#letIn(incoming, gate);
-    if (incoming.kind === 'invalid') return this.#refuse(gate, NO_REQUEST, incoming.error);
-    if (incoming.kind === 'notification') return this.#strike(gate);
-    if (incoming.method === handshake.name) return this.#shake(incoming, gate);
-    if (incoming.method !== ping.name)
+  onMessage(_message: object, gate: PendingLink, raw: string | Message): void {
+    const incoming = this.#codec.read(raw, this.#server.maxDepth) as Incoming;
+    if (!this.#server.auth.hasTokens) return this.#letIn(incoming, gate, raw);
+    if (incoming.error !== undefined) return this.#refuse(gate, NO_REQUEST, incoming.error);
+    if (incoming.kind !== 'request') return this.#strike(gate);
+    if (incoming.type === handshake.name) return this.#shake(incoming, gate);
+    if (incoming.type !== ping.name)
       return this.#refuse(gate, incoming, fail('handshake_required', 'send rpc.handshake first'));
-    gate.link.send(writeResult(gate.link.text, incoming, this.#server.pong()));
+    gate.link.send(this.#codec.reply(gate.link.text, '', incoming, this.#server.pong()));
     this.#strike(gate);
   }
 
   malformed(error: HandfastError, gate: PendingLink, raw?: string): void {
     // The gate only knows that it is no JSON object; this protocol says more.
-    const incoming = raw === undefined ? undefined : readRpc(raw, this.#server.maxDepth);
+    const incoming = raw === undefined ? undefined : this.#codec.read(raw, this.#server.maxDepth);
     if (raw !== undefined && incoming === undefined) return this.#strike(gate);
     const known = error.code === 'parse_error' ? parseError(error.message) : error;
-    this.#refuse(gate, NO_REQUEST, incoming?.kind === 'invalid' ? incoming.error : known);
+    this.#refuse(gate, NO_REQUEST, incoming?.error ?? known);
   }
 
   /** No token is asked for: whoever reaches this listener may call, with or without a handshake. */
-  #letIn(incoming: RpcIncoming, gate: PendingLink): void {
+  #letIn(incoming: Incoming, gate: PendingLink, raw: string | Message): void {
     const { auth } = this.#server;
-    let connection: RpcConnection;
+    let connection: ConnectedClient;
     try {
       connection = this.#server.admit(gate.link, auth.authenticate('') as Principal);
     } catch (thrown) {
@@ -125,33 +118,33 @@ export class RpcHandshake implements Dialect {
       return this.#refuse(gate, request, asError(thrown));
     }
     gate.accept(connection);
-    connection.accept(incoming);
+    connection.message(raw);
   }
 
-  #shake(request: RpcRequest, gate: PendingLink): void {
+  #shake(request: Incoming, gate: PendingLink): void {
     const { auth } = this.#server;
     let greeting: ClientHello;
     try {
-      greeting = greetingOf(readParams(handshake, request.params));
+      greeting = greetingOf(readParams(handshake, request.body));
     } catch (thrown) {
       // A client that speaks another version, or badly, may try again until its time is over.
-      gate.link.send(writeError(gate.link.text, request, asError(thrown)));
+      gate.link.send(this.#codec.failure(gate.link.text, request, asError(thrown)));
       return this.#strike(gate);
     }
     const principal = auth.authenticate(greeting.token);
     if (principal === undefined) return this.#authFailed(gate, request);
-    let connection: RpcConnection;
+    let connection: ConnectedClient;
     try {
       connection = this.#server.admit(gate.link, principal);
     } catch (thrown) {
       return this.#refuse(gate, request, asError(thrown));
     }
     // The answer before the first event.
-    gate.link.send(writeResult(gate.link.text, request, this.#server.welcome(connection, greeting)));
+    gate.link.send(this.#codec.reply(gate.link.text, '', request, this.#server.welcome(connection, greeting)));
     gate.accept(connection);
   }
 
-  #authFailed(gate: PendingLink, request: RpcRequest): void {
+  #authFailed(gate: PendingLink, request: Incoming): void {
     const { backoff, log } = this.#server;
     const refuse = (): void => {
       if (gate.waiting) this.#refuse(gate, request, fail('auth_failed', 'the token is missing or wrong'));
@@ -166,8 +159,8 @@ export class RpcHandshake implements Dialect {
   }
 
   /** Answers and closes: where a token is asked for there is no second try. */
-  #refuse(gate: PendingLink, request: Pick<RpcRequest, 'id' | 'idText'>, error: HandfastError): void {
-    gate.link.send(writeError(gate.link.text, request, error));
+  #refuse(gate: PendingLink, request: Address, error: HandfastError): void {
+    gate.link.send(this.#codec.failure(gate.link.text, request, error));
     gate.refuse(error.code);
   }
 

@@ -1,8 +1,12 @@
 /**
- * Which handler answers which method. A map, so that names every object inherits are nobody's method.
+ * Which handler serves which method. A map, so that names every object inherits are not methods.
  *
  * Made once by `rpc-server.ts`, asked for every request.
  */
+
+import type { Route } from '../../connection/running-request.ts';
+import { untyped } from '../../protocol/method.ts';
+import { readParams } from '../../protocol/rpc-params.ts';
 import {
   approvalAnswer,
   authCancel,
@@ -17,8 +21,9 @@ import {
 } from '../../protocol/session-rpc.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Handled } from '../contract/handlers.ts';
+import type { RpcRequest } from './rpc-request.ts';
 
-/** Methods that end work, or only look: a connection that has too much open must still be able to end some of it. */
+/** Methods that end work, or only look: a connection at its limit must still be able to end some of it. */
 const relieving: ReadonlySet<string> = new Set(
   [
     handshake,
@@ -34,14 +39,9 @@ const relieving: ReadonlySet<string> = new Set(
   ].map(({ name }) => name),
 );
 
-/** A method that is served. */
-export interface Served extends Handled {
-  /** True when it is answered although too much is open. */
-  readonly exemptFromLimit: boolean;
-}
-
 export class Router {
-  readonly #served = new Map<string, Served>();
+  readonly #handled = new Map<string, Handled>();
+  readonly #routes = new Map<string, Route>();
   /** Every callable method, sorted: `methods` of the handshake. */
   readonly names: readonly string[];
 
@@ -49,23 +49,33 @@ export class Router {
   constructor(handlers: readonly Handled[]) {
     for (const handled of handlers) {
       const { name } = handled.method;
-      if (this.#served.has(name)) throw fail('runtime_error', `two handlers answer ${name}`);
-      this.#served.set(name, {
-        method: handled.method,
-        // Kept on its object: a handler may be a method that needs its `this`.
-        handle: (params, call) => handled.handle(params, call),
-        exemptFromLimit: relieving.has(name),
+      if (this.#routes.has(name)) throw fail('runtime_error', `two handlers answer ${name}`);
+      this.#handled.set(name, handled);
+      this.#routes.set(name, {
+        method: untyped(name),
+        exempt: relieving.has(name),
+        run: (body, request) => {
+          const params = readParams(handled.method, body);
+          const call = request as RpcRequest;
+          if (typeof params.session_id === 'string') call.session = params.session_id;
+          return handled.handle(params, call);
+        },
       });
     }
-    this.names = Object.freeze([...this.#served.keys()].sort());
+    this.names = Object.freeze([...this.#routes.keys()].sort());
+  }
+
+  /** The route of exactly this name. */
+  find(name: string): Route | undefined {
+    return this.#routes.get(name);
   }
 
   /** The handler of exactly this name. */
-  find(name: string): Served | undefined {
-    return this.#served.get(name);
+  handlerOf(name: string): Handled | undefined {
+    return this.#handled.get(name);
   }
 
   has(method: { readonly name: string }): boolean {
-    return this.#served.has(method.name);
+    return this.#routes.has(method.name);
   }
 }

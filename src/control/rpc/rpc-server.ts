@@ -7,6 +7,7 @@
  */
 import { within } from '../../base/race.ts';
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
+import type { ConnectionLimits } from '../../connection/connection.ts';
 import { readParams } from '../../protocol/rpc-params.ts';
 import {
   approvalAnswer,
@@ -19,16 +20,16 @@ import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../
 import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
-import { fail } from '../../wire/errors.ts';
+import { asError, fail } from '../../wire/errors.ts';
 import { resultValue } from '../../wire/json.ts';
-import { methodNotFound, NO_REQUEST, writeError } from '../../wire/jsonrpc.ts';
+import { JsonRpcCodec, methodNotFound, NO_REQUEST } from '../../wire/jsonrpc.ts';
 import type { RpcCall } from '../contract/handlers.ts';
+import { type ClientOwner, ConnectedClient, connectionLimits } from './connected-client.ts';
 import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
 import type { ControlDeps } from './control-parts.ts';
 import { EventFanOut } from './event-fan-out.ts';
 import { type ClientHello, RpcHandshake, type RpcHandshakeDeps } from './handshake.ts';
 import { Router } from './router.ts';
-import { RpcConnection, type RpcOwner } from './rpc-connection.ts';
 import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';
 
 export interface RpcServerOptions {
@@ -85,11 +86,11 @@ export function createRpcServer(parts: ControlDeps, options: RpcServerOptions = 
 
 /** A link that is served on its own. */
 interface Served {
-  readonly connection: RpcConnection;
+  readonly client: ConnectedClient;
   readonly gone: PromiseWithResolvers<CloseInfo>;
 }
 
-class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, MethodsOwner {
+class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, MethodsOwner {
   readonly limits: RpcLimits;
   readonly router: Router;
   readonly fanOut: EventFanOut;
@@ -100,7 +101,8 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
   readonly #parts: ControlDeps;
   readonly #options: RpcServerOptions;
   readonly #capabilities: HandshakeResult['capabilities'];
-  readonly #connections = new Map<string, RpcConnection>();
+  readonly #clients = new Map<string, ConnectedClient>();
+  readonly #connectionLimits: ConnectionLimits;
   readonly #acceptor: Acceptor;
   readonly #newId: () => string;
   readonly #stopped = Promise.withResolvers<void>();
@@ -112,6 +114,7 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
     this.#parts = parts;
     this.#options = options;
     this.limits = { ...defaultRpcLimits, ...options.limits };
+    this.#connectionLimits = connectionLimits(this.limits);
     this.auth = options.auth ?? createAuthenticator([]);
     this.backoff = options.backoff ?? new AuthThrottle();
     this.now = options.now ?? Date.now;
@@ -155,11 +158,11 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
   }
 
   get size(): number {
-    return this.#connections.size;
+    return this.#clients.size;
   }
 
   get debugging(): boolean {
-    return this.#connections.values().some(({ events }) => events.debug);
+    return this.#clients.values().some(({ events }) => events.debug);
   }
 
   get stopped(): Promise<void> {
@@ -175,79 +178,80 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
   }
 
   async serve(link: Link, principal: Principal = LOCAL_PRINCIPAL): Promise<void> {
-    const connection = this.#attach(link, principal);
-    if (connection === undefined) return;
-    this.#served = { connection, gone: Promise.withResolvers() };
+    const client = this.#attach(link, principal);
+    if (client === undefined) return;
+    this.#served = { client, gone: Promise.withResolvers() };
     await this.#served.gone.promise;
     await this.stop('input_closed');
   }
 
-  #attach(link: Link, principal: Principal): RpcConnection | undefined {
+  #attach(link: Link, principal: Principal): ConnectedClient | undefined {
     try {
-      const connection = this.admit(link, principal);
-      connection.attach(link);
-      return connection;
+      const client = this.admit(link, principal);
+      client.attach(link);
+      return client;
     } catch (thrown) {
-      link.send(writeError(link.text, NO_REQUEST, thrown as ReturnType<typeof fail>));
+      link.send(new JsonRpcCodec({ calls: false }).failure(link.text, NO_REQUEST, asError(thrown)));
       void link.close('over_capacity');
       return undefined;
     }
   }
 
-  admit(link: Link, principal: Principal): RpcConnection {
+  admit(link: Link, principal: Principal): ConnectedClient {
     if (this.#state !== 'running') throw fail('interrupted', 'the server is stopping');
     const { maxConnections } = this.limits;
-    if (this.#connections.size >= maxConnections) {
+    if (this.#clients.size >= maxConnections) {
       throw fail('over_capacity', 'too many clients are connected', { max_connections: maxConnections });
     }
     const greeted = this.#options.requireHandshake !== true;
-    const connection = new RpcConnection(this, link, { id: this.#newId(), principal, handshakeDone: greeted });
-    this.#connections.set(connection.id, connection);
-    return connection;
+    const facts = { id: this.#newId(), principal, handshakeDone: greeted };
+    const client = new ConnectedClient(this, link, facts, this.#connectionLimits);
+    this.#clients.set(client.id, client);
+    return client;
   }
 
   /** Requests that were read get their answers, then the link is closed; on the pipes of this process all ends. */
-  ended(connection: RpcConnection): void {
-    connection.ignoreInput();
+  ended(client: ConnectedClient): void {
+    client.connection.ignoreInput();
     const reason = () => fail('interrupted', 'the input has ended');
-    void connection.settle(this.limits.settleMs, reason).then(() => {
-      if (this.#served?.connection === connection) return this.stop('input_closed');
-      return connection.link.close('input ended');
+    void client.settle(this.limits.settleMs, reason).then(() => {
+      if (this.#served?.client === client) return this.stop('input_closed');
+      return client.link.close('input ended');
     });
   }
 
-  closed(connection: RpcConnection, cause: CloseInfo): void {
-    this.#connections.delete(connection.id);
-    const { id, link, principal, caller } = connection;
+  closed(client: ConnectedClient, cause: CloseInfo): void {
+    this.#clients.delete(client.id);
+    const { id, link, principal, caller } = client;
     const { transport, peer } = link;
     const who = { connection: id, transport, peer, principal: principal.name, client: caller.clientName };
     if (cause.reason === 'slow_consumer') this.log.warn('a client did not read and was dropped', who);
     else this.log.info('a client is gone', { ...who, reason: cause.reason });
-    if (this.#served?.connection === connection) this.#served.gone.resolve(cause);
+    if (this.#served?.client === client) this.#served.gone.resolve(cause);
   }
 
   // What the methods of `rpc/` ask.
 
-  connectionOf(call: RpcCall): RpcConnection {
-    const connection = this.#connections.get(call.caller.connectionId);
-    if (connection === undefined) throw fail('connection_lost', 'the connection ended');
-    return connection;
+  clientOf(call: RpcCall): ConnectedClient {
+    const client = this.#clients.get(call.caller.connectionId);
+    if (client === undefined) throw fail('connection_lost', 'the connection ended');
+    return client;
   }
 
-  connections(): Iterable<RpcConnection> {
-    return this.#connections.values();
+  clients(): Iterable<ConnectedClient> {
+    return this.#clients.values();
   }
 
   async callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown> {
-    const served = this.router.find(name);
-    if (served === undefined) throw methodNotFound(name);
-    return resultValue(await served.handle(readParams(served.method, params), call));
+    const handler = this.router.handlerOf(name);
+    if (handler === undefined) throw methodNotFound(name);
+    return resultValue(await handler.handle(readParams(handler.method, params), call));
   }
 
-  welcome(connection: RpcConnection, greeting: ClientHello): HandshakeResult {
-    connection.introduced(greeting.clientName, greeting.clientVersion);
-    connection.events.choose(greeting.allEvents, greeting.optedOut);
-    const { id, link, principal } = connection;
+  welcome(client: ConnectedClient, greeting: ClientHello): HandshakeResult {
+    client.introduced(greeting.clientName, greeting.clientVersion);
+    client.events.choose(greeting.allEvents, greeting.optedOut);
+    const { id, link, principal } = client;
     this.log.info('session RPC handshake', {
       connection: id,
       transport: link.transport,
@@ -304,16 +308,16 @@ class SessionRpcServer implements RpcServer, RpcOwner, RpcHandshakeDeps, Methods
 
   async #ending(reason: string, announce: boolean): Promise<void> {
     this.#acceptor.close();
-    const connections = [...this.#connections.values()];
-    for (const connection of connections) connection.ignoreInput();
+    const clients = [...this.#clients.values()];
+    for (const { connection } of clients) connection.ignoreInput();
     if (announce) {
       await this.#announce(reason).catch((error) => this.log.error('the end could not be announced', { error }));
     }
     const interrupted = () => fail('interrupted', 'the server is stopping');
-    await Promise.all(connections.map((connection) => connection.settle(0, interrupted)));
+    await Promise.all(clients.map((client) => client.settle(0, interrupted)));
     await this.#shutDown(reason);
     this.fanOut.close();
-    await Promise.all(connections.map(({ link }) => link.close('the server has ended')));
+    await Promise.all(clients.map(({ link }) => link.close('the server has ended')));
   }
 
   /** Ends the turns, within its time. */

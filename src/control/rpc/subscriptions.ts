@@ -6,18 +6,21 @@
  * Order within a session is that of its sequence numbers, always. What is sent live precedes the answer of the request
  * that caused it; a subscription that is catching up gets it when it has caught up.
  *
- * Owned by `rpc-connection.ts`. @see docs/protocol/session-rpc.md#subscriptions
+ * Owned by `connected-client.ts`. @see docs/protocol/session-rpc.md#subscriptions
  */
+
+import type { Log } from '../../base/log.ts';
 import { type ParamsOf, wrongParam } from '../../protocol/rpc-params.ts';
 import type { ConnectionEventPayloads } from '../../protocol/session-events.ts';
 import { eventsSubscribe } from '../../protocol/session-rpc.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { Link } from '../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
-import { writeNotification } from '../../wire/jsonrpc.ts';
 import type { EventPage, PublishedEvent } from '../contract/events.ts';
 import type { RpcCall } from '../contract/handlers.ts';
 import type { EventFanOut, EventSubscriber } from './event-fan-out.ts';
 import { EventFilter, MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
-import type { RpcConnection } from './rpc-connection.ts';
+import type { RpcLimits } from './rpc-limits.ts';
 
 /** Events read from the journal at once. A connection holds one page at a time, whatever its subscriptions. */
 const PAGE_EVENTS = 128;
@@ -27,6 +30,20 @@ const MAX_STALLS = 30;
 type Asked = ParamsOf<(typeof eventsSubscribe)['fields']>;
 type Answer = NonNullable<(typeof eventsSubscribe)['result']>;
 type Role = NonNullable<Asked['role']>;
+
+/** The client that gets the events. */
+export interface EventReceiver {
+  readonly id: string;
+  readonly link: Link;
+  readonly principal: Principal;
+  readonly limits: Pick<RpcLimits, 'pullBytes' | 'maxSubscriptions'>;
+  readonly log: Log;
+  readonly now: () => number;
+  /** Sends one event, written before. */
+  event(event: PublishedEvent): void;
+  /** Sends a notification. */
+  notify(method: string, params: object): void;
+}
 
 /** Follows one session (or `''`, the server) from a place in its past. There is at most one for a session. */
 class EventSubscription {
@@ -59,7 +76,7 @@ class EventSubscription {
 }
 
 export class ConnectionEvents implements EventSubscriber {
-  readonly #connection: RpcConnection;
+  readonly #connection: EventReceiver;
   readonly #fanOut: EventFanOut;
   readonly #readers = new Map<string, EventSubscription>();
   readonly #lagging = new Set<EventSubscription>();
@@ -74,7 +91,7 @@ export class ConnectionEvents implements EventSubscriber {
   /** `session.debug` is wanted. */
   debug = false;
 
-  constructor(connection: RpcConnection, fanOut: EventFanOut) {
+  constructor(connection: EventReceiver, fanOut: EventFanOut) {
     this.#connection = connection;
     this.#fanOut = fanOut;
   }
@@ -335,10 +352,9 @@ export class ConnectionEvents implements EventSubscriber {
     facts: Omit<ConnectionEventPayloads[Type], 'session_id' | 'subscription_id'>,
     seq?: number,
   ): void {
-    const { link } = this.#connection;
     const payload = { session_id: reader.session || null, subscription_id: reader.id, ...facts };
     const params = { type, timestamp: new Date(this.#connection.now()).toISOString(), payload, seq };
-    this.#connection.put(writeNotification(link.text, 'event', params));
+    this.#connection.notify('event', params);
   }
 }
 

@@ -12,7 +12,7 @@ import { optionalNumber, optionalText, rpcMethod, text } from '../../../src/prot
 import { sessionCreate, sessionLoad, sessionRpcMethods } from '../../../src/protocol/session-rpc.ts';
 import type { SessionState, Snapshot } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
-import { writeNotification } from '../../../src/wire/jsonrpc.ts';
+import { JsonRpcCodec } from '../../../src/wire/jsonrpc.ts';
 
 /** Events in memory. */
 export class FakeEvents implements EventSource, ServerEvents {
@@ -35,7 +35,7 @@ export class FakeEvents implements EventSource, ServerEvents {
     const seq = ++stored.last;
     const facts = session === '' ? payload : { session_id: session, ...payload };
     const params = { type, timestamp: '2026-01-01T00:00:00.000Z', payload: facts, seq };
-    const line = writeNotification(true, 'event', params) as string;
+    const line = new JsonRpcCodec({ calls: false }).notice(true, 'event', params) as string;
     const event = { session, owner: stored.owner, type, seq, line, params };
     stored.events.push(event);
     for (const listener of this.#listeners) listener(event);

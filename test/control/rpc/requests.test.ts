@@ -84,7 +84,7 @@ describe('answers', () => {
     await peer.call('test.after');
     await peer.quiet();
     assert.deepEqual(order, ['handled', 'after']);
-    assert.deepEqual(control.logged, ['error work after an answer failed']);
+    assert.deepEqual(control.logged, ['error work after a reply failed']);
   });
 });
 

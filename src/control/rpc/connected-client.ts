@@ -1,0 +1,176 @@
+/**
+ * One connected client: who it is, the events it gets, and how its requests are served. What is the same on every edge
+ * (requests side by side, one reply each, slow consumers, settling) is its `Connection`.
+ *
+ * Made by `rpc-server.ts` for a link that may call. @see docs/protocol/session-rpc.md#requests
+ */
+
+import type { Log } from '../../base/log.ts';
+import { Connection, type ConnectionLimits, type ConnectionOwner } from '../../connection/connection.ts';
+import type { Route, RunningRequest } from '../../connection/running-request.ts';
+import { handshake, ping } from '../../protocol/session-rpc.ts';
+import type { Principal } from '../../session/principal.ts';
+import type { CloseInfo, Link, Message } from '../../transport/link.ts';
+import type { Incoming } from '../../wire/codec.ts';
+import { fail, HandfastError } from '../../wire/errors.ts';
+import { JsonRpcCodec, NO_REQUEST } from '../../wire/jsonrpc.ts';
+import type { PublishedEvent } from '../contract/events.ts';
+import type { Caller } from '../contract/handlers.ts';
+import type { EventFanOut } from './event-fan-out.ts';
+import type { Router } from './router.ts';
+import type { RpcLimits } from './rpc-limits.ts';
+import { RpcRequest } from './rpc-request.ts';
+import { ConnectionEvents, type EventReceiver } from './subscriptions.ts';
+
+/** What a client needs of its server. */
+export interface ClientOwner {
+  readonly limits: RpcLimits;
+  readonly router: Router;
+  readonly fanOut: EventFanOut;
+  readonly log: Log;
+  readonly now: () => number;
+  /** The input of the peer has ended. */
+  ended(client: ConnectedClient): void;
+  /** The link is lost, and everything of the connection settled. */
+  closed(client: ConnectedClient, cause: CloseInfo): void;
+}
+
+export interface ClientFacts {
+  readonly id: string;
+  readonly principal: Principal;
+  /** False: only the handshake and pings are served before a handshake. */
+  readonly handshakeDone: boolean;
+}
+
+/** The limits of a connection, as this edge names them. Nothing that is sent is too long for a client. */
+export function connectionLimits(limits: RpcLimits): ConnectionLimits {
+  return {
+    ...limits,
+    maxParallel: limits.maxInFlight,
+    queueLimit: 0,
+    maxMessageBytes: Number.POSITIVE_INFINITY,
+  };
+}
+
+export class ConnectedClient implements ConnectionOwner, EventReceiver {
+  readonly id: string;
+  readonly link: Link;
+  readonly principal: Principal;
+  readonly limits: RpcLimits;
+  readonly log: Log;
+  readonly now: () => number;
+  /** Epoch milliseconds. */
+  readonly connectedAt: number;
+  readonly events: ConnectionEvents;
+  readonly connection: Connection;
+  caller: Caller;
+  readonly #owner: ClientOwner;
+  #handshakeDone: boolean;
+
+  constructor(owner: ClientOwner, link: Link, { id, principal, handshakeDone }: ClientFacts, limits: ConnectionLimits) {
+    this.#owner = owner;
+    this.#handshakeDone = handshakeDone;
+    this.id = id;
+    this.link = link;
+    this.principal = principal;
+    this.limits = owner.limits;
+    this.log = owner.log;
+    this.now = owner.now;
+    this.connectedAt = owner.now();
+    this.connection = new Connection(this, new JsonRpcCodec({ calls: false }), limits);
+    this.events = new ConnectionEvents(this, owner.fanOut);
+    this.caller = { connectionId: id, principal, clientName: null, clientVersion: null, transport: link.transport };
+  }
+
+  /** Attaches the link; what arrives comes here from now on, and events may go out. */
+  attach(link: Link): void {
+    link.setMaxMessageBytes(this.limits.maxMessageBytes);
+    if (this.#handshakeDone) this.events.open();
+    this.connection.attach(link);
+  }
+
+  /** A message that was read before the link was attached. */
+  message(raw: string | Message): void {
+    this.connection.message(raw);
+  }
+
+  /** The handshake was good: everything may be called. A later one that gives no name changes none. */
+  introduced(clientName: string | null, clientVersion: string | null): void {
+    const { caller } = this;
+    this.caller = {
+      ...caller,
+      clientName: clientName ?? caller.clientName,
+      clientVersion: clientVersion ?? caller.clientVersion,
+    };
+    this.#handshakeDone = true;
+  }
+
+  /**
+   * Resolves when every request that was read has its reply. After `graceMs` those that run are told to stop, and some
+   * time later they get an error reply. Never rejects.
+   */
+  async settle(graceMs: number, reason: () => HandfastError): Promise<void> {
+    const { requests } = this.connection;
+    const timer = setTimeout(() => requests.interrupt(reason()), graceMs);
+    await requests.idle();
+    clearTimeout(timer);
+  }
+
+  // EventReceiver.
+
+  event(event: PublishedEvent): void {
+    const { connection } = this;
+    connection.forward(connection.text ? event.line : connection.codec.notice(false, 'event', event.params, 0));
+  }
+
+  notify(method: string, params: object): void {
+    this.connection.notify(method, params);
+  }
+
+  // ConnectionOwner.
+
+  route({ type }: Incoming): Route | HandfastError | undefined {
+    if (!this.#handshakeDone && type !== handshake.name && type !== ping.name) {
+      return fail('handshake_required', 'send rpc.handshake first');
+    }
+    return this.#owner.router.find(type);
+  }
+
+  request(incoming: Incoming, route: Route): RunningRequest {
+    return new RpcRequest(this.connection, incoming, route, this);
+  }
+
+  malformed(error: HandfastError): void {
+    this.connection.refuse(NO_REQUEST, error);
+  }
+
+  /** What a handler threw, as its caller gets it. */
+  failed(request: RunningRequest, thrown: unknown): HandfastError {
+    if (thrown instanceof HandfastError) {
+      const { session } = request as RpcRequest;
+      if (session === undefined || thrown.detail.session_id !== undefined) return thrown;
+      const { code, message, detail, retryable, cause } = thrown;
+      return new HandfastError(code, message, { detail: { ...detail, session_id: session }, retryable, cause });
+    }
+    // A bug: the client learns where to look, the log has the rest.
+    const correlation_id = crypto.randomUUID();
+    const method = request.incoming.type;
+    this.log.error('a request failed', { correlation_id, method, connection: this.id, error: thrown });
+    return fail('runtime_error', 'the request failed', { correlation_id }, thrown);
+  }
+
+  unwritable(request: RunningRequest, thrown: unknown): HandfastError {
+    return request.reason ?? this.failed(request, thrown);
+  }
+
+  ended(): void {
+    this.#owner.ended(this);
+  }
+
+  linkLost(cause: CloseInfo): void {
+    this.connection.ignoreInput();
+    this.events.close();
+    this.connection.settle(() => fail('connection_lost', 'the connection ended'));
+    this.#owner.closed(this, cause);
+  }
+}
