@@ -57,6 +57,8 @@ export interface PlayOptions {
   readonly fixtures?: Partial<Record<FixtureName, (model: readonly ModelRound[]) => unknown>>;
   /** A reason to leave a vector out; undefined = play it. */
   readonly skip?: (vector: Vector) => string | undefined;
+  /** Why a reply to a method, or an event, is wrong whatever the vector says; undefined = it is not. */
+  readonly check?: (method: unknown, message: Fields) => string | undefined;
   /** Longest wait for an answer, and for the last event of a vector. Default 60,000. */
   readonly patienceMs?: number;
 }
@@ -164,6 +166,10 @@ class Player {
         .find((message) => this.#mismatch(this.#filled(pattern), message) === undefined);
       if (found !== undefined) throw new Error(`a forbidden message came: ${JSON.stringify(found)}`);
     }
+    for (const event of this.#messages.slice(from).filter(isEvent)) {
+      const wrong = this.#options.check?.(undefined, event);
+      if (wrong !== undefined) throw new Error(wrong);
+    }
   }
 
   async #answer(vector: Vector, expect: Fields, from: number): Promise<void> {
@@ -177,6 +183,8 @@ class Player {
     }
     const problem = this.#mismatch(this.#filled(expect), answer);
     if (problem !== undefined) throw new Error(`${problem}; the answer was ${JSON.stringify(answer)}`);
+    const wrong = this.#options.check?.((vector.send as Fields | undefined)?.method, answer);
+    if (wrong !== undefined) throw new Error(wrong);
   }
 
   /** Nothing is answered: the next answer is that of a ping. On the last message of a connection only a silence tells. */

@@ -19,6 +19,7 @@ import { type PlayOptions, play, type Vector, type VectorConnection, vectorsOf }
 import { bash, composed, modelEnvironment, SCRIPTED_MODEL } from './composed-control.ts';
 import { startLoginService } from './login-service.ts';
 import { startProviderCatalogue } from './provider-catalogue.ts';
+import { publishedProblem } from './published-schema.ts';
 
 /** What a server has beside itself. */
 interface ProcessContext {
@@ -34,7 +35,10 @@ interface ProcessContext {
 /** Starts a fresh server. */
 export type OpenServer = (t: TestContext, surroundings: ProcessContext) => Promise<VectorConnection>;
 
-/** Plays a conversation word for word and asserts that every vector passed, but those `skip` gives a reason for. */
+/**
+ * Plays a conversation word for word and asserts that every vector passed, but those `skip` gives a reason for, and that every
+ * result and event fits the published schema.
+ */
 export async function holds(
   t: TestContext,
   conversation: string,
@@ -44,7 +48,8 @@ export async function holds(
   const vectors = vectorsOf(conversation);
   const around = await surroundings(t, vectors);
   const { fixtures } = around;
-  const outcomes = await play(vectors, await open(t, around), { level: 'verbatim', fixtures, skip });
+  const options: PlayOptions = { level: 'verbatim', fixtures, skip, check: publishedProblem };
+  const outcomes = await play(vectors, await open(t, around), options);
   const left = vectors.filter((vector) => skip?.(vector) !== undefined).map(({ name }) => name);
   assert.deepEqual(
     outcomes.filter(({ name, outcome }) => outcome !== 'passed' && !left.includes(name)),
