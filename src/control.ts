@@ -18,7 +18,7 @@ export {
 export type { ControlEvent, EventGap } from './control-client/control-event.ts';
 export type { EventReader } from './control-client/event-reader.ts';
 export type { ReadOptions } from './control-client/feed.ts';
-export type { CallOptions } from './control-client/rpc-client.ts';
+export type { CallOptions } from './control-client/server-connection.ts';
 export { ControlSession, type PromptOptions } from './control-client/session.ts';
 export { TurnHandle, type TurnResult } from './control-client/turn.ts';
 export type { SessionEvent, SessionEventPayloads, SessionEventType } from './protocol/session-events.ts';

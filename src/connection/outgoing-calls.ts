@@ -95,7 +95,7 @@ export class OutgoingCalls {
   #closed: (() => HandfastError) | undefined;
   readonly #deadlines = new Deadlines<PendingCall>(
     () => [...this.#pending.values(), ...this.#waiting.slice(this.#waitingHead)],
-    (call) => this.#cancel(call, fail('timeout', `${call.method.request} got no reply in time`)),
+    (call) => this.#cancel(call, this.#late(call)),
   );
 
   constructor(wire: CallWire, limits: CallLimits) {
@@ -165,6 +165,10 @@ export class OutgoingCalls {
     }
     this.#waiting.push(call);
     this.#time(call, performance.now());
+  }
+
+  #late({ method, options }: PendingCall): HandfastError {
+    return fail('timeout', `${method.request} got no reply within ${options.timeoutMs ?? this.limits.timeoutMs} ms`);
   }
 
   /** Starts a call's time limit, once. */

@@ -27,7 +27,7 @@ import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import type { ControlEvent } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
 import { Feed, type ReadOptions } from './feed.ts';
-import { type CallOptions, DEFAULT_TIMEOUT_MS, RpcClient, reasonOf } from './rpc-client.ts';
+import { type CallOptions, DEFAULT_TIMEOUT_MS, reasonOf, ServerConnection } from './server-connection.ts';
 import { ControlSession } from './session.ts';
 
 /** Opens a link to the server; called again for each reconnect. */
@@ -61,7 +61,7 @@ export interface ControlOptions {
 
 /** A handshake that succeeded. */
 interface Greeting {
-  readonly client: RpcClient;
+  readonly client: ServerConnection;
   readonly terms: HandshakeResult;
 }
 
@@ -92,7 +92,7 @@ export class ControlClient {
   readonly #dial: Dial;
   readonly #options: ControlOptions;
   readonly #feeds = new Map<string, Feed>();
-  #client: RpcClient | undefined;
+  #client: ServerConnection | undefined;
   #terms: HandshakeResult | undefined;
   #ended: HandfastError | undefined;
   readonly #link: Reconnect<Greeting>;
@@ -278,7 +278,7 @@ export class ControlClient {
   }
 
   async #shakeHands(link: Link, signal: AbortSignal): Promise<Greeting> {
-    const client: RpcClient = new RpcClient(link, {
+    const client: ServerConnection = new ServerConnection(link, {
       notification: (method, params, chars) => this.#notified(method, params, chars),
       closed: (error) => this.#client === client && this.#lost(error),
     });
@@ -311,7 +311,7 @@ export class ControlClient {
     this.#terms = terms;
     this.#client = client;
     // It may have ended right behind the reply.
-    if (client.gone !== undefined) this.#lost(client.gone);
+    if (client.lost !== undefined) this.#lost(client.lost);
     else for (const feed of [...this.#feeds.values()]) feed.reconnected();
     return { resumed, ping: () => client.call(ping.name, {}).catch(() => {}) };
   }
