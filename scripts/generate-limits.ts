@@ -6,8 +6,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Fields } from '../src/config/config-fields.ts';
-import { configFields } from '../src/config/config-schema.ts';
+import type { SettingSchema } from '../src/config/setting.ts';
+import { handfastSchema } from './generate-config.ts';
 
 const page = 'SECURITY.md';
 const start = /<!-- limits: .* -->\n/;
@@ -42,14 +42,15 @@ export function said(key: string, value: number): string {
 }
 
 /** One row for each number with a default, in the order of the schema. */
-function rows(fields: Fields, prefix = ''): string[] {
-  return Object.entries(fields).flatMap(([key, field]) => {
+function rows({ properties = {} }: SettingSchema, prefix = ''): string[] {
+  return Object.entries(properties).flatMap(([key, member]) => {
     const path = `${prefix}${key}`;
-    if (field.fields !== undefined) return rows(field.fields, `${path}.`);
-    const { type, minimum, maximum } = field.schema() as { type?: string; minimum: number; maximum: number };
-    if (type !== 'integer' || typeof field.fallback !== 'number') return [];
-    const range = `${said(key, minimum)} to ${said(key, maximum)}`;
-    return [`| \`${path}\` | ${said(key, field.fallback)} | ${range} | ${field.about} |`];
+    if (member.properties !== undefined) return rows(member, `${path}.`);
+    const { type, minimum = 0, maximum = 0, default: fallback, description } = member;
+    if (type !== 'integer' || typeof fallback !== 'number') return [];
+    return [
+      `| \`${path}\` | ${said(key, fallback)} | ${said(key, minimum)} to ${said(key, maximum)} | ${description} |`,
+    ];
   });
 }
 
@@ -59,6 +60,6 @@ export function securityPage(root: string): string {
   const mark = start.exec(text);
   const to = text.indexOf(end);
   if (mark === null || to === -1) throw new Error(`${page} has lost the marks around its limits table`);
-  const table = ['| Key | Default | Range | What it bounds |', '| --- | --- | --- | --- |', ...rows(configFields)];
+  const table = ['| Key | Default | Range | What it bounds |', '| --- | --- | --- | --- |', ...rows(handfastSchema)];
   return `${text.slice(0, mark.index + mark[0].length)}\n${table.join('\n')}\n\n${text.slice(to)}`;
 }

@@ -5,11 +5,12 @@
  * fresh are the same code path. Add a generator by appending it to {@link generators}.
  */
 import { dirname } from 'node:path';
+import { generateConfig } from './generate-config.ts';
 import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
 import { securityPage } from './generate-limits.ts';
 import { protocolPage } from './generate-protocol.ts';
-import { sessionRpcPage, sessionRpcSchema } from './generate-session-rpc.ts';
+import { generateSessionRpc } from './generate-session-rpc.ts';
 import { generateValidators } from './generate-validators.ts';
 
 /** The root of the repository. */
@@ -28,15 +29,9 @@ export interface Generator {
 export const generators: readonly Generator[] = [
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
+  { name: 'configuration files', generate: generateConfig },
   { name: 'limits table', generate: () => new Map([['SECURITY.md', securityPage(root)]]) },
-  {
-    name: 'session RPC methods',
-    generate: () =>
-      new Map([
-        ['docs/protocol/session-rpc.md', sessionRpcPage(root)],
-        ['schema/session-rpc.json', sessionRpcSchema()],
-      ]),
-  },
+  { name: 'session RPC methods', generate: () => generateSessionRpc(root) },
   { name: 'message tables', generate: () => new Map([['docs/protocol/a2e.md', protocolPage(root)]]) },
   {
     name: 'fleet messages',

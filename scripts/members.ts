@@ -45,11 +45,12 @@ export function memberOf(stated: Schema, required: boolean): Member {
   const own = schema[NOTE] ?? {};
   const needed = required && other === undefined && own.absent === undefined;
   const closed = schema.enum !== undefined && own.words === undefined;
+  const [type = 'any'] = [schema.type ?? []].flat();
   return {
-    as: closed ? 'word' : schema.enum !== undefined ? 'string' : typeof schema.type === 'string' ? schema.type : 'any',
+    as: closed ? 'word' : schema.enum !== undefined ? 'string' : type,
     ...own,
     ...(needed && { needed }),
-    ...(closed && { oneOf: schema.enum as readonly string[] }),
+    ...(closed && { oneOf: schema.enum?.filter((word) => typeof word === 'string') }),
     ...(schema.minimum !== undefined && { min: schema.minimum }),
     ...(schema.maximum !== undefined && { max: schema.maximum }),
     ...(schema.maxItems !== undefined && { max: schema.maxItems }),

@@ -2,7 +2,15 @@
 
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
-export { type ConfigProblem, configSchema, type HostConfig, loadConfig, type PluginConfig } from './config/config.ts';
+export {
+  type ConfigProblem,
+  type ConfigSections,
+  configSchema,
+  type HostConfig,
+  loadConfig,
+  type PluginConfig,
+  type SettingSchema,
+} from './config/config.ts';
 export { type Audit, type AuditOptions, openAudit } from './host/audit/audit.ts';
 export {
   type AuditBreak,

@@ -82,7 +82,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
   { module: 'ignore', files: [/^src\/capabilities\/tools\/builtin\/ignore-rules\.ts$/] },
   { module: 'ws', files: [/^src\/transport\/websocket\.ts$/] },
-  { module: 'yaml', files: [/^src\/config\/config[\w-]*\.ts$/] },
+  { module: 'yaml', files: [/^src\/config\/yaml-tree\.ts$/] },
   { module: 'commander', files: [/^src\/cli\/options\.ts$/] },
   { module: 'node:sqlite', files: [/^src\/base\/sqlite\/file\.ts$/] },
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },

@@ -7,8 +7,8 @@ import type { ControlClient } from '../control-client/control.ts';
 import type { WorkerView } from '../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskQuery, TaskRecord, TaskSpec } from '../fleet/orchestrator/task.ts';
 import type { Explanation } from '../fleet/route/profile.ts';
-import * as methods from '../protocol/fleet-rpc.ts';
-import type { RpcMethod } from '../protocol/rpc-params.ts';
+import * as methods from '../protocol/fleet-rpc.generated.ts';
+import type { RpcMethod } from '../protocol/rpc-reader.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 
 /** Longest wait of one request, milliseconds. */
@@ -176,7 +176,7 @@ export class FleetClient {
 
   /** A call that changes nothing, so that it is made again when the fleet went away before it answered; unless not `patient`. */
   async #read<Result>(
-    method: RpcMethod<never, Result> | RpcMethod<Record<never, never>, Result>,
+    method: RpcMethod<object, Result>,
     params: object,
     signal?: AbortSignal,
     patient = true,
@@ -197,11 +197,7 @@ export class FleetClient {
     }
   }
 
-  async #call<Result>(
-    { name }: RpcMethod<never, Result> | RpcMethod<Record<never, never>, Result>,
-    params: object,
-    signal?: AbortSignal,
-  ): Promise<Result> {
+  async #call<Result>({ name }: RpcMethod<object, Result>, params: object, signal?: AbortSignal): Promise<Result> {
     try {
       return (await this.#control.call(name, params, { signal })) as Result;
     } catch (error) {

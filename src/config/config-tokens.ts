@@ -1,27 +1,19 @@
 /**
- * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and keeps only
+ * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and stores only
  * their digests. Called by `config.ts`.
  */
 import { readFile, stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { type PrincipalTokens, tokenDigest } from '../session/auth.ts';
-import type { FileSettings } from './config-schema.ts';
+import type { HandfastSettings } from './handfast.schema.ts';
 import { MIN_TOKEN_CHARACTERS, tokensOf } from './local-token.ts';
+import type { OpenedConfig } from './open-config.ts';
 
 /** Longest token file read. */
 const MAX_TOKEN_FILE_BYTES = 64 * 1024;
 
-/** What checks of the loaded settings need to know and to say. */
-export interface Loading {
-  /** A setting whose own check failed is undefined in here, whatever its type says. */
-  readonly settings: FileSettings;
-  /** Where relative paths start. */
-  readonly folder: string;
+/** The file, and the environment its settings may refer to. */
+export interface Loading extends OpenedConfig<HandfastSettings> {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The path of a list's item; of the list itself where a single value stands for a list of one. */
-  item(path: string, index: number): string;
-  problem(path: string, message: string): void;
-  warn(path: string, message: string): void;
 }
 
 /** A token and the setting it came from. */
@@ -30,7 +22,7 @@ interface FoundToken {
   readonly at: string;
 }
 
-/** The grants of all listed tokens, with every problem told. */
+/** The grants of all listed tokens; every problem is reported to `loading`. */
 export async function readConfigTokens(loading: Loading): Promise<PrincipalTokens[]> {
   const { settings, item, problem } = loading;
   const tokens = settings.auth?.tokens ?? [];
@@ -43,13 +35,10 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
   for (const [index, entry] of tokens.entries()) {
     if (entry === undefined) continue;
     const path = item('auth.tokens', index);
-    const { tokenFile, tokenEnv, token: inline, ...principal } = entry;
+    const { tokenFile: _file, tokenEnv: _env, token: _token, ...principal } = entry;
     const { name } = principal;
     if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
     names.add(name);
-    if (!tokenFile && !tokenEnv && !inline) {
-      problem(path, 'expected token_file, token_env or token, got none of them');
-    }
     const digests: Uint8Array[] = [];
     for (const { token, at } of await findTokens(entry, path, loading)) {
       if (token.length < MIN_TOKEN_CHARACTERS) {
@@ -68,15 +57,15 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
 }
 
 async function findTokens(
-  entry: NonNullable<FileSettings['auth']['tokens'][number]>,
+  entry: HandfastSettings['auth']['tokens'][number],
   path: string,
   loading: Loading,
 ): Promise<FoundToken[]> {
-  const { folder, env, item, problem, warn } = loading;
+  const { env, item, problem, warn } = loading;
   const found: FoundToken[] = [];
-  for (const [index, name] of (entry.tokenFile ?? []).entries()) {
+  for (const [index, file] of (entry.tokenFile ?? []).entries()) {
     const at = item(`${path}.token_file`, index);
-    if (name !== undefined) found.push(...(await tokensInFile(resolve(folder, name), at, loading)));
+    if (file !== undefined) found.push(...(await tokensInFile(file, at, loading)));
   }
   for (const [index, name] of (entry.tokenEnv ?? []).entries()) {
     if (name === undefined) continue;
@@ -89,7 +78,7 @@ async function findTokens(
     if (token === undefined) continue;
     const at = item(`${path}.token`, index);
     found.push({ token, at });
-    warn(at, 'expected token_file or token_env, got the token itself: whoever reads this file can use it');
+    warn(at, 'expected token_file or token_env, got the token itself: every reader of this file can use it');
   }
   return found;
 }

@@ -2,22 +2,28 @@
  * Loads `handfast.yaml`: one file in, one frozen and fully defaulted {@link HostConfig} out, or every problem at once
  * with file, line and column. Without a file nothing is read and `yaml` is never loaded.
  *
- * What single settings may be is in `config-schema.ts`; here is what depends on several of them, on other files, or on
- * the environment. Called by the command line before a host is made.
+ * The settings themselves are described in `handfast.schema.ts`; here is what depends on several of them, on other files,
+ * or on the environment. Called by the command line before it creates a host.
  */
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join, resolve } from 'node:path';
 import type { PrincipalTokens } from '../session/auth.ts';
-import type { HandfastError } from '../wire/errors.ts';
-import { meant } from './config-fields.ts';
-import { type ConfigProblem, openConfig, whatIs } from './config-reading.ts';
-import { builtinPlugins, configRoot, type FileSettings } from './config-schema.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
 import { type Loading, readConfigTokens } from './config-tokens.ts';
+import { handfast } from './handfast.generated.ts';
+import type { HandfastSettings } from './handfast.schema.ts';
+import { type JsonSchema, jsonSchema } from './json-schema.ts';
 import { checkBind } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
+import { type ConfigProblem, openConfig, whatIs } from './open-config.ts';
+import { meant } from './reader.ts';
+import { camel, checkSettingSchema, type SettingSchema } from './setting.ts';
 
-export { type ConfigProblem, formatProblem } from './config-reading.ts';
-export { configSchema } from './config-schema.ts';
+export { type ConfigProblem, formatProblem } from './open-config.ts';
+export type { SettingSchema } from './setting.ts';
+
+/** Schemas of further sections of the file, by key: what capability packages are configured by. */
+export type ConfigSections = Readonly<Record<string, SettingSchema>>;
 
 /** One plugin to load. */
 export interface PluginConfig {
@@ -31,7 +37,7 @@ export interface PluginConfig {
 }
 
 /** The configuration of a host: every value set, every path absolute, everything frozen. */
-export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'journal' | 'audit' | 'plugins'> {
+export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' | 'journal' | 'audit' | 'plugins'> {
   /** The file it came from; undefined when there was none. */
   readonly file: string | undefined;
   /** The user's Handfast folder (see `handfastHome`). */
@@ -39,14 +45,16 @@ export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'j
   /** Real path of the folder file tools are confined to. */
   readonly workspace: string;
   readonly auth: {
-    /** A token is needed to connect. With no grants, the local token (`ensureLocalToken`) is that token. */
+    /** A token is required to connect. With no grants, the local token (`ensureLocalToken`) is that token. */
     readonly required: boolean;
     readonly grants: readonly PrincipalTokens[];
   };
-  readonly journal: FileSettings['journal'] & { readonly file: string };
-  readonly audit: FileSettings['audit'] & { readonly file: string };
+  readonly journal: HandfastSettings['journal'] & { readonly file: string };
+  readonly audit: HandfastSettings['audit'] & { readonly file: string };
   readonly plugins: readonly PluginConfig[];
-  /** Worth a line in the log: what is allowed but unwise. */
+  /** The sections of `ConfigDeps.sections`, as their schemas describe them, with camelCase keys. */
+  readonly sections: Readonly<Record<string, unknown>>;
+  /** Settings that are allowed but unwise; each is worth a line in the log. */
   readonly warnings: readonly ConfigProblem[];
 }
 
@@ -54,8 +62,51 @@ export interface HostConfig extends Omit<FileSettings, 'workspace' | 'auth' | 'j
 export interface ConfigDeps {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** True: as if the file said `insecure_bind: true`. For whoever starts the host and says so there. */
+  /** True: as if the file said `insecure_bind: true`, for a command line option. */
   readonly insecureBind?: boolean;
+  /** Sections that this program's capability packages add to the file. Their problems are reported like all others. */
+  readonly sections?: ConfigSections;
+}
+
+/**
+ * The schema of `handfast.yaml` with further sections.
+ *
+ * Fails with `config_invalid` for a section that has the key of another, is no group, or uses keywords the reader does
+ * not know.
+ */
+export function composeConfig(sections: ConfigSections = {}): SettingSchema {
+  const { properties = {}, required = [] } = handfast;
+  for (const [key, section] of Object.entries(sections)) {
+    const at = `the section ${JSON.stringify(key)}`;
+    if (!/^[a-z][a-z0-9_]*$/.test(key)) throw fail('config_invalid', `${at} needs a snake_case key`);
+    if (Object.hasOwn(properties, key)) throw fail('config_invalid', `${at} is part of handfast.yaml already`);
+    if (section.properties === undefined) throw fail('config_invalid', `${at} needs "properties"`);
+    checkSettingSchema(section, key);
+  }
+  return {
+    ...handfast,
+    properties: { ...properties, ...sections },
+    required: [...required, ...Object.keys(sections)],
+  };
+}
+
+/** JSON Schema of `handfast.yaml`, for editors: a new object at each call. */
+export const configSchema = (sections?: ConfigSections): JsonSchema =>
+  jsonSchema('handfast.yaml', composeConfig(sections));
+
+/** How the options of a plugin are read by a schema that its module brings. */
+const optionReaders = new WeakMap<PluginConfig, (schema: SettingSchema) => unknown>();
+
+/**
+ * The options of a plugin, read by the schema of its module: checked, with defaults and camelCase keys. The module is
+ * loaded after the file, so this is a second look at the same lines.
+ *
+ * Fails with `config_invalid`, with file, line and column as {@link loadConfig} does.
+ */
+export function readPluginOptions(plugin: PluginConfig, schema: SettingSchema): Readonly<Record<string, unknown>> {
+  const read = optionReaders.get(plugin);
+  if (read === undefined) throw fail('config_invalid', `the plugin ${plugin.use} comes from no configuration file`);
+  return read(schema) as Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -65,16 +116,17 @@ export interface ConfigDeps {
  * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message says them all, one a
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
-export async function loadConfig(file: string | undefined, surroundings: ConfigDeps = {}): Promise<HostConfig> {
-  const { env = process.env, cwd = process.cwd(), insecureBind = false } = surroundings;
-  const opened = await openConfig(file, configRoot, cwd);
-  const { said, warnings } = opened;
-  const settings = insecureBind ? { ...said, insecureBind } : said;
+export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}): Promise<HostConfig> {
+  const { env = process.env, cwd = process.cwd(), insecureBind = false, sections = {} } = deps;
+  const opened = await openConfig<HandfastSettings>(file, composeConfig(sections), cwd);
+  const { warnings } = opened;
+  const settings = insecureBind ? { ...opened.settings, insecureBind } : opened.settings;
   const loading: Loading = { ...opened, settings, env };
   const home = handfastHome(env);
   const grants = await readConfigTokens(loading);
+  const { own, added } = splitSections(settings, Object.keys(sections));
   const config: HostConfig = {
-    ...settings,
+    ...own,
     file: opened.file,
     home,
     workspace: workspaceOf(loading),
@@ -82,14 +134,27 @@ export async function loadConfig(file: string | undefined, surroundings: ConfigD
     auth: Object.freeze({ required: settings.auth?.required, grants: Object.freeze(grants) }),
     ...storesOf(loading, home),
     plugins: Object.freeze(pluginsOf(loading)),
+    sections: Object.freeze(added),
     warnings: Object.freeze(warnings),
   };
   opened.finish();
   return Object.freeze(config);
 }
 
+/** The settings of this package, and those of the sections that were added. */
+function splitSections(settings: HandfastSettings, keys: readonly string[]) {
+  const names = new Map(keys.map((key) => [camel(key), key]));
+  const entries = Object.entries(settings);
+  return {
+    own: Object.fromEntries(entries.filter(([name]) => !names.has(name))) as unknown as HandfastSettings,
+    added: Object.fromEntries(
+      entries.filter(([name]) => names.has(name)).map(([name, value]) => [names.get(name), value]),
+    ),
+  };
+}
+
 function workspaceOf({ settings, folder, problem }: Loading): string {
-  const wanted = resolve(folder, settings.workspace ?? '.');
+  const wanted = settings.workspace ?? folder;
   const found = whatIs(wanted);
   if (found === 'a folder') return realpathSync(wanted);
   problem('workspace', `expected a folder, got ${found}: ${wanted}`);
@@ -112,8 +177,8 @@ function listenOf({ settings, folder, item, problem }: Loading): readonly string
   return Object.freeze(addresses);
 }
 
-/** Where journal and audit are kept. */
-function storesOf({ settings, folder, problem }: Loading, home: string): Pick<HostConfig, 'journal' | 'audit'> {
+/** The files of journal and audit. */
+function storesOf({ settings, problem }: Loading, home: string): Pick<HostConfig, 'journal' | 'audit'> {
   const { journal, audit } = settings;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', settings.hostId ?? '');
@@ -121,27 +186,27 @@ function storesOf({ settings, folder, problem }: Loading, home: string): Pick<Ho
     problem('journal.file', 'expected kind: sqlite beside a file, got kind: memory');
   }
   return {
-    journal: Object.freeze({ ...journal, file: resolve(folder, journal?.file ?? join(own, 'journal.db')) }),
-    audit: Object.freeze({ ...audit, file: resolve(folder, audit?.file ?? join(own, 'audit.jsonl')) }),
+    journal: Object.freeze({ ...journal, file: journal?.file ?? join(own, 'journal.db') }),
+    audit: Object.freeze({ ...audit, file: audit?.file ?? join(own, 'audit.jsonl') }),
   };
 }
 
-function pluginsOf({ settings, folder, item, problem }: Loading): PluginConfig[] {
+function pluginsOf({ settings, folder, item, problem, readPart }: Loading): PluginConfig[] {
   const plugins: PluginConfig[] = [];
-  const builtins = new Set<string>();
+  const names = Object.keys(handfast.properties?.plugins?.items?.variants?.of ?? {});
+  const used = new Set<string>();
   for (const [index, plugin] of (settings.plugins ?? []).entries()) {
     if (plugin?.use === undefined) continue;
     const path = item('plugins', index);
-    const { use, priority, exclusive, options } = plugin;
-    const builtin = Object.hasOwn(builtinPlugins, use);
+    const { use } = plugin;
+    const builtin = names.includes(use);
     if (builtin) {
-      // Once as a name and once as a map is twice all the same.
-      if (builtins.has(use)) problem(path, `expected each built-in plugin once, got ${JSON.stringify(use)} again`);
-      builtins.add(use);
-      plugins.push(Object.freeze({ use, builtin, priority, exclusive, options }));
+      // The list itself refuses equal items; a name and a map with that name are not equal.
+      if (used.has(use)) problem(path, `expected each built-in plugin once, got ${JSON.stringify(use)} again`);
+      used.add(use);
+      plugins.push(Object.freeze({ ...plugin, builtin }));
       continue;
     }
-    const names = Object.keys(builtinPlugins);
     if (!/^\.{0,2}\//.test(use) && !isAbsolute(use)) {
       const expected = `expected a built-in plugin (${names.join(', ')}) or a path that starts with ./, ../ or /`;
       problem(path, `${expected}, got ${JSON.stringify(use)}${meant(use, names)}`);
@@ -150,7 +215,9 @@ function pluginsOf({ settings, folder, item, problem }: Loading): PluginConfig[]
     const module = resolve(folder, use);
     const found = whatIs(module);
     if (found !== 'a file') problem(path, `expected the path of a module, got ${found}: ${module}`);
-    plugins.push(Object.freeze({ use: module, builtin, priority, exclusive, options }));
+    const config = Object.freeze({ ...plugin, use: module, builtin });
+    optionReaders.set(config, (schema) => readPart(`${path}.options`, schema));
+    plugins.push(config);
   }
   return plugins;
 }

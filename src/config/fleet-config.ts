@@ -2,26 +2,26 @@
  * Loads `fleet.yaml`, or the file of a single worker: one file in, absolute paths and checked values out, or every problem
  * at once with file, line and column.
  *
- * Called by the commands of the fleet. Secrets are not read here: they are read when they are used, from one place.
+ * Called by the commands of the fleet. Secrets are not read here: each is read where it is used.
  */
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fail } from '../wire/errors.ts';
-import { type ConfigNode, type Field, group, type Reading } from './config-fields.ts';
-import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './config-reading.ts';
-import { checkExecutor, checkMcpServers } from './fleet-config-executor.ts';
-import { oneSecret } from './fleet-config-fields.ts';
-import { hasSecret, type NatsConnectionSettings, NO_SECRETS, natsConnectionOf } from './fleet-config-nats.ts';
-import { type FleetSettings, fleetRoot, type WorkerSettings, workerFields, workerRoot } from './fleet-config-schema.ts';
+import { checkExecutor } from './executor-settings.ts';
+import { fleet } from './fleet.generated.ts';
+import type { FleetSettings } from './fleet.schema.ts';
 import { parseListenAddress } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
+import { checkNats, hasSecret, NO_SECRETS } from './nats-settings.ts';
+import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './open-config.ts';
+import { nodeOf, type Reading, readSetting } from './reader.ts';
+import { camel } from './setting.ts';
+import type { NatsConnectionSettings, WorkerFileSettings, WorkerSettings } from './worker.schema.ts';
+import { workerFile } from './worker-file.generated.ts';
 
-export { fleetSchema } from './fleet-config-schema.ts';
-
-/** What a worker calls whoever has the one token of its receiver. */
+/** The name a worker gives to the holder of its receiver's one token. */
 export const SENDER = 'sender';
 
-/** A worker with its paths absolute. */
 export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'dataDir'> {
   /** Real path. */
   readonly repo: string;
@@ -30,7 +30,7 @@ export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'dataDir'> {
 
 export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'dataDir' | 'bus'> {
   readonly file: string | undefined;
-  /** Folder of the file; relative paths and modules start there. */
+  /** Folder of the file. */
   readonly folder: string;
   readonly home: string;
   readonly dataDir: string;
@@ -45,6 +45,9 @@ interface ProcessContext {
   readonly cwd?: string;
 }
 
+/** What the checks need of a file that is being read. */
+type Opened = Pick<OpenedConfig<unknown>, 'folder' | 'item' | 'problem'>;
+
 /**
  * Loads the configuration of a fleet; without a file: an orchestrator without workers, which join over its addresses.
  *
@@ -54,20 +57,18 @@ export async function loadFleetConfig(
   file: string | undefined,
   { env = process.env, cwd = process.cwd() }: ProcessContext = {},
 ): Promise<FleetConfig> {
-  const opened = await openConfig(file, fleetRoot, cwd);
-  const { said, folder, item, problem, warn, warnings } = opened;
+  const opened = await openConfig<FleetSettings>(file, fleet, cwd);
+  const { settings, folder, item, problem, warn, warnings } = opened;
   const home = handfastHome(env);
-  const own = join(home, 'fleet', said.name ?? '');
-  const bus = said.bus ?? [];
+  const own = join(home, 'fleet', settings.name ?? '');
+  const bus = settings.bus ?? [];
   if (bus.includes('in-process') && bus.length > 1) problem('bus', 'expected in-process or addresses, got both');
   for (const [index, address] of bus.entries()) {
     if (address !== undefined && hasSecret(address)) problem(item('bus', index), NO_SECRETS);
   }
   const natsServers = bus.filter((address) => address !== 'in-process');
-  const listen = (said.listen ?? []).map((address, index) => {
+  const listen = (settings.listen ?? []).map((address) => {
     const parsed = address === undefined ? undefined : parseListenAddress(address);
-    if (parsed === undefined)
-      problem(item('listen', index), `expected a listen address, got ${JSON.stringify(address)}`);
     return parsed?.kind === 'unix' ? `unix://${resolve(folder, parsed.path)}` : address;
   });
   const names = new Set<string>();
@@ -76,31 +77,31 @@ export async function loadFleetConfig(
     if (names.has(id)) problem(`${path}.id`, `expected a name of its own, got ${JSON.stringify(id)} again`);
     names.add(id);
   };
-  const workers = (said.workers ?? []).map((worker, index) => {
+  const workers = (settings.workers ?? []).map((worker, index) => {
     const path = item('workers', index);
     nameOnce(worker?.id, path);
-    return workerOf(worker, path, join(own, 'workers'), opened);
+    return workerOf(worker ?? {}, path, join(own, 'workers'), opened);
   });
-  const peers = (said.peers ?? []).map((peer, index) => {
+  const peers = (settings.peers ?? []).map((peer, index) => {
     const path = item('peers', index);
     nameOnce(peer?.id, path);
-    if (peer !== undefined) oneSecret(peer, path, problem);
-    if (peer?.repo === undefined) return peer;
-    return { ...peer, repo: folderOf(peer.repo, `${path}.repo`, opened) };
+    return peer?.repo === undefined ? peer : { ...peer, repo: realFolder(peer.repo, `${path}.repo`, opened) };
   });
-  const nats = natsConnectionOf(said.nats ?? {}, 'nats', folder, problem);
-  if (nats.storeTasks && natsServers.length === 0)
-    problem('nats.store_tasks', 'expected nats:// addresses in bus, got none');
-  else if (natsServers.length === 0 && Object.keys(nats).some((key) => key !== 'storeTasks')) {
-    warn('nats', 'the bus is in-process, so these settings do nothing');
+  const nats = settings.nats ?? {};
+  checkNats(nats, 'nats', problem);
+  if (natsServers.length === 0) {
+    if (nats.storeTasks) problem('nats.store_tasks', 'expected nats:// addresses in bus, got none');
+    else if (Object.keys(nats).some((key) => key !== 'storeTasks')) {
+      warn('nats', 'the bus is in-process, so these settings do nothing');
+    }
   }
   opened.finish();
   return Object.freeze({
-    ...said,
+    ...settings,
     file: opened.file,
     folder,
     home,
-    dataDir: said.dataDir === undefined ? own : resolve(folder, said.dataDir),
+    dataDir: settings.dataDir ?? own,
     natsServers,
     nats,
     listen,
@@ -110,7 +111,7 @@ export async function loadFleetConfig(
   });
 }
 
-/** Settings given elsewhere than in a file, in the keys of the file. */
+/** Settings from the command line, in the keys of the file. */
 export type WorkerWords = Readonly<Record<string, string | number | readonly string[]>>;
 
 /**
@@ -126,10 +127,10 @@ export async function loadWorkerConfig(
   /** How it joins over NATS. */
   readonly nats: NatsConnectionSettings;
 }> {
-  const opened = await openConfig(file, workerRoot, cwd);
-  const { nats: joining, ...said } = { ...opened.said, ...readWords(instead, cwd) };
-  const config = workerOf(said, '', join(handfastHome(env), 'fleet', 'workers'), opened);
-  const nats = natsConnectionOf(joining ?? {}, 'nats', opened.folder, opened.problem);
+  const opened = await openConfig<WorkerFileSettings>(file, workerFile, cwd);
+  const { nats = {}, ...settings } = { ...opened.settings, ...readWords(instead, cwd) };
+  const config = workerOf(settings, '', join(handfastHome(env), 'fleet', 'workers'), opened);
+  checkNats(nats, 'nats', opened.problem);
   opened.finish();
   return { config, folder: opened.folder, nats };
 }
@@ -139,104 +140,66 @@ export async function workerConfig(
   words: WorkerWords,
   { env = process.env, cwd = process.cwd() }: ProcessContext = {},
 ): Promise<WorkerConfig> {
-  const opened = await openConfig(undefined, group('A worker.', {}), cwd);
-  const said = workerRoot.read(nodeOf({ repo: cwd, ...words }), '', strictly('--')) as WorkerSettings;
-  const config = workerOf(said, '', join(handfastHome(env), 'fleet', 'workers'), opened);
+  const opened = await openConfig(undefined, { type: 'object', properties: {} }, cwd);
+  const settings = readSetting(workerFile, nodeOf(words), '', optionReading(cwd)) as WorkerFileSettings;
+  const { nats: _unused, ...worker } = settings;
+  const config = workerOf(worker, '', join(handfastHome(env), 'fleet', 'workers'), opened);
   opened.finish();
   return config;
 }
 
-/** Those of a worker's settings that were given, checked as in a file. */
+/** The settings that the command line gives, checked as in a file. */
 function readWords(words: WorkerWords, cwd: string): Partial<WorkerSettings> {
-  const read = Object.entries(words).map(([key, value]) => {
-    const field: Field<unknown> = workerFields[key as keyof typeof workerFields];
-    const given = key === 'repo' ? resolve(cwd, String(value)) : value;
-    const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-    return [name, field.read(scalarOf(given), key, strictly('--'))];
-  });
+  const read = Object.entries(words).map(([key, value]) => [
+    camel(key),
+    readSetting(workerFile.properties?.[key] ?? {}, nodeOf(value), key, optionReading(cwd)),
+  ]);
   return Object.fromEntries(read);
 }
 
-const AT = { line: 1, column: 1 };
-
-function scalarOf(value: string | number | readonly string[]): ConfigNode {
-  if (typeof value !== 'object') return { kind: 'scalar', value, ...AT };
-  return { kind: 'list', items: value.map((item) => ({ kind: 'scalar', value: item, ...AT })), ...AT };
-}
-
-function nodeOf(words: WorkerWords): ConfigNode {
-  const entries = Object.entries(words).map(([key, value]) => ({ key, value: scalarOf(value), ...AT }));
-  return { kind: 'map', entries, ...AT };
-}
-
-/** For what stands in no file: the first problem is the end. */
-function strictly(prefix: string): Reading {
+/** Reads options of the command line: the first problem fails, named by its option. */
+function optionReading(folder: string): Reading {
   return {
     problem(_at, path, message) {
-      throw fail('usage', `${prefix}${path.replaceAll('_', '-')}: ${message}`);
+      throw fail('usage', `--${path.replaceAll('_', '-')}: ${message}`);
     },
-    positions: new Map(),
+    nodes: new Map(),
+    folder,
     secret: false,
   };
 }
 
-function workerOf(
-  worker: WorkerSettings,
-  path: string,
-  dataFolder: string,
-  opened: Pick<OpenedConfig<unknown>, 'folder' | 'item' | 'problem'>,
-): WorkerConfig {
+/** A setting with a problem is absent in `worker`: its problem is reported already. */
+function workerOf(worker: Partial<WorkerSettings>, path: string, dataFolder: string, opened: Opened): WorkerConfig {
   const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
-  const { folder, problem } = opened;
-  const { executor, receiver } = worker;
-  if (executor === undefined) problem(at('executor'), 'expected an executor, got nothing');
-  // Without a kind nothing is known of the rest, and that was told.
-  else if (executor.kind !== undefined) checkExecutor(executor, at('executor'), problem);
-  checkMcpServers(worker.mcpServers, at('mcp_servers'), problem);
+  const { executor, receiver, repo = opened.folder, dataDir = join(dataFolder, safeName(worker.id ?? '')) } = worker;
+  if (executor?.kind !== undefined) checkExecutor(executor, at('executor'), opened.problem);
   if (receiver !== undefined) checkReceiver(receiver, at('receiver'), opened);
-  if (worker.a2a !== undefined) oneSecret(worker.a2a, at('a2a'), problem);
-  return {
-    ...worker,
-    repo: folderOf(worker.repo ?? '.', at('repo'), opened),
-    dataDir:
-      worker.dataDir === undefined ? join(dataFolder, safeName(worker.id ?? '')) : resolve(folder, worker.dataDir),
-  };
+  return { ...(worker as WorkerSettings), repo: realFolder(repo, at('repo'), opened), dataDir };
 }
 
-/** Each sender is known by a token of its own, and by a name of its own. */
+/** Each sender is identified by a token of its own, and has a name of its own. */
 function checkReceiver(
   { senders = [], ...receiver }: NonNullable<WorkerSettings['receiver']>,
   at: string,
-  { problem, item }: Pick<OpenedConfig<unknown>, 'problem' | 'item'>,
+  { problem, item }: Opened,
 ): void {
-  oneSecret(receiver, at, problem);
-  if (receiver.callback !== undefined) oneSecret(receiver.callback, `${at}.callback`, problem);
-  const open = receiver.tokenEnv === undefined && receiver.tokenFile === undefined;
-  if (open && receiver.callback !== undefined && senders.length > 0) {
+  const isOpen = receiver.tokenEnv === undefined && receiver.tokenFile === undefined;
+  if (isOpen && receiver.callback !== undefined && senders.length > 0) {
     problem(`${at}.callback`, 'expected token_env or token_file beside it where senders have tokens, got neither');
   }
   const names = new Set<string>([SENDER]);
   for (const [index, sender] of senders.entries()) {
-    const path = item(`${at}.senders`, index);
-    if (sender === undefined) continue;
-    if (sender.tokenEnv === undefined && sender.tokenFile === undefined) {
-      problem(path, 'expected token_env or token_file, got neither');
-    }
-    oneSecret(sender, path, problem);
-    if (sender.callback !== undefined) oneSecret(sender.callback, `${path}.callback`, problem);
-    if (sender.name !== undefined && names.has(sender.name)) {
-      problem(`${path}.name`, `expected a name of its own, got ${JSON.stringify(sender.name)} again`);
+    if (sender?.name === undefined) continue;
+    const path = `${item(`${at}.senders`, index)}.name`;
+    if (names.has(sender.name)) {
+      problem(path, `expected a name of its own, got ${JSON.stringify(sender.name)} again`);
     }
     names.add(sender.name);
   }
 }
 
-function folderOf(
-  wanted: string,
-  path: string,
-  { folder, problem }: Pick<OpenedConfig<unknown>, 'folder' | 'problem'>,
-): string {
-  const absolute = resolve(folder, wanted);
+function realFolder(absolute: string, path: string, { problem }: Opened): string {
   const found = whatIs(absolute);
   if (found === 'a folder') return realpathSync(absolute);
   problem(path, `expected a folder, got ${found}: ${absolute}`);

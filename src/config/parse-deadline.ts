@@ -1,4 +1,4 @@
-/** Points in time as people type them. Used by the command line and by batch files. */
+/** Deadlines as users write them. Called by the command line and by batch files; pure. */
 import { fail } from '../wire/errors.ts';
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -19,8 +19,8 @@ export interface CapabilityOffer {
 export interface NegotiationPolicy {
   /** Capabilities with a loaded plugin. */
   readonly available: ReadonlyMap<string, CapabilityOffer>;
-  /** Capabilities this principal may have; undefined = all. */
-  readonly allowed?: readonly string[];
+  /** True when this principal may have a capability. Default: all. */
+  readonly mayUse?: (capability: string) => boolean;
 }
 
 export interface Negotiated {
@@ -45,7 +45,7 @@ export function negotiate(asked: readonly string[], policy: NegotiationPolicy): 
     const reason =
       offer === undefined
         ? 'no plugin loaded'
-        : policy.allowed !== undefined && !policy.allowed.some((allowed) => capabilityOf(allowed) === capability)
+        : policy.mayUse?.(capability) === false
           ? 'not allowed for this principal'
           : undefined;
     if (reason === undefined) granted.add(capability);

@@ -13,7 +13,7 @@ import {
   type ReconnectSettings,
   type StateChange,
 } from '../connection/reconnect.ts';
-import type { ArgumentsOf, Params, RpcMethod } from '../protocol/rpc-params.ts';
+import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
 import {
   type HandshakeResult,
   handshake,
@@ -66,15 +66,12 @@ interface Greeting {
 }
 
 type Methods = typeof methods;
-type FieldsOf<M> = M extends RpcMethod<infer Fields, unknown> ? Fields : Params;
-type ResultOf<M> = M extends RpcMethod<Params, infer Result> ? Result : never;
-type NoArguments<Fields extends Params> = Record<never, never> extends ArgumentsOf<Fields> ? true : false;
 
 /** Every method of the protocol as a function: `rpc.sessionSend({ session_id, text })`. */
 export type Rpc = {
-  readonly [Name in keyof Methods]: NoArguments<FieldsOf<Methods[Name]>> extends true
-    ? (args?: ArgumentsOf<FieldsOf<Methods[Name]>>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
-    : (args: ArgumentsOf<FieldsOf<Methods[Name]>>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
+  readonly [Name in keyof Methods]: Record<never, never> extends ParamsOf<Methods[Name]>
+    ? (args?: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>
+    : (args: ParamsOf<Methods[Name]>, options?: CallOptions) => Promise<ResultOf<Methods[Name]>>;
 };
 
 /** What a session is opened with. */
@@ -170,7 +167,7 @@ export class ControlClient {
    * as the server knows prompts by their key; else it rejects with `connection_lost`, and whether it was taken is not known.
    */
   async send(
-    params: ArgumentsOf<(typeof methods.sessionSend)['fields']>,
+    params: ParamsOf<typeof methods.sessionSend>,
     options: CallOptions = {},
   ): Promise<ResultOf<typeof methods.sessionSend>> {
     const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;

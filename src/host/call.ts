@@ -1,32 +1,59 @@
-/** A running request as plugins see it: the connection's request plus session, log and workspace. */
+/** A running request of an agent as plugins see it: the connection's request plus session, state and calls to others. */
 
 import type { Log } from '../base/log.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
+import type { Body, Method } from '../protocol/method.ts';
 import type { Session } from '../session/session.ts';
 import type { Incoming } from '../wire/codec.ts';
-import type { CallContext } from './context.ts';
+import type { CallContext, NestedCallOptions } from './context.ts';
+import { type CallDeps, type Caller, CallTree, callCapability } from './nested-call.ts';
+import type { PluginRuntime } from './plugin-runtime.ts';
+import type { SessionStores } from './store/store.ts';
 
-/** What every call of a host shares. */
-export interface CallDeps {
-  readonly log: Log;
-  readonly workspace: string;
-}
-
-export class HostCall extends RunningRequest implements CallContext {
+export class HostCall extends RunningRequest implements CallContext, Caller {
   readonly session: Session;
-  readonly #deps: CallDeps;
+  readonly deps: CallDeps;
+  readonly depth = 0;
+  /** The plugin that serves the request; set by its route. */
+  runtime: PluginRuntime | undefined;
+  #tree: CallTree | undefined;
 
   constructor(session: Session, incoming: Incoming, route: Route, deps: CallDeps) {
     super(session.connection, incoming, route);
     this.session = session;
-    this.#deps = deps;
+    this.deps = deps;
   }
 
   get log(): Log {
-    return this.#deps.log;
+    return this.deps.log;
   }
 
   get workspace(): string {
-    return this.#deps.workspace;
+    return this.deps.workspace;
+  }
+
+  get store(): SessionStores {
+    return (this.runtime as PluginRuntime).store.of(this.session);
+  }
+
+  get grant(): unknown {
+    return this.runtime?.grantOf(this.session.principal);
+  }
+
+  get tree(): CallTree {
+    this.#tree ??= new CallTree();
+    return this.#tree;
+  }
+
+  dataFolder(): Promise<string> {
+    return (this.runtime as PluginRuntime).dataFolder();
+  }
+
+  call<Request extends object, Reply extends object>(
+    method: Method<Request, Reply>,
+    body: Body<Request>,
+    options: NestedCallOptions = {},
+  ): Promise<Body<Reply>> {
+    return callCapability(this, method as unknown as Method, body, options) as Promise<Body<Reply>>;
   }
 }

@@ -4,9 +4,23 @@
  * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
 import type { Log } from '../base/log.ts';
+import type { CallEvent } from '../connection/call.ts';
+import type { Body, Method } from '../protocol/method.ts';
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
+import type { SessionStores } from './store/store.ts';
+
 export type { Principal, SessionView, ToolRules };
+
+/** How a capability calls another. */
+export interface NestedCallOptions {
+  /** Time limit in milliseconds; the deadline of the calling request holds as well. */
+  readonly timeoutMs?: number;
+  /** Cancels the call. */
+  readonly signal?: AbortSignal;
+  /** Gets each event of the call; the callee waits for what it returns. */
+  readonly onEvent?: (event: CallEvent) => void | Promise<void>;
+}
 
 /** The four kinds of event; other strings pass on the wire, but ours are these. */
 export type EventKind = 'progress' | 'artifact' | 'log' | 'status';
@@ -19,6 +33,26 @@ export interface CallContext {
   readonly log: Log;
   /** Absolute real path of the host's workspace; file tools must stay inside it. */
   readonly workspace: string;
+  /** The durable state of this plugin, by whom it belongs to. Throws `usage` for a plugin that declares no `store`. */
+  readonly store: SessionStores;
+  /** What the principal is granted within this capability, checked by the plugin's `grant` schema; undefined = nothing. */
+  readonly grant: unknown;
+  /** 0 for a request of the agent, one more for each call between capabilities. */
+  readonly depth: number;
+  /** A folder of this plugin's own; see `PluginContext.dataFolder`. */
+  dataFolder(): Promise<string>;
+  /**
+   * Calls another capability of this host for the same agent: under its principal's rights, within the deadline of this
+   * request, with a line in the audit, and outside the concurrency limit of the session.
+   *
+   * Rejects with what the callee throws, `capability_missing` for what the principal may not use or the host does not
+   * have, `unknown_type`, `schema_violation`, `call_depth_exceeded`, `over_capacity`, `timeout`, `cancelled`.
+   */
+  call<Request extends object, Reply extends object>(
+    method: Method<Request, Reply>,
+    body: Body<Request>,
+    options?: NestedCallOptions,
+  ): Promise<Body<Reply>>;
   /** When it started, monotonic milliseconds (`performance.now()`). */
   readonly startedAt: number;
   /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */

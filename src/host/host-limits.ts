@@ -2,9 +2,8 @@
  * The limits of a host and their defaults. Apart from `host.ts`, so that a default configuration can be made without
  * loading the host.
  */
+import { handfastDefaults } from '../config/defaults.generated.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
-import { DEFAULT_LIVENESS_TIMEOUT_MS } from '../connection/liveness.ts';
-import { DEFAULT_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 
 /** Every number a host keeps to. All optional in `HostOptions`. */
 export interface HostLimits extends ConnectionLimits {
@@ -24,19 +23,5 @@ export interface HostLimits extends ConnectionLimits {
   readonly shutdownTimeoutMs: number;
 }
 
-export const defaultHostLimits: HostLimits = {
-  maxParallel: 4,
-  queueLimit: 256,
-  maxDepth: 64,
-  maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
-  sendBufferBytes: 4 * 1024 * 1024,
-  slowConsumerMs: 30_000,
-  writeStallMs: 30_000,
-  handshakeTimeoutMs: 10_000,
-  maxPendingConnections: 128,
-  maxSessions: 10_000,
-  idleTimeoutMs: 15 * 60_000,
-  livenessTimeoutMs: DEFAULT_LIVENESS_TIMEOUT_MS,
-  resumeWindowMs: 60_000,
-  shutdownTimeoutMs: 10_000,
-};
+/** The defaults of `limits` in `handfast.yaml`. */
+export const defaultHostLimits: HostLimits = handfastDefaults.limits;

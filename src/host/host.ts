@@ -24,6 +24,7 @@ import { type Authenticator, createAuthenticator } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
+import { mayUse } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
@@ -34,9 +35,12 @@ import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
 import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
+import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
 import type { Plugin } from './plugin.ts';
+import { PluginRuntime } from './plugin-runtime.ts';
 import { offers, routes, serving } from './routes.ts';
+import type { StateDatabase } from './store/store.ts';
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
 export interface AuditSink {
@@ -65,6 +69,10 @@ export interface HostOptions {
   /** Absolute path of the workspace. Default: the current directory. */
   readonly workspace?: string;
   readonly snapshots?: SnapshotStore;
+  /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
+  readonly stateFile?: string;
+  /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
+  readonly dataDir?: string;
   /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
   readonly authThrottle?: AuthThrottle;
   /** Other protocols served on the same listeners. */
@@ -127,18 +135,19 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #acceptor: Acceptor;
   readonly #now: () => number;
   readonly #startedAt = performance.now();
-  readonly #surroundings: { log: Log; workspace: string };
+  readonly #callDeps: CallDeps;
   readonly #journalRoute: Route;
-  #plugins: Plugin[] = [];
+  #plugins: PluginRuntime[] = [];
+  #state: StateDatabase | undefined;
   #routes: ReadonlyMap<string, Route> = new Map();
   #offers: ReadonlyMap<string, CapabilityOffer> = new Map();
-  #served: ReadonlyMap<string, readonly Plugin[]> = new Map();
+  #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
-  #state: 'new' | 'running' | 'stopping' = 'new';
+  #phase: 'new' | 'running' | 'stopping' = 'new';
   #stopped: Promise<void> | undefined;
   /** Sessions that a plugin refused, and the plugins that had accepted them before. */
-  readonly #partlyOpened = new WeakMap<Session, Plugin[]>();
+  readonly #partlyOpened = new WeakMap<Session, PluginRuntime[]>();
   #zombies = 0;
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
@@ -152,7 +161,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.authThrottle = options.authThrottle ?? new AuthThrottle();
     this.log = options.log ?? silentLog;
     this.#now = options.now ?? Date.now;
-    this.#surroundings = { log: this.log, workspace: options.workspace ?? process.cwd() };
+    this.#callDeps = {
+      log: this.log,
+      workspace: options.workspace ?? process.cwd(),
+      nestedRoute: (type, session) => this.#nestedRoute(type, session),
+      failure: (route, session, thrown) => this.#failure(route, session, thrown),
+      nestedDone: (call, error) => this.#auditNested(call, error),
+      abandoned: (change) => this.abandoned(change),
+    };
     this.#registry = new SessionRegistry(this.limits);
     const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
@@ -172,17 +188,20 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   async start(): Promise<void> {
-    if (this.#state !== 'new') return;
+    if (this.#phase !== 'new') return;
     const states = (await this.#options.snapshots?.load()) ?? {};
     const names = new Set<string>();
     for (const plugin of this.#options.plugins) {
       if (names.has(plugin.name)) throw fail('config_invalid', `two plugins are named ${JSON.stringify(plugin.name)}`);
       names.add(plugin.name);
       checkTypes(plugin);
+      const { log, workspace } = this.#callDeps;
+      const runtime = new PluginRuntime(plugin, { hostId: this.id, log, workspace, dataDir: this.#options.dataDir });
       try {
+        await runtime.prepare(() => this.#openState());
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
-        await plugin.start?.({ hostId: this.id, ...this.#surroundings });
-        this.#plugins.push(plugin);
+        await plugin.start?.(runtime);
+        this.#plugins.push(runtime);
       } catch (error) {
         // One broken plugin must not take the others away; what it provides is then simply not granted.
         this.log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
@@ -191,7 +210,20 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
     this.#offers = offers(this.#served);
-    this.#state = 'running';
+    this.#phase = 'running';
+  }
+
+  /** Most hosts have no plugin with a store, and load nothing for it. */
+  async #openState(): Promise<StateDatabase> {
+    const { openStateDatabase } = await import('./store/database.ts');
+    const file = this.#options.stateFile ?? ':memory:';
+    this.#state ??= openStateDatabase({
+      file,
+      now: this.#now,
+      onCorrupt: ({ reason, movedTo }) =>
+        this.log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
+    });
+    return this.#state;
   }
 
   get sessions(): Iterable<Session> {
@@ -203,7 +235,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   accept(link: Link): void {
-    if (this.#state !== 'running') return link.destroy('the host is not running');
+    if (this.#phase !== 'running') return link.destroy('the host is not running');
     this.#acceptor.accept(link);
   }
 
@@ -213,7 +245,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   async #stop(graceMs: number): Promise<void> {
-    this.#state = 'stopping';
+    this.#phase = 'stopping';
     this.#acceptor.close();
     await Promise.all(
       [...this.#registry].map((session) =>
@@ -221,14 +253,17 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       ),
     );
     const states: Record<string, unknown> = {};
-    for (const plugin of this.#plugins.toReversed()) {
+    for (const runtime of this.#plugins.toReversed()) {
+      const { plugin } = runtime;
       try {
         if (plugin.snapshot !== undefined) states[plugin.name] = await plugin.snapshot();
         await plugin.stop?.();
+        await runtime.close();
       } catch (failure) {
         this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
       }
     }
+    this.#state?.close();
     if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
   }
 
@@ -275,7 +310,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     granted: ReadonlySet<string>,
     extensions: ReadonlySet<string>,
   ): Session {
-    if (this.#state !== 'running') throw fail('server_error', 'the host is stopping');
+    if (this.#phase !== 'running') throw fail('server_error', 'the host is stopping');
     if (!this.#registry.hasRoom) throw fail('over_capacity', 'too many sessions');
     const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
     if (id === '' || this.has(id))
@@ -298,11 +333,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   /** Notifies plugins that a session opened. When one throws, the session ends for those notified before it. */
   #notifyOpened(session: Session): void {
-    const notified: Plugin[] = [];
-    for (const plugin of this.#pluginsOf(session.terms.granted)) {
+    const notified: PluginRuntime[] = [];
+    for (const runtime of this.#pluginsOf(session.terms.granted)) {
       try {
-        plugin.opened?.(session);
-        notified.push(plugin);
+        // A grant that does not fit is found here, not at the first call.
+        runtime.grantOf(session.principal);
+        runtime.plugin.opened?.(session);
+        notified.push(runtime);
       } catch (error) {
         this.#partlyOpened.set(session, notified);
         session.close('server_error', 'a plugin refused the session');
@@ -377,11 +414,28 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   request(session: Session, incoming: Incoming, route: Route): RunningRequest {
-    return new HostCall(session, incoming, route, this.#surroundings);
+    return new HostCall(session, incoming, route, this.#callDeps);
+  }
+
+  /** Where a call between capabilities goes: to what the principal may use, whether or not this agent asked for it. */
+  #nestedRoute(type: string, session: Session): Route {
+    const route = this.#routes.get(type);
+    const capability = route?.method.capability ?? capabilityOfType(type);
+    if (route !== undefined && mayUse(session.principal, route.method.capability)) return route;
+    if (capability === undefined) throw fail('unknown_type', `unsupported message type ${shown(type)}`);
+    const reason = route === undefined ? 'no plugin loaded' : 'not allowed for this principal';
+    throw new HandfastError('capability_missing', `capability ${capability} cannot be called: ${reason}`, {
+      detail: { type: type.slice(0, 64) },
+      capability,
+    });
   }
 
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError {
-    const { capability } = request.route.method;
+    return this.#failure(request.route, session, thrown);
+  }
+
+  #failure(route: Route, session: Session, thrown: unknown): HandfastError {
+    const { capability } = route.method;
     if (thrown instanceof HandfastError) {
       if (thrown.capability !== '') return thrown;
       const { code, message, detail, retryable, cause } = thrown;
@@ -391,7 +445,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     const correlation = crypto.randomUUID();
     this.log.error('a handler failed', {
       correlation_id: correlation,
-      type: request.route.method.request,
+      type: route.method.request,
       session: session.id,
       error: thrown,
     });
@@ -403,21 +457,37 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   }
 
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void {
-    const { audit } = this.#options;
-    if (audit === undefined) return;
-    const { tool_name } = request.message;
-    audit.record({
+    if (this.#options.audit !== undefined) this.#audit(session, request, error, request.size, size);
+  }
+
+  /** A call between capabilities is a line of its own; its sizes are 0, for it was never written. */
+  #auditNested(call: NestedCall, error: HandfastError | undefined): void {
+    if (this.#options.audit !== undefined)
+      this.#audit(call.session, call, error, 0, 0, call.caller.route.method.request);
+  }
+
+  #audit(
+    session: Session,
+    { route, message, startedAt }: Pick<RunningRequest, 'route' | 'message' | 'startedAt'>,
+    error: HandfastError | undefined,
+    requestBytes: number,
+    replyBytes: number,
+    via?: string,
+  ): void {
+    const { tool_name } = message;
+    this.#options.audit?.record({
       time: this.#now(),
       session: session.id,
       principal: session.principal.name,
-      type: request.route.method.request,
-      request_bytes: request.size,
-      reply_bytes: size,
-      duration_ms: request.startedAt === 0 ? 0 : Math.round(performance.now() - request.startedAt),
+      type: route.method.request,
+      request_bytes: requestBytes,
+      reply_bytes: replyBytes,
+      duration_ms: startedAt === 0 ? 0 : Math.round(performance.now() - startedAt),
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
       // Undefined members, so that all records have one shape: there is one for each request.
       error_code: error?.code,
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
+      via,
     });
   }
 
@@ -425,13 +495,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
     const notified = this.#partlyOpened.get(session) ?? [...this.#pluginsOf(session.terms.granted)];
-    for (const plugin of notified.toReversed()) {
+    for (const { plugin } of notified.toReversed()) {
       try {
         plugin.closed?.(session);
       } catch (error) {
         this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
+    void this.#state?.dropSession(session.id);
     this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));
@@ -448,7 +519,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
   }
 
-  *#pluginsOf(granted: ReadonlySet<string>): Iterable<Plugin> {
+  *#pluginsOf(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
 }

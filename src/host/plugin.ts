@@ -6,18 +6,20 @@
  * @see docs/protocol/a2e.md#negotiation
  */
 
+import type { JsonSchema } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { HandfastError } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
+import type { PluginStore, StoreUse } from './store/store.ts';
 
 /** Serves one request type. Made by {@link handle}. */
 export interface Handler {
   readonly method: Method;
   readonly run: (request: never, context: CallContext) => object | Promise<object>;
   /** Undefined when this plugin serves the request; else the error to answer with if no other plugin serves it. */
-  readonly declines?: (request: never) => HandfastError | undefined;
+  readonly declines?: (request: never, session: SessionView) => HandfastError | undefined;
 }
 
 /**
@@ -27,7 +29,7 @@ export interface Handler {
 export function handle<Request extends object, Reply extends object>(
   method: Method<Request, Reply>,
   run: (request: Body<Request>, context: CallContext) => Body<Reply> | Promise<Body<Reply>>,
-  declines?: (request: Body<Request>) => HandfastError | undefined,
+  declines?: (request: Body<Request>, session: SessionView) => HandfastError | undefined,
 ): Handler {
   return { method: method as unknown as Method, run, declines };
 }
@@ -38,6 +40,13 @@ export interface PluginContext {
   /** Absolute real path of the workspace. */
   readonly workspace: string;
   readonly log: Log;
+  /** The durable state of this plugin. Throws `usage` for a plugin that declares no `store`. */
+  readonly store: PluginStore;
+  /**
+   * A folder of this plugin's own that only this user can enter, made at the first call. It stays over restarts, unless
+   * the host was made without a `dataDir`.
+   */
+  dataFolder(): Promise<string>;
 }
 
 export interface Plugin {
@@ -52,6 +61,13 @@ export interface Plugin {
   /** More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly methods: readonly Handler[];
+  /** Asks for a durable store, `context.store`. */
+  readonly store?: StoreUse;
+  /**
+   * The shape of what a principal may be granted within this capability (`auth.tokens[].grants.<capability>`), as JSON
+   * Schema. The plugin gets the checked grant as `context.grant`; a principal whose grant does not fit cannot connect.
+   */
+  readonly grant?: JsonSchema;
   /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */

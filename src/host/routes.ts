@@ -8,66 +8,76 @@ import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
 import type { HandfastError } from '../wire/errors.ts';
-import type { CallContext } from './context.ts';
-import type { Handler, Plugin } from './plugin.ts';
+import type { CallContext, SessionView } from './context.ts';
+import type { Handler } from './plugin.ts';
+import type { PluginRuntime } from './plugin-runtime.ts';
+import type { SessionStores } from './store/store.ts';
 
-type Run = (request: object, context: CallContext) => object | Promise<object>;
+type Run = (request: object, context: CallContext & { runtime: PluginRuntime | undefined }) => object | Promise<object>;
+/** A handler with the plugin it belongs to. */
+interface Served {
+  readonly runtime: PluginRuntime;
+  readonly handler: Handler;
+}
 
 /** The plugins that serve each capability, highest priority first; one alone where any is exclusive. */
-export function serving(plugins: readonly Plugin[]): Map<string, Plugin[]> {
-  const byType = Map.groupBy(plugins, (plugin) => plugin.type);
+export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRuntime[]> {
+  const byType = Map.groupBy(plugins, ({ plugin }) => plugin.type);
   for (const [type, all] of byType) {
-    const sorted = all.toSorted((a, b) => (b.priority ?? 0) - (a.priority ?? 0));
-    const alone = sorted.find((plugin) => plugin.exclusive);
+    const sorted = all.toSorted((a, b) => (b.plugin.priority ?? 0) - (a.plugin.priority ?? 0));
+    const alone = sorted.find(({ plugin }) => plugin.exclusive);
     byType.set(type, alone === undefined ? sorted : [alone]);
   }
-  return byType as Map<string, Plugin[]>;
+  return byType as Map<string, PluginRuntime[]>;
 }
 
 /** What the handshake tells of each capability: the facts of the plugin that leads it. */
-export function offers(served: ReadonlyMap<string, readonly Plugin[]>): Map<string, CapabilityOffer> {
+export function offers(served: ReadonlyMap<string, readonly PluginRuntime[]>): Map<string, CapabilityOffer> {
   const result = new Map<string, CapabilityOffer>();
   for (const [type, [lead]] of served) {
     if (lead === undefined) continue;
-    const { name, priority = 0, exclusive = false, metadata } = lead;
+    const { name, priority = 0, exclusive = false, metadata } = lead.plugin;
     result.set(type, { ...metadata, name, type, priority, exclusive });
   }
   return result;
 }
 
 /** Request type → route. */
-export function routes(served: ReadonlyMap<string, readonly Plugin[]>, log: Log): Map<string, Route> {
-  const handlers = new Map<string, { method: Method; all: { plugin: Plugin; handler: Handler }[] }>();
+export function routes(served: ReadonlyMap<string, readonly PluginRuntime[]>, log: Log): Map<string, Route> {
+  const handlers = new Map<string, { method: Method; all: Served[] }>();
   for (const plugins of served.values()) {
-    for (const plugin of plugins) {
-      for (const handler of plugin.methods) {
+    for (const runtime of plugins) {
+      for (const handler of runtime.plugin.methods) {
         const { method } = handler;
         const entry = handlers.get(method.request) ?? { method, all: [] };
-        entry.all.push({ plugin, handler });
+        entry.all.push({ runtime, handler });
         handlers.set(method.request, entry);
       }
     }
   }
   const result = new Map<string, Route>();
   for (const [type, { method, all }] of handlers) {
-    const run =
-      method.merge === undefined || all.length === 1
-        ? first(all.map(({ handler }) => handler))
-        : merged(method, all, log);
+    const run = method.merge === undefined || all.length === 1 ? first(all) : merged(method, all, log);
     result.set(type, { method, run: run as unknown as Route['run'] });
   }
   return result;
 }
 
 /** Asks handlers in order; the first that does not decline serves the request. */
-function first(handlers: readonly Handler[]): Run {
-  const [only] = handlers as [Handler];
-  if (handlers.length === 1 && only.declines === undefined) return only.run as Run;
+function first(all: readonly Served[]): Run {
+  const [only] = all as [Served];
+  const serve = ({ runtime, handler }: Served, request: object, context: Parameters<Run>[1]) => {
+    context.runtime = runtime;
+    return handler.run(request as never, context);
+  };
+  if (all.length === 1 && only.handler.declines === undefined) {
+    return (request, context) => serve(only, request, context);
+  }
   return (request, context) => {
     let declined: HandfastError | undefined;
-    for (const handler of handlers) {
-      const reason = handler.declines?.(request as never);
-      if (reason === undefined) return handler.run(request as never, context);
+    for (const each of all) {
+      const reason = each.handler.declines?.(request as never, context.session);
+      if (reason === undefined) return serve(each, request, context);
       declined ??= reason;
     }
     throw declined;
@@ -75,19 +85,70 @@ function first(handlers: readonly Handler[]): Run {
 }
 
 /** Asks all handlers and joins their answers; one that fails is left out, unless all do. */
-function merged(method: Method, all: readonly { plugin: Plugin; handler: Handler }[], log: Log): Run {
+function merged(method: Method, all: readonly Served[], log: Log): Run {
   return async (request, context) => {
-    const settled = await Promise.allSettled(all.map(async ({ handler }) => handler.run(request as never, context)));
+    const settled = await Promise.allSettled(
+      all.map(async ({ runtime, handler }) => handler.run(request as never, new PluginView(context, runtime))),
+    );
     const replies: object[] = [];
     let failure: unknown;
     for (const [at, outcome] of settled.entries()) {
       if (outcome.status === 'fulfilled') replies.push(outcome.value);
       else {
         failure ??= outcome.reason;
-        log.warn('a plugin failed to list', { plugin: all[at]?.plugin.name, error: outcome.reason });
+        log.warn('a plugin failed to list', { plugin: all[at]?.runtime.plugin.name, error: outcome.reason });
       }
     }
     if (replies.length === 0) throw failure;
     return method.merge?.(replies as never, request as never) as object;
   };
+}
+
+/** The context of one of several plugins that serve a request at the same time: each has its own state. */
+class PluginView implements CallContext {
+  readonly #context: CallContext;
+  readonly #runtime: PluginRuntime;
+  readonly session: SessionView;
+  readonly log: Log;
+  readonly workspace: string;
+  readonly startedAt: number;
+  readonly depth: number;
+  readonly emit: CallContext['emit'];
+  readonly call: CallContext['call'];
+
+  constructor(context: CallContext, runtime: PluginRuntime) {
+    this.#context = context;
+    this.#runtime = runtime;
+    this.session = context.session;
+    this.log = context.log;
+    this.workspace = context.workspace;
+    this.startedAt = context.startedAt;
+    this.depth = context.depth;
+    this.emit = context.emit;
+    this.call = context.call.bind(context);
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get store(): SessionStores {
+    return this.#runtime.store.of(this.session);
+  }
+
+  get grant(): unknown {
+    return this.#runtime.grantOf(this.session.principal);
+  }
+
+  dataFolder(): Promise<string> {
+    return this.#runtime.dataFolder();
+  }
+
+  remainingMs(): number {
+    return this.#context.remainingMs();
+  }
+
+  limit(ms: number): void {
+    this.#context.limit(ms);
+  }
 }

@@ -19,8 +19,8 @@ export interface Note {
   readonly words?: readonly string[];
   /** What a string outside `words` is read as; absent: as it is. */
   readonly other?: string;
-  /** The words of a refusal, instead of those of the class. */
-  readonly expected?: string;
+  /** The words of the refusal of a text outside `oneOf`. */
+  readonly refusal?: string;
   /** Of an object: members that no schema names are warned of. */
   readonly warns?: true;
   /** Of an object: what is read has every member, null where it is absent. */

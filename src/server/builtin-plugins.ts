@@ -1,7 +1,7 @@
 /**
  * Makes the plugins that come with Handfast from what the configuration says of them.
  *
- * Called by `assemble.ts`. Their options were checked when the configuration was read (`config/config-schema.ts`).
+ * Called by `assemble.ts`. Their options were checked when the configuration was read (`config/host.schema.ts`).
  */
 import { builtinTools } from '../capabilities/tools/builtin/index.ts';
 import { toolsPlugin } from '../capabilities/tools/plugin.ts';

@@ -1,12 +1,13 @@
 /**
  * Loads plugins from modules of the user: a file that exports `plugin` or `plugins`, each a plugin or a function that
- * makes one from its options. TypeScript is fine: Node strips the types.
+ * makes one from its options, and may export `optionsSchema`, by which those options are read. TypeScript is fine: Node
+ * strips the types.
  *
  * Loaded by `assemble.ts` only when the configuration names a module. Plugins run in this process and are trusted code.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
-import type { PluginConfig } from '../config/config.ts';
+import { type PluginConfig, readPluginOptions, type SettingSchema } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
 import { capabilityNames } from '../protocol/a2e.ts';
 import { fail } from '../wire/errors.ts';
@@ -34,19 +35,22 @@ export function shareOwnPackage(): () => void {
 /**
  * The plugins of one module, with the priority and exclusiveness the configuration gives them.
  *
- * Fails with `config_invalid` when the module cannot be loaded, exports no plugin, or throws while it makes one.
+ * Fails with `config_invalid` when the module cannot be loaded, exports no plugin, or throws while it makes one, and with
+ * the problems of its options by line and column.
  */
 export async function loadPluginModule(config: PluginConfig): Promise<Plugin[]> {
-  const { use, options } = config;
-  let module: { plugin?: Exported<unknown>; plugins?: Exported<unknown> };
+  const { use } = config;
+  let module: { plugin?: Exported<unknown>; plugins?: Exported<unknown>; optionsSchema?: SettingSchema };
   try {
     module = await import(pathToFileURL(use).href);
   } catch (error) {
     throw broken(use, `cannot be loaded: ${reasonOf(error)}`, error);
   }
+  const { optionsSchema } = module;
+  const options = optionsSchema === undefined ? config.options : readPluginOptions(config, optionsSchema);
   const exported = module.plugins ?? module.plugin;
   if (exported === undefined) throw broken(use, 'exports neither "plugin" nor "plugins"');
-  if (typeof exported !== 'function' && Object.keys(options).length > 0) {
+  if (typeof exported !== 'function' && Object.keys(config.options).length > 0) {
     throw broken(use, 'takes no options: only an exported function of its options does');
   }
   let made: unknown;

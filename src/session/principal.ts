@@ -17,6 +17,10 @@ export interface Principal {
   readonly capabilities?: readonly string[];
   /** Tool rules of this principal; undefined = all tools. */
   readonly tools?: ToolRules;
+  /**
+   * Further rights by capability; their shape is the capability's own, which checks it and gets it as `context.grant`.
+   */
+  readonly grants?: Readonly<Record<string, unknown>>;
   /** Overrides of the host's limits for this principal. */
   readonly limits?: { readonly maxParallel?: number; readonly queueLimit?: number };
   /** May read every session's journal, not only its own. */

@@ -208,6 +208,31 @@ export const errorTable = {
     false,
     'An array of requests; send them one by one.',
   ),
+  // Capabilities.
+  quota_exceeded: row(
+    'runtime_error',
+    -32001,
+    507,
+    REMOTE,
+    false,
+    'The store of this capability is full for its owner; delete something, or raise `quota_bytes`.',
+  ),
+  call_depth_exceeded: row(
+    'runtime_error',
+    -32603,
+    508,
+    REMOTE,
+    false,
+    'Capabilities called each other too deeply; `detail.limit` is the bound.',
+  ),
+  no_handler: row(
+    'runtime_error',
+    -32601,
+    501,
+    REMOTE,
+    false,
+    'The agent has no handler for this request of the host.',
+  ),
   // Tasks of the fleet edge.
   lease_lost: row('runtime_error', -32603, 409, REMOTE, false, 'Another attempt of this task may run elsewhere.'),
   budget_spent: row('runtime_error', -32603, 429, REMOTE, false, 'The task used all the tokens it was given.'),

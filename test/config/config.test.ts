@@ -8,8 +8,17 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { type ConfigProblem, configSchema, type HostConfig, loadConfig } from '../../src/config/config.ts';
-import { configTemplate } from '../../src/config/config-template.ts';
+import {
+  type ConfigProblem,
+  type ConfigSections,
+  composeConfig,
+  configSchema,
+  type HostConfig,
+  loadConfig,
+  readPluginOptions,
+  type SettingSchema,
+} from '../../src/config/config.ts';
+import { configTemplate } from '../../src/config/template.ts';
 import { defaultHostLimits } from '../../src/host/host-limits.ts';
 import { createAuthenticator } from '../../src/session/auth.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
@@ -230,6 +239,10 @@ test('every kind of problem is told with its line, column and path', async (t) =
       'plugins:\n  - use: tools\n    options:\n      shel: true\n',
       /^4:7 plugins\[0\]\.options\.shel: expected one of .*\(did you mean "shell"\?\)$/,
     ],
+    ['limits: { outbox_bytes: 65536 }\n', /^1:11 limits\.outbox_bytes: .*\(did you mean "send_buffer_bytes"\?\)$/],
+    ['limits: { shutdown_ms: 1 }\n', /\(did you mean "shutdown_timeout_ms"\?\)$/],
+    ['limits: { max_pending_links: 1 }\n', /\(did you mean "max_pending_connections"\?\)$/],
+    ['control: { data: ./x }\n', /^1:12 control\.data: .*\(did you mean "data_dir"\?\)$/],
     [
       'auth: { tokens: [{ name: a }] }\n',
       '1:18 auth.tokens[0]: expected token_file, token_env or token, got none of them',
@@ -444,4 +457,79 @@ test('the JSON Schema agrees with the loader about what is right and wrong', asy
   }
   const described = JSON.stringify(configSchema());
   assert.ok(described.includes('"description":"Longest message after the handshake, in bytes."'));
+});
+
+const memory: SettingSchema = {
+  type: 'object',
+  description: 'Memory of agents.',
+  properties: {
+    file: { type: 'string', format: 'path', description: 'Where it is stored.' },
+    max_notes: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Notes at most.' },
+    kinds: { type: 'array', items: { enum: ['fact', 'plan'] }, default: ['fact'], description: 'Kinds of notes.' },
+  },
+  required: ['max_notes', 'kinds'],
+};
+
+test('a section of a capability package is read like the others', async (t) => {
+  const cwd = temporaryFolder(t);
+  const loaded = (yaml: string) => {
+    writeFileSync(join(cwd, 'handfast.yaml'), yaml);
+    return loadConfig('handfast.yaml', { env, cwd, sections: { agent_memory: memory } });
+  };
+  const config = await loaded('host_id: a\nagent_memory:\n  file: notes.db\n  kinds: plan\n');
+  assert.deepEqual(config.sections, {
+    agent_memory: { file: join(cwd, 'notes.db'), maxNotes: 10, kinds: ['plan'] },
+  });
+  assert.equal('agentMemory' in config, false);
+  assert.deepEqual((await loaded('')).sections, { agent_memory: { maxNotes: 10, kinds: ['fact'] } });
+  await assert.rejects(loaded('limits: { max_depth: 7 }\nagent_memory:\n  max_note: 3\n  kinds: [fakt]\n'), {
+    code: 'config_invalid',
+    message: [
+      'handfast.yaml has 3 problems:',
+      'handfast.yaml:1:22: at limits.max_depth: expected a whole number from 8 to 1000, got the number 7',
+      'handfast.yaml:3:3: at agent_memory.max_note: expected one of file, max_notes, kinds, got "max_note" (did you mean "max_notes"?)',
+      'handfast.yaml:4:11: at agent_memory.kinds[0]: expected fact or plan, got "fakt" (did you mean "fact"?)',
+    ].join('\n'),
+  });
+  assert.match((await problemsOf(t, 'agent_memory: {}\n'))[0]!, /^1:1 agent_memory: expected one of host_id/);
+
+  const { properties } = configSchema({ agent_memory: memory }) as { properties: Record<string, object> };
+  assert.equal('agent_memory' in properties, true);
+  assert.ok(configTemplate(composeConfig({ agent_memory: memory })).includes('\n  #max_notes: 10\n'));
+});
+
+test('a section that the reader could not hold to its schema is refused', () => {
+  const cases: [sections: ConfigSections, message: RegExp][] = [
+    [{ limits: memory }, /"limits" is part of handfast\.yaml already/],
+    [{ agentMemory: memory }, /needs a snake_case key/],
+    [{ memory: { type: 'string' } }, /needs "properties"/],
+    [
+      { memory: { type: 'object', properties: { a: { type: 'string', maxLength: 3 } as SettingSchema } } },
+      /the schema of memory\.a uses "maxLength"/,
+    ],
+    [{ memory: { type: 'object', properties: { a: {} } } }, /the schema of memory\.a needs a "type" or an "enum"/],
+  ];
+  for (const [sections, message] of cases) {
+    assert.throws(() => composeConfig(sections), { code: 'config_invalid', message });
+  }
+});
+
+test('options of a plugin are read by the schema of its module, on the lines of the file', async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, 'notes.ts'), '');
+  const plugin = async (yaml: string) => {
+    writeFileSync(join(cwd, 'handfast.yaml'), yaml);
+    return (await loadConfig('handfast.yaml', { env, cwd })).plugins[1]!;
+  };
+  const right = await plugin('plugins:\n  - tools\n  - use: ./notes.ts\n    options: { kinds: [plan] }\n');
+  assert.deepEqual(readPluginOptions(right, memory), { maxNotes: 10, kinds: ['plan'] });
+  const wrong = await plugin('plugins:\n  - tools\n  - use: ./notes.ts\n    options:\n      max_notes: many\n');
+  assert.throws(() => readPluginOptions(wrong, memory), {
+    code: 'config_invalid',
+    message: 'handfast.yaml:5:18: at plugins[1].options.max_notes: expected a whole number from 1 to 100, got "many"',
+  });
+  const bare = await plugin('plugins:\n  - tools\n  - ./notes.ts\n');
+  assert.throws(() => readPluginOptions(bare, { ...memory, required: ['file'] }), {
+    message: 'handfast.yaml:3:5: at plugins[1].options.file: expected a path, got nothing',
+  });
 });

@@ -1,9 +1,10 @@
 /** `fleet.yaml`, the file of a worker, and batch files: what they may say, and what is told when they say it wrongly. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { loadFleetConfig, loadWorkerConfig, workerConfig } from '../../src/config/fleet-config.ts';
 import { parseDeadline } from '../../src/config/parse-deadline.ts';
 import { loadTaskBatch } from '../../src/config/task-batch.ts';
@@ -257,4 +258,59 @@ test('times are spans from now or points with an offset', () => {
   for (const wrong of ['', '5', 'm', '2026-06-01', '2026-06-01T14:00:00', '1h x']) {
     assert.throws(() => parseDeadline(wrong, now), { code: 'usage' }, wrong);
   }
+});
+
+test('keys and words of earlier versions are unknown, and the present ones are suggested', async () => {
+  await toldOf(
+    load(
+      'data: d\nsettle_s: 1\nplain_turn_s: 2\nnats: { tasks: true }\npeers: [{ id: p, url: http://p, kind: upstream }]\n',
+    ),
+    [
+      'at data: expected one of name, bus, nats, listen, data_dir,',
+      '(did you mean "join_grace_s"?)',
+      '(did you mean "plain_peer_timeout_s"?)',
+      '(did you mean "store_tasks"?)',
+      'at peers[0].kind: expected receiver or a2a, got "upstream" (did you mean "receiver"?)',
+    ],
+  );
+});
+
+test('every value of a wrong kind is a problem with its line, never a crash', async () => {
+  await toldOf(load('workers:\n  - 3\n  - { id: a, executor: [] }\npeers: x\n'), [
+    'fleet.yaml:2:5: at workers[0]: expected a map, got the number 3',
+    'fleet.yaml:3:24: at workers[1].executor: expected a map, got a list',
+    'fleet.yaml:4:8: at peers: expected a map, got "x"',
+  ]);
+});
+
+test('the JSON Schemas of fleet.yaml and of a worker agree with the loader', async () => {
+  const { parse } = await import('yaml');
+  const schemaOf = (name: string) =>
+    new Ajv2020({ strict: false }).compile(
+      JSON.parse(readFileSync(new URL(`../../schema/${name}.json`, import.meta.url), 'utf8')),
+    );
+  const validate = schemaOf('fleet-config');
+  const right = [
+    'workers: { id: a, executor: rehearsal }\n',
+    'workers: [{ id: a, executor: { kind: acp, command: x, mcp_servers: { name: m, url: http://m } } }]\n',
+    'routing: { tiers: { a: 1 } }\nnats:\nbus: [nats://a:1, nats://b:2]\n',
+  ];
+  for (const yaml of right) {
+    await load(yaml);
+    assert.ok(validate(parse(yaml)), `${yaml}: ${JSON.stringify(validate.errors)}`);
+  }
+  const wrong = [
+    'workers: { id: a }\n',
+    'workers: [{ id: a, executor: rehearsal, mcp_servers: [{ name: m }] }]\n',
+    'workers: [{ id: a, executor: rehearsal, mcp_servers: [{ name: m, url: http://m, command: m }] }]\n',
+    'peers: [{ id: a, url: http://a, token_env: A, token_file: a }]\n',
+    'nats: { tls: { cert_file: a } }\n',
+    'routing: { tiers: { "!": 1 } }\n',
+    'data: x\n',
+  ];
+  for (const yaml of wrong) {
+    await assert.rejects(load(yaml), { code: 'config_invalid' }, yaml);
+    assert.ok(!validate(parse(yaml)), yaml);
+  }
+  assert.ok(schemaOf('worker-config')(parse('id: one\nexecutor: rehearsal\nnats: { nkey_file: one.nk }\n')));
 });

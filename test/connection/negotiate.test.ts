@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { type CapabilityOffer, negotiate } from '../../src/connection/negotiate.ts';
 import { type CapabilityName, capabilityNames, capabilityOf } from '../../src/protocol/a2e.ts';
+import { mayUse } from '../../src/session/rights.ts';
 
 const aliases = { skills: 'skill', learn: 'learning', procs: 'proc', subagents: 'multi_agent', chain: 'chains' };
 
@@ -47,7 +48,10 @@ describe('negotiation, whatever is asked, loaded and allowed', () => {
 
   test('grants exactly what was asked for, is loaded, and is allowed', () =>
     holds((names, loaded, may) => {
-      const { granted } = negotiate(names, { available: loaded, allowed: may });
+      const { granted } = negotiate(names, {
+        available: loaded,
+        mayUse: (name) => mayUse({ capabilities: may }, name),
+      });
       const permitted = may?.map(capabilityOf);
       const expected = wanted(names).filter(
         (name) => loaded.has(name) && (permitted === undefined || permitted.includes(name)),
@@ -57,7 +61,10 @@ describe('negotiation, whatever is asked, loaded and allowed', () => {
 
   test('answers each standard name asked for once, in the order asked, and no other name ever', () =>
     holds((names, loaded, may) => {
-      const { accepted } = negotiate(names, { available: loaded, allowed: may });
+      const { accepted } = negotiate(names, {
+        available: loaded,
+        mayUse: (name) => mayUse({ capabilities: may }, name),
+      });
       assert.deepEqual(
         accepted.map(({ capability }) => capability),
         wanted(names),
@@ -67,7 +74,10 @@ describe('negotiation, whatever is asked, loaded and allowed', () => {
 
   test('tells the facts of the plugin for what is granted, and the one true reason for what is not', () =>
     holds((names, loaded, may) => {
-      const { accepted, granted } = negotiate(names, { available: loaded, allowed: may });
+      const { accepted, granted } = negotiate(names, {
+        available: loaded,
+        mayUse: (name) => mayUse({ capabilities: may }, name),
+      });
       for (const { capability, enabled, metadata } of accepted) {
         assert.equal(enabled, granted.has(capability as CapabilityName));
         if (enabled) assert.deepEqual(metadata, loaded.get(capability));
@@ -80,15 +90,21 @@ describe('negotiation, whatever is asked, loaded and allowed', () => {
 
   test('refuses with no_caps exactly when standard names were asked for and none is granted', () =>
     holds((names, loaded, may) => {
-      const { refused, granted } = negotiate(names, { available: loaded, allowed: may });
+      const { refused, granted } = negotiate(names, {
+        available: loaded,
+        mayUse: (name) => mayUse({ capabilities: may }, name),
+      });
       assert.equal(refused, wanted(names).length > 0 && granted.size === 0 ? 'no_caps' : undefined);
     }));
 
   test('is pure: the same question has the same answer, and nothing given in is changed or shared', () =>
     holds((names, loaded, may) => {
       const before = JSON.stringify([names, [...loaded], may]);
-      const first = negotiate(names, { available: loaded, allowed: may });
-      assert.deepEqual(negotiate(names, { available: loaded, allowed: may }), first);
+      const first = negotiate(names, { available: loaded, mayUse: (name) => mayUse({ capabilities: may }, name) });
+      assert.deepEqual(
+        negotiate(names, { available: loaded, mayUse: (name) => mayUse({ capabilities: may }, name) }),
+        first,
+      );
       for (const { metadata } of first.accepted) Object.assign(metadata ?? {}, { changed: true });
       assert.equal(JSON.stringify([names, [...loaded], may]), before);
     }));

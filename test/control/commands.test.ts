@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type CallMethod, type CommandDeps, commandHandler } from '../../src/control/commands.ts';
 import { type Handled, handles, type RpcCall } from '../../src/control/contract/handlers.ts';
-import { readParams } from '../../src/protocol/rpc-params.ts';
+import { readParams } from '../../src/protocol/rpc-reader.ts';
 import {
   authStatus,
   historyList,

@@ -117,6 +117,24 @@ test('a module that is no plugin stops the start and says why', async (t) => {
   assert.match((await refusal(serve(await config(options)))).message, /takes no options/);
 });
 
+test('a module that exports the schema of its options gets them checked, and their problems have lines', async (t) => {
+  const { folder, config, start } = place(t);
+  writeFileSync(
+    join(folder, 'counts.mjs'),
+    `export const optionsSchema = { type: 'object', required: ['step'], properties: { step: { type: 'integer', default: 2 }, start_at: { type: 'integer' } } };
+     export const plugin = ({ step, startAt }) => {
+       if (step !== 2 || startAt !== 5) throw new Error('got ' + step + ' and ' + startAt);
+       return { name: 'counts', type: 'tools', methods: [] };
+     };`,
+  );
+  await start('plugins: [{ use: ./counts.mjs, options: { start_at: 5 } }]\n');
+  const error = await refusal(
+    serve(await config('listen: tcp://127.0.0.1:0\nplugins:\n  - { use: ./counts.mjs, options: { start: 5 } }\n')),
+  );
+  assert.equal(error.code, 'config_invalid');
+  assert.match(error.message, /:3:37: at plugins\[0\]\.options\.start: expected one of step, start_at, got "start"/);
+});
+
 test('options of the built-in tools reach them', async (t) => {
   const { start } = place(t);
   const server = await start(

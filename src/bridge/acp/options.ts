@@ -3,13 +3,13 @@
  * options, because editors that know the latter look at nothing else. Called by `acp-agent.ts`.
  */
 import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
-import type { ArgumentsOf } from '../../protocol/rpc-params.ts';
+import type { ParamsOf } from '../../protocol/rpc-reader.ts';
 import type { ModelListResult, sessionConfigure } from '../../protocol/session-rpc.ts';
 import type { SessionSettings, SessionState, Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 
 /** What `session.configure` is told. */
-type Change = Omit<ArgumentsOf<(typeof sessionConfigure)['fields']>, 'session_id'>;
+type Change = Omit<ParamsOf<typeof sessionConfigure>, 'session_id'>;
 
 type Mode = NonNullable<SessionSettings['approvals']>;
 

@@ -1,5 +1,5 @@
 /** The files `handfast init` writes: the commented configuration and a first plugin that works. Pure. */
-import { configTemplate } from '../../config/config-template.ts';
+import { configTemplate } from '../../config/template.ts';
 import { fail } from '../../wire/errors.ts';
 import { CONFIG_FILE } from '../config-file.ts';
 

@@ -1,9 +1,7 @@
-/** `handfast schema export`: the JSON Schemas of the messages and of the configuration, to look at or to keep. */
+/** `handfast schema export`: the JSON Schemas of the messages and of the configuration files. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { suggest } from '../../base/suggest.ts';
-import { configSchema } from '../../config/config-schema.ts';
-import { fleetSchema, workerSchema } from '../../config/fleet-config-schema.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageFolder } from '../package-info.ts';
@@ -12,20 +10,13 @@ export interface SchemaExportFlags {
   readonly out?: string;
 }
 
-/** The schemas of configuration files; the others are files of the package. */
-const CONFIGURATIONS: Readonly<Record<string, () => object>> = {
-  config: configSchema,
-  'fleet-config': fleetSchema,
-  'worker-config': workerSchema,
-};
-
 /** Prints the schema of that name, or writes it (all of them without a name) to a folder. Neither: lists the names. */
 export async function schemaExport(
   name: string | undefined,
   { out }: SchemaExportFlags,
   terminal: Terminal,
 ): Promise<void> {
-  const names = [...(await publishedNames()), ...Object.keys(CONFIGURATIONS)];
+  const names = await publishedNames();
   if (name !== undefined && !names.includes(name)) {
     const meant = suggest(name, names);
     const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
@@ -53,8 +44,4 @@ async function publishedNames(): Promise<string[]> {
   return files.filter((file) => file.endsWith('.json')).map((file) => basename(file, '.json'));
 }
 
-async function textOf(name: string): Promise<string> {
-  const configuration = CONFIGURATIONS[name];
-  if (configuration !== undefined) return `${JSON.stringify(configuration(), undefined, 2)}\n`;
-  return readFile(join(packageFolder, 'schema', `${name}.json`), 'utf8');
-}
+const textOf = (name: string): Promise<string> => readFile(join(packageFolder, 'schema', `${name}.json`), 'utf8');

@@ -3,9 +3,10 @@
 import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
 import { DEFAULT_JOIN_MESSAGE_BYTES, joinFleet } from '../../bridge/join-fleet.ts';
+import { EXECUTOR_KINDS, needsSettings } from '../../config/executor-settings.ts';
 import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../config/fleet-config.ts';
-import { EXECUTOR_KINDS } from '../../config/fleet-config-executor.ts';
-import { hasSecret, type NatsConnectionSettings, NO_SECRETS } from '../../config/fleet-config-nats.ts';
+import { hasSecret, NO_SECRETS } from '../../config/nats-settings.ts';
+import type { NatsConnectionSettings } from '../../config/worker.schema.ts';
 import { type Joined, workerOverStdio } from '../../fleet/bus/stream/join.ts';
 import type { Worker } from '../../fleet/worker/worker.ts';
 import { natsAccess } from '../../server/fleet/fleet-nats.ts';
@@ -98,7 +99,7 @@ async function configured(
     if (id === undefined || executor === undefined) {
       throw fail('usage', 'without a file, --id and --executor say what the worker is');
     }
-    if (NEED_A_FILE.has(executor)) {
+    if (needsSettings(executor)) {
       throw fail('usage', `--executor ${executor} needs more than options can say: write a file, see docs/fleet.md`);
     }
     const config = await workerConfig(said).catch((error) => {
@@ -108,9 +109,6 @@ async function configured(
   }
   return loadWorkerConfig(file, { instead: said });
 }
-
-/** Executors that are nothing without a program, a module or an address. */
-const NEED_A_FILE: ReadonlySet<string> = new Set(['command', 'acp', 'a2a', 'function']);
 
 /** A problem of settings that stand in no file, named by its option. */
 function asOption(thrown: unknown): unknown {

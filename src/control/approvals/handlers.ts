@@ -2,7 +2,7 @@
  * The methods of session RPC about approvals. Whoever owns a session may see and answer its questions, and so may an
  * administrator; for everybody else they do not exist.
  */
-import { wrongParam } from '../../protocol/rpc-params.ts';
+import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';

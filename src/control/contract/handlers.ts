@@ -2,7 +2,7 @@
  * How a method of session RPC is answered: a handler beside its method value. Each part of the control edge offers its
  * handlers as a list; `control-server.ts` joins them and `rpc/` calls them.
  */
-import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
+import type { RpcMethod } from '../../protocol/rpc-reader.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { JsonText } from '../../wire/json.ts';
 
@@ -38,9 +38,9 @@ export interface Handled {
 }
 
 /** Binds a handler to its method; parameters arrive read and normalised, the result goes out as it is. */
-export function handles<Fields extends Params, Result>(
-  method: RpcMethod<Fields, Result>,
-  handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | JsonText<Result> | Promise<Result>,
+export function handles<Params extends object, Result>(
+  method: RpcMethod<Params, Result>,
+  handle: (params: Params, call: RpcCall) => Result | JsonText<Result> | Promise<Result>,
 ): Handled {
   return { method: method as RpcMethod, handle: handle as Handled['handle'] };
 }

@@ -4,10 +4,13 @@
  *
  * Made by `rpc-server.ts`. @see docs/protocol/session-rpc.md#methods
  */
+
+import type { ResultOf } from '../../protocol/rpc-reader.ts';
 import {
   debugSet,
   eventsSubscribe,
   eventsUnsubscribe,
+  type HandshakeResult,
   handshake,
   ping,
   shutdown,
@@ -22,8 +25,8 @@ import { type ClientHello, greetingOf } from './handshake.ts';
 export interface MethodsOwner {
   clientOf(call: RpcCall): ConnectedClient;
   clients(): Iterable<ConnectedClient>;
-  welcome(client: ConnectedClient, greeting: ClientHello): NonNullable<(typeof handshake)['result']>;
-  pong(): NonNullable<(typeof ping)['result']>;
+  welcome(client: ConnectedClient, greeting: ClientHello): HandshakeResult;
+  pong(): ResultOf<typeof ping>;
   stopBehind(call: RpcCall, reason: string): Promise<void>;
 }
 

@@ -8,7 +8,7 @@
 
 import type { Log } from '../../base/log.ts';
 import type { Dialect, PendingLink } from '../../connection/accept.ts';
-import { type ParamsOf, readParams } from '../../protocol/rpc-params.ts';
+import { type ParamsOf, readParams } from '../../protocol/rpc-reader.ts';
 import { type HandshakeResult, handshake, ping, SESSION_RPC_VERSION } from '../../protocol/session-rpc.ts';
 import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
@@ -41,7 +41,7 @@ export interface ClientHello {
  * Reads a handshake. Fails with `version_mismatch` when it is strict and another version is asked for; a flexible client
  * decides for itself. What 1.0.0 does not check is not checked: a name that is none is no name.
  */
-export function greetingOf(params: ParamsOf<(typeof handshake)['fields']>): ClientHello {
+export function greetingOf(params: ParamsOf<typeof handshake>): ClientHello {
   const { protocol_version: version, strict, opt_out_events: optOut } = params;
   if (strict === true && version !== undefined && version !== SESSION_RPC_VERSION) {
     throw fail('version_mismatch', `unsupported protocol_version: ${version}`, { supported: SESSION_RPC_VERSION });

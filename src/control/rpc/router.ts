@@ -6,7 +6,7 @@
 
 import type { Route } from '../../connection/running-request.ts';
 import { untyped } from '../../protocol/method.ts';
-import { readParams } from '../../protocol/rpc-params.ts';
+import { readParams } from '../../protocol/rpc-reader.ts';
 import {
   approvalAnswer,
   authCancel,

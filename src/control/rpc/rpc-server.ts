@@ -8,7 +8,7 @@
 import { within } from '../../base/race.ts';
 import { Acceptor, type Dialect } from '../../connection/accept.ts';
 import type { ConnectionLimits } from '../../connection/connection.ts';
-import { readParams } from '../../protocol/rpc-params.ts';
+import { readParams } from '../../protocol/rpc-reader.ts';
 import {
   approvalAnswer,
   type HandshakeResult,

@@ -10,7 +10,7 @@
  */
 
 import type { Log } from '../../base/log.ts';
-import { type ParamsOf, wrongParam } from '../../protocol/rpc-params.ts';
+import { type ParamsOf, type ResultOf, wrongParam } from '../../protocol/rpc-reader.ts';
 import type { ConnectionEventPayloads } from '../../protocol/session-events.ts';
 import { eventsSubscribe } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -27,8 +27,8 @@ const PAGE_EVENTS = 128;
 /** Pages in a row, a little later each, that may bring nothing although the journal says there is something. */
 const MAX_STALLS = 30;
 
-type Asked = ParamsOf<(typeof eventsSubscribe)['fields']>;
-type Answer = NonNullable<(typeof eventsSubscribe)['result']>;
+type Asked = ParamsOf<typeof eventsSubscribe>;
+type Answer = ResultOf<typeof eventsSubscribe>;
 type Role = NonNullable<Asked['role']>;
 
 /** The client that gets the events. */

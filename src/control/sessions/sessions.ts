@@ -10,7 +10,7 @@ import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { Journal } from '../../journal/journal.ts';
-import { wrongParam } from '../../protocol/rpc-params.ts';
+import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { sessionCreate } from '../../protocol/session-rpc.ts';
 import type { SessionSettings, Snapshot, Usage } from '../../protocol/session-types.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';

@@ -28,6 +28,8 @@ export interface AuditRecord {
   readonly type: string;
   /** Name of the tool, for tool calls. */
   readonly tool?: string;
+  /** Type of the request that made this call, for calls between capabilities. */
+  readonly via?: string;
   readonly request_bytes: number;
   readonly reply_bytes: number;
   readonly duration_ms: number;
@@ -388,6 +390,7 @@ function openLine(n: number, record: AuditRecord, prev: string): string | undefi
       peer: record.peer && clip(record.peer),
       type: clip(record.type),
       tool: record.tool && clip(record.tool),
+      via: record.via && clip(record.via),
       request_bytes: record.request_bytes,
       reply_bytes: record.reply_bytes,
       duration_ms: record.duration_ms,

@@ -9,8 +9,8 @@ import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
-import * as methods from '../../protocol/fleet-rpc.ts';
-import type { Params, ParamsOf, RpcMethod } from '../../protocol/rpc-params.ts';
+import * as methods from '../../protocol/fleet-rpc.generated.ts';
+import type { RpcMethod } from '../../protocol/rpc-reader.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
@@ -114,9 +114,9 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
 
 /** Makes handlers for operators only. */
 function operatesUntil(stopping: AbortSignal) {
-  return <Fields extends Params, Result>(
-    method: RpcMethod<Fields, Result>,
-    handle: (params: ParamsOf<Fields>, call: RpcCall) => Result | Promise<Result>,
+  return <Params extends object, Result>(
+    method: RpcMethod<Params, Result>,
+    handle: (params: Params, call: RpcCall) => Result | Promise<Result>,
   ): Handled =>
     handles(method, async (params, call) => {
       const { name, admin, capabilities } = call.caller.principal;

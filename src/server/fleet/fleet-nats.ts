@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { FleetConfig } from '../../config/fleet-config.ts';
-import type { NatsConnectionSettings } from '../../config/fleet-config-nats.ts';
+import type { NatsConnectionSettings } from '../../config/worker.schema.ts';
 import type { NatsOptions } from '../../fleet/bus/nats/connection.ts';
 import type { NatsBus } from '../../fleet/bus/nats/orchestrator-bus.ts';
 import type { Joined } from '../../fleet/bus/stream/join.ts';

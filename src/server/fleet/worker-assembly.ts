@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Log } from '../../base/log.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
-import type { ExecutorSettings, McpServerSettings } from '../../config/fleet-config-executor.ts';
+import type { ExecutorSettings, McpServerSettings } from '../../config/worker.schema.ts';
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
 import type { TaskFunction } from '../../fleet/executors/function.ts';
 import { makeExecutor } from '../../fleet/executors/make.ts';
@@ -171,7 +171,10 @@ function acpServerOf(
 }
 
 /** The headers a server is sent. A secret that is not there must not be left out as if it was not needed. */
-function headersOf({ name, headers, headersEnv }: McpServerSettings, variables: Variables): Record<string, string> {
+function headersOf(
+  { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled'>,
+  variables: Variables,
+): Record<string, string> {
   const secret = [...headersEnv].map(([header, variable]) => {
     const value = variables[variable];
     if (!value) {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import { approvalHandlers } from '../../../src/control/approvals/handlers.ts';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
-import { readParams } from '../../../src/protocol/rpc-params.ts';
+import { readParams } from '../../../src/protocol/rpc-reader.ts';
 import type { Approval } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';

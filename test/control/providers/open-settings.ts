@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import type { Compaction } from '../../../src/control/contract/backend.ts';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { createSettings, type Settings, type SettingsOptions } from '../../../src/control/providers/settings.ts';
-import { readParams } from '../../../src/protocol/rpc-params.ts';
+import { readParams } from '../../../src/protocol/rpc-reader.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 

@@ -8,7 +8,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import type { EventPage, EventSource, PublishedEvent, ServerEvents } from '../../../src/control/contract/events.ts';
 import { type Handled, handles, type RpcCall } from '../../../src/control/contract/handlers.ts';
 import type { ControlDeps } from '../../../src/control/rpc/control-parts.ts';
-import { optionalNumber, optionalText, rpcMethod, text } from '../../../src/protocol/rpc-params.ts';
+import type { RpcMethod } from '../../../src/protocol/rpc-reader.ts';
 import { sessionCreate, sessionLoad, sessionRpcMethods } from '../../../src/protocol/session-rpc.ts';
 import type { SessionState, Snapshot } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
@@ -99,21 +99,34 @@ export const emptySnapshot: Snapshot = {
   skills: { count: 0, directories: [] },
 };
 
+const text = { as: 'string', needed: true } as const;
+const testMethod = <Params extends object, Result>(
+  name: string,
+  takes: RpcMethod['takes'],
+  params: RpcMethod['params'],
+): RpcMethod<Params, Result> => ({ name, takes, params });
+
 /** Methods only tests have. */
 export const testMethods = {
   /** Answers with its text. */
-  echo: rpcMethod<{ text: string }>()('test.echo', 'required', { text }, ''),
+  echo: testMethod<{ text: string }, { text: string }>('test.echo', 'required', { text }),
   /** Answers when its signal aborts, or `release` is called. */
-  wait: rpcMethod<{ waited: true }>()('test.wait', 'optional', { name: optionalText }, ''),
+  wait: testMethod<{ name?: string }, { waited: true }>('test.wait', 'optional', { name: { as: 'string' } }),
   /** Emits so many events of a session before it answers, then so many after. */
-  emit: rpcMethod<{ emitted: number }>()(
+  emit: testMethod<{ session_id: string; count?: number; type?: string }, { emitted: number }>(
     'test.emit',
     'required',
-    { session_id: text, count: optionalNumber, type: optionalText },
-    '',
+    {
+      session_id: text,
+      count: { as: 'number' },
+      type: { as: 'string' },
+    },
   ),
   /** Fails as `how` says. */
-  fail: rpcMethod<never>()('test.fail', 'required', { how: text, session_id: optionalText }, ''),
+  fail: testMethod<{ how: string; session_id?: string }, never>('test.fail', 'required', {
+    how: text,
+    session_id: { as: 'string' },
+  }),
 };
 
 export interface FakeControl extends ControlDeps {

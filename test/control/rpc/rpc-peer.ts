@@ -2,7 +2,7 @@
  * A client of session RPC for tests: it sends what it is told, good or bad, over any link, and keeps all that comes.
  */
 import type { RpcServer } from '../../../src/control/rpc/rpc-server.ts';
-import type { RpcMethod } from '../../../src/protocol/rpc-params.ts';
+import type { RpcMethod } from '../../../src/protocol/rpc-reader.ts';
 import type { Link, Message } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { Recorder, within } from '../../contract/recorder.ts';

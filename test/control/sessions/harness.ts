@@ -10,7 +10,7 @@ import { createSessions, type Sessions, type SessionsOptions } from '../../../sr
 import { openSessionStore, type SessionStore } from '../../../src/control/sessions/store/store.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
-import { type ArgumentsOf, type Params, type RpcMethod, readParams } from '../../../src/protocol/rpc-params.ts';
+import { type ParamsOf, type RpcMethod, readParams } from '../../../src/protocol/rpc-reader.ts';
 import { sessionCreate, sessionSend } from '../../../src/protocol/session-rpc.ts';
 import type { Snapshot } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
@@ -80,9 +80,9 @@ export class Harness {
   }
 
   /** Calls a method, as `principal`. */
-  async call<Fields extends Params, Result>(
-    method: RpcMethod<Fields, Result>,
-    params: ArgumentsOf<Fields>,
+  async call<Params extends object, Result>(
+    method: RpcMethod<Params, Result>,
+    params: Params,
     principal: Principal = ALICE,
   ): Promise<Result> {
     const handled = this.#handlers.get(method.name);
@@ -96,7 +96,7 @@ export class Harness {
     return resultValue(await handled.handle(readParams(handled.method, params), call)) as Result;
   }
 
-  async create(params: ArgumentsOf<(typeof sessionCreate)['fields']> = {}): Promise<string> {
+  async create(params: ParamsOf<typeof sessionCreate> = {}): Promise<string> {
     return (await this.call(sessionCreate, params)).session_id;
   }
 

@@ -2,7 +2,7 @@
  * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
  * Called by the handlers of this folder.
  */
-import { wrongParam } from '../../../protocol/rpc-params.ts';
+import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
 /** A place in a list as text. */
 export function writeCursor(place: readonly (string | number)[]): string {

@@ -3,7 +3,7 @@
  * Made by `sessions.ts`.
  * @see docs/protocol/session-rpc.md#methods
  */
-import { wrongParam } from '../../../protocol/rpc-params.ts';
+import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import {
   sessionClose,
   sessionConfigure,

@@ -2,7 +2,7 @@
  * What a session may decide for itself, read from the parameters of `session.create` and `session.configure`. Called by
  * `session-handlers.ts`. Nothing is taken over that is not understood.
  */
-import { wrongParam } from '../../../protocol/rpc-params.ts';
+import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { PROVIDERS, type SessionSettings, THINKING_LEVELS } from '../../../protocol/session-types.ts';
 import { isObject } from '../../../wire/json.ts';
 

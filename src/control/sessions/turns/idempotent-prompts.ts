@@ -5,7 +5,7 @@
  * Called by `turn-handlers.ts`.
  * @see docs/protocol/session-rpc.md#sending-again
  */
-import { wrongParam } from '../../../protocol/rpc-params.ts';
+import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { sessionSend } from '../../../protocol/session-rpc.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { OpenSession } from '../log/open-session.ts';

@@ -36,6 +36,13 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     log: { debug: nothing, info: nothing, warn: nothing, error: nothing },
     workspace,
     startedAt: performance.now(),
+    depth: 0,
+    grant: undefined,
+    get store(): never {
+      throw new Error('built-in tools have no store');
+    },
+    dataFolder: () => Promise.reject(new Error('built-in tools have no data folder')),
+    call: () => Promise.reject(new Error('built-in tools call no other capability')),
     limit: nothing,
     remainingMs: () => Number.POSITIVE_INFINITY,
     emit: (kind, data) => {

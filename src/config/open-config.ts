@@ -1,18 +1,20 @@
 /**
- * Reading a configuration file with positions: what every file of ours has in common. All problems are collected, none is
- * thrown before the last is known.
+ * Opens a configuration file: reads it with positions by its schema, collects every problem, and fails once with all of
+ * them.
  *
- * Used by `config.ts` for `handfast.yaml` and by `fleet-config.ts` for `fleet.yaml`.
+ * Called by `config.ts` for `handfast.yaml`, by `fleet-config.ts` for `fleet.yaml` and the file of a worker, and by
+ * `task-batch.ts`.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import type { Field, Position, Reading } from './config-fields.ts';
+import { type ConfigNode, type Position, type Reading, readSetting } from './reader.ts';
+import { checkSettingSchema, type SettingSchema } from './setting.ts';
 
 /** A configuration file is read whole; a real one has a few kilobytes. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** One thing that is wrong, or should be looked at, and where. Line and column count from 1. */
+/** A problem or a warning, and its place. Line and column count from 1. */
 export interface ConfigProblem {
   readonly file: string;
   readonly line: number;
@@ -25,8 +27,8 @@ export interface ConfigProblem {
 
 /** A file that is being read. */
 export interface OpenedConfig<T> {
-  /** What the file says, as far as it is right. */
-  readonly said: T;
+  /** What the file says. A setting with a problem is undefined in here, whatever its type says. */
+  readonly settings: T;
   /** Where relative paths start. */
   readonly folder: string;
   /** Absolute; undefined for the defaults. */
@@ -36,41 +38,60 @@ export interface OpenedConfig<T> {
   item(path: string, index: number): string;
   problem(path: string, message: string): void;
   warn(path: string, message: string): void;
+  /**
+   * Reads a part of the file once more, by a schema that was not known when the file was opened: the options of a plugin
+   * whose module has been loaded since. Fails with `config_invalid` and the problems of that part.
+   */
+  readPart(path: string, schema: SettingSchema): unknown;
   /** Fails with `config_invalid` when there was any problem. */
   finish(): void;
 }
 
 /**
- * Reads a file as `root` describes it, or the defaults when `file` is undefined.
+ * Reads a file by its schema, or the defaults when `file` is undefined.
  *
- * Fails with `config_invalid` when nothing of it can be used; what is wrong with single settings fails in `finish`.
+ * Fails with `config_invalid` when nothing of it can be used; problems of single settings fail in `finish`.
  */
-export async function openConfig<T>(file: string | undefined, root: Field<T>, cwd: string): Promise<OpenedConfig<T>> {
+export async function openConfig<T>(
+  file: string | undefined,
+  schema: SettingSchema,
+  cwd: string,
+): Promise<OpenedConfig<T>> {
   const absolute = file === undefined ? undefined : resolve(cwd, file);
   const shown = absolute === undefined ? 'defaults' : shownPath(absolute, cwd);
+  const folder = absolute === undefined ? cwd : dirname(absolute);
+  const nodes = new Map<string, ConfigNode>();
   const problems: ConfigProblem[] = [];
   const warnings: ConfigProblem[] = [];
-  const reading: Reading = {
-    problem: (at, path, message) => problems.push({ file: shown, line: at.line, column: at.column, path, message }),
-    positions: new Map(),
-    secret: false,
-  };
-  const node = absolute === undefined ? undefined : await readTree(absolute, reading);
-  const unreadable = problems.length > 0 && node === undefined;
-  const said = unreadable ? undefined : root.read(node, '', reading);
-  if (said === undefined) throw invalid(shown, problems);
-  const tell = (into: ConfigProblem[]) => (path: string, message: string) => {
-    const { line, column } = placeOf(path, reading.positions);
-    into.push({ file: shown, line, column, path, message });
-  };
+  const collect =
+    (into: ConfigProblem[]) =>
+    ({ line, column }: Position, path: string, message: string) =>
+      into.push({ file: shown, line, column, path, message });
+  const reading: Reading = { problem: collect(problems), nodes, folder, secret: false };
+  const root = absolute === undefined ? undefined : await readTree(absolute, reading);
+  const isUnusable = problems.length > 0 && root === undefined;
+  const settings = isUnusable ? undefined : readSetting(schema, root, '', reading);
+  if (settings === undefined) throw invalid(shown, problems);
   return {
-    said,
-    folder: absolute === undefined ? cwd : dirname(absolute),
+    settings: settings as T,
+    folder,
     file: absolute,
     warnings,
-    item: (path, index) => (reading.positions.has(`${path}[${index}]`) ? `${path}[${index}]` : path),
-    problem: tell(problems),
-    warn: tell(warnings),
+    item: (path, index) => (nodes.has(`${path}[${index}]`) ? `${path}[${index}]` : path),
+    problem: (path, message) => collect(problems)(placeOf(path, nodes), path, message),
+    warn: (path, message) => collect(warnings)(placeOf(path, nodes), path, message),
+    readPart(path, part) {
+      checkSettingSchema(part, path);
+      const node = nodes.get(path);
+      const found: ConfigProblem[] = [];
+      const report = collect(found);
+      // Without a node the reader has no place to name.
+      const problem: Reading['problem'] = (at, ...rest) =>
+        report(node === undefined ? placeOf(path, nodes) : at, ...rest);
+      const read = readSetting(part, node, path, { ...reading, problem });
+      if (found.length > 0) throw invalid(shown, found);
+      return read;
+    },
     finish() {
       if (problems.length > 0) throw invalid(shown, problems);
     },
@@ -78,10 +99,10 @@ export async function openConfig<T>(file: string | undefined, root: Field<T>, cw
 }
 
 /**
- * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Read
- * synchronously, as all files here: nothing else runs yet, and a host without a file must start in no time.
+ * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Files are read
+ * synchronously: nothing else runs yet, and loading the promises of the file system would delay the start.
  */
-async function readTree(file: string, reading: Reading) {
+async function readTree(file: string, reading: Reading): Promise<ConfigNode | undefined> {
   const start: Position = { line: 1, column: 1 };
   try {
     const { size } = statSync(file);
@@ -91,8 +112,8 @@ async function readTree(file: string, reading: Reading) {
     }
     const bytes = readFileSync(file);
     const source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    const { parseLines } = await import('./config-lines.ts');
-    return await parseLines(source, reading);
+    const { parseTree } = await import('./yaml-tree.ts');
+    return await parseTree(source, reading);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'something that is not UTF-8' : code;
@@ -102,7 +123,7 @@ async function readTree(file: string, reading: Reading) {
   }
 }
 
-/** What a path leads to, or the system's word for why that cannot be said. */
+/** The kind of file at a path, or the code of the error when it cannot be read. */
 export function whatIs(path: string): string {
   try {
     const found = statSync(path);
@@ -113,12 +134,12 @@ export function whatIs(path: string): string {
 }
 
 /** The position of a setting, or of the nearest thing around it that is in the file. */
-function placeOf(path: string, positions: ReadonlyMap<string, Position>): Position {
+function placeOf(path: string, nodes: ReadonlyMap<string, Position>): Position {
   for (let at = path; at !== ''; at = at.replace(/(\.|^)[^.[]+$|\[\d+\]$/, '')) {
-    const position = positions.get(at);
-    if (position !== undefined) return position;
+    const node = nodes.get(at);
+    if (node !== undefined) return node;
   }
-  return positions.get('') ?? { line: 1, column: 1 };
+  return nodes.get('') ?? { line: 1, column: 1 };
 }
 
 /** A path inside the working directory is shown relative to it. */

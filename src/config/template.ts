@@ -1,9 +1,9 @@
 /**
- * The commented `handfast.yaml` that `handfast init` writes, made from `config-schema.ts` so that no setting and no
- * default can be forgotten or grow stale. Read by the command line only.
+ * The commented `handfast.yaml` that `handfast init` writes, from the schema, so that it has every setting with its
+ * present default. Called by the command line only.
  */
-import type { Field, Fields } from './config-fields.ts';
-import { configFields } from './config-schema.ts';
+import { handfast } from './handfast.generated.ts';
+import type { SettingSchema } from './setting.ts';
 
 const WIDTH = 100;
 
@@ -13,23 +13,24 @@ A line that starts with # and no blank is a setting at its default, or an exampl
 Relative paths start at the folder of this file. Check it with: handfast config check`;
 
 /** The template as text. Loading it unchanged gives the defaults. */
-export function configTemplate(): string {
-  return `${[...comment(OPENING, ''), '', ...lines(configFields, '')].join('\n').trimEnd()}\n`;
+export function configTemplate(schema: SettingSchema = handfast): string {
+  return `${[...comment(OPENING, ''), '', ...lines(schema, '')].join('\n').trimEnd()}\n`;
 }
 
-function lines(fields: Fields, indent: string): string[] {
-  return Object.entries(fields).flatMap(([key, field]) => [
-    ...comment(field.about, indent),
-    ...(field.fields ? [`${indent}${key}:`, ...lines(field.fields, `${indent}  `)] : setting(key, field, indent)),
+function lines({ properties = {} }: SettingSchema, indent: string): string[] {
+  return Object.entries(properties).flatMap(([key, member]) => [
+    ...comment(member.description ?? '', indent),
+    ...(member.properties ? [`${indent}${key}:`, ...lines(member, `${indent}  `)] : setting(key, member, indent)),
     ...(indent === '' ? [''] : []),
   ]);
 }
 
 /** The setting itself: live when it is `shown`, else behind a `#` in the column where it would stand. */
-function setting(key: string, field: Field<unknown>, indent: string): string[] {
-  const standing = field.fallback === undefined ? [] : yaml(key, field.fallback);
-  const hidden = field.example ?? (field.shown ? [] : standing);
-  return [...(field.shown ? standing : []).map((line) => indent + line), ...hidden.map((line) => `${indent}#${line}`)];
+function setting(key: string, schema: SettingSchema, indent: string): string[] {
+  const { default: fallback, example, shown } = schema;
+  const live = fallback === undefined ? [] : yaml(key, fallback);
+  const hidden = typeof example === 'string' ? [`${key}: ${example}`] : (example ?? (shown ? [] : live));
+  return [...(shown ? live : []).map((line) => indent + line), ...hidden.map((line) => `${indent}#${line}`)];
 }
 
 /** Defaults are scalars and lists of scalars. */

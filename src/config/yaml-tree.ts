@@ -1,22 +1,21 @@
 /**
  * YAML text → a tree of values with positions: the only file that imports `yaml`, and only when there is a file to read.
  *
- * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `config.ts`.
+ * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `open-config.ts`.
  */
 import type { Alias, Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
-import type { ConfigEntry, ConfigMap, ConfigNode, Position, Reading } from './config-fields.ts';
-import { join } from './config-fields.ts';
+import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
 
 /** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */
 const MAX_NODES = 10_000;
-/** Most syntax errors told: one slip in the indentation makes many. */
+/** Most syntax errors reported: one slip in the indentation makes many. */
 const MAX_SYNTAX_PROBLEMS = 8;
 
 /**
  * Reads YAML text. Syntax errors, duplicate keys, unknown tags and unresolvable aliases go to `reading`. The result is
  * undefined when the text is empty, or so broken that its values mean nothing.
  */
-export async function parseLines(source: string, reading: Reading): Promise<ConfigNode | undefined> {
+export async function parseTree(source: string, reading: Pick<Reading, 'problem'>): Promise<ConfigNode | undefined> {
   const { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } = await import('yaml');
   const lines = new LineCounter();
   const document: Document = parseDocument(source, {

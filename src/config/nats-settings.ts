@@ -1,0 +1,40 @@
+/**
+ * Checks of the NATS settings that depend on several of them, for `fleet.yaml` and for the file of a worker. Secrets are
+ * named by file or variable; none stands in a configuration or in an address.
+ *
+ * Called by `fleet-config.ts` and `handfast worker`; pure.
+ * @see docs/nats.md#who-may-connect
+ */
+import type { OpenedConfig } from './open-config.ts';
+import type { NatsConnectionSettings } from './worker.schema.ts';
+
+/** Reports two ways to authenticate, and a user without exactly one password. */
+export function checkNats(
+  settings: NatsConnectionSettings,
+  at: string,
+  problem: OpenedConfig<unknown>['problem'],
+): void {
+  const { credentialsFile, nkeyFile, tokenEnv, tokenFile, user, passwordEnv, passwordFile } = settings;
+  const given = {
+    credentials_file: credentialsFile,
+    nkey_file: nkeyFile,
+    token_env: tokenEnv,
+    token_file: tokenFile,
+    user,
+  };
+  const ways = Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [key]));
+  if (ways.length > 1) problem(`${at}.${ways[1]}`, `expected one way to sign in, got ${ways.join(' and ')}`);
+  const passwords = [passwordEnv, passwordFile].filter((place) => place !== undefined).length;
+  if (user === undefined && passwords > 0) problem(at, 'expected user with a password, got none');
+  if (user !== undefined && passwords !== 1) {
+    const got = passwords === 0 ? 'neither' : 'both';
+    problem(`${at}.user`, `expected password_env or password_file with a user, got ${got}`);
+  }
+}
+
+/** True for an address of a NATS server with a secret in it, which would be printed and logged with it. */
+export const hasSecret = (address: string): boolean => /^\w+:\/\/[^/]*@/.test(address);
+
+/** The problem of such an address, which does not repeat it. */
+export const NO_SECRETS =
+  'expected an address without user and password: they are named in nats.user and nats.password_env';

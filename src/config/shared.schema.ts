@@ -1,0 +1,76 @@
+/**
+ * Parts that several configuration schemas are made of: paths, environment variables, addresses, names, secrets by
+ * reference, and maps whose keys are the user's own.
+ *
+ * Used by the other `*.schema.ts` of this folder; never imported at run time.
+ */
+import { type Static, type TSchema, Type } from '../wire/schema.ts';
+
+/** A path; relative ones start at the folder of the file, and it is absolute once read. */
+export const path = (description: string, example?: string, expected?: string) =>
+  Type.String({ format: 'path', ...(expected && { expected }), description, ...(example && { example }) });
+
+export const variable = (description: string, example?: string) =>
+  Type.String({
+    pattern: '^[A-Za-z_]\\w*$',
+    expected: 'the name of an environment variable',
+    description,
+    ...(example && { example }),
+  });
+
+export const integer = (
+  description: string,
+  range: { readonly minimum: number; readonly maximum: number; readonly default?: number },
+) => Type.Integer({ ...range, description });
+
+export const flag = (description: string, fallback: boolean) => Type.Boolean({ default: fallback, description });
+
+/** A text that the messages of the reader call by `expected`. */
+export const text = (description: string, expected: string, example?: string) =>
+  Type.String({ expected, description, ...(example && { example }) });
+
+export const word = (description: string) => text(description, 'a word');
+
+/** The name of a worker, pool or sender. */
+export const fleetName = (description: string) =>
+  Type.String({
+    pattern: '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$',
+    expected: 'a name of 1 to 128 letters, digits, ".", "_", ":", "@" or "-"',
+    description,
+  });
+
+export const httpAddress = (description: string) =>
+  Type.String({ pattern: '^https?:\\/\\/\\S+$', expected: 'an http address', description });
+
+/** The two places a bearer token may be in. A group with these is `notBoth: TOKEN_PLACES`. */
+export const tokenFields = (whose: string) => ({
+  token_env: Type.Optional(variable(`The variable with ${whose}.`, 'FLEET_TOKEN')),
+  token_file: Type.Optional(path('Or the file with it, read whenever it is used.', './fleet.token')),
+});
+
+export const TOKEN_PLACES = ['token_env', 'token_file'];
+
+/** Values of any shape, for a part that checks them itself. */
+export const anything = (description: string) =>
+  Type.Unsafe<Readonly<Record<string, unknown>>>({ type: 'object', description });
+
+/** A map whose keys are the user's own. */
+export const mapOf = <Item extends TSchema>(
+  item: Item,
+  key: { readonly pattern: string; readonly expected: string },
+  annotations: { readonly description: string; readonly example?: string },
+) =>
+  Type.Unsafe<Record<string, Static<Item>>>({
+    type: 'object',
+    propertyNames: key,
+    additionalProperties: item,
+    ...annotations,
+  });
+
+/** Environment variables or headers: a text for each name. */
+export const texts = (description: string) =>
+  mapOf(
+    text('Its value.', 'a text'),
+    { pattern: '^[A-Za-z_][\\w-]*$', expected: 'the name of a variable or header' },
+    { description },
+  );

@@ -1,0 +1,167 @@
+/**
+ * The methods by which people operate a fleet, as schemas: additive to session RPC, announced in `methods` by servers that
+ * run an orchestrator. Tasks, results and explanations travel as `fleet/` has them.
+ *
+ * The method values are in `fleet-rpc.generated.ts`, imported by `server/fleet/` and by `bridge/fleet-client.ts`.
+ * @see docs/fleet.md#operating-a-fleet
+ */
+import { Type } from '../wire/schema.ts';
+import {
+  anything,
+  flagParam,
+  optionalFlag,
+  optionalNumber,
+  optionalObject,
+  optionalText,
+  optionalTexts,
+  rpcMethod,
+  textParam,
+} from './rpc-shapes.schema.ts';
+import { anyObject, flag, number, orNull, text } from './shapes.schema.ts';
+
+const list = Type.Array;
+const object = Type.Object;
+const task_id = textParam();
+const ok = object({ ok: Type.Literal(true) });
+/** A task record: plain JSON, as `fleet/orchestrator/` has it. */
+const ofTask = object({ task: anyObject('The record of the task.') });
+
+export const fleetStatus = rpcMethod(
+  'fleet.status',
+  'How many tasks are in which state, and how many workers are connected.',
+  'ignored',
+  {},
+  object({
+    name: text(),
+    buses: list(text()),
+    counts: Type.Unsafe<Readonly<Record<string, number>>>({
+      type: 'object',
+      additionalProperties: { type: 'number' },
+    }),
+  }),
+);
+
+export const fleetWorkers = rpcMethod(
+  'fleet.workers',
+  'Every worker as the orchestrator knows it now.',
+  'ignored',
+  {},
+  object({ workers: list(anyObject()) }),
+);
+
+export const workerDrain = rpcMethod(
+  'fleet.worker.drain',
+  'No more tasks for a worker, or tasks again with `on: false`.',
+  'required',
+  { peer_id: textParam(), on: optionalFlag() },
+  ok,
+);
+
+export const taskSubmit = rpcMethod(
+  'fleet.task.submit',
+  'Accepts a task; completes when it is on disk. The same `task_id` with the same content is the same task.',
+  'required',
+  { spec: optionalObject() },
+  ofTask,
+);
+
+export const taskSubmitBatch = rpcMethod(
+  'fleet.task.submit_batch',
+  'Accepts many tasks, all or none; they may name each other in `after`.',
+  'required',
+  { specs: anything() },
+  object({ tasks: list(anyObject()) }),
+);
+
+export const taskList = rpcMethod(
+  'fleet.task.list',
+  'Tasks, newest first; `before` is the `number` of the last one of the page before.',
+  'optional',
+  {
+    states: optionalTexts(),
+    parked: optionalFlag(),
+    batch: optionalText(),
+    worker: optionalText(),
+    before: optionalNumber(),
+    limit: optionalNumber(),
+  },
+  object({ tasks: list(anyObject()) }),
+);
+
+export const taskGet = rpcMethod('fleet.task.get', 'A task, whole.', 'required', { task_id }, ofTask);
+
+export const taskFollow = rpcMethod(
+  'fleet.task.follow',
+  'The events of a task after a cursor; waits up to `wait_ms` (at most 30,000) for the next one.',
+  'required',
+  { task_id, after: optionalNumber(), wait_ms: optionalNumber() },
+  object({
+    entries: list(object({ cursor: number(), ts: number(), kind: text(), body: Type.Unknown() })),
+    gap: orNull(object({ from: number(), to: number() })),
+    last: number('The cursor to continue after.'),
+    complete: flag('The task has ended or was parked, and nothing follows `last`.'),
+    task: anyObject(),
+  }),
+);
+
+export const taskResult = rpcMethod(
+  'fleet.task.result',
+  'A task once it has ended, or was parked, or as it is after `wait_ms` (at most 30,000).',
+  'required',
+  { task_id, wait_ms: optionalNumber() },
+  object({ ended: flag(), task: anyObject() }),
+);
+
+export const taskCancel = rpcMethod(
+  'fleet.task.cancel',
+  'Stops a task wherever it is.',
+  'required',
+  { task_id, reason: optionalText() },
+  ofTask,
+);
+
+export const taskRetry = rpcMethod(
+  'fleet.task.retry',
+  'Tries a parked or ended task again, by a certain worker if one is named.',
+  'required',
+  { task_id, worker: optionalText() },
+  ofTask,
+);
+
+export const taskDrop = rpcMethod(
+  'fleet.task.drop',
+  'Ends a parked task permanently.',
+  'required',
+  { task_id, reason: optionalText() },
+  ofTask,
+);
+
+export const taskSteer = rpcMethod(
+  'fleet.task.steer',
+  'Adds input to a running task.',
+  'required',
+  { task_id, text: textParam() },
+  ok,
+);
+
+export const taskAnswer = rpcMethod(
+  'fleet.task.answer',
+  'Answers a question of a running task.',
+  'required',
+  {
+    task_id,
+    question_id: textParam(),
+    allowed: flagParam(),
+    content: optionalObject(),
+    reason: optionalText(),
+  },
+  ok,
+);
+
+export const routeExplain = rpcMethod(
+  'fleet.route.explain',
+  'Where a task would go now, and why; for one that was submitted or one that is only described.',
+  'required',
+  { task_id: optionalText(), spec: optionalObject() },
+  object({ explanation: anyObject(), table: text() }),
+);

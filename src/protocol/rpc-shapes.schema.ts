@@ -1,0 +1,52 @@
+/**
+ * How methods of session RPC are declared: a name, parameters, a result, and one line for the reference. Parameters are
+ * declared with the kinds of this file, in the order in which they are checked.
+ *
+ * Used by `session-rpc.schema.ts` and `fleet-rpc.schema.ts`; `npm run generate` makes the method values of it.
+ * @see docs/protocol/session-rpc.md#parameters
+ */
+import { type TSchema, Type } from '../wire/schema.ts';
+import { NOTE } from './member.ts';
+import { oneOf } from './shapes.schema.ts';
+
+type Properties = Readonly<Record<string, TSchema>>;
+
+const described = (description: string | undefined) => description && { description };
+
+/** A string that is not blank; trimmed. */
+export const textParam = (description?: string) => Type.String({ minLength: 1, ...described(description) });
+/** `true` or `false` only. */
+export const flagParam = (description?: string) => Type.Boolean(described(description) || {});
+
+/** A parameter that may be left out or null. */
+const optional = <T>(schema: object, description?: string) =>
+  Type.Optional(Type.Unsafe<T>({ ...schema, ...described(description) }));
+/** A string, trimmed; a blank one counts as absent. */
+export const optionalText = (description?: string) => optional<string>({ type: ['string', 'null'] }, description);
+export const optionalFlag = (description?: string) => optional<boolean>({ type: ['boolean', 'null'] }, description);
+/** A finite number. */
+export const optionalNumber = (description?: string) => optional<number>({ type: ['number', 'null'] }, description);
+export const optionalTexts = (description?: string) =>
+  optional<readonly string[]>({ type: ['array', 'null'], items: { type: 'string' } }, description);
+export const optionalObject = (description?: string) =>
+  optional<Readonly<Record<string, unknown>>>({ type: ['object', 'null'] }, description);
+/** One of some words, compared exactly. */
+export const optionalWord = <const W extends string>(words: readonly W[], description?: string) =>
+  optional<W>({ enum: [...words, null] }, description);
+/** Anything; the method checks it itself. */
+export const anything = (description?: string) => Type.Optional(Type.Unknown(described(description) || {}));
+/** One of some words, trimmed; another one is refused with these words, before the parameters behind it are checked. */
+export const wordParam = <const W extends string>(words: readonly W[], refusal: string) =>
+  oneOf(words, undefined, { [NOTE]: { as: 'string', refusal } });
+
+/**
+ * A method. `takes` says what may stand in `params`. `ignored`: anything. `optional`: an object; absent and `null` count as
+ * `{}`. `required`: an object.
+ */
+export const rpcMethod = <P extends Properties, R extends TSchema>(
+  name: string,
+  summary: string,
+  takes: 'ignored' | 'optional' | 'required',
+  params: P,
+  result: R,
+) => ({ name, summary, takes, params: Type.Object(params), result });
