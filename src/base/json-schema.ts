@@ -12,6 +12,41 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** Returns the value to go on with, defaults filled in, or throws `schema_violation` with `detail.path` and `detail.errors`. */
 export type SchemaChecker = (value: unknown) => unknown;
 
+/**
+ * A validator that is compiled when the first value arrives, and holds nothing until then. It takes values as they are: no
+ * defaults are filled in. A broken schema fails every value, with its reason.
+ */
+export function lazyCheck(schema: JsonSchema): Check {
+  let compiled: Check | undefined;
+  const check: Check = (value) => {
+    compiled ??= compileNow(schema);
+    const fits = compiled(value);
+    check.errors = compiled.errors;
+    return fits;
+  };
+  return check;
+}
+
+function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
+  const require = process.getBuiltinModule('node:module').createRequire(import.meta.url);
+  const { Ajv2020: Ajv } = require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js');
+  try {
+    // The meta-schema costs tens of milliseconds to compile; what is broken is found without it.
+    const ajv = new Ajv({
+      strict: false,
+      strictNumbers: true,
+      validateFormats: false,
+      meta: false,
+      validateSchema: false,
+    });
+    return ajv.compile(plain) as unknown as Check;
+  } catch (error) {
+    const message = `cannot be checked: its schema is broken (${(error as Error).message})`;
+    const errors = [{ instancePath: '', keyword: 'schema', params: {}, message }];
+    return Object.assign(() => false, { errors });
+  }
+}
+
 /** Makes checkers; all of one maker share one Ajv. Nothing is kept of a schema but its checker. */
 export class JsonSchemas {
   #ajv: Ajv2020 | undefined;

@@ -2,7 +2,10 @@
  * A method is a value: the message types of a request, its answer and its events, their validators, and the capability it
  * belongs to. Callers (`connection/outgoing-calls.ts`) and handlers (`host/plugin.ts`) share it.
  */
+import { type JsonSchema, lazyCheck } from '../base/json-schema.ts';
 import type { Check } from '../wire/check.ts';
+import { isObject } from '../wire/json.ts';
+import type { WireOf } from '../wire/schema.ts';
 
 /** The fields every A2E message has beside its own; the codec writes them, params and replies never hold them. */
 export type Envelope = 'type' | 'id' | 'a2e' | 'version' | 'ts' | 'req_id' | 'cursor';
@@ -39,11 +42,64 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly writeReply?: (reply: Body<Reply>, seconds: string) => string;
 }
 
-/** Declares a method; the types of request and reply come from its schemas. */
+/**
+ * A method as another package declares it: with the schemas of its messages instead of validators. A schema is a TypeBox
+ * value or a plain JSON Schema of `type: 'object'`; it describes the message without its envelope.
+ */
+export interface MethodSchemas<Params, Result> {
+  /** The fields of the request. */
+  readonly params: Params;
+  /** The fields of the reply. */
+  readonly result: Result;
+}
+
+/** A schema of any kind, as a value. */
+type AnySchema = object;
+
+/** Options of a method that do not depend on how its schemas are given. */
+type MethodOptions<Request extends object, Reply extends object> = Omit<
+  Method<Request, Reply>,
+  'checkRequest' | 'checkReply'
+>;
+
+/**
+ * Declares a method from its schemas; types and validators come from them. A validator is compiled when its first message
+ * arrives, so that a client loads none for replies it never gets.
+ * @example
+ * export const addNote = method({
+ *   request: 'notes/add/req', reply: 'notes/add/resp', event: 'notes/event', capability: 'notes',
+ *   params: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+ *   result: { type: 'object', properties: { note_id: { type: 'string' } }, required: ['note_id'] },
+ * });
+ */
+export function method<const Params extends AnySchema, const Result extends AnySchema>(
+  value: MethodSchemas<Params, Result> & MethodOptions<WireOf<Params> & object, WireOf<Result> & object>,
+): Method<WireOf<Params> & object, WireOf<Result> & object> & MethodSchemas<Params, Result>;
+/** Declares a method from validators that were generated ahead of time. */
 export function method<Request extends object, Reply extends object>(
   value: Method<Request, Reply>,
-): Method<Request, Reply> {
-  return value;
+): Method<Request, Reply>;
+export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & MethodOptions<object, object>)): Method {
+  if (!('params' in value)) return value;
+  const { params, result } = value;
+  return { ...value, checkRequest: lazyCheck(withEnvelope(params)), checkReply: lazyCheck(withEnvelope(result)) };
+}
+
+const envelopeFields: Readonly<Record<Envelope, true>> = {
+  type: true,
+  id: true,
+  a2e: true,
+  version: true,
+  ts: true,
+  req_id: true,
+  cursor: true,
+};
+
+/** The schema of the whole message: one that allows no other members allows those of the envelope. */
+function withEnvelope(schema: AnySchema): JsonSchema {
+  const { properties: stated } = schema as JsonSchema;
+  const properties = isObject(stated) ? stated : {};
+  return { ...schema, properties: { ...envelopeFields, ...properties } };
 }
 
 const anyShape: Check = Object.assign(() => true, { errors: null });

@@ -5,7 +5,8 @@
  * validators and readers (`*.generated.ts`) and published JSON Schema (`schema/`), and their types are imported as types.
  * See docs/decisions/0003-validators-ahead-of-time.md.
  */
-import type { Static, TSchema } from 'typebox';
+import type { Static, TObject, TSchema } from 'typebox';
+import type { XStatic } from 'typebox/schema';
 
 export { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
 
@@ -18,3 +19,6 @@ type Plain<T> = T extends readonly (infer E)[]
 
 /** The type of what a schema describes, as messages have it: readonly throughout. */
 export type Wire<S extends TSchema> = Plain<Static<S>>;
+
+/** The same of a schema from another package: a TypeBox value, or a plain JSON Schema whose literal types are known. */
+export type WireOf<S> = S extends TObject ? Wire<S> : Plain<XStatic<S>>;
