@@ -102,13 +102,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'openid-client', files: [/^src\/control\/providers\/accounts\/oauth\.ts$/] },
   {
     module: 'node:child_process',
-    files: [
-      /^src\/transport\/subprocess\.ts$/,
-      /^src\/capabilities\/tools\/builtin\/shell\.ts$/,
-      /^src\/base\/program\.ts$/,
-      // A keyring that hangs must not hang the server: it is asked in a child that can be killed.
-      /^src\/control\/providers\/accounts\/keyring\.ts$/,
-    ],
+    files: [/^src\/base\/child\.ts$/],
   },
   ...['node:http', 'node:https'].map((module) => ({
     module,

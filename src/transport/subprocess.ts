@@ -1,12 +1,11 @@
 /**
  * A link to a program that is started for it and speaks on its stdin and stdout.
  *
- * Called for `stdio:` addresses and by whoever runs a host or a worker as a child. Owns the child's whole life: its
- * process group, its stderr, and the ladder by which it is stopped (stdin closed, SIGTERM, SIGKILL).
+ * Called for `stdio:` addresses, agents of the Agent Client Protocol, and hosts and workers that run as a child. Adds to
+ * `base/child.ts` the stderr as lines, and the first rung of the ladder: stdin closed, then SIGTERM, then SIGKILL.
  */
-
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import type { Readable, Writable } from 'node:stream';
+import type { Writable } from 'node:stream';
+import { type Child, startChild } from '../base/child.ts';
 import { within } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
 import type { CloseInfo, Link } from './link.ts';
@@ -16,13 +15,8 @@ import { type Ending, StreamLink } from './stream.ts';
 /** Time between SIGTERM and SIGKILL. */
 const DEFAULT_TERMINATE_MS = 2000;
 
-/** How long a killed process may take to disappear before its link is told gone without an exit code. */
-const REAP_MS = 2000;
-
-/** How long the output of an exited child may go on, when something it started still holds the pipe. */
+/** How long the output of an exited child may continue, when a process it started still holds the pipe. */
 const AFTER_EXIT_MS = 250;
-
-type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
 export interface SpawnLinkOptions {
   /** The program, looked up in PATH when it has no slash. No shell is involved. */
@@ -50,112 +44,53 @@ export async function spawnLink(options: SpawnLinkOptions): Promise<Link> {
   const { command, args = [], cwd, env, onStderr, maxMessageBytes, terminateMs = DEFAULT_TERMINATE_MS } = options;
   const child = await started(command, args, cwd, env);
   const stderr = new StderrLines(child.stderr, onStderr);
-  const exit = exitOf(child);
+  // A process the child started may hold its output open for ever.
+  void child.exited.then(() => {
+    const timer = setTimeout(() => child.stdout.destroy(), AFTER_EXIT_MS);
+    child.stdout.once('close', () => clearTimeout(timer));
+  });
   // Arguments may hold secrets, so only the program is named.
   const peer = `stdio:${command} (pid ${child.pid})`;
   return new StreamLink({
     transport: 'subprocess',
     peer,
     readable: child.stdout,
-    writable: child.stdin,
+    writable: child.stdin as Writable,
     maxMessageBytes,
     settle: async (cause, ending, graceMs) => {
-      await stop(child, exit, ending, graceMs, terminateMs);
+      await stop(child, ending, graceMs, terminateMs);
       return withExit(cause, child, stderr.last);
     },
   });
 }
 
-/** Spawns the child in a process group of its own. */
-function started(
+async function started(
   command: string,
   args: readonly string[],
   cwd: string | undefined,
   env: Readonly<Record<string, string>> | undefined,
 ): Promise<Child> {
-  return new Promise((resolve, reject) => {
-    const refused = (error: Error): void => {
-      reject(fail('unreachable', `cannot start ${command}: ${error.message}`, { command }, error));
-    };
-    try {
-      const child = spawn(command, args, {
-        cwd,
-        env: env === undefined ? process.env : { ...process.env, ...env },
-        stdio: ['pipe', 'pipe', 'pipe'],
-        detached: process.platform !== 'win32',
-        windowsHide: true,
-      });
-      child.once('error', refused);
-      child.once('spawn', () => {
-        child.removeListener('error', refused);
-        // A signal that cannot be delivered is reported here too; the ladder goes on by itself.
-        child.on('error', () => {});
-        resolve(child);
-      });
-    } catch (error) {
-      refused(error as Error);
-    }
-  });
-}
-
-/** Resolves when the child has exited. While it runs, this process does not leave it behind. */
-function exitOf(child: Child): Promise<void> {
-  const orphaned = (): void => signal(child, 'SIGKILL');
-  // Each child brings its own listener, and with it the room for it.
-  const room = (change: number): void => {
-    const limit = process.getMaxListeners();
-    if (limit > 0) process.setMaxListeners(limit + change);
-  };
-  room(1);
-  process.on('exit', orphaned);
-  return new Promise((resolve) => {
-    child.once('exit', () => {
-      process.removeListener('exit', orphaned);
-      room(-1);
-      resolve();
-      // Something the child started may hold its output open for ever.
-      const timer = setTimeout(() => child.stdout.destroy(), AFTER_EXIT_MS);
-      child.once('close', () => clearTimeout(timer));
-    });
-  });
-}
-
-/** Sends a signal to the child's whole group; false results and vanished processes are fine. */
-function signal(child: Child, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
-    if (process.platform === 'win32') child.kill(name);
-    else process.kill(-(child.pid as number), name);
-  } catch {
-    // No such process: that is what was wanted.
+    const child = startChild({ argv: [command, ...args], cwd, env: { ...process.env, ...env }, stdin: 'pipe' });
+    await child.started;
+    return child;
+  } catch (error) {
+    throw fail('unreachable', `cannot start ${command}: ${(error as Error).message}`, { command }, error);
   }
 }
 
-/** The ladder. The streams are gone already, so the child has seen the end of its stdin. */
-async function stop(
-  child: Child,
-  exit: Promise<void>,
-  ending: Ending,
-  graceMs: number,
-  terminateMs: number,
-): Promise<void> {
-  const gone =
-    ending === 'finished' &&
-    (await within(
-      exit.then(() => true),
-      graceMs,
-    )) === true;
-  if (!gone && ending !== 'dropped') {
-    signal(child, 'SIGTERM');
-    await within(exit, terminateMs);
-  }
-  // Also when the child is gone: what it started belongs to its group and must not stay.
-  signal(child, 'SIGKILL');
-  await within(exit, REAP_MS);
+/** The ladder. The streams have ended already, so the child has seen the end of its stdin. */
+async function stop(child: Child, ending: Ending, graceMs: number, terminateMs: number): Promise<void> {
+  const exited = ending === 'finished' && (await within(child.exited, graceMs)) !== undefined;
+  // Also when the child has exited: processes it started belong to its group and must not stay.
+  if (exited || ending === 'dropped') await child.kill();
+  else await child.stop(terminateMs);
 }
 
-/** What the receiver is told: beside how the link ended, how the child did. */
+/** How the link ended, and how the child did. */
 function withExit(cause: CloseInfo, child: Child, lastWords: string): CloseInfo {
-  const { exitCode, signalCode } = child;
+  const exitCode = child.exit?.code ?? null;
+  const signalCode = child.exit?.signal ?? null;
   if (cause.clean && exitCode === 0) return { ...cause, exitCode };
   const how = signalCode === null ? `exited with code ${exitCode}` : `was ended by ${signalCode}`;
   const why = exitCode === 0 || lastWords === '' ? how : `${how}: ${lastWords}`;

@@ -6,12 +6,10 @@
  * This is no sandbox: the program can do what the host's user can do.
  */
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { endGroup, isGone } from '../../../base/process-group.ts';
+import { type Child, type ChildExit, endGroup, exitCodeOf, hasEnded, startChild } from '../../../base/child.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
@@ -100,31 +98,29 @@ export async function runShell(
   const stderr = new OutputCapture(args.max_output_bytes);
   const stop = Promise.withResolvers<Stop>();
   const failed = (error: unknown) => stop.resolve({ kind: 'failed', error });
-  const { child, ended, output } = await start(args, context, shellEnvironment(args.env, hostEnvironment), (started) =>
+  const { child, output } = await start(args, context, shellEnvironment(args.env, hostEnvironment), (started) =>
     Promise.all([
-      pump(started.stdout!, 'stdout', stdout, reading, context),
-      pump(started.stderr!, 'stderr', stderr, reading, context),
+      pump(started.stdout, 'stdout', stdout, reading, context),
+      pump(started.stderr, 'stderr', stderr, reading, context),
     ]).catch(failed),
   );
-  const leader = child.pid!;
+  const { pid: leader, exited } = child;
   const abort = () => failed(context.signal.reason);
   const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), timeLimitMs(args, context, killGraceMs));
   context.signal.addEventListener('abort', abort, { once: true });
   if (context.signal.aborted) abort();
-  // A program need not read what it is given.
-  child.stdin?.on('error', () => {});
   child.stdin?.end(args.stdin);
 
   try {
-    let stopped = await Promise.race([ended.then(() => undefined), stop.promise]);
+    let stopped = await Promise.race([exited.then(() => undefined), stop.promise]);
     if (stopped === undefined) stopped = await Promise.race([drain(output, reading), stop.promise]);
-    const background = stopped === undefined && !(await isGone(leader, LEAVE_MS));
+    const background = stopped === undefined && !(await hasEnded(leader, LEAVE_MS));
     if (stopped !== undefined || background) {
       await endGroup(leader, killGraceMs);
       // The pipes are closed with the last of the group, unless somebody left it.
       await within(output, SILENT_MS, processTimer);
     }
-    const end = await within(ended, EXIT_WAIT_MS, processTimer);
+    const end = await within(exited, EXIT_WAIT_MS, processTimer);
     if (stopped?.kind === 'failed') throw stopped.error;
     if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
     return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
@@ -132,8 +128,8 @@ export async function runShell(
     clearTimeout(timer);
     context.signal.removeEventListener('abort', abort);
     child.stdin?.destroy();
-    child.stdout?.destroy();
-    child.stderr?.destroy();
+    child.stdout.destroy();
+    child.stderr.destroy();
   }
 }
 
@@ -146,15 +142,8 @@ function timeLimitMs(args: ShellArgs, context: CallContext, killGraceMs: number)
   return Math.min(args.timeout_seconds * 1000, leftMs - Math.min(killGraceMs + ANSWER_MS, leftMs / 4));
 }
 
-/** How a program ended; `code` is null when a signal ended it. */
-interface ProgramEnd {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
 interface Started {
-  readonly child: ChildProcess;
-  readonly ended: Promise<ProgramEnd>;
+  readonly child: Child;
   /** Settles when both pipes are at their end. */
   readonly output: Promise<unknown>;
 }
@@ -163,47 +152,38 @@ async function start(
   args: ShellArgs,
   context: CallContext,
   env: Record<string, string>,
-  read: (child: ChildProcess) => Promise<unknown>,
+  read: (child: Child) => Promise<unknown>,
 ): Promise<Started> {
-  const [program, ...rest] = wordsOf(args);
+  const argv = wordsOf(args);
   const { directory } = await holdDirectory(context.workspace, args.cwd);
   try {
     context.signal.throwIfAborted();
-    const child = spawn(program!, rest, {
-      // The child enters the directory that was checked, before its copy of the descriptor is closed.
-      cwd: directory.at('.'),
-      env,
-      detached: true,
-      stdio: [args.stdin === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-    });
-    const spawned = Promise.withResolvers<void>();
-    const ended = Promise.withResolvers<ProgramEnd>();
-    child.once('spawn', spawned.resolve);
-    child.on('error', spawned.reject);
-    child.once('exit', (code, signal) => ended.resolve({ code, signal }));
-    // At once: output that nobody reads when a program ends is thrown away.
-    // Without pipes (no descriptor was left for them) the start has failed, and the error is on its way.
-    const output = child.stdout ? read(child) : Promise.resolve();
-    await spawned.promise;
-    return { child, ended: ended.promise, output };
+    const stdin = args.stdin === undefined ? 'ignore' : 'pipe';
+    // The child enters the directory that was checked, before its copy of the descriptor is closed.
+    const child = startChild({ argv, cwd: directory.at('.'), env, stdin });
+    // Read at once, before the start is awaited. Without pipes (no descriptor was left for them) the start has failed.
+    const output = (child.stdout as Child['stdout'] | null) === null ? Promise.resolve() : read(child);
+    await child.started;
+    return { child, output };
   } catch (error) {
     context.signal.throwIfAborted();
-    throw spawnError(error, program!);
+    throw spawnError(error, argv[0]);
   } finally {
     await directory.close();
   }
 }
 
-function wordsOf(args: ShellArgs): readonly string[] {
+function wordsOf(args: ShellArgs): readonly [string, ...string[]] {
   const { argv, command } = args;
   const words = command === undefined ? argv : argv === undefined ? ['/bin/sh', '-c', command] : undefined;
-  if (words === undefined || words[0] === undefined || words[0] === '') {
+  const [program = '', ...rest] = words ?? [];
+  if (program === '') {
     throw fail('tool_error', 'give either argv, with at least the program, or command', { reason: 'bad_arguments' });
   }
-  if (words.some((word) => word.includes('\0'))) {
+  if ([program, ...rest].some((word) => word.includes('\0'))) {
     throw fail('tool_error', 'an argument may not hold a NUL character', { reason: 'bad_arguments' });
   }
-  return words;
+  return [program, ...rest];
 }
 
 function spawnError(error: unknown, program: string): HandfastError {
@@ -265,7 +245,7 @@ async function drain(output: Promise<unknown>, reading: Reading): Promise<undefi
   return undefined;
 }
 
-interface ShellEnd extends ProgramEnd {
+interface ShellEnd extends ChildExit {
   readonly timedOut: boolean;
   readonly background: boolean;
   readonly stdout: OutputCapture;
@@ -275,7 +255,7 @@ interface ShellEnd extends ProgramEnd {
 
 function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
   const { code, signal, timedOut, stdout, stderr } = ended;
-  const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+  const exitCode = exitCodeOf({ code, signal });
   const truncated = stdout.truncated || stderr.truncated;
   const data: ShellResult = {
     exit_code: exitCode,

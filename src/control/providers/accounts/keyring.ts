@@ -6,7 +6,7 @@
  * waits for its owner to unlock it, blocks the native call for good: even opening an entry holds the calling thread, and
  * neither a worker nor `process.exit` gets past it. A child can be killed.
  */
-import { spawn } from 'node:child_process';
+import { type ProgramEnd, startProgram } from '../../../base/program.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** One secret of this user, by account. Every method fails with `runtime_error` when the keyring cannot be reached. */
@@ -20,8 +20,8 @@ export interface Keyring {
 /** Name the entries are filed under. */
 const SERVICE = 'handfast';
 const DEFAULT_TIMEOUT_MS = 3_000;
-/** Longest answer read from the child: a secret is 64 characters. */
-const MAX_ANSWER_CHARACTERS = 16 * 1024;
+/** Longest reply read from the child: a secret is 64 characters. */
+const MAX_REPLY_BYTES = 16 * 1024;
 
 /**
  * What the child runs. The request comes on its standard input, so that no secret is ever an argument. On Linux the
@@ -78,42 +78,36 @@ function libraryPath(): string | undefined {
   }
 }
 
-/** Runs one access. Its failures carry no text of the child: a library's message may repeat what it was given. */
-function runChild(
+/** Runs one access. Its failures carry no text of the child: a library's message may repeat the secret. */
+async function runChild(
   request: string,
-  env: KeyringOptions['env'],
+  given: KeyringOptions['env'],
   timeoutMs: number,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const { promise, resolve, reject } = Promise.withResolvers<Readonly<Record<string, unknown>>>();
   // Options meant for this process (a debugger's port, a loader) are not the child's.
-  const { NODE_OPTIONS: _, ...environment } = env;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', CHILD], {
-    env: environment,
-    stdio: ['pipe', 'pipe', 'ignore'],
-    windowsHide: true,
-    timeout: timeoutMs,
-    killSignal: 'SIGKILL',
-  });
-  let answer = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    answer += text;
-    if (answer.length > MAX_ANSWER_CHARACTERS) child.kill('SIGKILL');
-  });
-  // A child that died early has closed its input; its exit tells the story.
-  child.stdin.on('error', () => {});
-  child.stdin.end(request);
-  child.on('error', (cause) => reject(fail('runtime_error', 'the keyring could not be asked', {}, cause)));
-  child.on('close', (code, signal) => {
-    if (code === 0) {
-      try {
-        return resolve(JSON.parse(answer));
-      } catch {
-        // Told as unreachable below.
-      }
-    }
-    reject(
-      fail('runtime_error', signal === 'SIGKILL' ? 'the keyring did not answer' : 'the keyring cannot be reached'),
-    );
-  });
-  return promise;
+  const { NODE_OPTIONS: _, ...env } = given;
+  let ended: ProgramEnd;
+  try {
+    const child = await startProgram({
+      argv: [process.execPath, '--input-type=module', '-e', CHILD],
+      env,
+      stdin: 'open',
+      timeoutMs,
+      // A blocked native call does not end by SIGTERM, and the child has nothing to finish.
+      terminateMs: 0,
+      maxStdoutBytes: MAX_REPLY_BYTES,
+    });
+    child.write(request);
+    child.write(null);
+    ended = await child.ended;
+  } catch (cause) {
+    throw fail('runtime_error', 'the keyring process could not be started', {}, cause);
+  }
+  if (ended.timedOut) throw fail('runtime_error', `the keyring did not respond within ${timeoutMs} ms`);
+  try {
+    if (ended.code === 0) return JSON.parse(ended.stdout) as Readonly<Record<string, unknown>>;
+  } catch {
+    // Reported as unreachable below.
+  }
+  throw fail('runtime_error', 'the keyring cannot be reached');
 }

@@ -4,7 +4,7 @@ import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { signalGroup } from '../../../../src/base/process-group.ts';
+import { signalGroup } from '../../../../src/base/child.ts';
 import { shell } from '../../../../src/capabilities/tools/builtin/index.ts';
 import { OutputCapture } from '../../../../src/capabilities/tools/builtin/output-capture.ts';
 import { shellEnvironment } from '../../../../src/capabilities/tools/builtin/shell-environment.ts';

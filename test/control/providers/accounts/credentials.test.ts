@@ -173,7 +173,10 @@ test('a keyring that never answers is given up after its deadline', async (t) =>
   // What the real library does on a session bus that accepts and says nothing: it holds its thread for good.
   const { module } = libraryFile(t, 'export class Entry { constructor() { for (;;); } }');
   const keyring = systemKeyring({ module, env: {}, timeoutMs: 300 })!;
-  await assert.rejects(keyring.read('one'), { code: 'runtime_error', message: 'the keyring did not answer' });
+  await assert.rejects(keyring.read('one'), {
+    code: 'runtime_error',
+    message: /the keyring did not respond within \d+ ms/,
+  });
 });
 
 test('a keyring that fails is out of reach, whatever it says, and its words are not repeated', async (t) => {
