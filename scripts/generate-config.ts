@@ -44,7 +44,7 @@ export function generateConfig(): Map<string, string> {
   for (const { name, schema, published } of units) {
     const [file, title] = published;
     checkSettingSchema(schema, name);
-    const data = JSON.stringify(schema, null, 1);
+    const data = JSON.stringify(schema);
     const type = "import type { SettingSchema } from './setting.ts';\n";
     files.set(
       `src/config/${fileOf(name)}.generated.ts`,
@@ -62,7 +62,7 @@ function defaultsModule(): string {
     throw new Error(`an empty handfast.yaml has a problem at ${path}: ${message}`);
   };
   const reading = { problem, nodes: new Map(), folder: '', secret: false };
-  const data = JSON.stringify(readSetting(handfastSchema, undefined, '', reading), null, 1);
+  const data = JSON.stringify(readSetting(handfastSchema, undefined, '', reading));
   const type = "import type { HandfastSettings } from './handfast.schema.ts';\n";
   return `${NOTE}${type}\nexport const handfastDefaults: HandfastSettings = ${data};\n`;
 }

@@ -15,9 +15,8 @@ import { handfastHome } from './local-token.ts';
 import { checkNats, hasSecret, NO_SECRETS } from './nats-settings.ts';
 import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './open-config.ts';
 import { nodeOf, type Reading, readSetting } from './reader.ts';
-import { camel } from './setting.ts';
+import { camel, type SettingSchema } from './setting.ts';
 import type { NatsConnectionSettings, WorkerFileSettings, WorkerSettings } from './worker.schema.ts';
-import { workerFile } from './worker-file.generated.ts';
 
 /** The name a worker gives to the holder of its receiver's one token. */
 export const SENDER = 'sender';
@@ -127,8 +126,9 @@ export async function loadWorkerConfig(
   /** How it joins over NATS. */
   readonly nats: NatsConnectionSettings;
 }> {
+  const { workerFile } = await import('./worker-file.generated.ts');
   const opened = await openConfig<WorkerFileSettings>(file, workerFile, cwd);
-  const { nats = {}, ...settings } = { ...opened.settings, ...readWords(instead, cwd) };
+  const { nats = {}, ...settings } = { ...opened.settings, ...readWords(instead, workerFile, cwd) };
   const config = workerOf(settings, '', join(handfastHome(env), 'fleet', 'workers'), opened);
   checkNats(nats, 'nats', opened.problem);
   opened.finish();
@@ -140,6 +140,7 @@ export async function workerConfig(
   words: WorkerWords,
   { env = process.env, cwd = process.cwd() }: ProcessContext = {},
 ): Promise<WorkerConfig> {
+  const { workerFile } = await import('./worker-file.generated.ts');
   const opened = await openConfig(undefined, { type: 'object', properties: {} }, cwd);
   const settings = readSetting(workerFile, nodeOf(words), '', optionReading(cwd)) as WorkerFileSettings;
   const { nats: _unused, ...worker } = settings;
@@ -149,10 +150,10 @@ export async function workerConfig(
 }
 
 /** The settings that the command line gives, checked as in a file. */
-function readWords(words: WorkerWords, cwd: string): Partial<WorkerSettings> {
+function readWords(words: WorkerWords, schema: SettingSchema, cwd: string): Partial<WorkerSettings> {
   const read = Object.entries(words).map(([key, value]) => [
     camel(key),
-    readSetting(workerFile.properties?.[key] ?? {}, nodeOf(value), key, optionReading(cwd)),
+    readSetting(schema.properties?.[key] ?? {}, nodeOf(value), key, optionReading(cwd)),
   ]);
   return Object.fromEntries(read);
 }

@@ -10,11 +10,15 @@ import { type Static, Type } from '../wire/schema.ts';
 import type { Settings } from './setting.ts';
 import {
   anything,
+  choice,
   flag,
   fleetName,
+  group,
   httpAddress,
   integer,
+  list,
   mapOf,
+  optional,
   path,
   TOKEN_PLACES,
   text,
@@ -26,10 +30,11 @@ export { workerFile };
 
 const DAY_S = 86_400;
 
-const nats = Type.Object(
+const nats = group(
+  { description: 'For a NATS bus.', formerly: { tasks: 'store_tasks' } },
   {
     ...natsConnectionFields,
-    replicas: Type.Optional(
+    replicas: optional(
       Type.Integer({
         minimum: 1,
         maximum: 5,
@@ -37,93 +42,93 @@ const nats = Type.Object(
         example: '3',
       }),
     ),
-    max_waiting: Type.Optional(
-      integer('Dispatches that may wait on the server for workers. Left out: 1,000,000.', {
-        minimum: 1,
-        maximum: 100_000_000,
-      }),
+    max_waiting: optional(
+      integer('Dispatches that may wait on the server for workers. Left out: 1,000,000.', [1, 100_000_000]),
     ),
     store_tasks: flag('Store tasks there too: another machine with this file is a standby and takes over.', false),
   },
-  { description: 'For a NATS bus.', formerly: { tasks: 'store_tasks' } },
 );
 
-const peer = Type.Object(
-  {
-    id: fleetName('Its name in the fleet.'),
-    url: httpAddress('Its address.'),
-    kind: Type.Enum(['receiver', 'a2a'], {
-      default: 'receiver',
-      description: 'receiver: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.',
-      formerly: { upstream: 'receiver' },
-    }),
-    ...tokenFields('its bearer token'),
-    repo: Type.Optional(path('Its repository, where this machine can read it: results are checked there.', '../app')),
-  },
+const peer = group(
   {
     description: 'A worker that is reached over HTTP and knows nothing of this configuration.',
     notBoth: TOKEN_PLACES,
   },
-);
-
-const hook = Type.Object(
   {
-    when: text('A CEL expression over task, worker and now.', 'a CEL expression'),
-    // biome-ignore lint/suspicious/noThenProperty: the key of the file
-    then: Type.Enum(['reject', 'prefer', 'refuse'], {
-      description: 'reject: not this worker. prefer: adds score. refuse: the task is not accepted at all.',
-    }),
-    score: Type.Optional(integer('For prefer.', { minimum: -1000, maximum: 1000 })),
-    reason: Type.Optional(text('Shown where the rule decides.', 'a text')),
+    id: fleetName('Its name in the fleet.'),
+    url: httpAddress('Its address.'),
+    kind: choice(
+      {
+        default: 'receiver',
+        description: 'receiver: a receiver of versions 0.5 to 0.8. a2a: an A2A 1.0 agent.',
+        formerly: { upstream: 'receiver' },
+      },
+      ['receiver', 'a2a'],
+    ),
+    ...tokenFields('its bearer token'),
+    repo: optional(path('Its repository, where this machine can read it: results are checked there.', '../app')),
   },
-  { description: 'A rule of routing.' },
 );
 
-const routing = Type.Object(
-  {
-    ttl_s: integer('How long an announce is valid.', { default: 900, minimum: 1, maximum: 30 * DAY_S }),
-    default_max_concurrent: integer('For workers that announce no limit.', { default: 3, minimum: 1, maximum: 1024 }),
-    min_lead_s: integer('Tasks with less time left are not dispatched.', { default: 30, minimum: 0, maximum: DAY_S }),
-    unverified: Type.Enum(['last_resort', 'never', 'allow'], {
+const hook = group('A rule of routing.', {
+  when: text('A CEL expression over task, worker and now.', 'a CEL expression'),
+  // biome-ignore lint/suspicious/noThenProperty: the key of the file
+  then: choice('reject: not this worker. prefer: adds score. refuse: the task is not accepted at all.', [
+    'reject',
+    'prefer',
+    'refuse',
+  ]),
+  score: optional(integer('For prefer.', [-1000, 1000])),
+  reason: optional(text('Shown where the rule decides.', 'a text')),
+});
+
+const routing = group('Where tasks go.', {
+  ttl_s: integer('How long an announce is valid.', [1, 30 * DAY_S], 900),
+  default_max_concurrent: integer('For workers that announce no limit.', [1, 1024], 3),
+  min_lead_s: integer('Tasks with less time left are not dispatched.', [0, DAY_S], 30),
+  unverified: choice(
+    {
       default: 'last_resort',
       description: 'Whether peers that never announced themselves get tasks with requirements.',
-    }),
-    tiers: mapOf(
-      Type.Integer({ minimum: 1, maximum: 100, description: 'A rank.' }),
-      { pattern: '^[A-Za-z0-9][\\w. -]{0,63}$', expected: 'the name of a tier' },
-      {
-        description: 'Ranks of other tiers, beside haiku 1, sonnet 2, opus 3.',
-        example: '{ gemini-flash: 1 }',
-      },
-    ),
-    hooks: Type.Array(hook, { default: [], description: 'Rules in the Common Expression Language.' }),
-  },
-  { description: 'Where tasks go.' },
-);
+    },
+    ['last_resort', 'never', 'allow'],
+  ),
+  tiers: mapOf(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'A rank.' }),
+    { pattern: '^[A-Za-z0-9][\\w. -]{0,63}$', expected: 'the name of a tier' },
+    {
+      description: 'Ranks of other tiers, beside haiku 1, sonnet 2, opus 3.',
+      example: '{ gemini-flash: 1 }',
+    },
+  ),
+  hooks: list({ default: [], description: 'Rules in the Common Expression Language.' }, hook),
+});
 
-const blockedPolicy = Type.Object(
-  {
-    max_reroutes: integer('Times it goes to another worker.', { default: 3, minimum: 0, maximum: 100 }),
-    max_retries: integer('Times it waits and is tried again.', { default: 3, minimum: 0, maximum: 100 }),
-    backoff_s: Type.Array(integer('Seconds.', { minimum: 1, maximum: DAY_S }), {
+const blockedPolicy = group('What happens to a task that a worker refused.', {
+  max_reroutes: integer('Times it goes to another worker.', [0, 100], 3),
+  max_retries: integer('Times it waits and is tried again.', [0, 100], 3),
+  backoff_s: list(
+    {
       default: [30, 120, 480],
       description: 'Delays before each retry.',
-    }),
-    table: mapOf(
-      Type.Array(Type.Enum(['reroute', 'retry', 'wait', 'alert', 'fail'], { description: 'A step.' }), {
-        description: 'Steps; the first possible one is taken.',
-      }),
-      { pattern: '^[a-z][a-z0-9_]{0,63}$', expected: 'a reason code' },
-      {
-        description: 'Steps by reason code, in place of the built-in ones.',
-        example: '{ dirty_repo: [retry, alert] }',
-      },
-    ),
-  },
-  { description: 'What happens to a task that a worker refused.' },
-);
+    },
+    integer('Seconds.', [1, DAY_S]),
+  ),
+  table: mapOf(
+    list('Steps; the first possible one is taken.', choice('A step.', ['reroute', 'retry', 'wait', 'alert', 'fail'])),
+    { pattern: '^[a-z][a-z0-9_]{0,63}$', expected: 'a reason code' },
+    {
+      description: 'Steps by reason code, in place of the built-in ones.',
+      example: '{ dirty_repo: [retry, alert] }',
+    },
+  ),
+});
 
-export const fleet = Type.Object(
+export const fleet = group(
+  {
+    description: 'Configuration of a fleet.',
+    formerly: { data: 'data_dir', settle_s: 'join_grace_s', plain_turn_s: 'plain_peer_timeout_s' },
+  },
   {
     name: Type.String({
       default: 'fleet',
@@ -131,63 +136,50 @@ export const fleet = Type.Object(
       expected: 'a name of lower-case letters, digits and "-"',
       description: 'The name of the fleet.',
     }),
-    bus: Type.Array(
-      Type.String({
-        pattern: '^(in-process|(nats|tls):\\/\\/\\S+)$',
-        expected: 'in-process or a nats:// address',
-        description: 'in-process or a nats:// address.',
-      }),
+    bus: list(
       {
         default: ['in-process'],
         description:
           'in-process, or the addresses of NATS servers: then workers on other machines join with the same file.',
         example: 'nats://127.0.0.1:4222',
       },
+      Type.String({
+        pattern: '^(in-process|(nats|tls):\\/\\/\\S+)$',
+        expected: 'in-process or a nats:// address',
+        description: 'in-process or a nats:// address.',
+      }),
     ),
     nats,
-    listen: Type.Array(Type.String({ format: 'listen_address', description: 'A listen address.' }), {
-      default: ['http://127.0.0.1:9219'],
-      shown: true,
-      description: 'Where workers, clients and receivers of earlier versions reach this orchestrator.',
-    }),
-    data_dir: Type.Optional(
+    listen: list(
+      {
+        default: ['http://127.0.0.1:9219'],
+        shown: true,
+        description: 'Where workers, clients and receivers of earlier versions reach this orchestrator.',
+      },
+      Type.String({ format: 'listen_address', description: 'A listen address.' }),
+    ),
+    data_dir: optional(
       path(
         'Tasks and results, stored by one process at a time. Left out: in the Handfast folder of this user.',
         './fleet-data',
       ),
     ),
-    workers: Type.Array(worker, { default: [], description: 'Workers of this process.' }),
-    peers: Type.Array(peer, { default: [], description: 'Workers elsewhere that do not join by themselves.' }),
+    workers: list({ default: [], description: 'Workers of this process.' }, worker),
+    peers: list({ default: [], description: 'Workers elsewhere that do not join by themselves.' }, peer),
     inline_hints: flag('Peers that speak nothing newer get their terms as text in front of the brief.', true),
-    lease_ttl_s: integer('A task whose worker is silent for this time is lost.', {
-      default: 45,
-      minimum: 2,
-      maximum: DAY_S,
-    }),
+    lease_ttl_s: integer('A task whose worker is silent for this time is lost.', [2, DAY_S], 45),
     routing,
     blocked_policy: blockedPolicy,
-    join_grace_s: integer('How long a starting orchestrator waits for workers before a task counts as unroutable.', {
-      default: 5,
-      minimum: 0,
-      maximum: 3_600,
-    }),
-    plain_peer_timeout_s: integer('Longest turn of a peer that cannot report progress.', {
-      default: 3_600,
-      minimum: 1,
-      maximum: 30 * DAY_S,
-    }),
-    max_open_tasks: integer('Tasks that have not ended.', { default: 100_000, minimum: 1, maximum: 10_000_000 }),
-    retain_days: integer('Days ended tasks are stored.', { default: 30, minimum: 1, maximum: 3_650 }),
-    max_tasks: integer('Tasks stored at most; the oldest ended ones are evicted first.', {
-      default: 100_000,
-      minimum: 1,
-      maximum: 10_000_000,
-    }),
+    join_grace_s: integer(
+      'How long a starting orchestrator waits for workers before a task counts as unroutable.',
+      [0, 3_600],
+      5,
+    ),
+    plain_peer_timeout_s: integer('Longest turn of a peer that cannot report progress.', [1, 30 * DAY_S], 3_600),
+    max_open_tasks: integer('Tasks that have not ended.', [1, 10_000_000], 100_000),
+    retain_days: integer('Days ended tasks are stored.', [1, 3_650], 30),
+    max_tasks: integer('Tasks stored at most; the oldest ended ones are evicted first.', [1, 10_000_000], 100_000),
     labels: anything('Notes of your own.'),
-  },
-  {
-    description: 'Configuration of a fleet.',
-    formerly: { data: 'data_dir', settle_s: 'join_grace_s', plain_turn_s: 'plain_peer_timeout_s' },
   },
 );
 

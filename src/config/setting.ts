@@ -113,33 +113,13 @@ export function mayBeLeftOut(schema: SettingSchema): boolean {
   return schema.type === 'object' && required.every((key) => mayBeLeftOut(properties[key] ?? {}));
 }
 
-const KEYWORDS: ReadonlySet<string> = new Set<keyof SettingSchema>([
-  'type',
-  'description',
-  'default',
-  'enum',
-  'pattern',
-  'minimum',
-  'maximum',
-  'items',
-  'minItems',
-  'properties',
-  'required',
-  'additionalProperties',
-  'propertyNames',
-  'expected',
-  'format',
-  'example',
-  'shown',
-  'secret',
-  'short',
-  'formerly',
-  'variants',
-  'needsOne',
-  'notBoth',
-  'either',
-  'together',
-]);
+/** The keywords of {@link SettingSchema}. */
+const KEYWORDS: ReadonlySet<string> = new Set(
+  [
+    'type description default enum pattern minimum maximum items minItems properties required additionalProperties',
+    'propertyNames expected format example shown secret short formerly variants needsOne notBoth either together',
+  ].flatMap((words) => words.split(' ')),
+);
 
 /**
  * Refuses a schema that asks for more than the reader can check, so that no rule of it is silently ignored.

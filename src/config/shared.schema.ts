@@ -1,10 +1,26 @@
 /**
- * Parts that several configuration schemas are made of: paths, environment variables, addresses, names, secrets by
- * reference, and maps whose keys are the user's own.
+ * What configuration schemas are made of: constructors that put the description first, and the parts that several of them
+ * have (paths, environment variables, addresses, names, secrets by reference).
  *
- * Used by the other `*.schema.ts` of this folder; never imported at run time.
+ * Used by the other `*.schema.ts` of this folder; never imported at run time. Annotations are those of `setting.ts`.
  */
-import { type Static, type TSchema, Type } from '../wire/schema.ts';
+import { type Static, type TSchema, type TSchemaOptions, Type } from '../wire/schema.ts';
+import type { SettingSchema } from './setting.ts';
+
+/** A description, or a description with annotations. */
+type About = string | (Omit<SettingSchema, 'variants'> & { readonly description: string; readonly variants?: object });
+
+const notes = (about: About): TSchemaOptions => (typeof about === 'string' ? { description: about } : { ...about });
+
+export const optional = Type.Optional;
+
+export const group = <Members extends Record<string, TSchema>>(about: About, members: Members) =>
+  Type.Object(members, notes(about));
+
+export const list = <Item extends TSchema>(about: About, item: Item) => Type.Array(item, notes(about));
+
+export const choice = <const Word extends string>(about: About, words: readonly Word[]) =>
+  Type.Unsafe<Word>({ enum: words, ...notes(about) });
 
 /** A path; relative ones start at the folder of the file, and it is absolute once read. */
 export const path = (description: string, example?: string, expected?: string) =>
@@ -18,10 +34,8 @@ export const variable = (description: string, example?: string) =>
     ...(example && { example }),
   });
 
-export const integer = (
-  description: string,
-  range: { readonly minimum: number; readonly maximum: number; readonly default?: number },
-) => Type.Integer({ ...range, description });
+export const integer = (description: string, [minimum, maximum]: readonly [number, number], fallback?: number) =>
+  Type.Integer({ default: fallback, minimum, maximum, description });
 
 export const flag = (description: string, fallback: boolean) => Type.Boolean({ default: fallback, description });
 
@@ -44,11 +58,11 @@ export const httpAddress = (description: string) =>
 
 /** The two places a bearer token may be in. A group with these is `notBoth: TOKEN_PLACES`. */
 export const tokenFields = (whose: string) => ({
-  token_env: Type.Optional(variable(`The variable with ${whose}.`, 'FLEET_TOKEN')),
-  token_file: Type.Optional(path('Or the file with it, read whenever it is used.', './fleet.token')),
+  token_env: optional(variable(`The variable with ${whose}.`, 'FLEET_TOKEN')),
+  token_file: optional(path('Or the file with it, read whenever it is used.', './fleet.token')),
 });
 
-export const TOKEN_PLACES = ['token_env', 'token_file'];
+export const TOKEN_PLACES = ['token_env', 'token_file'] as const;
 
 /** Values of any shape, for a part that checks them itself. */
 export const anything = (description: string) =>

@@ -5,44 +5,36 @@
 import { PRIORITIES, REPLY_SCHEMAS } from '../protocol/fleet.ts';
 import { type Static, Type } from '../wire/schema.ts';
 import type { Settings } from './setting.ts';
-import { anything, integer, text, word } from './shared.schema.ts';
+import { anything, choice, group, integer, list, optional, text, word } from './shared.schema.ts';
 
-const optionalFlag = (description: string) => Type.Optional(Type.Boolean({ description }));
-const optionalText = (description: string, expected: string) => Type.Optional(text(description, expected));
-const words = (description: string, item: string) => Type.Optional(Type.Array(word(item), { description }));
+const optionalFlag = (description: string) => optional(Type.Boolean({ description }));
+const optionalText = (description: string, expected: string) => optional(text(description, expected));
+const words = (description: string, item: string) => optional(list({ description }, word(item)));
 
-const task = Type.Object(
-  {
-    id: optionalText('Its id; needed where others name it in `after`.', 'an id'),
-    brief: text('The work, in words.', 'a text'),
-    priority: Type.Optional(Type.Enum(PRIORITIES, { description: 'Its place among other tasks.' })),
-    reply: Type.Optional(Type.Enum(REPLY_SCHEMAS, { description: 'The shape of the result.' })),
-    answer_schema: Type.Optional(anything('JSON Schema of the result.')),
-    budget: Type.Optional(integer('Tokens.', { minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
-    deadline: optionalText('30m, 2h, or a date and time with an offset.', 'a time'),
-    require_mcp: words('MCP servers that must be alive.', 'A server.'),
-    require: words('Capabilities.', 'A capability.'),
-    min_tier: optionalText('The lowest tier.', 'a tier'),
-    min_context: Type.Optional(
-      integer('The smallest context window, in tokens.', { minimum: 1, maximum: 1_000_000_000 }),
-    ),
-    access: Type.Optional(Type.Enum(['read', 'write'], { description: 'Whether it changes the repository.' })),
-    worktree: optionalFlag('In a git worktree of its own.'),
-    context: optionalText('The conversation it belongs to.', 'an id'),
-    retry_safe: optionalFlag('A second run does no harm.'),
-    after: words('Tasks that must be done first.', 'The id of a task.'),
-    pool: optionalText('Only workers of this pool.', 'a pool'),
-    worker: optionalText('Only this worker.', 'a worker'),
-  },
-  { description: 'One task.' },
-);
+const task = group('One task.', {
+  id: optionalText('Its id; needed where others name it in `after`.', 'an id'),
+  brief: text('The work, in words.', 'a text'),
+  priority: optional(choice('Its place among other tasks.', PRIORITIES)),
+  reply: optional(choice('The shape of the result.', REPLY_SCHEMAS)),
+  answer_schema: optional(anything('JSON Schema of the result.')),
+  budget: optional(integer('Tokens.', [1, Number.MAX_SAFE_INTEGER])),
+  deadline: optionalText('30m, 2h, or a date and time with an offset.', 'a time'),
+  require_mcp: words('MCP servers that must be alive.', 'A server.'),
+  require: words('Capabilities.', 'A capability.'),
+  min_tier: optionalText('The lowest tier.', 'a tier'),
+  min_context: optional(integer('The smallest context window, in tokens.', [1, 1_000_000_000])),
+  access: optional(choice('Whether it changes the repository.', ['read', 'write'])),
+  worktree: optionalFlag('In a git worktree of its own.'),
+  context: optionalText('The conversation it belongs to.', 'an id'),
+  retry_safe: optionalFlag('A second run does no harm.'),
+  after: words('Tasks that must be done first.', 'The id of a task.'),
+  pool: optionalText('Only workers of this pool.', 'a pool'),
+  worker: optionalText('Only this worker.', 'a worker'),
+});
 
-export const taskBatch = Type.Object(
-  {
-    name: optionalText('The name of the batch. Left out: that of the file.', 'a name'),
-    tasks: Type.Array(task, { minItems: 1, description: 'The tasks.' }),
-  },
-  { description: 'Tasks that are submitted together.' },
-);
+export const taskBatch = group('Tasks that are submitted together.', {
+  name: optionalText('The name of the batch. Left out: that of the file.', 'a name'),
+  tasks: list({ minItems: 1, description: 'The tasks.' }, task),
+});
 
 export type TaskBatchSettings = Settings<Static<typeof taskBatch>>;

@@ -7,10 +7,14 @@ import { type Static, Type } from '../wire/schema.ts';
 import { CODEX_SANDBOXES, EXECUTOR_KINDS } from './executor-settings.ts';
 import type { Settings } from './setting.ts';
 import {
+  choice,
   flag,
   fleetName,
+  group,
   httpAddress,
   integer,
+  list,
+  optional,
   path,
   TOKEN_PLACES,
   text,
@@ -25,103 +29,105 @@ const DAY_MS = 86_400_000;
 
 const mcpServerFields = {
   name: word('The name tasks require it by.'),
-  command: Type.Optional(text('The program that is started.', 'a program')),
-  args: Type.Array(text('An argument.', 'a text'), { default: [], description: 'Its arguments.' }),
+  command: optional(text('The program that is started.', 'a program')),
+  args: list({ default: [], description: 'Its arguments.' }, text('An argument.', 'a text')),
   env: texts('Its environment variables.'),
-  url: Type.Optional(httpAddress('Or: its streamable HTTP address.')),
+  url: optional(httpAddress('Or: its streamable HTTP address.')),
   headers: texts('Headers sent to it. Secrets: see headers_env.'),
   headers_env: texts('Headers whose values are in environment variables: header → variable.'),
 };
 
-const mcpServer = Type.Object(
-  { ...mcpServerFields, disabled: flag('Listed, but not used.', false) },
+const mcpServer = group(
   { description: 'An MCP server of the agent, probed by the worker.', either: ['command', 'url'] },
+  { ...mcpServerFields, disabled: flag('Listed, but not used.', false) },
 );
 
-const acpMcpServer = Type.Object(
+const acpMcpServer = group(
+  { description: 'An MCP server the agent connects to.', either: ['command', 'url'] },
   {
     ...mcpServerFields,
-    type: Type.Enum(['http', 'sse'], { default: 'http', description: 'The transport of its address.' }),
+    type: choice({ default: 'http', description: 'The transport of its address.' }, ['http', 'sse']),
   },
-  { description: 'An MCP server the agent connects to.', either: ['command', 'url'] },
 );
 
 /** Which kind of executor understands which setting is in `executor-settings.ts`. */
-const executor = Type.Object(
+const executor = group(
+  { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
   {
-    kind: Type.Enum(EXECUTOR_KINDS, { description: 'Which adapter drives it.' }),
-    command: Type.Optional(
+    kind: choice('Which adapter drives it.', EXECUTOR_KINDS),
+    command: optional(
       text(
         'The program, where it is not the usual one; for command and acp: which one.',
         'a program',
         '/opt/claude/bin/claude',
       ),
     ),
-    args: Type.Array(text('An argument.', 'an argument'), {
-      default: [],
-      description: 'Arguments beside those the adapter sets itself; for command: with {prompt} where the prompt goes.',
-    }),
+    args: list(
+      {
+        default: [],
+        description:
+          'Arguments beside those the adapter sets itself; for command: with {prompt} where the prompt goes.',
+      },
+      text('An argument.', 'an argument'),
+    ),
     env: texts('Environment variables beside those of this process.'),
-    model: Type.Optional(text('The model the program uses.', 'a model', 'sonnet')),
-    agent: Type.Optional(text('The agent of opencode.', 'a name')),
-    role: Type.Optional(text('Added to the system prompt of claude.', 'a text')),
-    mcp_config: Type.Optional(
+    model: optional(text('The model the program uses.', 'a model', 'sonnet')),
+    agent: optional(text('The agent of opencode.', 'a name')),
+    role: optional(text('Added to the system prompt of claude.', 'a text')),
+    mcp_config: optional(
       path('For claude: its file of MCP servers. Left out: .mcp.json of the folder, if it exists.', './mcp.json'),
     ),
-    sandbox: Type.Optional(
+    sandbox: optional(
       Type.Unsafe<(typeof CODEX_SANDBOXES)[number] | boolean>({
         enum: [...CODEX_SANDBOXES, true, false],
         description:
           'What its commands may do. codex: one of the words, workspace-write if left out; agy: true or false.',
       }),
     ),
-    conversations_file: Type.Optional(
+    conversations_file: optional(
       path(
         'For agy: where it stores the last conversation of each folder. Left out: below its home.',
         './last_conversations.json',
       ),
     ),
-    output: Type.Optional(
-      Type.Enum(['text', 'json_lines'], {
-        description: 'What a command prints: its reply (text, if left out), or JSON lines.',
-      }),
+    output: optional(
+      choice('What a command prints: its reply (text, if left out), or JSON lines.', ['text', 'json_lines']),
     ),
-    permissions: Type.Optional(
-      Type.Enum(['ask', 'allow', 'reject'], {
-        description: 'The answer to permission requests of an ACP agent; ask, if left out: the operator of the fleet.',
-      }),
+    permissions: optional(
+      choice('The answer to permission requests of an ACP agent; ask, if left out: the operator of the fleet.', [
+        'ask',
+        'allow',
+        'reject',
+      ]),
     ),
-    mode: Type.Optional(text('The mode an ACP agent is put into, one of its own.', 'a mode', 'plan')),
-    mcp_servers: Type.Array(acpMcpServer, { default: [], description: 'MCP servers an ACP agent connects to.' }),
-    start_timeout_s: Type.Optional(
-      integer('Time an ACP agent has to start. Left out: 60.', { minimum: 1, maximum: 3600 }),
-    ),
-    module: Type.Optional(path('For function: a module that exports `run(task, context)`.', './worker.ts')),
-    url: Type.Optional(httpAddress('For a2a: the address of the agent.')),
+    mode: optional(text('The mode an ACP agent is put into, one of its own.', 'a mode', 'plan')),
+    mcp_servers: list({ default: [], description: 'MCP servers an ACP agent connects to.' }, acpMcpServer),
+    start_timeout_s: optional(integer('Time an ACP agent has to start. Left out: 60.', [1, 3600])),
+    module: optional(path('For function: a module that exports `run(task, context)`.', './worker.ts')),
+    url: optional(httpAddress('For a2a: the address of the agent.')),
     ...tokenFields('the bearer token of the a2a agent'),
-    timeout_s: Type.Optional(integer('Longest turn of the program by its own clock.', { minimum: 1, maximum: DAY_S })),
+    timeout_s: optional(integer('Longest turn of the program by its own clock.', [1, DAY_S])),
   },
-  { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
 );
 
-const callback = Type.Object(
-  {
-    url: httpAddress('Address of the orchestrator, without a path.'),
-    ...tokenFields('the bearer token it is shown'),
-  },
+const callback = group(
   {
     description: 'Managed mode: a task is confirmed at once, and its result is sent here when it has ended.',
     notBoth: TOKEN_PLACES,
   },
+  {
+    url: httpAddress('Address of the orchestrator, without a path.'),
+    ...tokenFields('the bearer token it is shown'),
+  },
 );
 
-const sender = Type.Object(
+const sender = group(
+  { description: 'A client that sends tasks.', needsOne: TOKEN_PLACES, notBoth: TOKEN_PLACES },
   {
     name: fleetName('The name the worker gives it.'),
     ...tokenFields('its bearer token'),
-    callback: Type.Optional(callback),
+    callback: optional(callback),
   },
-  { description: 'A client that sends tasks.', needsOne: TOKEN_PLACES, notBoth: TOKEN_PLACES },
 );
 
 /** The address of an endpoint that a worker serves itself. */
@@ -132,115 +138,111 @@ const endpoint = (portWords: string) => ({
     pattern: '^[\\d.]+$|^[\\da-fA-F:]+$',
     description: 'The address it binds. Other machines can connect only where tokens are required.',
   }),
-  url: Type.Optional(httpAddress('Where others reach it, for its card, where that is not the address it binds.')),
-  port: integer(portWords, { default: 0, minimum: 0, maximum: 65_535 }),
+  url: optional(httpAddress('Where others reach it, for its card, where that is not the address it binds.')),
+  port: integer(portWords, [0, 65_535], 0),
 });
 
-const receiver = Type.Object(
-  {
-    ...endpoint('Its port; 0: the first free one of the band of its kind.'),
-    ...tokenFields('the bearer token senders need'),
-    callback: Type.Optional(callback),
-    senders: Type.Array(sender, {
-      default: [],
-      description: 'Senders with a token, and perhaps a callback, of their own.',
-    }),
-    reply_timeout_s: integer('How long a sender without a callback may wait for its result.', {
-      default: 300,
-      minimum: 1,
-      maximum: DAY_S,
-    }),
-  },
+const receiver = group(
   {
     description: 'Also accepts tasks over plain HTTP, as the receivers of earlier versions do.',
     notBoth: TOKEN_PLACES,
   },
+  {
+    ...endpoint('Its port; 0: the first free one of the band of its kind.'),
+    ...tokenFields('the bearer token senders need'),
+    callback: optional(callback),
+    senders: list(
+      {
+        default: [],
+        description: 'Senders with a token, and perhaps a callback, of their own.',
+      },
+      sender,
+    ),
+    reply_timeout_s: integer('How long a sender without a callback may wait for its result.', [1, DAY_S], 300),
+  },
 );
 
-const a2a = Type.Object(
+const a2a = group(
+  { description: 'Is also an A2A 1.0 agent.', notBoth: TOKEN_PLACES },
   {
     ...endpoint('Its port; 0: any free one.'),
     ...tokenFields('the bearer token clients need'),
-    partial_state: Type.Enum(['failed', 'completed', 'input_required'], {
-      default: 'failed',
-      description: 'The A2A state of unfinished work, for clients that do not speak the fleet protocol.',
-    }),
-    retain_days: integer('Days ended tasks are stored for its clients.', { default: 7, minimum: 1, maximum: 3_650 }),
+    partial_state: choice(
+      {
+        default: 'failed',
+        description: 'The A2A state of unfinished work, for clients that do not speak the fleet protocol.',
+      },
+      ['failed', 'completed', 'input_required'],
+    ),
+    retain_days: integer('Days ended tasks are stored for its clients.', [1, 3_650], 7),
   },
-  { description: 'Is also an A2A 1.0 agent.', notBoth: TOKEN_PLACES },
 );
 
 const workerFields = {
   id: fleetName('Its name in the fleet.'),
   executor,
-  repo: Type.Optional(
+  repo: optional(
     path(
       'The folder it works in, as a rule a git repository. Left out: the folder of this file.',
       '../app',
       'the path of a folder',
     ),
   ),
-  data_dir: Type.Optional(path('Its own data. Left out: in the Handfast folder of this user.', './worker-1')),
-  model: Type.Optional(text('The model behind it, as it is announced.', 'a model')),
-  tier: Type.Optional(text('haiku, sonnet, opus, or a tier the fleet ranks.', 'a tier')),
-  context_window: Type.Optional(
-    integer('Context window of its model, in tokens.', { minimum: 1, maximum: 1_000_000_000 }),
+  data_dir: optional(path('Its own data. Left out: in the Handfast folder of this user.', './worker-1')),
+  model: optional(text('The model behind it, as it is announced.', 'a model')),
+  tier: optional(text('haiku, sonnet, opus, or a tier the fleet ranks.', 'a tier')),
+  context_window: optional(integer('Context window of its model, in tokens.', [1, 1_000_000_000])),
+  tools: list(
+    {
+      default: ['terminal', 'file'],
+      description: 'What it can do, e.g. terminal, file, browser.',
+    },
+    word('A tool.'),
   ),
-  tools: Type.Array(word('A tool.'), {
-    default: ['terminal', 'file'],
-    description: 'What it can do, e.g. terminal, file, browser.',
-  }),
-  mcp_servers: Type.Array(mcpServer, { default: [], description: 'Its MCP servers.' }),
-  pools: Type.Array(fleetName('A pool.'), { default: [], description: 'Pools whose tasks it accepts.' }),
-  max_concurrent: integer('Turns at once.', { default: 3, minimum: 1, maximum: 1024 }),
-  min_lead_s: integer('Shortest time left for a task to be accepted.', { default: 30, minimum: 0, maximum: DAY_S }),
-  overhead_tokens: Type.Optional(
-    integer('Tokens of an empty first turn. Left out: measured where the executor can.', {
-      minimum: 0,
-      maximum: 10_000_000,
-    }),
+  mcp_servers: list({ default: [], description: 'Its MCP servers.' }, mcpServer),
+  pools: list({ default: [], description: 'Pools whose tasks it accepts.' }, fleetName('A pool.')),
+  max_concurrent: integer('Turns at once.', [1, 1024], 3),
+  min_lead_s: integer('Shortest time left for a task to be accepted.', [0, DAY_S], 30),
+  overhead_tokens: optional(
+    integer('Tokens of an empty first turn. Left out: measured where the executor can.', [0, 10_000_000]),
   ),
   count_cache_reads: flag('Tokens read from a cache count against budgets.', false),
-  turn_timeout_ms: integer('Longest turn, whatever the deadline says.', {
-    default: 3_600_000,
-    minimum: 1_000,
-    maximum: 30 * DAY_MS,
-  }),
-  receiver: Type.Optional(receiver),
-  a2a: Type.Optional(a2a),
+  turn_timeout_ms: integer('Longest turn, whatever the deadline says.', [1_000, 30 * DAY_MS], 3_600_000),
+  receiver: optional(receiver),
+  a2a: optional(a2a),
 };
 
 const workerWords = { formerly: { data: 'data_dir' } };
 
-export const worker = Type.Object(workerFields, { description: 'A worker of this process.', ...workerWords });
+export const worker = group({ description: 'A worker of this process.', ...workerWords }, workerFields);
 
 /** How a fleet or a worker authenticates to NATS servers, and how it knows them. Secrets are named by file or variable. */
 export const natsConnectionFields = {
-  credentials_file: Type.Optional(path('A .creds file: user and key.', './fleet.creds')),
-  nkey_file: Type.Optional(path('Or a file with an NKey seed.', './fleet.nk')),
+  credentials_file: optional(path('A .creds file: user and key.', './fleet.creds')),
+  nkey_file: optional(path('Or a file with an NKey seed.', './fleet.nk')),
   ...tokenFields('the token of the server'),
-  user: Type.Optional(text('Or a user, with a password from the next two.', 'a user', 'orchestrator')),
-  password_env: Type.Optional(variable('The variable with the password.', 'NATS_PASSWORD')),
-  password_file: Type.Optional(path('Or the file with it, read for every connection.', './nats.password')),
-  tls: Type.Optional(
-    Type.Object(
+  user: optional(text('Or a user, with a password from the next two.', 'a user', 'orchestrator')),
+  password_env: optional(variable('The variable with the password.', 'NATS_PASSWORD')),
+  password_file: optional(path('Or the file with it, read for every connection.', './nats.password')),
+  tls: optional(
+    group(
+      { description: 'For servers that require TLS: files are PEM.', together: ['cert_file', 'key_file'] },
       {
-        ca_file: Type.Optional(path('The authority behind the certificates of the servers.', './ca.pem')),
-        cert_file: Type.Optional(path('The certificate servers are shown, where they ask for one.', './fleet.pem')),
-        key_file: Type.Optional(path('Its key.', './fleet.key')),
+        ca_file: optional(path('The authority behind the certificates of the servers.', './ca.pem')),
+        cert_file: optional(path('The certificate servers are shown, where they ask for one.', './fleet.pem')),
+        key_file: optional(path('Its key.', './fleet.key')),
         handshake_first: flag('The servers are configured with handshake_first.', false),
       },
-      { description: 'For servers that require TLS: files are PEM.', together: ['cert_file', 'key_file'] },
     ),
   ),
 };
 
-const natsConnection = Type.Object(natsConnectionFields, { description: 'For a worker that joins over NATS.' });
+const natsConnection = group('For a worker that joins over NATS.', natsConnectionFields);
 
 /** The file of one worker. */
-export const workerFile = Type.Object(
-  { ...workerFields, nats: natsConnection },
+export const workerFile = group(
   { description: 'Configuration of a worker.', ...workerWords },
+  { ...workerFields, nats: natsConnection },
 );
 
 export type ExecutorSettings = Settings<Static<typeof executor>>;

@@ -8,7 +8,7 @@
 import type { Static, TObject, TSchema } from 'typebox';
 import type { XStatic } from 'typebox/schema';
 
-export { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox';
+export { type Static, type TObject, type TOptional, type TSchema, type TSchemaOptions, Type } from 'typebox';
 
 /** A type with every member and list in it readonly. */
 type Plain<T> = T extends readonly (infer E)[]
