@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { connectControl } from 'handfast/control';
+import * as control from 'handfast/control';
 
 process.chdir(dirname(import.meta.dirname));
 const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'rpc', '--backend', 'rehearsal'];
@@ -17,8 +17,8 @@ const home = mkdtempSync(join(tmpdir(), 'handfast-example-'));
 const env = { HANDFAST_HOME: home, HANDFAST_KEYRING: 'off' };
 
 // #region sessions
-const control = await connectControl(address, { clientName: 'example', env });
-const session = await control.create({ title: 'first steps', parallelTools: true });
+const client = await control.connect(address, { clientName: 'example', env });
+const session = await client.create({ title: 'first steps', parallelTools: true });
 
 const turn = await session.prompt('read LICENSE and count its lines');
 for await (const event of turn) {
@@ -31,5 +31,5 @@ console.log(stopReason, text.trim().split('\n').at(-1)); // end_turn LICENSE has
 assert.equal(stopReason, 'end_turn');
 const { messages } = await session.state();
 console.log('kept:', messages.map(({ kind }) => kind).join(', '));
-await control.close();
+await client.close();
 rmSync(home, { recursive: true });

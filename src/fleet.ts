@@ -4,7 +4,7 @@
  * @see docs/fleet.md
  */
 export { FleetClient, type FleetStatus, type TaskEvent } from './bridge/fleet-client.ts';
-export { type JoinFleetOptions, joinFleet } from './bridge/join-fleet.ts';
+export { type JoinFleetOptions, join } from './bridge/join-fleet.ts';
 export { blockedStep, DEFAULT_BLOCKED_POLICY } from './fleet/blocked-policy.ts';
 export { a2aBus } from './fleet/bus/a2a/orchestrator-bus.ts';
 export { a2aAgent, serveA2a } from './fleet/bus/a2a/worker-server.ts';

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { connect, serve } from 'handfast';
-import { connectControl } from 'handfast/control';
+import { connect as connectControl } from 'handfast/control';
 import { temporaryFolder } from './host/temporary-folder.ts';
 
 /** A configuration file with a home of its own. */

@@ -24,10 +24,12 @@ export interface JoinFleetOptions extends JoinOptions {
  * the way refuses that. Throws `usage` for an address of another form; what happens later is told by what is returned.
  *
  * @example
- * const joined = joinFleet(worker, 'tcp://10.0.0.1:4701', { token: () => process.env.HANDFAST_TOKEN, log });
+ * import * as fleet from 'handfast/fleet';
+ *
+ * const joined = fleet.join(worker, 'tcp://10.0.0.1:4701', { token: () => process.env.HANDFAST_TOKEN, log });
  * await joined.accepted;
  */
-export function joinFleet(worker: WorkerPort, address: string, options: JoinFleetOptions): Joined {
+export function join(worker: WorkerPort, address: string, options: JoinFleetOptions): Joined {
   const { connectTimeoutMs: timeoutMs = 10_000, maxMessageBytes = DEFAULT_JOIN_MESSAGE_BYTES, ...rest } = options;
   const routeTo = (to: string) => addressOf(to, { timeoutMs, maxMessageBytes });
   const route = routeTo(address);

@@ -169,7 +169,7 @@ JSON-RPC 2.0, one message a line; nothing else goes to stdout. Ends with exit co
 
 Examples:
   echo '{"jsonrpc":"2.0","id":1,"method":"rpc.handshake"}' | handfast rpc
-  await connectControl('stdio:handfast rpc')    // in a program`,
+  await control.connect('stdio:handfast rpc')   // in a program, with 'handfast/control'`,
     )
     .action((flags) => act(async () => (await import('./commands/rpc.ts')).rpc(flags)));
 

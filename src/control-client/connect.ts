@@ -1,12 +1,12 @@
 /**
- * `connectControl`: finds the way to a server of sessions by its address, and shakes hands.
+ * `connect`: finds the way to a server of sessions by its address, and shakes hands.
  *
  * The front door `control.ts` exports it; the command line uses it.
  */
 import { type Link, MESSAGE_BYTES_CEILING } from '../transport/link.ts';
 import { ControlClient, type ControlOptions, type Dial } from './control.ts';
 
-export interface ConnectControlOptions extends ControlOptions {
+export interface ConnectOptions extends ControlOptions {
   /** For `stdio:` addresses: working directory and environment additions of the child. */
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -26,10 +26,7 @@ export interface InProcessServer {
  *   `stdio:handfast rpc`, or a server of this process. In a browser: the first two.
  * @throws unreachable, timeout, auth_failed, version_mismatch, cancelled, usage
  */
-export async function connectControl(
-  address: string | InProcessServer,
-  options: ConnectControlOptions = {},
-): Promise<ControlClient> {
+export async function connect(address: string | InProcessServer, options: ConnectOptions = {}): Promise<ControlClient> {
   if (typeof address !== 'string')
     return ControlClient.open(inProcess(address), { ...options, reconnect: { ...options.reconnect, maxMs: 0 } });
   // Where no path is named, it is the one of session RPC.

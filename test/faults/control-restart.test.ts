@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { connectControl } from '../../src/control-client/connect.ts';
+import { connect as connectControl } from '../../src/control-client/connect.ts';
 import type { ControlEvent } from '../../src/control-client/control-event.ts';
 import { User } from '../cli/command.ts';
 import { within } from '../contract/recorder.ts';

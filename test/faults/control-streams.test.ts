@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { connectControl } from '../../src/control-client/connect.ts';
+import { connect as connectControl } from '../../src/control-client/connect.ts';
 import { parseTcpAddress } from '../../src/transport/socket.ts';
 import { User } from '../cli/command.ts';
 import { isEnd, range, readUntil, seqs } from '../control/client/stand.ts';

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { FleetClient } from '../../src/bridge/fleet-client.ts';
-import { connectControl } from '../../src/control-client/connect.ts';
+import { connect as connectControl } from '../../src/control-client/connect.ts';
 import type { TaskRecord } from '../../src/fleet/orchestrator/task.ts';
 import { type Command, type Json, User } from '../cli/command.ts';
 import { NatsServer, natsTest } from '../fleet/nats/server.ts';

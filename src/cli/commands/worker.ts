@@ -2,7 +2,7 @@
 
 import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
-import { DEFAULT_JOIN_MESSAGE_BYTES, joinFleet } from '../../bridge/join-fleet.ts';
+import { DEFAULT_JOIN_MESSAGE_BYTES, join as joinFleet } from '../../bridge/join-fleet.ts';
 import { EXECUTOR_KINDS, needsSettings } from '../../config/executor-settings.ts';
 import { loadWorkerConfig, type WorkerConfig, workerConfig } from '../../config/fleet-config.ts';
 import { hasSecret, NO_SECRETS } from '../../config/nats-settings.ts';

@@ -3,7 +3,7 @@
  *
  * Called by `session`, `chat` and `approve`.
  */
-import { type ConnectControlOptions, connectControl, type InProcessServer } from '../../control-client/connect.ts';
+import { type ConnectOptions, connect as connectControl, type InProcessServer } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, HandfastError } from '../../wire/errors.ts';
 import { interruptible } from '../interrupt.ts';
@@ -39,10 +39,7 @@ export async function withControl<T>(
 }
 
 /** Connects as this command line. */
-export async function openControl(
-  address: string | InProcessServer,
-  options: ConnectControlOptions,
-): Promise<ControlClient> {
+export async function openControl(address: string | InProcessServer, options: ConnectOptions): Promise<ControlClient> {
   try {
     return await connectControl(address, {
       clientName: 'handfast-cli',

@@ -3,7 +3,7 @@
  *
  * Used by `chat` and `acp`.
  */
-import type { ConnectControlOptions } from '../../control-client/connect.ts';
+import type { ConnectOptions } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { findHost } from './find-host.ts';
@@ -22,7 +22,7 @@ export interface ReachedServer {
  */
 export async function reachServer(
   flags: ControlFlags & { readonly config?: string; readonly backend?: string },
-  options: ConnectControlOptions,
+  options: ConnectOptions,
 ): Promise<ReachedServer> {
   const found = await findHost(flags).catch((thrown: unknown) => {
     if (flags.connect === undefined && asError(thrown).code === 'unreachable') return undefined;

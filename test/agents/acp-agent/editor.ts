@@ -27,7 +27,7 @@ import { linkStream } from '../../../src/acp/link-stream.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { serveAcp } from '../../../src/bridge/acp-agent.ts';
 import type { ControlServer } from '../../../src/control/control-server.ts';
-import { connectControl } from '../../../src/control-client/connect.ts';
+import { connect as connectControl } from '../../../src/control-client/connect.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';
 import { assembleControl } from '../../../src/server/control/control-assembly.ts';
 import { defaultConfig } from '../../../src/server/default-config.ts';

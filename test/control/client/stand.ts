@@ -2,7 +2,7 @@
  * A composed server of sessions behind every kind of address, with a scripted backend, for the tests of the client.
  */
 import type { TestContext } from 'node:test';
-import { type ConnectControlOptions, connectControl } from '../../../src/control-client/connect.ts';
+import { type ConnectOptions, connect as connectControl } from '../../../src/control-client/connect.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../../src/control-client/control-event.ts';
 import { httpServer } from '../../../src/server/http/http.ts';
@@ -23,7 +23,7 @@ export interface Stand extends Composed {
   /** Addresses of the server. */
   readonly webSocket: string;
   readonly tcp: string;
-  connect(address?: string, options?: ConnectControlOptions): Promise<ControlClient>;
+  connect(address?: string, options?: ConnectOptions): Promise<ControlClient>;
   /** The TCP address behind a relay that cuts. */
   relay(budget?: () => number): Promise<{ readonly relay: Relay; readonly address: string }>;
 }

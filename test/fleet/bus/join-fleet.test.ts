@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { joinFleet } from '../../../src/bridge/join-fleet.ts';
+import { join as joinFleet } from '../../../src/bridge/join-fleet.ts';
 import { streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
 import { httpSseEndpoint } from '../../../src/transport/http/http-sse.ts';
 import { webSocketAcceptor } from '../../../src/transport/websocket.ts';
