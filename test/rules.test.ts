@@ -252,7 +252,7 @@ const innerOrders: readonly InnerOrder[] = [
       ['sessions/pool'],
       ['sessions/methods'],
       ['sessions'],
-      ['commands.ts'],
+      ['commands.ts', 'server-state.ts'],
       ['control-server.ts'],
     ],
   },

@@ -1,15 +1,15 @@
 /**
- * The control edge put together: settings, sessions, backends, approvals and the wire side become one server.
+ * The control edge put together: settings, sessions, backends, approvals and the wire side become one server. Each part is
+ * made from parts above it in `createControlServer`; none is used before it exists.
  *
- * Made by `server/control/control-assembly.ts` out of a configuration; programs and tests may make their own.
+ * Called by `server/control/control-assembly.ts` with a configuration; programs and tests may make their own.
  * @see docs/architecture.md#the-control-edge
  */
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { Journal } from '../journal/journal.ts';
-import { stateGet } from '../protocol/session-rpc.ts';
-import type { SessionSettings, Snapshot } from '../protocol/session-types.ts';
+import type { SessionSettings } from '../protocol/session-types.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
@@ -22,31 +22,34 @@ import { rehearsalBackend } from './backends/rehearsal/rehearsal-backend.ts';
 import { commandHandler } from './commands.ts';
 import type { Approver } from './contract/approver.ts';
 import type { Backend } from './contract/backend.ts';
-import type { ServerEvents } from './contract/events.ts';
-import { type Handled, handles, type RpcCall } from './contract/handlers.ts';
+import type { Handled } from './contract/handlers.ts';
 import type { ProvidersConfig } from './providers/http/endpoints.ts';
-import { createSettings, type SettingsOptions } from './providers/settings.ts';
+import { createSettings, type Settings, type SettingsOptions } from './providers/settings.ts';
 import { Environments, type EnvironmentsOptions } from './rounds/environments.ts';
 import { readPrompt } from './rounds/prompt.ts';
 import { toolsListHandler } from './rounds/tools-list.ts';
+import type { ServerAccess } from './rpc/control-parts.ts';
 import type { RpcLimits } from './rpc/rpc-limits.ts';
 import { createRpcServer, type RpcServer } from './rpc/rpc-server.ts';
+import { ServerState } from './server-state.ts';
+import { EventHub } from './sessions/log/event-hub.ts';
+import { ServerEventLog } from './sessions/log/server-events.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
-import { openSessionStore } from './sessions/store/store.ts';
+import { openSessionStore, type SessionStore } from './sessions/store/store.ts';
 import { Skills, skillInstructions } from './skills/skills.ts';
 
 export interface ControlServerOptions {
-  /** Data directory: settings, credentials, saved chats. This process's alone while the server runs. */
+  /** Data directory: settings, credentials, sessions, saved chats. Only one process may use it at a time. */
   readonly home: string;
-  /** Keeps the events of sessions. Closed by its owner, after `stopped`. */
+  /** Stores the events of sessions. Closed by its owner, after `stopped`. */
   readonly journal: Journal;
-  /** File of what is kept beside the journal, or `:memory:`. Default `sessions.db` in `home`. */
+  /** The database beside the journal, or `:memory:`. Default `sessions.db` in `home`. */
   readonly storeFile?: string;
   /** Finds or starts the host whose tools a session uses. */
   readonly openEnvironment: EnvironmentsOptions['open'];
-  /** Checks answers to questions; see `ApprovalHandlerParts`. */
+  /** Checks answers to questions; see `ApprovalHandlerDeps`. */
   readonly checkContent: ApprovalHandlerDeps['checkContent'];
-  /** Methods beside those of sessions: what else this process can be asked over session RPC. */
+  /** Further methods of this process over session RPC. */
   readonly handlers?: readonly Handled[];
   /** Backends beside `model` and `rehearsal`. */
   readonly backends?: readonly Backend[];
@@ -54,16 +57,16 @@ export interface ControlServerOptions {
   readonly backend?: string;
   readonly providers?: ProvidersConfig;
   readonly approvals?: { readonly rules?: readonly PolicyRule[]; readonly timeoutMs?: number };
-  /** Added to what every model is told. */
+  /** Added to the system prompt of every model. */
   readonly instructions?: string;
   readonly imageRoots?: readonly string[];
-  /** What sessions follow where they decide nothing. */
+  /** The settings of sessions where they have none of their own. */
   readonly defaults?: SessionSettings;
   /** Where sessions work that name no folder. Absolute. */
   readonly cwd: string;
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: SessionsOptions['checkCwd'];
-  /** The principal of a name, for turns whose owner has not called since the start. */
+  /** The principal of a name, for turns whose owner has not connected since the start. */
   readonly principalOf?: SessionsOptions['principalOf'];
   readonly serverName?: string;
   readonly auth?: Authenticator;
@@ -83,182 +86,108 @@ export interface ControlServerOptions {
 export interface ControlServer {
   readonly rpc: RpcServer;
   readonly sessions: Sessions;
-  /** Where questions to the user wait. */
-  readonly desk: Approver;
+  /** Asks the user before a tool acts. */
+  readonly approver: Approver;
   /** The backend new sessions get now. */
   readonly defaultBackend: string;
 }
 
 /**
- * Opens the data directory and makes the server; sessions of earlier processes are there, and the turns they left behind
- * are ended or gone on with. It ends with `rpc.stop`, or when a client says so: `rpc.stopped` tells.
+ * Opens the data directory and makes the server: sessions of earlier processes are known again, and the turns they left
+ * behind are ended or continued. It ends with `rpc.stop`, or when a client asks for it: then `rpc.stopped` resolves.
  *
  * Fails with `journal_locked` when another process has the directory, `config_invalid` for what cannot be used in the
  * configuration, and as the journal does. Then nothing is left open.
  */
 export async function createControlServer(options: ControlServerOptions): Promise<ControlServer> {
   const { home, journal, env = process.env, log, now = Date.now, cwd } = options;
-  // What each part needs of those that come after it is asked for when it is used.
-  const late: { sessions?: Sessions; rpc?: RpcServer } = {};
-  const sessions = (): Sessions => late.sessions ?? tooEarly();
-  const rpc = (): RpcServer => late.rpc ?? tooEarly();
-  const serverEvents: ServerEvents = {
-    emit: (type, payload, owner) => sessions().serverEvents.emit(type, payload, owner),
-  };
-  const checkSession = (id: string, { caller }: RpcCall): void => void sessions().openFor(caller.principal, id);
-
+  const userHome = env.HOME ?? homedir();
+  // What was opened ends in the opposite order: here when the start fails, else when the server ends.
+  await using opened = new AsyncDisposableStack();
+  const hub = new EventHub(log);
+  const serverEvents = await ServerEventLog.open({ journal, hub, now });
+  const { providers: config } = options;
+  const settings = await createSettings({ home, env, config, serverEvents, log, now, ...options.settings });
+  opened.defer(() => settings.stop());
+  const store = opened.adopt(openStore(options, now), (openStore) => openStore.close());
+  const environments = new Environments({ open: options.openEnvironment });
+  opened.defer(() => environments.stop());
+  const skills = new Skills({ cwd, dataDirectory: home, home: userHome });
+  const backends = backendsOf(options, settings, environments, skills);
+  opened.defer(() => stopAll(backends.values()));
+  const defaultBackend = (): string => defaultBackendOf(options, settings);
   const policy = await policyOf(options.approvals?.rules);
-  const skills = new Skills({ cwd, dataDirectory: home, home: env.HOME ?? homedir() });
-  const settings = await createSettings({
-    home,
-    env,
-    config: options.providers,
+  const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
+  opened.defer(() => directories.flushed());
+  const broker = new ApprovalBroker({ policy, directories, timeoutMs: options.approvals?.timeoutMs, now });
+  opened.defer(() => broker.close());
+  await skills.scan();
+  const sessions = await createSessions({
+    store,
+    journal,
+    hub,
     serverEvents,
-    snapshotExtras: () => ({ sessions: countOf(sessions().liveIds()), skills: skills.summary }),
-    checkSession,
-    compress: (id, { model, provider, thinking, openRouterProvider }, { signal }) =>
-      sessions().compress(id, { model, provider, thinking, openRouterProvider }, signal),
+    backends,
+    defaultBackend,
+    approver: broker,
+    readPrompt: (prompt, { cwd: folder, roots }) =>
+      readPrompt(prompt, { cwd: folder, roots: [folder, ...roots], home: userHome }),
+    imageRoots: options.imageRoots,
+    skillsFor: (prompt, folder) => skills.skillsFor(prompt, folder),
+    defaults: options.defaults,
+    defaultCwd: cwd,
+    checkCwd: options.checkCwd,
+    principalOf: options.principalOf,
+    limits: options.sessionLimits,
     log,
     now,
-    ...options.settings,
   });
-  const environments = new Environments({ open: options.openEnvironment });
-  const backends = new Map<string, Backend>();
-  const store = openStore(options, now);
-  const stopParts = async (): Promise<void> => {
-    await Promise.all([...backends.values()].map((backend) => backend.stop?.()));
-    await environments.stop();
-    await settings.stop();
-    store.close();
-  };
-  try {
-    const defaultBackend = (): string => options.backend ?? (settings.configured ? 'model' : 'rehearsal');
-    const model = modelBackend({
-      providers: settings,
-      environments,
-      instructionsFor: async ({ prompt, cwd: folder }) =>
-        [options.instructions ?? '', skillInstructions(await skills.skillsFor(prompt.text, folder))]
-          .filter((part) => part !== '')
-          .join('\n\n'),
-    });
-    for (const backend of [model, rehearsalBackend(environments), ...(options.backends ?? [])]) {
-      if (backends.has(backend.name)) throw fail('config_invalid', `two backends are named ${backend.name}`);
-      backends.set(backend.name, backend);
-    }
-    if (!backends.has(defaultBackend())) {
-      throw fail(
-        'config_invalid',
-        `there is no backend ${defaultBackend()}; known: ${[...backends.keys()].join(', ')}`,
-      );
-    }
-    const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
-    const desk = new ApprovalBroker({ policy, directories, timeoutMs: options.approvals?.timeoutMs, now });
-    await skills.scan();
-    const snapshot = (): Snapshot => ({
-      ...settings.snapshotParts(),
-      sessions: countOf(sessions().liveIds()),
-      skills: skills.summary,
-    });
-
-    const stateChanged = (reason: string): void => serverEvents.emit('state.changed', { reason, snapshot: snapshot() });
-
-    late.sessions = await createSessions({
-      store,
-      journal,
-      backends,
-      defaultBackend,
-      desk,
-      readPrompt: (prompt, { cwd: folder, roots }) =>
-        readPrompt(prompt, { cwd: folder, roots: [folder, ...roots], home: env.HOME ?? homedir() }),
-      imageRoots: options.imageRoots,
-      skillsFor: (prompt, folder) => skills.skillsFor(prompt, folder),
-      defaults: () => options.defaults ?? {},
-      defaultCwd: cwd,
-      checkCwd: options.checkCwd,
-      principalOf: options.principalOf,
-      snapshot,
-      isDebugging: () => late.rpc?.debugging ?? false,
-      limits: options.sessionLimits,
+  opened.defer(() => sessions.stop());
+  const state = new ServerState({ settings, sessions, skills, serverEvents });
+  const running = opened.move();
+  const rpc = createRpcServer(
+    {
+      handlers: [
+        state.handler(),
+        ...settingsHandlers(settings, sessions, state),
+        ...sessions.handlers((reason, id) => state.changed(reason, id)),
+        ...skills.handlers(),
+        toolsListHandler(environments, cwd),
+        ...approvalHandlers({ broker, sessions, checkContent: options.checkContent }),
+        ...(options.handlers ?? []),
+      ],
+      serverHandlers: (server) => [slashCommands(server, sessions, settings, state)],
+      events: sessions.events,
+      serverEvents,
+      snapshot: () => state.snapshot(),
+      async shutdown(reason) {
+        // A signal may come from a supervisor that starts the process again; a client that ends the server ends its turns.
+        await sessions.stop({ keepWaiting: reason === 'sigint' || reason === 'sigterm' });
+        await running.disposeAsync();
+      },
       log,
+    },
+    {
+      serverName: options.serverName,
+      auth: options.auth,
+      requireHandshake: options.requireHandshake,
+      backoff: options.backoff,
+      limits: options.rpcLimits,
       now,
-    });
-    const served = late.sessions;
-    const handlers = [
-      handles(stateGet, (_params, { caller: { principal } }) => ({
-        ...settings.snapshotParts(principal),
-        sessions: countOf(served.liveIds(principal.admin ? undefined : principal.name)),
-        skills: skills.summary,
-      })),
-      ...settings.handlers(),
-      ...served.handlers(),
-      ...skills.handlers(),
-      toolsListHandler(environments, cwd),
-      ...(options.handlers ?? []),
-      ...approvalHandlers({
-        desk,
-        session: (id) => openOrUndefined(served, id),
-        sessions: () => served.opened(),
-        checkContent: options.checkContent,
-      }),
-      commandHandler({
-        callMethod: (method, params, call) => rpc().callMethod(method, params, call),
-        checkSession,
-        clear: (id) => served.clear(id),
-        compress: (id, { signal }) => served.compress(id, {}, signal),
-        resumeChat: (id, which, call) => resumeChat(served, id, which, call, () => stateChanged('session_resumed')),
-        forgetEverything: () => settings.forgetEverything(),
-        notice: (id, text) => served.open(id).say('system', text),
-        stateChanged,
-        shutdown: (reason, call) => rpc().stopBehind(call, reason),
-      }),
-    ];
-    late.rpc = createRpcServer(
-      {
-        handlers,
-        events: served.events,
-        serverEvents,
-        snapshot,
-        async shutdown(reason) {
-          // Whoever ends the process may start it again; a client that ends the server wants its turns ended.
-          await served.stop({ keepWaiting: reason === 'sigint' || reason === 'sigterm' });
-          desk.close();
-          await directories.flushed();
-          await stopParts();
-        },
-        log,
-      },
-      {
-        serverName: options.serverName,
-        auth: options.auth,
-        requireHandshake: options.requireHandshake,
-        backoff: options.backoff,
-        limits: options.rpcLimits,
-        now,
-      },
-    );
-    return {
-      rpc: late.rpc,
-      sessions: served,
-      desk,
-      get defaultBackend() {
-        return defaultBackend();
-      },
-    };
-  } catch (error) {
-    await late.sessions?.stop();
-    await stopParts();
-    throw error;
-  }
+    },
+  );
+  return {
+    rpc,
+    sessions,
+    approver: broker,
+    get defaultBackend() {
+      return defaultBackend();
+    },
+  };
 }
 
-/** The expression language is loaded only where a configuration uses it. */
-async function policyOf(rules: readonly PolicyRule[] = []): Promise<Policy> {
-  if (rules.length === 0) return riskPolicy;
-  return (await import('./approvals/policy-rules.ts')).compilePolicy(rules);
-}
-
-function openStore({ home, storeFile, log }: ControlServerOptions, now: () => number) {
-  const file = storeFile ?? join(home, 'sessions.db');
+function openStore(options: ControlServerOptions, now: () => number): SessionStore {
+  const { home, storeFile: file = join(home, 'sessions.db'), log } = options;
   return openSessionStore({
     file,
     now,
@@ -267,31 +196,69 @@ function openStore({ home, storeFile, log }: ControlServerOptions, now: () => nu
   });
 }
 
-const countOf = (ids: readonly string[]): Snapshot['sessions'] => ({ count: ids.length, ids });
+/** The expression language is loaded only where a configuration uses it. */
+async function policyOf(rules: readonly PolicyRule[] = []): Promise<Policy> {
+  if (rules.length === 0) return riskPolicy;
+  return (await import('./approvals/policy-rules.ts')).compilePolicy(rules);
+}
 
-function openOrUndefined(sessions: Sessions, id: string) {
-  try {
-    return sessions.open(id);
-  } catch {
-    return undefined;
+const defaultBackendOf = ({ backend }: ControlServerOptions, settings: Settings): string =>
+  backend ?? (settings.configured ? 'model' : 'rehearsal');
+
+/** The backends by name. Fails with `config_invalid` for a name used twice, and for a default backend without one. */
+function backendsOf(
+  options: ControlServerOptions,
+  settings: Settings,
+  environments: Environments,
+  skills: Skills,
+): ReadonlyMap<string, Backend> {
+  const model = modelBackend({
+    providers: settings,
+    environments,
+    instructionsFor: async ({ prompt, cwd }) =>
+      [options.instructions ?? '', skillInstructions(await skills.skillsFor(prompt.text, cwd))]
+        .filter((part) => part !== '')
+        .join('\n\n'),
+  });
+  const backends = new Map<string, Backend>();
+  for (const backend of [model, rehearsalBackend(environments), ...(options.backends ?? [])]) {
+    if (backends.has(backend.name)) throw fail('config_invalid', `two backends are named ${backend.name}`);
+    backends.set(backend.name, backend);
   }
+  const chosen = defaultBackendOf(options, settings);
+  if (!backends.has(chosen)) {
+    throw fail('config_invalid', `there is no backend ${chosen}; known: ${[...backends.keys()].join(', ')}`);
+  }
+  return backends;
 }
 
-/** Loads a saved chat into a session. The model it was made with becomes that session's, and nobody else's. */
-async function resumeChat(
-  sessions: Sessions,
-  id: string,
-  which: string | undefined,
-  { caller }: RpcCall,
-  resumed: () => void,
-): Promise<string> {
-  const chat = await sessions.resumeChat(id, which, caller.principal);
-  const log = sessions.open(id);
-  log.emit('session.configured', { settings: { ...log.record.settings, ...chat.settings } });
-  resumed();
-  return chat.id;
+async function stopAll(backends: Iterable<Backend>): Promise<void> {
+  await Promise.all([...backends].map((backend) => backend.stop?.()));
 }
 
-function tooEarly(): never {
-  throw fail('server_error', 'the server is still starting');
+function settingsHandlers(settings: Settings, sessions: Sessions, state: ServerState): readonly Handled[] {
+  return settings.handlers({
+    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id),
+    compress: (id, { model, provider, thinking, openRouterProvider }, { signal }) =>
+      sessions.compress(id, { model, provider, thinking, openRouterProvider }, signal),
+    stateChanged: (reason) => state.changed(reason),
+  });
+}
+
+function slashCommands(server: ServerAccess, sessions: Sessions, settings: Settings, state: ServerState): Handled {
+  return commandHandler({
+    callMethod: (method, params, call) => server.callMethod(method, params, call),
+    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id),
+    clear: (id) => sessions.clear(id),
+    compress: (id, { signal }) => sessions.compress(id, {}, signal),
+    async resumeChat(id, which, { caller }) {
+      const chatId = await sessions.resumeChat(id, which, caller.principal);
+      state.changed('session_resumed');
+      return chatId;
+    },
+    forgetEverything: () => settings.forgetEverything(),
+    notice: (id, text) => sessions.open(id).say('system', text),
+    stateChanged: (reason) => state.changed(reason),
+    shutdown: (reason, call) => server.stopBehind(call, reason),
+  });
 }

@@ -5,17 +5,20 @@
 import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
+import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
 import { type Caller, type Handled, handles } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import type { ApprovalBroker } from './broker.ts';
 
 export interface ApprovalHandlerDeps {
-  readonly desk: ApprovalBroker;
-  /** An open session. */
-  readonly session: (id: string) => SessionLog | undefined;
-  /** The open sessions. */
-  readonly sessions: () => Iterable<SessionLog>;
+  readonly broker: ApprovalBroker;
+  readonly sessions: {
+    /** A session the principal may use. Fails with `session_not_found`. */
+    openFor(principal: Principal, id: string): SessionLog;
+    /** The sessions in memory: all that wait for an answer are. */
+    opened(): Iterable<SessionLog>;
+  };
   /**
    * Checks the content of an answer against the schema of its question. Returns the content to keep, with defaults filled
    * in; throws `schema_violation`.
@@ -24,18 +27,17 @@ export interface ApprovalHandlerDeps {
 }
 
 /** `approval.list` and `approval.answer`. */
-export function approvalHandlers({ desk, session, sessions, checkContent }: ApprovalHandlerDeps): readonly Handled[] {
+export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHandlerDeps): readonly Handled[] {
   const mayUse = ({ principal }: Caller, owner: string): boolean =>
     principal.admin === true || principal.name === owner;
   return [
     handles(approvalList, ({ session_id: id, all = false }, { caller }) => {
-      const one = id === undefined ? undefined : session(id);
-      if (id !== undefined && (one === undefined || !mayUse(caller, one.record.owner))) {
-        throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
-      }
-      const asked = [...(one === undefined ? sessions() : [one])].filter(({ record }) => mayUse(caller, record.owner));
+      const one = id === undefined ? undefined : sessions.openFor(caller.principal, id);
+      const asked = [...(one === undefined ? sessions.opened() : [one])].filter(({ record }) =>
+        mayUse(caller, record.owner),
+      );
       // Records hold those of running turns only.
-      const earlier = all ? [...desk.decided()].filter(({ owner }) => mayUse(caller, owner)) : [];
+      const earlier = all ? [...broker.decided()].filter(({ owner }) => mayUse(caller, owner)) : [];
       const known = [
         ...earlier.map(({ approval }) => approval).filter(({ session_id }) => one === undefined || session_id === id),
         ...asked.flatMap(({ record }) => record.approvals),
@@ -48,7 +50,7 @@ export function approvalHandlers({ desk, session, sessions, checkContent }: Appr
 
     handles(approvalAnswer, async ({ approval_id: id, decision, remember = 'once', content }, { caller }) => {
       if (decision === undefined) throw wrongParam(approvalAnswer.name, 'decision', 'one of: allow, deny');
-      const found = desk.find(id) ?? stored(sessions(), id);
+      const found = broker.find(id) ?? stored(sessions.opened(), id);
       if (found === undefined || !mayUse(caller, found.owner)) {
         throw fail('not_found', `no approval ${id}`, { approval_id: id });
       }
@@ -57,7 +59,7 @@ export function approvalHandlers({ desk, session, sessions, checkContent }: Appr
       const checked = decision === 'allow' ? await contentOf(approval, content, checkContent) : undefined;
       const answer: ApprovalAnswer = { decision, remember, ...(checked !== undefined && { content: checked }) };
       const { name } = caller.principal;
-      const answered = desk.answer(
+      const answered = broker.answer(
         log,
         id,
         answer,
@@ -70,7 +72,7 @@ export function approvalHandlers({ desk, session, sessions, checkContent }: Appr
   ];
 }
 
-/** A request in the record of an open session that the desk does not know any more. */
+/** A request in the record of an open session that the broker does not know any more. */
 function stored(
   sessions: Iterable<SessionLog>,
   id: string,

@@ -31,8 +31,11 @@ export interface EventPage {
 
 /** Where connections get events from. */
 export interface EventSource {
-  /** Told of every event, in order, synchronously, after it was taken into the session's state. Returns how to stop. */
-  listen(listener: (event: PublishedEvent) => void): () => void;
+  /**
+   * Calls `listener` with every event, in order, synchronously, after the session's state has it. `wantsDebug` is asked
+   * before debug steps are made: without a listener that wants them there are none. Returns how to stop.
+   */
+  listen(listener: (event: PublishedEvent) => void, wantsDebug?: () => boolean): () => void;
   /** Stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
   read(session: string, after: number, limit: number): Promise<EventPage>;
   /** The newest sequence number now; 0 = none yet. Fails with `session_not_found`. */

@@ -8,25 +8,25 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../../base/log.ts';
 import { ensurePrivateFolder } from '../../base/private-file.ts';
 import { limitsGet } from '../../protocol/session-rpc.ts';
-import type { Snapshot } from '../../protocol/session-types.ts';
+import type { Provider, SessionSettings, Snapshot } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import type { ServerEvents } from '../contract/events.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
-import type { ModelChoice, Providers } from '../contract/providers.ts';
+import type { ModelChoice, ProviderAccess, Providers } from '../contract/providers.ts';
 import { type Accounts, createAccounts } from './accounts/accounts.ts';
-import { openCredentials } from './accounts/credentials.ts';
+import { type CredentialStore, openCredentials } from './accounts/credentials.ts';
 import { type Keyring, systemKeyring } from './accounts/keyring.ts';
 import { takeDataLock } from './data-lock.ts';
-import { type Environment, type ProvidersConfig, resolveEndpoints } from './http/endpoints.ts';
+import { type Endpoints, type Environment, type ProvidersConfig, resolveEndpoints } from './http/endpoints.ts';
 import type { Fetch } from './http/http-json.ts';
-import { type AuthDeps, authHandlers, profileFor } from './methods/auth-methods.ts';
+import { authHandlers, profileFor } from './methods/auth-methods.ts';
 import { readLimits } from './methods/limits.ts';
 import { checkChoice, chooseModel, type ModelDeps, modelHandlers } from './methods/model-methods.ts';
 import { type Catalogue, openCatalogue } from './models/catalogue.ts';
-import { openChoices } from './models/stored-choices.ts';
+import { type ChoiceStore, openChoices } from './models/stored-choices.ts';
 import { FIRST_THINKING } from './models/thinking.ts';
-import { createLoginFlows } from './sign-in/login-flows.ts';
+import { LoginFlows } from './sign-in/login-flows.ts';
 
 export interface SettingsOptions {
   /** The data directory; made if need be. Usually `handfastHome(env)`. */
@@ -35,10 +35,6 @@ export interface SettingsOptions {
   /** The `providers` section of the configuration. */
   readonly config?: ProvidersConfig;
   readonly serverEvents: ServerEvents;
-  /** The parts of a snapshot that others know. */
-  snapshotExtras(): Pick<Snapshot, 'sessions' | 'skills'>;
-  readonly checkSession: ModelDeps['checkSession'];
-  readonly compress: ModelDeps['compress'];
   readonly log: Log;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -50,25 +46,19 @@ export interface SettingsOptions {
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-export interface Settings extends Providers {
-  /** `auth.*`, `onboarding.*`, `model.*`, `limits.get`. */
-  handlers(): readonly Handled[];
-  /**
-   * This part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs: without
-   * one, as for `state.changed`, it is null.
-   */
-  snapshotParts(viewer?: Principal): Pick<Snapshot, 'auth' | 'onboarding' | 'model'>;
-  /**
-   * Deletes settings, credentials and the model lists, ends sign-ins under way, and tells their services that the tokens
-   * are no longer wanted. Emits nothing.
-   */
-  forgetEverything(): Promise<void>;
-  /** Key of the search service; undefined = none. */
-  exaKey(): string | undefined;
-  /** Resolves once the lists that were old at the start have been read, or could not be. */
-  readonly started: Promise<void>;
-  /** Ends sign-ins and requests at once and lets go of the data directory. Bounded, never rejects. */
-  stop(): Promise<void>;
+/** What the methods of the settings need of the rest of the server. */
+export type SettingsHandlerDeps = Pick<ModelDeps, 'checkSession' | 'compress' | 'stateChanged'>;
+
+/** The parts that settings are made of. */
+interface Parts {
+  readonly endpoints: Endpoints;
+  readonly credentials: CredentialStore;
+  readonly choices: ChoiceStore;
+  readonly catalogue: Catalogue;
+  readonly accounts: Accounts;
+  readonly flows: LoginFlows;
+  readonly serverEvents: ServerEvents;
+  readonly fetch: Fetch;
 }
 
 const LOGIN_PROVIDERS = ['openai', 'antigravity'] as const;
@@ -83,89 +73,128 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
   const endpoints = resolveEndpoints(config, env);
   await ensurePrivateFolder(home);
   const unlock = takeDataLock(home);
-  const stop = new AbortController();
-  const stopping = stop.signal;
-  let stopped: Promise<void> | undefined;
   try {
+    const stop = new AbortController();
+    const stopping = stop.signal;
     const keyring = options.keyring === undefined ? chosenKeyring(config, env) : (options.keyring ?? undefined);
     const credentials = await openCredentials({ home, keyring, log });
     const choices = await openChoices(home, log);
     const { compatibleModels } = endpoints;
     const catalogue = await openCatalogue({ home, fetch, log, now, compatibleModels });
     const accounts = createAccounts({ endpoints, credentials, fetch, log, now, stopping });
-    const flows = createLoginFlows({ endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping });
+    const flows = new LoginFlows({ endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping });
+    const started = refreshOldLists(accounts, catalogue, stopping, log);
+    const parts = { endpoints, credentials, choices, catalogue, accounts, flows, serverEvents, fetch };
+    return new Settings(parts, started, stop, unlock);
+  } catch (thrown) {
+    unlock();
+    throw thrown;
+  }
+}
 
-    const snapshotParts: Settings['snapshotParts'] = (viewer) => {
-      const { selected, onboarded } = choices.current;
-      return {
-        auth: {
-          enabledProviders: accounts.enabled(),
-          hasOpenAiToken: accounts.isSignedIn('openai'),
-          hasOpenRouterKey: accounts.isEnabled('openrouter'),
-          hasAntigravityToken: accounts.isSignedIn('antigravity'),
-          antigravityProfile: profileFor(credentials, viewer),
-        },
-        onboarding: { completed: onboarded },
-        model: {
-          selectedModel: selected?.model ?? '',
-          selectedThinking: selected?.thinking ?? FIRST_THINKING,
-          selectedOpenRouterProvider: selected?.openRouterProvider ?? 'any',
-          selectedProvider: selected?.provider ?? null,
-        },
-      };
-    };
-    const stateChanged = (reason: string): void => {
-      serverEvents.emit('state.changed', { reason, snapshot: { ...snapshotParts(), ...options.snapshotExtras() } });
-    };
-    const shared: AuthDeps & ModelDeps = {
-      ...{ accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged },
-      checkSession: options.checkSession,
-      compress: options.compress,
-    };
-    const handlers = [
+export class Settings implements Providers {
+  /** Resolves once the lists that were old at the start have been read, or could not be. */
+  readonly started: Promise<void>;
+  readonly #parts: Parts;
+  readonly #stop: AbortController;
+  readonly #unlock: () => void;
+  #stopped: Promise<void> | undefined;
+
+  constructor(parts: Parts, started: Promise<void>, stop: AbortController, unlock: () => void) {
+    this.#parts = parts;
+    this.started = started;
+    this.#stop = stop;
+    this.#unlock = unlock;
+  }
+
+  /** `auth.*`, `onboarding.*`, `model.*`, `limits.get`. */
+  handlers(deps: SettingsHandlerDeps): readonly Handled[] {
+    const { accounts, endpoints, fetch } = this.#parts;
+    const stopping = this.#stop.signal;
+    const shared = { ...this.#parts, ...deps, stopping };
+    return [
       ...authHandlers(shared),
       ...modelHandlers(shared),
       handles(limitsGet, (_params, { signal }) =>
         readLimits(accounts, endpoints, fetch, AbortSignal.any([signal, stopping])),
       ),
     ];
-    const started = refreshOldLists(accounts, catalogue, stopping, log);
+  }
 
+  /**
+   * This part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs: without
+   * one, as for `state.changed`, it is null.
+   */
+  snapshotParts(viewer?: Principal): Pick<Snapshot, 'auth' | 'onboarding' | 'model'> {
+    const { accounts, credentials, choices } = this.#parts;
+    const { selected, onboarded } = choices.current;
     return {
-      handlers: () => handlers,
-      snapshotParts,
-      started,
-      choose: (settings) => chooseModel(settings, shared),
-      check: (choice: ModelChoice | undefined): asserts choice is ModelChoice => checkChoice(choice, accounts),
-      access: (provider, signal) => accounts.access(provider, signal),
-      get configured() {
-        return accounts.enabled().length > 0;
+      auth: {
+        enabledProviders: accounts.enabled(),
+        hasOpenAiToken: accounts.isSignedIn('openai'),
+        hasOpenRouterKey: accounts.isEnabled('openrouter'),
+        hasAntigravityToken: accounts.isSignedIn('antigravity'),
+        antigravityProfile: profileFor(credentials, viewer),
       },
-      exaKey() {
-        const held = credentials.get('exa');
-        return held?.kind === 'api_key' ? held.key : undefined;
+      onboarding: { completed: onboarded },
+      model: {
+        selectedModel: selected?.model ?? '',
+        selectedThinking: selected?.thinking ?? FIRST_THINKING,
+        selectedOpenRouterProvider: selected?.openRouterProvider ?? 'any',
+        selectedProvider: selected?.provider ?? null,
       },
-      async forgetEverything() {
-        flows.cancel(undefined, { name: '', admin: true });
-        await flows.idle();
-        const signIns = LOGIN_PROVIDERS.map((provider) => [provider, credentials.get(provider)] as const);
-        await credentials.clear();
-        await choices.clear();
-        await catalogue.clear();
-        await Promise.all(signIns.map(([provider, held]) => held && accounts.revoke(provider, held)));
-      },
-      stop: () => (stopped ??= close()),
     };
+  }
 
-    async function close(): Promise<void> {
-      stop.abort(fail('interrupted', 'the server is shutting down'));
-      await Promise.allSettled([started, flows.idle()]);
-      await Promise.allSettled([credentials.idle(), choices.idle()]);
-      unlock();
-    }
-  } catch (thrown) {
-    unlock();
-    throw thrown;
+  choose(settings: SessionSettings): ModelChoice | undefined {
+    return chooseModel(settings, this.#parts);
+  }
+
+  check(choice: ModelChoice | undefined): asserts choice is ModelChoice {
+    checkChoice(choice, this.#parts.accounts);
+  }
+
+  access(provider: Provider, signal?: AbortSignal): Promise<ProviderAccess> {
+    return this.#parts.accounts.access(provider, signal);
+  }
+
+  get configured(): boolean {
+    return this.#parts.accounts.enabled().length > 0;
+  }
+
+  /** Key of the search service; undefined = none. */
+  exaKey(): string | undefined {
+    const credential = this.#parts.credentials.get('exa');
+    return credential?.kind === 'api_key' ? credential.key : undefined;
+  }
+
+  /**
+   * Deletes settings, credentials and the model lists, ends the running sign-ins, and revokes their tokens at the services.
+   * Emits nothing.
+   */
+  async forgetEverything(): Promise<void> {
+    const { flows, credentials, choices, catalogue, accounts } = this.#parts;
+    flows.cancel(undefined, { name: '', admin: true });
+    await flows.idle();
+    const signIns = LOGIN_PROVIDERS.map((provider) => [provider, credentials.get(provider)] as const);
+    await credentials.clear();
+    await choices.clear();
+    await catalogue.clear();
+    await Promise.all(signIns.map(([provider, signIn]) => signIn && accounts.revoke(provider, signIn)));
+  }
+
+  /** Ends sign-ins and requests at once and releases the data directory. Bounded, never rejects. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#close();
+    return this.#stopped;
+  }
+
+  async #close(): Promise<void> {
+    const { flows, credentials, choices } = this.#parts;
+    this.#stop.abort(fail('interrupted', 'the server is shutting down'));
+    await Promise.allSettled([this.started, flows.idle()]);
+    await Promise.allSettled([credentials.idle(), choices.idle()]);
+    this.#unlock();
   }
 }
 

@@ -66,7 +66,7 @@ function takeUp(
     if (!begun) return { call };
     if (!parallel) begun = false;
     const approval = approvals.find(({ tool }) => tool?.call_id === callId);
-    // It waits still; and a question asks for nothing but its answer, which the desk has kept if it came.
+    // It waits still; and a question asks for nothing but its answer, which the approver has kept if it came.
     if (approval?.state === 'pending' || approval?.kind === 'question') return { call, began: true };
     const done =
       approval === undefined || approval.state === 'allowed'

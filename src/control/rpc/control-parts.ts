@@ -5,11 +5,21 @@
 import type { Log } from '../../base/log.ts';
 import type { Snapshot } from '../../protocol/session-types.ts';
 import type { EventSource, ServerEvents } from '../contract/events.ts';
-import type { Handled } from '../contract/handlers.ts';
+import type { Handled, RpcCall } from '../contract/handlers.ts';
+
+/** What handlers may ask of the server that runs them. */
+export interface ServerAccess {
+  /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
+  callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
+  /** Ends the server behind the answer of `call`. Resolves when every client was sent the reason. */
+  stopBehind(call: RpcCall, reason: string): Promise<void>;
+}
 
 export interface ControlDeps {
   /** Every method that `rpc/` does not answer itself. Two of one name are a mistake of the caller. */
   readonly handlers: readonly Handled[];
+  /** Handlers that need the server itself; called once, when it is made. */
+  readonly serverHandlers?: (server: ServerAccess) => readonly Handled[];
   readonly events: EventSource;
   readonly serverEvents: ServerEvents;
   /** What `state.changed` tells when the server ends. */

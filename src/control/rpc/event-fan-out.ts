@@ -19,9 +19,10 @@ export class EventFanOut {
   readonly #bySession = new Map<string, Set<EventSubscriber>>();
   readonly #stop: () => void;
 
-  constructor(source: EventSource) {
+  /** `wantsDebug`: whether some connection wants debug steps. */
+  constructor(source: EventSource, wantsDebug: () => boolean) {
     this.source = source;
-    this.#stop = source.listen((event) => this.#tell(event));
+    this.#stop = source.listen((event) => this.#tell(event), wantsDebug);
   }
 
   followAll(taker: EventSubscriber): void {

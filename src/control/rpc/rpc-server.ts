@@ -26,7 +26,7 @@ import { JsonRpcCodec, methodNotFound, NO_REQUEST } from '../../wire/jsonrpc.ts'
 import type { RpcCall } from '../contract/handlers.ts';
 import { type ClientOwner, ConnectedClient, connectionLimits } from './connected-client.ts';
 import { connectionMethods, type MethodsOwner } from './connection-methods.ts';
-import type { ControlDeps } from './control-parts.ts';
+import type { ControlDeps, ServerAccess } from './control-parts.ts';
 import { EventFanOut } from './event-fan-out.ts';
 import { type ClientHello, RpcHandshake, type RpcHandshakeDeps } from './handshake.ts';
 import { Router } from './router.ts';
@@ -57,8 +57,6 @@ export interface RpcServer {
   readonly methods: readonly string[];
   /** Clients that may call. */
   readonly size: number;
-  /** True while some connection wants `session.debug`: else nobody needs debug steps to be made. */
-  readonly debugging: boolean;
   /** Resolves when the server has ended, whoever wanted it: a client, a signal, the end of the input. */
   readonly stopped: Promise<void>;
   /** Takes a link that speaks nothing but session RPC. A token is asked for when there are any. */
@@ -73,8 +71,6 @@ export interface RpcServer {
    * their last events sent, outputs are flushed and closed. Idempotent, never rejects, bounded.
    */
   stop(reason: string): Promise<void>;
-  /** The same for a handler: resolves when everybody was told why; the end comes behind the answer of `call`. */
-  stopBehind(call: RpcCall, reason: string): Promise<void>;
   /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
   callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
 }
@@ -90,7 +86,7 @@ interface Served {
   readonly gone: PromiseWithResolvers<CloseInfo>;
 }
 
-class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, MethodsOwner {
+class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, MethodsOwner, ServerAccess {
   readonly limits: RpcLimits;
   readonly router: Router;
   readonly fanOut: EventFanOut;
@@ -119,7 +115,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     this.backoff = options.backoff ?? new AuthThrottle();
     this.now = options.now ?? Date.now;
     this.#newId = options.newId ?? (() => crypto.randomUUID());
-    this.router = new Router([...connectionMethods(this), ...parts.handlers]);
+    this.router = new Router([...connectionMethods(this), ...parts.handlers, ...(parts.serverHandlers?.(this) ?? [])]);
     this.#capabilities = {
       events: true,
       command_execute: true,
@@ -138,7 +134,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
       { ...this.limits, maxPending },
       this.backoff,
     );
-    this.fanOut = new EventFanOut(parts.events);
+    this.fanOut = new EventFanOut(parts.events, () => this.#clients.values().some(({ events }) => events.debug));
   }
 
   get log(): ControlDeps['log'] {
@@ -159,10 +155,6 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
 
   get size(): number {
     return this.#clients.size;
-  }
-
-  get debugging(): boolean {
-    return this.#clients.values().some(({ events }) => events.debug);
   }
 
   get stopped(): Promise<void> {

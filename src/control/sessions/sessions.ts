@@ -12,7 +12,7 @@ import type { Log } from '../../base/log.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { sessionCreate } from '../../protocol/session-rpc.ts';
-import type { SessionSettings, Snapshot, Usage } from '../../protocol/session-types.ts';
+import type { SessionSettings, Usage } from '../../protocol/session-types.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
@@ -22,9 +22,9 @@ import type { EventSource } from '../contract/events.ts';
 import type { Handled, RpcCall } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import { type ChatDeps, findChat, loadChat, saveChat } from './history/chats.ts';
-import { EventHub } from './log/event-hub.ts';
+import type { EventHub } from './log/event-hub.ts';
 import type { OpenSession } from './log/open-session.ts';
-import { createServerEvents, type ServerEventLog } from './log/server-events.ts';
+import type { ServerEventLog } from './log/server-events.ts';
 import { historyHandlers, ownerSeenBy } from './methods/history-handlers.ts';
 import { pageHandlers } from './methods/page-handlers.ts';
 import { sessionHandlers } from './methods/session-handlers.ts';
@@ -72,21 +72,21 @@ const SWEEP_MS = 60_000;
 
 export interface SessionsOptions {
   readonly store: SessionStore;
+  readonly hub: EventHub;
+  readonly serverEvents: ServerEventLog;
   /** Keeps the events; its lock makes this process the only one in the data directory. Closed by its owner. */
   readonly journal: Journal;
   readonly backends: ReadonlyMap<string, Backend>;
   /** Name of the backend of sessions that choose none; asked at each turn. */
   readonly defaultBackend: string | (() => string);
-  readonly desk: Approver;
+  readonly approver: Approver;
   readonly readPrompt: TurnRunDeps['readPrompt'];
   /** Folders beside that of the session that images may be read from. Default none. */
   readonly imageRoots?: readonly string[];
   /** The skills a prompt names. Default none. */
   readonly skillsFor?: TurnRunDeps['skillsFor'];
-  /** What sessions follow where they decide nothing: model, thinking level, … */
-  readonly defaults?: () => SessionSettings;
-  /** Refuses settings of a session that cannot be used. Throws an error of the table. */
-  readonly checkSettings?: (settings: SessionSettings) => void;
+  /** The settings of sessions where they have none of their own: model, thinking level, … */
+  readonly defaults?: SessionSettings;
   /** Where sessions work that name no folder. Absolute; default the process's. */
   readonly defaultCwd?: string;
   /** Refuses folders a principal may not work in. */
@@ -96,10 +96,6 @@ export interface SessionsOptions {
    * server started may use no capability, as nobody here knows which were granted to it.
    */
   readonly principalOf?: (name: string) => Principal;
-  /** The server's state, told when sessions come and go. Without it, nobody is told. */
-  readonly snapshot?: () => Snapshot | Promise<Snapshot>;
-  /** True while somebody wants debug steps. Default false. */
-  readonly isDebugging?: () => boolean;
   readonly limits?: Partial<SessionLimits>;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -109,9 +105,8 @@ export interface SessionsOptions {
 
 export interface Sessions {
   readonly events: EventSource;
-  readonly serverEvents: ServerEventLog;
-  /** The methods of sessions, turns and saved chats. */
-  handlers(): readonly Handled[];
+  /** The methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
+  handlers(changed: (reason: string, sessionId: string) => void): readonly Handled[];
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
   liveIds(owner?: string): readonly string[];
   /** Sessions in memory; all that run, wait or ask something are. */
@@ -129,9 +124,9 @@ export interface Sessions {
   compress(id: string, settings?: SessionSettings, signal?: AbortSignal): Promise<Compaction>;
   /**
    * Loads a saved chat of the principal's into a session; undefined = the newest. A running turn is ended first. Fails with
-   * `not_found` and the protocol's words.
+   * `not_found` and the protocol's words. The chat's model becomes the session's own. Returns the id of the chat.
    */
-  resumeChat(id: string, which: string | undefined, principal: Principal): Promise<ResumedChat>;
+  resumeChat(id: string, which: string | undefined, principal: Principal): Promise<string>;
   /**
    * Ends all turns, bounded by the time backends have to stop, and stores everything. With `keepWaiting`, turns that only
    * wait for the user go on in the next process. Idempotent, never rejects. Store and journal are closed by their owner.
@@ -139,20 +134,12 @@ export interface Sessions {
   stop(options?: { readonly keepWaiting?: boolean }): Promise<void>;
 }
 
-/** What a saved chat was made with. */
-export interface ResumedChat {
-  readonly id: string;
-  readonly settings: SessionSettings;
-}
-
 /**
  * Opens the sessions of a data directory: those of earlier processes are known again, and turns they left behind are ended
  * or gone on with before this resolves. Rejects as the journal does.
  */
 export async function createSessions(options: SessionsOptions): Promise<Sessions> {
-  const { journal, log, now = Date.now } = options;
-  const hub = new EventHub(log);
-  const sessions = new ServedSessions(options, hub, await createServerEvents({ journal, hub, now }));
+  const sessions = new ServedSessions(options);
   await sessions.start();
   return sessions;
 }
@@ -163,7 +150,6 @@ const unseen = (name: string): Principal =>
 
 class ServedSessions implements Sessions {
   readonly events: EventSource;
-  readonly serverEvents: ServerEventLog;
   readonly #options: SessionsOptions;
   readonly #pool: SessionPool;
   readonly #newId: () => string;
@@ -175,8 +161,8 @@ class ServedSessions implements Sessions {
   #ending = false;
   #stopped: Promise<void> | undefined;
 
-  constructor(options: SessionsOptions, hub: EventHub, serverEvents: ServerEventLog) {
-    const { store, journal, desk, log } = options;
+  constructor(options: SessionsOptions) {
+    const { store, journal, hub, serverEvents, approver, log } = options;
     const limits: SessionLimits = { ...DEFAULT_SESSION_LIMITS, ...options.limits };
     this.#options = options;
     this.#now = options.now ?? Date.now;
@@ -196,29 +182,28 @@ class ServedSessions implements Sessions {
       turnTimeoutMs: limits.turnTimeoutMs,
       saveChat: (session, turnId) => saveChat(session, turnId, this.#chats),
       now: this.#now,
-      desk,
+      approver,
       backendOf: (session) => this.#backendOf(session),
       settingsOf: (session) => this.#settingsOf(session),
       principalOf: options.principalOf ?? ((name) => this.#seen.get(name) ?? unseen(name)),
-      isDebugging: options.isDebugging ?? (() => false),
+      isDebugging: () => hub.wantsDebug(),
       isEnding: () => this.#ending,
       release: (session) => this.#release(session),
       limits,
     };
     const poolLimits: PoolLimits = limits;
     this.#pool = new SessionPool({ store, journal, hub, log, now: this.#now }, turnParts, poolLimits);
-    this.serverEvents = serverEvents;
     this.events = new SessionEvents(this.#pool, journal, hub, serverEvents);
     this.#sweeper = setInterval(() => this.#pool.sweep(), Math.min(SWEEP_MS, limits.idleMs));
     this.#sweeper.unref();
   }
 
   start(): Promise<void> {
-    return recoverSessions(this.#pool, this.#options.desk);
+    return recoverSessions(this.#pool, this.#options.approver);
   }
 
-  handlers(): readonly Handled[] {
-    const { store, journal, backends, checkSettings = () => {} } = this.#options;
+  handlers(changed: (reason: string, sessionId: string) => void): readonly Handled[] {
+    const { store, journal, backends } = this.#options;
     const parts = {
       sessionFor: (id: string, { caller }: RpcCall) => this.#turnsFor(caller.principal, id),
       newId: this.#newId,
@@ -231,8 +216,7 @@ class ServedSessions implements Sessions {
         backendNames: [...backends.keys()],
         defaultBackend: () => this.#defaultBackend,
         resolveCwd: (cwd, principal) => this.#resolveCwd(cwd, principal),
-        checkSettings,
-        changed: (reason, sessionId) => this.#changed(reason, sessionId),
+        changed,
       }),
       ...turnHandlers(parts),
       ...pageHandlers({ ...parts, journal }),
@@ -284,21 +268,24 @@ class ServedSessions implements Sessions {
     });
   }
 
-  async resumeChat(id: string, which: string | undefined, principal: Principal): Promise<ResumedChat> {
+  async resumeChat(id: string, which: string | undefined, principal: Principal): Promise<string> {
     const turns = this.#turnsFor(principal, id);
     const { chats, messageIds } = this.#options.store;
     const { session } = turns;
-    return turns.exclusively('cleared', async () => {
-      // Found again now: what the ended turn saved is part of it.
+    const chat = await turns.exclusively('cleared', async () => {
+      // Found only now: the ended turn has saved its part.
       const chat = findChat(chats, ownerSeenBy(principal), which);
       this.#forgetAgent(session);
       loadChat(session, chat, chats, () => messageIds.next());
       session.snapshot();
       await session.flushed();
-      const { id: chatId, model, provider, thinking, openRouterProvider } = chat;
-      const routing = openRouterProvider === undefined ? {} : { openRouterProvider };
-      return { id: chatId, settings: provider === null ? {} : { model, provider, thinking, ...routing } };
+      return chat;
     });
+    const { model, provider, thinking, openRouterProvider } = chat;
+    const routing = openRouterProvider === undefined ? {} : { openRouterProvider };
+    const chosen = provider === null ? {} : { model, provider, thinking, ...routing };
+    session.emit('session.configured', { settings: { ...session.record.settings, ...chosen } });
+    return chat.id;
   }
 
   stop({ keepWaiting = false }: { readonly keepWaiting?: boolean } = {}): Promise<void> {
@@ -332,7 +319,7 @@ class ServedSessions implements Sessions {
   }
 
   #settingsOf({ record }: OpenSession): SessionSettings {
-    return { ...this.#options.defaults?.(), ...record.settings };
+    return { ...this.#options.defaults, ...record.settings };
   }
 
   #turnsFor(principal: Principal, id: string): SessionTurns {
@@ -371,10 +358,5 @@ class ServedSessions implements Sessions {
 
   #release(session: OpenSession): void {
     for (const backend of this.#options.backends.values()) backend.release?.(session.id);
-  }
-
-  async #changed(reason: string, session_id: string): Promise<void> {
-    const snapshot = await this.#options.snapshot?.();
-    if (snapshot !== undefined) this.serverEvents.emit('state.changed', { reason, snapshot, session_id });
   }
 }

@@ -36,7 +36,7 @@ export class FleetQuestions {
     this.#session ??= sessionFor(control, `fleet ${this.#name}`);
     const log = control.sessions.open(await this.#session);
     const { kind, title, tool, risks = [], schema, expires_s } = question;
-    const approval = await control.desk.ask(
+    const approval = await control.approver.ask(
       log,
       task.task_id,
       {

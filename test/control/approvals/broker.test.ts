@@ -1,4 +1,4 @@
-/** The approval desk: who decides, what is remembered, what a restart keeps, and that everything settles exactly once. */
+/** The approval broker: who decides, what is remembered, what a restart keeps, and that everything settles exactly once. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -39,16 +39,16 @@ const memoryRules = () => {
 
 test('weakness 25: a call that can do harm waits for the user; one that only reads does not', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({
+  const broker = new ApprovalBroker({
     now: () => Date.parse('2026-01-01T00:00:00Z'),
     newId: () => 'a-1',
     timeoutMs: 60_000,
   });
   const read = { ...shell('x'), risks: ['reads'] };
-  assert.equal((await desk.ask(log, 'turn-1', read, never)).state, 'allowed');
+  assert.equal((await broker.ask(log, 'turn-1', read, never)).state, 'allowed');
   assert.deepEqual(log.events, []);
 
-  const asked = desk.ask(log, 'turn-1', shell('npm test', 'call-1'), never);
+  const asked = broker.ask(log, 'turn-1', shell('npm test', 'call-1'), never);
   assert.deepEqual(log.of('approval.requested'), [
     {
       approval: {
@@ -67,7 +67,7 @@ test('weakness 25: a call that can do harm waits for the user; one that only rea
       },
     },
   ]);
-  const { approval, accepted } = desk.answer(log, 'a-1', allow(), 'local (editor)');
+  const { approval, accepted } = broker.answer(log, 'a-1', allow(), 'local (editor)');
   assert.equal(accepted, true);
   assert.equal(approval.state, 'allowed');
   assert.equal(approval.answered_by, 'local (editor)');
@@ -78,152 +78,152 @@ test('weakness 25: a call that can do harm waits for the user; one that only rea
 test('what the policy denies is not asked, but seen', async () => {
   const log = new FakeSessionLog();
   const rules = JSON.parse('[{"when":"tool.kind == \'db\'","then":"deny","reason":"not here"}]');
-  const desk = new ApprovalBroker({ policy: compilePolicy(rules) });
-  const denied = await desk.ask(log, 'turn-1', { ...shell('x'), toolKind: 'db' }, never);
+  const broker = new ApprovalBroker({ policy: compilePolicy(rules) });
+  const denied = await broker.ask(log, 'turn-1', { ...shell('x'), toolKind: 'db' }, never);
   assert.deepEqual([denied.state, denied.reason, denied.answered_by], ['denied', 'not here', 'policy']);
   assert.deepEqual(log.of('approval.resolved'), [{ approval: denied }]);
   assert.deepEqual(log.of('approval.requested'), []);
 });
 
 test('the setting of a session answers what would be asked, but never what the policy denies', async () => {
-  const desk = new ApprovalBroker({ defaultMode: 'deny' });
-  assert.equal((await desk.ask(new FakeSessionLog(), 'turn-1', shell('x'), never)).state, 'denied');
+  const broker = new ApprovalBroker({ defaultMode: 'deny' });
+  assert.equal((await broker.ask(new FakeSessionLog(), 'turn-1', shell('x'), never)).state, 'denied');
   const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
-  assert.equal((await desk.ask(free, 'turn-1', shell('x'), never)).state, 'allowed');
+  assert.equal((await broker.ask(free, 'turn-1', shell('x'), never)).state, 'allowed');
   assert.deepEqual(free.events, []);
   const strict = new ApprovalBroker({ policy: compilePolicy(JSON.parse('[{"when":"true","then":"deny"}]')) });
   assert.equal((await strict.ask(free, 'turn-1', shell('x'), never)).state, 'denied');
 });
 
 test('a question is put to the user even where nothing is asked, and denied where everything is', async () => {
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const free = new FakeSessionLog({ settings: { approvals: 'allow' } });
-  const asked = desk.ask(free, 'turn-1', question, never);
+  const asked = broker.ask(free, 'turn-1', question, never);
   const content = { which: 'this' };
-  desk.answer(free, waiting(free).id, { decision: 'allow', remember: 'directory', content }, 'local');
+  broker.answer(free, waiting(free).id, { decision: 'allow', remember: 'directory', content }, 'local');
   assert.deepEqual((await asked).answer, { decision: 'allow', remember: 'once', content });
   const closed = new FakeSessionLog({ settings: { approvals: 'deny' } });
-  assert.equal((await desk.ask(closed, 'turn-1', question, never)).state, 'denied');
+  assert.equal((await broker.ask(closed, 'turn-1', question, never)).state, 'denied');
 });
 
 test('the first answer wins; a later one is told what it was, an unknown one fails', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  const broker = new ApprovalBroker();
+  const asked = broker.ask(log, 'turn-1', shell('x'), never);
   const { id } = waiting(log);
-  desk.answer(log, id, deny(), 'one');
-  const late = desk.answer(log, id, allow(), 'two');
+  broker.answer(log, id, deny(), 'one');
+  const late = broker.answer(log, id, allow(), 'two');
   assert.deepEqual([late.accepted, late.approval.state, late.approval.answered_by], [false, 'denied', 'one']);
   assert.equal((await asked).state, 'denied');
   log.record.approvals = [];
-  assert.equal(desk.answer(log, id, allow(), 'two').accepted, false, 'also when the record has forgotten it');
-  assert.throws(() => desk.answer(log, 'unheard-of', allow(), 'two'), { code: 'not_found' });
+  assert.equal(broker.answer(log, id, allow(), 'two').accepted, false, 'also when the record has forgotten it');
+  assert.throws(() => broker.answer(log, 'unheard-of', allow(), 'two'), { code: 'not_found' });
   const other = new FakeSessionLog({ id: 'session-2', owner: 'somebody' });
-  assert.throws(() => desk.answer(other, id, allow(), 'two'), { code: 'not_found' });
+  assert.throws(() => broker.answer(other, id, allow(), 'two'), { code: 'not_found' });
 });
 
 test('a session cannot answer what another one asks', () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  void desk.ask(log, 'turn-1', shell('x'), never);
+  const broker = new ApprovalBroker();
+  void broker.ask(log, 'turn-1', shell('x'), never);
   const other = new FakeSessionLog({ id: 'session-2' });
-  assert.throws(() => desk.answer(other, waiting(log).id, allow(), 'two'), { code: 'not_found' });
+  assert.throws(() => broker.answer(other, waiting(log).id, allow(), 'two'), { code: 'not_found' });
   assert.equal(waiting(log).state, 'pending');
 });
 
 test('asking again for the same call waits for the first request, and is given its answer afterwards', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  const first = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
-  const second = desk.ask(log, 'turn-1', shell('x', 'call-1'), never);
-  const third = desk.ask(log, 'turn-1', shell('x', 'call-2'), never);
+  const broker = new ApprovalBroker();
+  const first = broker.ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const second = broker.ask(log, 'turn-1', shell('x', 'call-1'), never);
+  const third = broker.ask(log, 'turn-1', shell('x', 'call-2'), never);
   assert.equal(log.of('approval.requested').length, 2);
   const { id } = log.of('approval.requested')[0]!.approval;
-  const { approval } = desk.answer(log, id, allow(), 'local');
+  const { approval } = broker.answer(log, id, allow(), 'local');
   assert.deepEqual(await Promise.all([first, second]), [approval, approval]);
-  assert.deepEqual(await desk.ask(log, 'turn-1', shell('x', 'call-1'), never), approval);
-  desk.answer(log, waiting(log).id, deny(), 'local');
+  assert.deepEqual(await broker.ask(log, 'turn-1', shell('x', 'call-1'), never), approval);
+  broker.answer(log, waiting(log).id, deny(), 'local');
   assert.equal((await third).state, 'denied');
 });
 
 test('a request that nobody answers in time expires, once, as a denial', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({ timeoutMs: 20 });
-  const expired = await desk.ask(log, 'turn-1', shell('x'), never);
+  const broker = new ApprovalBroker({ timeoutMs: 20 });
+  const expired = await broker.ask(log, 'turn-1', shell('x'), never);
   assert.deepEqual([expired.state, expired.answer], ['expired', undefined]);
   assert.deepEqual(log.of('approval.resolved'), [{ approval: expired }]);
-  assert.equal(desk.answer(log, expired.id, allow(), 'local').accepted, false);
+  assert.equal(broker.answer(log, expired.id, allow(), 'local').accepted, false);
 });
 
 test('each request has its own time, with one timer for all', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({ timeoutMs: 60_000 });
+  const broker = new ApprovalBroker({ timeoutMs: 60_000 });
   const order: string[] = [];
   const ask = async (command: string, timeoutMs?: number) => {
-    const { state } = await desk.ask(log, 'turn-1', { ...shell(command), timeoutMs }, never);
+    const { state } = await broker.ask(log, 'turn-1', { ...shell(command), timeoutMs }, never);
     order.push(`${command} ${state}`);
   };
   const long = ask('long');
   await Promise.all([ask('b', 40), ask('a', 10)]);
   assert.deepEqual(order, ['a expired', 'b expired']);
-  desk.answer(log, waiting(log).id, allow(), 'local');
+  broker.answer(log, waiting(log).id, allow(), 'local');
   await long;
 });
 
 test('a turn that ends takes its question back', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const turn = new AbortController();
-  const asked = desk.ask(log, 'turn-1', shell('x'), turn.signal);
+  const asked = broker.ask(log, 'turn-1', shell('x'), turn.signal);
   turn.abort();
   assert.equal((await asked).state, 'cancelled');
   assert.equal(log.of('approval.resolved')[0]?.approval.state, 'cancelled');
-  assert.equal((await desk.ask(log, 'turn-1', shell('y'), turn.signal)).state, 'cancelled', 'too late to ask');
+  assert.equal((await broker.ask(log, 'turn-1', shell('y'), turn.signal)).state, 'cancelled', 'too late to ask');
   assert.equal(log.of('approval.requested').length, 1);
 });
 
 test('who gives up waiting does not take the question from others who wait for it', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const impatient = new AbortController();
-  const one = desk.ask(log, 'turn-1', shell('x'), impatient.signal);
-  const other = desk.ask(log, 'turn-1', shell('x'), never);
+  const one = broker.ask(log, 'turn-1', shell('x'), impatient.signal);
+  const other = broker.ask(log, 'turn-1', shell('x'), never);
   impatient.abort();
   assert.equal((await one).state, 'cancelled');
-  desk.answer(log, waiting(log).id, allow(), 'local');
+  broker.answer(log, waiting(log).id, allow(), 'local');
   assert.equal((await other).state, 'allowed');
 });
 
 test('an answer for the session holds for what it covers, for nothing else, and not in other sessions', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  const asked = desk.ask(log, 'turn-1', shell('npm test'), never);
-  desk.answer(log, waiting(log).id, allow('session'), 'local');
+  const broker = new ApprovalBroker();
+  const asked = broker.ask(log, 'turn-1', shell('npm test'), never);
+  broker.answer(log, waiting(log).id, allow('session'), 'local');
   await asked;
-  const covered = await desk.ask(log, 'turn-2', shell('npm test src'), never);
+  const covered = await broker.ask(log, 'turn-2', shell('npm test src'), never);
   assert.deepEqual([covered.state, covered.answered_by], ['allowed', 'remembered']);
   assert.equal(log.of('approval.requested').length, 1);
-  void desk.ask(log, 'turn-2', shell('npm test; rm x'), never);
+  void broker.ask(log, 'turn-2', shell('npm test; rm x'), never);
   assert.equal(log.of('approval.requested').length, 2);
   const other = new FakeSessionLog({ id: 'session-2' });
-  void desk.ask(other, 'turn-1', shell('npm test'), never);
+  void broker.ask(other, 'turn-1', shell('npm test'), never);
   assert.equal(other.of('approval.requested').length, 1);
 });
 
 test('a denial is remembered too', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  void desk.ask(log, 'turn-1', shell('git push'), never);
-  desk.answer(log, waiting(log).id, deny('session'), 'local');
-  assert.equal((await desk.ask(log, 'turn-2', shell('git push'), never)).state, 'denied');
+  const broker = new ApprovalBroker();
+  void broker.ask(log, 'turn-1', shell('git push'), never);
+  broker.answer(log, waiting(log).id, deny('session'), 'local');
+  assert.equal((await broker.ask(log, 'turn-2', shell('git push'), never)).state, 'denied');
 });
 
 test('an answer for the directory holds for every session of its owner there, and is kept', async () => {
   const directories = memoryRules();
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({ directories });
-  void desk.ask(log, 'turn-1', shell('npm test'), never);
-  desk.answer(log, waiting(log).id, allow('directory'), 'local (editor)');
+  const broker = new ApprovalBroker({ directories });
+  void broker.ask(log, 'turn-1', shell('npm test'), never);
+  broker.answer(log, waiting(log).id, allow('directory'), 'local (editor)');
   const [kept] = directories.get('local', '/project');
   assert.deepEqual([kept?.words, kept?.decision, kept?.by], ['shell: npm test …', 'allow', 'local (editor)']);
 
@@ -241,24 +241,24 @@ test('an answer for the directory holds for every session of its owner there, an
 });
 
 test('an answer that is remembered settles the other requests it covers', async () => {
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const log = new FakeSessionLog();
   const near = new FakeSessionLog({ id: 'session-2' });
   const foreign = new FakeSessionLog({ id: 'session-3', owner: 'somebody' });
-  const first = desk.ask(log, 'turn-1', shell('npm test'), never);
-  const covered = desk.ask(log, 'turn-1', shell('npm test b'), never);
-  const neighbour = desk.ask(near, 'turn-1', shell('npm test'), never);
-  void desk.ask(log, 'turn-1', shell('npm publish'), never);
-  void desk.ask(foreign, 'turn-1', shell('npm test'), never);
-  desk.answer(log, log.of('approval.requested')[0]!.approval.id, allow('session'), 'local');
+  const first = broker.ask(log, 'turn-1', shell('npm test'), never);
+  const covered = broker.ask(log, 'turn-1', shell('npm test b'), never);
+  const neighbour = broker.ask(near, 'turn-1', shell('npm test'), never);
+  void broker.ask(log, 'turn-1', shell('npm publish'), never);
+  void broker.ask(foreign, 'turn-1', shell('npm test'), never);
+  broker.answer(log, log.of('approval.requested')[0]!.approval.id, allow('session'), 'local');
   assert.deepEqual([(await first).state, (await covered).state], ['allowed', 'allowed']);
   assert.equal(waiting(near).state, 'pending', 'an answer for the session is none for its neighbour');
   assert.equal(waiting(log).tool?.input.command, 'npm publish');
-  void desk.ask(log, 'turn-1', { ...shell('git status') }, never);
-  void desk.ask(near, 'turn-1', { ...shell('git status') }, never);
-  desk.answer(log, waiting(log).id, allow('directory'), 'local');
+  void broker.ask(log, 'turn-1', { ...shell('git status') }, never);
+  void broker.ask(near, 'turn-1', { ...shell('git status') }, never);
+  broker.answer(log, waiting(log).id, allow('directory'), 'local');
   assert.equal(near.of('approval.resolved').length, 1);
-  desk.answer(near, waiting(near).id, deny(), 'local');
+  broker.answer(near, waiting(near).id, deny(), 'local');
   assert.equal((await neighbour).state, 'denied');
   assert.equal(waiting(foreign).state, 'pending');
 });
@@ -268,13 +268,13 @@ test('after a restart a request waits on with the time it has left, and the turn
   const startedAt = Date.now();
   void new ApprovalBroker({ timeoutMs: 60_000, now: () => startedAt }).ask(log, 'turn-1', shell('x', 'call-1'), never);
   const again = log.reopened();
-  const desk = new ApprovalBroker();
-  desk.restore(again);
+  const broker = new ApprovalBroker();
+  broker.restore(again);
   assert.deepEqual(again.events, []);
-  assert.equal([...desk.waiting()].length, 1);
-  const asked = desk.ask(again, 'turn-1', shell('x', 'call-1'), never);
+  assert.equal([...broker.waiting()].length, 1);
+  const asked = broker.ask(again, 'turn-1', shell('x', 'call-1'), never);
   assert.deepEqual(again.events, [], 'not asked a second time');
-  assert.equal(desk.answer(again, waiting(again).id, allow(), 'local').accepted, true);
+  assert.equal(broker.answer(again, waiting(again).id, allow(), 'local').accepted, true);
   assert.equal((await asked).state, 'allowed');
 });
 
@@ -282,10 +282,10 @@ test('after a restart an answer that came before the turn went on is not lost', 
   const log = new FakeSessionLog();
   void new ApprovalBroker().ask(log, 'turn-1', shell('x', 'call-1'), never);
   const again = log.reopened();
-  const desk = new ApprovalBroker();
-  desk.restore(again);
-  desk.answer(again, waiting(again).id, allow(), 'local');
-  assert.equal((await desk.ask(again, 'turn-1', shell('x', 'call-1'), never)).state, 'allowed');
+  const broker = new ApprovalBroker();
+  broker.restore(again);
+  broker.answer(again, waiting(again).id, allow(), 'local');
+  assert.equal((await broker.ask(again, 'turn-1', shell('x', 'call-1'), never)).state, 'allowed');
   assert.equal(again.of('approval.requested').length, 0);
 });
 
@@ -311,18 +311,18 @@ test('after a restart a session still remembers its answers', async () => {
   void before.ask(log, 'turn-1', shell('npm test'), never);
   before.answer(log, waiting(log).id, allow('session'), 'local');
   const again = log.reopened();
-  const desk = new ApprovalBroker();
-  desk.restore(again);
-  assert.equal((await desk.ask(again, 'turn-2', shell('npm test'), never)).state, 'allowed');
+  const broker = new ApprovalBroker();
+  broker.restore(again);
+  assert.equal((await broker.ask(again, 'turn-2', shell('npm test'), never)).state, 'allowed');
 });
 
 test('a request waits on when its session is opened anew in the same process', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  const broker = new ApprovalBroker();
+  const asked = broker.ask(log, 'turn-1', shell('x'), never);
   const again = log.reopened();
-  desk.restore(again);
-  assert.equal(desk.answer(again, waiting(again).id, allow(), 'local').accepted, true);
+  broker.restore(again);
+  assert.equal(broker.answer(again, waiting(again).id, allow(), 'local').accepted, true);
   assert.equal((await asked).state, 'allowed');
   assert.equal(again.of('approval.resolved').length, 1);
   assert.equal(log.of('approval.resolved').length, 0);
@@ -332,21 +332,21 @@ test('a question that a restart left waiting is found again by the turn that ask
   const log = new FakeSessionLog();
   void new ApprovalBroker().ask(log, 'turn-1', question, never);
   const again = log.reopened();
-  const desk = new ApprovalBroker();
-  desk.restore(again);
-  const first = desk.ask(again, 'turn-1', question, never);
-  void desk.ask(again, 'turn-1', question, never);
+  const broker = new ApprovalBroker();
+  broker.restore(again);
+  const first = broker.ask(again, 'turn-1', question, never);
+  void broker.ask(again, 'turn-1', question, never);
   assert.equal(again.of('approval.requested').length, 1, 'the same question asked twice at once is two questions');
   const restored = again.record.approvals[0]!;
-  desk.answer(again, restored.id, allow(), 'local');
+  broker.answer(again, restored.id, allow(), 'local');
   assert.equal((await first).id, restored.id);
 });
 
-test('closing the desk ends every wait and leaves the requests in their sessions', async () => {
+test('closing the broker ends every wait and leaves the requests in their sessions', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({ timeoutMs: 5 });
-  const asked = desk.ask(log, 'turn-1', shell('x'), never);
-  desk.close();
+  const broker = new ApprovalBroker({ timeoutMs: 5 });
+  const asked = broker.ask(log, 'turn-1', shell('x'), never);
+  broker.close();
   assert.equal((await asked).state, 'cancelled');
   assert.deepEqual(log.of('approval.resolved'), []);
   assert.equal(waiting(log).state, 'pending');
@@ -354,38 +354,38 @@ test('closing the desk ends every wait and leaves the requests in their sessions
 
 test('a session that is gone can neither ask nor hold up whoever asks', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
-  const asked = desk.ask(log, 'turn-1', shell('x'), never);
+  const broker = new ApprovalBroker();
+  const asked = broker.ask(log, 'turn-1', shell('x'), never);
   log.deleted = true;
-  desk.answer(log, waiting(log).id, allow(), 'local');
+  broker.answer(log, waiting(log).id, allow(), 'local');
   assert.equal((await asked).state, 'allowed');
-  assert.equal((await desk.ask(log, 'turn-1', shell('y'), never)).state, 'cancelled');
-  assert.deepEqual([...desk.waiting()], []);
+  assert.equal((await broker.ask(log, 'turn-1', shell('y'), never)).state, 'cancelled');
+  assert.deepEqual([...broker.waiting()], []);
 });
 
 test('a session that asks without end is denied past its limit', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker({ maxPending: 2 });
-  void desk.ask(log, 'turn-1', shell('a'), never);
-  void desk.ask(log, 'turn-1', question, never);
-  const denied = await desk.ask(log, 'turn-1', shell('c'), never);
+  const broker = new ApprovalBroker({ maxPending: 2 });
+  void broker.ask(log, 'turn-1', shell('a'), never);
+  void broker.ask(log, 'turn-1', question, never);
+  const denied = await broker.ask(log, 'turn-1', shell('c'), never);
   assert.deepEqual([denied.state, denied.answered_by], ['denied', 'limit']);
-  assert.equal((await desk.ask(log, 'turn-1', { ...question, title: 'and?' }, never)).state, 'denied');
+  assert.equal((await broker.ask(log, 'turn-1', { ...question, title: 'and?' }, never)).state, 'denied');
   const other = new FakeSessionLog({ id: 'session-2' });
-  void desk.ask(other, 'turn-1', shell('a'), never);
+  void broker.ask(other, 'turn-1', shell('a'), never);
   assert.equal(other.of('approval.requested').length, 1);
 });
 
 test('whoever is told of a request may answer it at once', async () => {
   const log = new FakeSessionLog();
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   log.onEvent = ({ type }) => {
-    if (type === 'approval.requested') desk.answer(log, waiting(log).id, allow('session'), 'quick');
+    if (type === 'approval.requested') broker.answer(log, waiting(log).id, allow('session'), 'quick');
   };
-  assert.equal((await desk.ask(log, 'turn-1', shell('x'), never)).answered_by, 'quick');
+  assert.equal((await broker.ask(log, 'turn-1', shell('x'), never)).answered_by, 'quick');
 });
 
-/** One step of a run: what somebody does to the desk. */
+/** One step of a run: what somebody does to the broker. */
 const step = fc.oneof(
   fc.record({
     do: fc.constant('ask' as const),
@@ -408,7 +408,7 @@ test('under any interleaving every request resolves exactly once, every wait end
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const logs = [new FakeSessionLog({ id: 's0' }), new FakeSessionLog({ id: 's1' })] as const;
-      const desk = new ApprovalBroker({ directories: memoryRules() });
+      const broker = new ApprovalBroker({ directories: memoryRules() });
       const asks: { log: FakeSessionLog; turn: AbortController; call: ApprovalRequest; end: Promise<Approval> }[] = [];
       /** By approval: the outcome of the one answer that was accepted. */
       const accepted = new Map<string, string>();
@@ -416,17 +416,17 @@ test('under any interleaving every request resolves exactly once, every wait end
         logs.flatMap((log) => log.of('approval.requested').map(({ approval }) => ({ log, id: approval.id })));
       const ask = (log: FakeSessionLog, call: ApprovalRequest) => {
         const turn = new AbortController();
-        asks.push({ log, turn, call, end: desk.ask(log, 'turn-1', call, turn.signal) });
+        asks.push({ log, turn, call, end: broker.ask(log, 'turn-1', call, turn.signal) });
       };
       for (const one of steps) {
         if (one.do === 'ask') ask(logs[one.session]!, shell(one.command, `call-${asks.length}`));
-        else if (one.do === 'restore') desk.restore(logs[one.session]!);
+        else if (one.do === 'restore') broker.restore(logs[one.session]!);
         else if (one.do === 'answer') {
           const target = requested().at(one.which);
           if (target === undefined) continue;
           const { decision, remember, by } = one;
           const before = target.log.record.approvals.find(({ id }) => id === target.id)!;
-          const { approval, accepted: taken } = desk.answer(target.log, target.id, { decision, remember }, by);
+          const { approval, accepted: taken } = broker.answer(target.log, target.id, { decision, remember }, by);
           assert.equal(taken, before.state === 'pending');
           if (taken) accepted.set(target.id, `${decision} ${by}`);
           else assert.deepEqual(approval, before);
@@ -440,7 +440,7 @@ test('under any interleaving every request resolves exactly once, every wait end
       for (const { turn } of asks) turn.abort();
       const ends = await Promise.all(asks.map(({ end }) => end));
       assert.ok(ends.every(({ state }) => state !== 'pending'));
-      assert.deepEqual([...desk.waiting()], []);
+      assert.deepEqual([...broker.waiting()], []);
       for (const log of logs) {
         const resolved = log.of('approval.resolved').map(({ approval }) => approval);
         for (const { approval } of log.of('approval.requested')) {

@@ -18,12 +18,18 @@ const caller = (name: string, clientName: string | null = null, admin = false): 
 });
 
 function setUp() {
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const logs = new Map<string, FakeSessionLog>();
   const handlers = approvalHandlers({
-    desk,
-    session: (id) => logs.get(id),
-    sessions: () => logs.values(),
+    broker,
+    sessions: {
+      openFor({ name, admin }, id) {
+        const log = logs.get(id);
+        if (log !== undefined && (admin || log.record.owner === name)) return log;
+        throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
+      },
+      opened: () => logs.values(),
+    },
     checkContent: (_schema, content) => {
       if (typeof (content as { name?: unknown }).name !== 'string') throw fail('schema_violation', 'name is missing');
       return content;
@@ -43,7 +49,7 @@ function setUp() {
     (await call<{ approvals: Approval[] }>('approval.list', params, by)).approvals.map(({ title }) => title);
   const answer = (params: object, by: RpcCall) =>
     call<{ approval: Approval; accepted: boolean }>('approval.answer', params, by);
-  return { desk, session, list, answer, logs };
+  return { broker, session, list, answer, logs };
 }
 
 const tool = (title: string) => ({
@@ -54,11 +60,11 @@ const tool = (title: string) => ({
 });
 
 test('a list holds what waits in the sessions of the caller, oldest first; an administrator sees all', async () => {
-  const { desk, session, list, answer } = setUp();
+  const { broker, session, list, answer } = setUp();
   const mine = session('mine', 'ann');
-  void desk.ask(mine, 'turn-1', tool('first'), never);
-  void desk.ask(session('theirs', 'bob'), 'turn-1', tool('second'), never);
-  void desk.ask(mine, 'turn-1', tool('third'), never);
+  void broker.ask(mine, 'turn-1', tool('first'), never);
+  void broker.ask(session('theirs', 'bob'), 'turn-1', tool('second'), never);
+  void broker.ask(mine, 'turn-1', tool('third'), never);
   const ann = caller('ann');
   assert.deepEqual(await list({}, ann), ['first', 'third']);
   assert.deepEqual((await list({}, caller('root', null, true))).sort(), ['first', 'second', 'third']);
@@ -80,9 +86,9 @@ test('the session of somebody else is as unknown as one that does not exist', as
 });
 
 test('an answer names who gave it and with what, and is on disk before it is acknowledged', async () => {
-  const { desk, session, answer } = setUp();
+  const { broker, session, answer } = setUp();
   const log = session('mine', 'ann');
-  const asked = desk.ask(log, 'turn-1', tool('x'), never);
+  const asked = broker.ask(log, 'turn-1', tool('x'), never);
   const { id } = log.record.approvals[0]!;
   const first = await answer({ approval_id: id, decision: 'allow' }, caller('ann', 'an editor'));
   assert.deepEqual([first.accepted, first.approval.answered_by], [true, 'ann (an editor)']);
@@ -97,9 +103,9 @@ test('an answer names who gave it and with what, and is on disk before it is ack
 });
 
 test('nobody but the owner and an administrator can answer, before or after', async () => {
-  const { desk, session, answer } = setUp();
+  const { broker, session, answer } = setUp();
   const log = session('mine', 'ann');
-  void desk.ask(log, 'turn-1', tool('x'), never);
+  void broker.ask(log, 'turn-1', tool('x'), never);
   const { id } = log.record.approvals[0]!;
   await assert.rejects(answer({ approval_id: id, decision: 'allow' }, caller('bob')), { code: 'not_found' });
   await assert.rejects(answer({ approval_id: 'nothing', decision: 'allow' }, caller('ann')), { code: 'not_found' });
@@ -117,10 +123,10 @@ test('an answer without a decision is refused by name', async () => {
 });
 
 test('weakness 24: a question is answered with content that fits its schema; what does not fit leaves it open', async () => {
-  const { desk, session, answer } = setUp();
+  const { broker, session, answer } = setUp();
   const log = session('mine', 'ann');
   const ask = () =>
-    desk.ask(log, 'turn-1', { kind: 'question', title: 'who?', risks: [], schema: { type: 'object' } }, never);
+    broker.ask(log, 'turn-1', { kind: 'question', title: 'who?', risks: [], schema: { type: 'object' } }, never);
   const asked = ask();
   const { id } = log.record.approvals[0]!;
   const ann = caller('ann');
@@ -138,10 +144,10 @@ test('weakness 24: a question is answered with content that fits its schema; wha
 });
 
 test('`all` also lists what was decided when its turn is over, to those who may see it', async () => {
-  const { desk, session, list, answer } = setUp();
+  const { broker, session, list, answer } = setUp();
   const log = session('mine', 'ann');
-  void desk.ask(log, 'turn-1', tool('first'), never);
-  const [asked] = [...desk.waiting()];
+  void broker.ask(log, 'turn-1', tool('first'), never);
+  const [asked] = [...broker.waiting()];
   await answer({ approval_id: asked?.approval.id, decision: 'deny' }, caller('ann'));
   assert.deepEqual(await list({}, caller('ann')), []);
   assert.deepEqual(await list({ all: true }, caller('ann')), ['first']);

@@ -4,8 +4,14 @@
  */
 import type { TestContext } from 'node:test';
 import type { Compaction } from '../../../src/control/contract/backend.ts';
+import type { ServerEvents } from '../../../src/control/contract/events.ts';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
-import { createSettings, type Settings, type SettingsOptions } from '../../../src/control/providers/settings.ts';
+import {
+  createSettings,
+  type Settings,
+  type SettingsHandlerDeps,
+  type SettingsOptions,
+} from '../../../src/control/providers/settings.ts';
 import { readParams } from '../../../src/protocol/rpc-reader.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
@@ -58,8 +64,9 @@ const NOTHING_TO_COMPRESS: Compaction = {
 /** Opens settings; stopped when the test ends, unless it has done so. No keyring unless one is given. */
 export async function openSettings(
   t: TestContext,
-  options: Partial<SettingsOptions> & { readonly home?: string } = {},
+  options: Partial<SettingsOptions & Pick<SettingsHandlerDeps, 'compress'>> = {},
 ): Promise<OpenSettings> {
+  const { compress = async () => NOTHING_TO_COMPRESS, ...rest } = options;
   const home = options.home ?? temporaryFolder(t);
   const events: Recorded[] = [];
   const logs: LogLine[] = [];
@@ -69,28 +76,33 @@ export async function openSettings(
     (level: string) =>
     (message: string, fields: Record<string, unknown> = {}): void =>
       void logs.push({ level, message, fields });
+  const serverEvents: ServerEvents = {
+    emit(type, payload) {
+      events.push({ type, payload });
+      told.resolve();
+      told = Promise.withResolvers();
+    },
+  };
   const settings = await createSettings({
     env: {},
     keyring: null,
     platform: 'linux',
-    serverEvents: {
-      emit(type, payload) {
-        events.push({ type, payload });
-        told.resolve();
-        told = Promise.withResolvers();
-      },
-    },
-    snapshotExtras: () => ({ sessions: { count: 0, ids: [] }, skills: { count: 0, directories: [] } }),
-    checkSession(id) {
-      if (id !== KNOWN_SESSION) throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
-    },
-    compress: async () => NOTHING_TO_COMPRESS,
+    serverEvents,
     log: { debug: logged('debug'), info: logged('info'), warn: logged('warn'), error: logged('error') },
-    ...options,
+    ...rest,
     home,
   });
   t.after(() => settings.stop());
-  const handlers = new Map(settings.handlers().map((handled) => [handled.method.name, handled]));
+  const others = { sessions: { count: 0, ids: [] }, skills: { count: 0, directories: [] } };
+  const handled = settings.handlers({
+    checkSession(id) {
+      if (id !== KNOWN_SESSION) throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
+    },
+    compress,
+    stateChanged: (reason) =>
+      serverEvents.emit('state.changed', { reason, snapshot: { ...settings.snapshotParts(), ...others } }),
+  });
+  const handlers = new Map(handled.map((one) => [one.method.name, one]));
 
   return {
     settings,

@@ -136,9 +136,9 @@ test('the rounds before the restart count towards the most there may be', async 
 
 test('an approval asked for before a kill is the same request afterwards: answering it once runs the call once', async () => {
   const before = new FakeSessionLog();
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const first = new FakeTurn({ log: before });
-  first.ask = (request) => desk.ask(before, turnId, request, first.signal);
+  first.ask = (request) => broker.ask(before, turnId, request, first.signal);
   const toolbox = toolboxOf({ work: () => 'worked' }, { risks: ['writes'] });
   const asked = Promise.withResolvers<void>();
   before.onEvent = ({ type }) => type === 'approval.requested' && asked.resolve();
@@ -180,9 +180,9 @@ test('a question that was answered in the moment of a kill is not asked again', 
   const tool = { name: 'ask_user', input: { question: 'Which?' }, call_id: 'q' };
   const answer = { decision: 'allow', remember: 'once', content: { answer: 'the left one' } } as const;
   log.record.approvals = [{ ...approval('q', 'allowed'), kind: 'question', title: 'Which?', tool, answer }];
-  const desk = new ApprovalBroker();
+  const broker = new ApprovalBroker();
   const turn = new FakeTurn({ log, continued: true });
-  turn.ask = (request) => desk.ask(log, turnId, request, turn.signal);
+  turn.ask = (request) => broker.ask(log, turnId, request, turn.signal);
   await runRounds(turn, scriptedModel([say('left then')]), withQuestions(toolboxOf({}), turn));
   assert.deepEqual(turn.deedsOf('done')[0]?.done.result, { answer: 'the left one' });
   assert.equal(log.of('approval.requested').length, 0);

@@ -61,17 +61,17 @@ describe('without a subscription', () => {
   test('debug steps come only to the connection that asked for them', async () => {
     const { events, server, peer } = serverWith();
     const curious = peerOf(server);
-    assert.equal(server.debugging, false);
+    assert.equal(events.wantsDebug(), false);
     assert.deepEqual(await curious.call('debug.set', { super_debug: true }), { super_debug: true });
     await curious.call('events.subscribe', { session_id: 's' });
-    assert.equal(server.debugging, true);
+    assert.equal(events.wantsDebug(), true);
     events.publish('s', 'session.debug', { stage: 'request' });
     await Promise.all([peer.quiet(), curious.quiet()]);
     assert.deepEqual([peer.events.length, curious.events.length], [0, 1]);
     await curious.call('debug.set', { super_debug: false });
     events.publish('s', 'session.debug', { stage: 'request' });
     await curious.quiet();
-    assert.deepEqual([curious.events.length, server.debugging], [1, false]);
+    assert.deepEqual([curious.events.length, events.wantsDebug()], [1, false]);
   });
 
   test('two clients see the same session, whoever drives it', async () => {

@@ -56,8 +56,12 @@ export class FakeEvents implements EventSource, ServerEvents {
     this.#stored.delete(session);
   }
 
-  listen(listener: (event: PublishedEvent) => void): () => void {
+  /** Whether the newest listener wants debug steps. */
+  wantsDebug: () => boolean = () => false;
+
+  listen(listener: (event: PublishedEvent) => void, wantsDebug: () => boolean): () => void {
     this.#listeners.add(listener);
+    this.wantsDebug = wantsDebug;
     return () => this.#listeners.delete(listener);
   }
 

@@ -6,6 +6,8 @@ import type { Backend } from '../../../src/control/contract/backend.ts';
 import type { PublishedEvent } from '../../../src/control/contract/events.ts';
 import type { Handled, RpcCall } from '../../../src/control/contract/handlers.ts';
 import { readPrompt } from '../../../src/control/rounds/prompt.ts';
+import { EventHub } from '../../../src/control/sessions/log/event-hub.ts';
+import { ServerEventLog } from '../../../src/control/sessions/log/server-events.ts';
 import { createSessions, type Sessions, type SessionsOptions } from '../../../src/control/sessions/sessions.ts';
 import { openSessionStore, type SessionStore } from '../../../src/control/sessions/store/store.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
@@ -19,6 +21,8 @@ import { within } from '../../contract/recorder.ts';
 import { type ScriptedBackend, scriptedBackend } from '../support/scripted-backend.ts';
 
 export const QUIET: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+const NO_SNAPSHOT = { sessions: { count: 0, ids: [] } } as unknown as Snapshot;
 
 export const ALICE: Principal = { name: 'alice' };
 export const ROOT: Principal = { name: 'root', admin: true };
@@ -34,26 +38,34 @@ export interface SeenEvent {
 export type HarnessOptions = Partial<Omit<SessionsOptions, 'backends'>> & {
   readonly backend?: ScriptedBackend;
   readonly backends?: readonly Backend[];
-  readonly desk?: ApprovalBrokerOptions;
+  readonly broker?: ApprovalBrokerOptions;
 };
 
 export class Harness {
   readonly sessions: Sessions;
+  readonly serverEvents: ServerEventLog;
   readonly backend: ScriptedBackend;
-  readonly desk: ApprovalBroker;
+  readonly broker: ApprovalBroker;
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly published: PublishedEvent[] = [];
   readonly #handlers: ReadonlyMap<string, Handled>;
   readonly #waiting = new Set<() => void>();
 
-  private constructor(sessions: Sessions, parts: Pick<Harness, 'backend' | 'desk' | 'store' | 'journal'>) {
+  private constructor(
+    sessions: Sessions,
+    parts: Pick<Harness, 'serverEvents' | 'backend' | 'broker' | 'store' | 'journal'>,
+  ) {
     this.sessions = sessions;
+    this.serverEvents = parts.serverEvents;
     this.backend = parts.backend;
-    this.desk = parts.desk;
+    this.broker = parts.broker;
     this.store = parts.store;
     this.journal = parts.journal;
-    this.#handlers = new Map(sessions.handlers().map((handled) => [handled.method.name, handled]));
+    const handlers = sessions.handlers((reason, session_id) =>
+      this.serverEvents.emit('state.changed', { reason, snapshot: NO_SNAPSHOT, session_id }),
+    );
+    this.#handlers = new Map(handlers.map((handled) => [handled.method.name, handled]));
     sessions.events.listen((event) => {
       this.published.push(event);
       for (const look of this.#waiting) look();
@@ -62,21 +74,24 @@ export class Harness {
 
   static async start(options: HarnessOptions = {}): Promise<Harness> {
     const { backend = scriptedBackend(), backends = [], ...rest } = options;
-    const desk = new ApprovalBroker({ defaultMode: 'ask', ...options.desk });
+    const broker = new ApprovalBroker({ defaultMode: 'ask', ...options.broker });
     const store = options.store ?? openSessionStore({ file: ':memory:' });
     const journal = options.journal ?? memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
+    const hub = new EventHub(QUIET);
+    const serverEvents = await ServerEventLog.open({ journal, hub, now: options.now ?? Date.now });
     const sessions = await createSessions({
       log: QUIET,
       defaultBackend: backend.name,
       readPrompt: (prompt, places) => readPrompt(prompt, places),
-      snapshot: () => ({ sessions: { count: 0, ids: [] } }) as unknown as Snapshot,
       ...rest,
       store,
       journal,
-      desk,
+      hub,
+      serverEvents,
+      approver: broker,
       backends: new Map([backend, ...backends].map((one) => [one.name, one])),
     });
-    return new Harness(sessions, { backend, desk, store, journal });
+    return new Harness(sessions, { serverEvents, backend, broker, store, journal });
   }
 
   /** Calls a method, as `principal`. */
@@ -150,7 +165,7 @@ export class Harness {
 
   async stop(): Promise<void> {
     await this.sessions.stop();
-    this.desk.close();
+    this.broker.close();
     await this.journal.close();
     this.store.close();
   }

@@ -141,10 +141,9 @@ describe('saved chats', () => {
     harness.backend.script({ text: 'unrelated' }, { text: 'new reply' });
     await harness.turn(id, 'something else');
     const resumed = await harness.sessions.resumeChat(id, chat.slice(0, 12), ALICE);
-    assert.deepEqual(resumed, {
-      id: chat,
-      settings: { model: 'scripted-1', provider: 'openai', thinking: 'HIGH' },
-    });
+    assert.equal(resumed, chat);
+    const { settings } = harness.sessions.open(id).record;
+    assert.deepEqual(settings, { model: 'scripted-1', provider: 'openai', thinking: 'HIGH' });
     const state = await harness.call(sessionGet, { session_id: id });
     assert.equal(state.activeSessionId, chat);
     assert.equal(state.title, 'old');

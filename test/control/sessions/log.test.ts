@@ -299,7 +299,7 @@ describe('reading events', () => {
   test('events of the server have numbers of their own, and are replayed', async () => {
     await using harness = await Harness.start();
     await harness.create();
-    harness.sessions.serverEvents.emit('auth.flow.started', { provider: 'openai' });
+    harness.serverEvents.emit('auth.flow.started', { provider: 'openai' });
     const { events, last } = await harness.sessions.events.read('', 0, 10);
     assert.deepEqual(
       events.map(({ seq, type, owner }) => [seq, type, owner]),

@@ -80,7 +80,7 @@ describe('a question that somebody was told of', () => {
     );
     assert.deepEqual(harness.sessions.open(id).record.approvals, [approval]);
     const answer = { decision: 'allow', remember: 'once' } as const;
-    assert.equal(harness.desk.answer(harness.sessions.open(id), approval.id, answer, 'alice').accepted, true);
+    assert.equal(harness.broker.answer(harness.sessions.open(id), approval.id, answer, 'alice').accepted, true);
     assert.equal((await harness.ended(turnId)).payload.stop_reason, 'end_turn');
     const done = harness.events(id).find(({ type }) => type === 'session.tool.call.completed');
     assert.equal(done?.payload.data.executed.result, 'ran\n');
@@ -111,7 +111,7 @@ describe('a question that somebody was told of', () => {
       [...numbers.keys()].map((at) => at + 1),
       'in order, none left out',
     );
-    harness.desk.answer(log, payload.approval.id, { decision: 'allow', remember: 'once' }, 'alice');
+    harness.broker.answer(log, payload.approval.id, { decision: 'allow', remember: 'once' }, 'alice');
     assert.equal((await harness.ended(turnId)).payload.stop_reason, 'end_turn');
   });
 
@@ -132,7 +132,7 @@ describe('a question that somebody was told of', () => {
     await harness.sessions.open(id).flushed();
     for (let turn = 0; turn < 5; turn += 1) await nextTurn();
     assert.equal(inShort(harness.events(id)).includes('approval.requested'), false);
-    assert.deepEqual([...harness.desk.waiting()], []);
+    assert.deepEqual([...harness.broker.waiting()], []);
   });
 
   test('does not hang on a disk that fails: nobody is asked, and the turn is told why', async () => {
@@ -155,7 +155,7 @@ describe('a question that somebody was told of', () => {
     );
     const done = harness.events(id).find(({ type }) => type === 'session.tool.call.completed');
     assert.equal(done?.payload.data.executed.error, 'not run: the journal could not be written: the disk is full');
-    assert.deepEqual([...harness.desk.waiting()], []);
+    assert.deepEqual([...harness.broker.waiting()], []);
   });
 });
 
@@ -172,10 +172,10 @@ test('the same call asked about twice at once is one question, also while it is 
     risks: ['exec'],
   } as const;
   const { signal } = new AbortController();
-  const both = [harness.desk.ask(log, 't', request, signal), harness.desk.ask(log, 't', request, signal)];
+  const both = [harness.broker.ask(log, 't', request, signal), harness.broker.ask(log, 't', request, signal)];
   held.release();
   const { payload } = await harness.event(({ type }) => type === 'approval.requested');
-  harness.desk.answer(log, payload.approval.id, { decision: 'deny', remember: 'once' }, 'alice');
+  harness.broker.answer(log, payload.approval.id, { decision: 'deny', remember: 'once' }, 'alice');
   const ends = await Promise.all(both);
   assert.deepEqual(
     ends.map(({ id: which, state }) => [which, state]),

@@ -102,7 +102,7 @@ describe('after a restart', () => {
     const { approval } = asked.payload;
     assert.equal((await harness.call(queueList, { session_id: id })).queue[0]?.id, waiting);
     assert.equal(harness.sessions.open(id).record.approvals[0]?.state, 'pending');
-    harness.desk.answer(harness.sessions.open(id), approval.id, { decision: 'allow', remember: 'once' }, 'alice');
+    harness.broker.answer(harness.sessions.open(id), approval.id, { decision: 'allow', remember: 'once' }, 'alice');
     await over(harness, id, waiting);
     assert.deepEqual(await endsOf(harness, id), [
       [turnId, 'end_turn'],
@@ -244,13 +244,13 @@ describe('stopping', () => {
     const turnId = await old.send(id, 'run it');
     const { payload } = await old.event(({ type }) => type === 'approval.requested');
     await old.sessions.stop({ keepWaiting: true });
-    old.desk.close();
+    old.broker.close();
     const backend = scriptedBackend(asking);
     backend.script({ text: 'It ran.' });
     await using harness = await data.start({ backend });
     const log = harness.sessions.open(id);
     assert.equal(log.record.approvals[0]?.state, 'pending');
-    harness.desk.answer(log, payload.approval.id, { decision: 'allow', remember: 'once' }, 'alice');
+    harness.broker.answer(log, payload.approval.id, { decision: 'allow', remember: 'once' }, 'alice');
     await over(harness, id, turnId);
     assert.deepEqual(await endsOf(harness, id), [[turnId, 'end_turn']]);
   });

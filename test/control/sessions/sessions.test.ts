@@ -145,7 +145,7 @@ describe('a session', () => {
   test('weakness 13: has a working directory and settings of its own', async () => {
     const cwd = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-cwd-')));
     writeFileSync(join(cwd, 'file'), '');
-    await using harness = await Harness.start({ defaults: () => ({ model: 'the default', thinking: 'HIGH' }) });
+    await using harness = await Harness.start({ defaults: { model: 'the default', thinking: 'HIGH' } });
     const id = await harness.create({ cwd, model: 'mine', thinking_level: 'low', max_rounds: 3 });
     const other = await harness.create();
     harness.backend.script({ text: '1' }, { text: '2' });

@@ -260,7 +260,7 @@ describe('a turn', () => {
   });
 
   test('with thinking off the first label says that it drafts', async () => {
-    await using harness = await Harness.start({ defaults: () => ({ thinking: 'OFF' }) });
+    await using harness = await Harness.start({ defaults: { thinking: 'OFF' } });
     const id = await harness.create();
     harness.backend.script({ text: 'ok' });
     const turnId = await harness.turn(id, 'quick');
@@ -379,7 +379,7 @@ describe('an interrupt', () => {
     backend.script({ text: 'meanwhile' }, { text: 'allowed' });
     await harness.turn(other, 'first');
     t.mock.timers.tick(600_000);
-    harness.desk.answer(
+    harness.broker.answer(
       harness.sessions.open(id),
       payload.approval.id,
       { decision: 'allow', remember: 'once' },

@@ -31,7 +31,9 @@ import type { Catalogue, RowSource } from '../models/catalogue.ts';
 import { verifyKey } from '../models/model-sources.ts';
 import type { ChoiceStore } from '../models/stored-choices.ts';
 import { thinkingFor } from '../models/thinking.ts';
-import { type Connected, LOGIN_MODES, type LoginFlows, type LoginMode } from '../sign-in/login-flows.ts';
+import type { Connected } from '../sign-in/login.ts';
+import type { LoginFlows } from '../sign-in/login-flows.ts';
+import { LOGIN_MODES, type LoginMode } from '../sign-in/openai-login.ts';
 
 export interface AuthDeps {
   readonly accounts: Accounts;

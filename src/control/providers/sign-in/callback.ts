@@ -2,7 +2,7 @@
  * The loopback page a browser comes back to at the end of a sign-in: listens on this machine only, believes nothing
  * without the right state, is used once, and is gone afterwards.
  *
- * Opened by `login-flows.ts` for each sign-in in a browser.
+ * Opened by `login.ts` for each sign-in in a browser.
  * @see https://www.rfc-editor.org/rfc/rfc8252#section-7.3
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -46,7 +46,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
     const url = URL.canParse(request.url ?? '', redirectUri) ? new URL(request.url!, redirectUri) : undefined;
     if (request.method !== 'GET' || url?.pathname !== path) return page(response, 404, 'There is nothing here.');
     const waiting = expected;
-    if (waiting === undefined) return page(response, 410, 'This sign-in is over.');
+    if (waiting === undefined) return page(response, 410, 'This sign-in has ended.');
     if (!isSame(url.searchParams.get('state') ?? '', waiting.state)) {
       return page(response, 400, 'This address does not belong to the sign-in that is under way.');
     }

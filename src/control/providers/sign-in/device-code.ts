@@ -2,7 +2,7 @@
  * Signing in to OpenAI without a browser on this machine: the user types a short code into a page on any other one.
  * The service's shape is its own, not RFC 8628: what polling yields is an authorization code with its PKCE verifier.
  *
- * Called by `login-flows.ts`; the last exchange is `oauth.ts`'s.
+ * Called by `openai-login.ts`; the last exchange is `oauth.ts`'s.
  */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { type Fetch, messageOf, record, requestJson, textOf } from '../http/http-json.ts';

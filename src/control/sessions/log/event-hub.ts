@@ -1,46 +1,58 @@
 /**
- * Tells everybody who listens of every event, in the order they happened: sessions and the server publish, connections
- * listen (through `event-source.ts`).
+ * Passes every event to every listener, in the order they happened: sessions and the server publish, connections listen
+ * (through `event-source.ts`).
+ *
+ * Made by `control-server.ts`.
  */
 import type { Log } from '../../../base/log.ts';
 import type { PublishedEvent } from '../../contract/events.ts';
 
+/** One registration: a function may listen twice, and each of the two ends on its own. */
+interface Listening {
+  readonly listener: (event: PublishedEvent) => void;
+  readonly wantsDebug: () => boolean;
+}
+
 export class EventHub {
-  readonly #listeners = new Set<(event: PublishedEvent) => void>();
+  readonly #listeners = new Set<Listening>();
   readonly #log: Log;
-  /** What a listener caused while another event was being told: told after it, to everybody in the same order. */
+  /** Events that a listener caused during another one: published after it, to every listener in the same order. */
   readonly #waiting: PublishedEvent[] = [];
-  #telling = false;
+  #publishing = false;
 
   constructor(log: Log) {
     this.#log = log;
   }
 
-  /** Told of every event from now on, synchronously. Returns how to stop. */
-  listen(listener: (event: PublishedEvent) => void): () => void {
-    // A function may listen twice, and each of the two ends on its own.
-    const own = (event: PublishedEvent): void => listener(event);
+  /** See `EventSource.listen`. */
+  listen(listener: (event: PublishedEvent) => void, wantsDebug: () => boolean = () => false): () => void {
+    const own: Listening = { listener, wantsDebug };
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
   }
 
+  /** True while a listener wants `session.debug`. */
+  wantsDebug(): boolean {
+    return this.#listeners.values().some((one) => one.wantsDebug());
+  }
+
   publish(event: PublishedEvent): void {
     this.#waiting.push(event);
-    if (this.#telling) return;
-    this.#telling = true;
+    if (this.#publishing) return;
+    this.#publishing = true;
     try {
-      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) this.#tell(next);
+      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) this.#notify(next);
     } finally {
-      this.#telling = false;
+      this.#publishing = false;
     }
   }
 
-  #tell(event: PublishedEvent): void {
-    for (const listener of this.#listeners) {
+  #notify(event: PublishedEvent): void {
+    for (const { listener } of this.#listeners) {
       try {
         listener(event);
       } catch (thrown) {
-        // One connection's trouble is neither the session's nor its neighbours'.
+        // A connection that fails must not fail the session or the other connections.
         this.#log.error('an event listener failed', { type: event.type, error: String(thrown) });
       }
     }

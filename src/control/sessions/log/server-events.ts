@@ -59,8 +59,3 @@ export class ServerEventLog implements ServerEvents {
     hub.publish(event);
   }
 }
-
-/** Opens the stream of server events. Rejects as the journal does. */
-export function createServerEvents(parts: ServerEventDeps): Promise<ServerEventLog> {
-  return ServerEventLog.open(parts);
-}

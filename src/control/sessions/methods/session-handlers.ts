@@ -38,10 +38,8 @@ export interface SessionHandlerDeps extends HandlerDeps {
   readonly defaultBackend: () => string;
   /** The working directory for what a client asked for, absolute. Throws `schema_violation`. */
   readonly resolveCwd: (cwd: string | undefined, principal: Principal) => string;
-  /** Refuses settings that cannot be used, such as an unknown model. */
-  readonly checkSettings: (settings: SessionSettings) => void;
-  /** Tells everybody that there are other sessions now. */
-  readonly changed: (reason: string, sessionId: string) => Promise<void>;
+  /** Called when sessions come and go. */
+  readonly changed: (reason: string, sessionId: string) => void;
 }
 
 /** What a new session is. */
@@ -73,7 +71,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       await pool.undo(turns);
       throw thrown;
     }
-    await changed('session_created', id);
+    changed('session_created', id);
     return { session_id: id, state: stateOf(session.record) };
   }
 
@@ -85,7 +83,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
     turns.reopen();
     pool.noteLive(session);
     await session.flushed();
-    await changed('session_loaded', session.id);
+    changed('session_loaded', session.id);
     return turns;
   }
 
@@ -95,7 +93,6 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       if (settings.backend !== undefined && !parts.backendNames.includes(settings.backend)) {
         throw wrongParam(sessionCreate.name, 'backend', `one of: ${parts.backendNames.join(', ')}`);
       }
-      parts.checkSettings(settings);
       const cwd = parts.resolveCwd(params.cwd, principal);
       return begin({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
     }),
@@ -167,7 +164,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
         await turns.close('closed');
         pool.noteLive(session);
         await session.flushed();
-        await changed('session_closed', session_id);
+        changed('session_closed', session_id);
       }
       return { session_id, closed: true as const };
     }),
@@ -182,7 +179,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       // The chat it began goes with it, unless somebody else has gone on with that.
       if (chat?.origin === session_id && chat.length === session.folded.chatLength) store.chats.remove(chat.id);
       await pool.forget(turns);
-      await changed('session_deleted', session_id);
+      changed('session_deleted', session_id);
       return { session_id, deleted: true as const };
     }),
 
@@ -199,7 +196,6 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
     handles(sessionConfigure, async ({ session_id, ...params }, call) => {
       const { session } = sessionFor(session_id, call);
       const settings = { ...session.record.settings, ...settingsFrom(params, sessionConfigure.name) };
-      parts.checkSettings(settings);
       session.emit('session.configured', { settings });
       await session.flushed();
       return { session_id, settings };

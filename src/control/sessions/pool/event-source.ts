@@ -26,8 +26,8 @@ export class SessionEvents implements EventSource {
     this.#server = server;
   }
 
-  listen(listener: (event: PublishedEvent) => void): () => void {
-    return this.#hub.listen(listener);
+  listen(listener: (event: PublishedEvent) => void, wantsDebug?: () => boolean): () => void {
+    return this.#hub.listen(listener, wantsDebug);
   }
 
   async read(session: string, after: number, limit: number): Promise<EventPage> {

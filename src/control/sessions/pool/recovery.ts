@@ -12,7 +12,7 @@ import type { SessionPool } from './session-pool.ts';
 const ALL = Number.MAX_SAFE_INTEGER;
 
 /** Brings the sessions of an earlier process back. Rejects as the journal does. */
-export async function recoverSessions(pool: SessionPool, desk: Approver): Promise<void> {
+export async function recoverSessions(pool: SessionPool, approver: Approver): Promise<void> {
   const { store, journal, log } = pool.parts;
   const ends = new Map<string, number>();
   for (const { session: stream, last } of await journal.sessions(ALL)) {
@@ -40,11 +40,11 @@ export async function recoverSessions(pool: SessionPool, desk: Approver): Promis
   for (const id of unfinished) {
     const session = await OpenSession.recover(id, pool.parts);
     if (session === undefined) log.error('a session cannot be read: its first entries are gone', { session: id });
-    else await takeUp(session, pool, desk);
+    else await takeUp(session, pool, approver);
   }
 }
 
-async function takeUp(session: OpenSession, pool: SessionPool, desk: Approver): Promise<void> {
+async function takeUp(session: OpenSession, pool: SessionPool, approver: Approver): Promise<void> {
   const { store, log } = pool.parts;
   const lastId = session.record.messages.at(-1)?.id;
   if (lastId !== undefined) store.messageIds.seen(lastId);
@@ -52,7 +52,7 @@ async function takeUp(session: OpenSession, pool: SessionPool, desk: Approver): 
   // Kept by a process that ended before it could tell of them.
   for (const approval of session.folded.asked) session.emit('approval.requested', { approval }, approval.turn_id);
   turns.restart();
-  desk.restore(session);
+  approver.restore(session);
   session.snapshot();
   try {
     await session.flushed();

@@ -105,9 +105,9 @@ export class SessionPool {
     const row = this.parts.store.catalogue.row(id);
     if (row === undefined) throw unknownSession(id);
     const session = OpenSession.stored(id, this.parts, row.cursor);
-    // What the desk knew of the session went with the object it knew it by.
+    // What the approver knew of the session went with the object it knew it by.
     const turns = this.#keep(session);
-    this.#turnParts.desk.restore(session);
+    this.#turnParts.approver.restore(session);
     return turns;
   }
 

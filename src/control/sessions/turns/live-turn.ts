@@ -32,7 +32,7 @@ export interface LiveTurnFacts {
   readonly session: OpenSession;
   readonly principal: Principal;
   readonly settings: SessionSettings;
-  readonly desk: Approver;
+  readonly approver: Approver;
   /** True when somebody listens to debug steps. */
   readonly isDebugging: () => boolean;
 }
@@ -48,7 +48,7 @@ export class LiveTurn implements Turn {
   history: readonly HistoryItem[] = [];
   continued = false;
   readonly #session: OpenSession;
-  readonly #desk: Approver;
+  readonly #approver: Approver;
   readonly #isDebugging: () => boolean;
   readonly #controller = new AbortController();
   #over = false;
@@ -57,13 +57,13 @@ export class LiveTurn implements Turn {
   /** Gives the turn's slot to others while the user is asked. */
   whileAsking: (answer: Promise<Approval>) => Promise<Approval> = (answer) => answer;
 
-  constructor({ id, session, principal, settings, desk, isDebugging }: LiveTurnFacts) {
+  constructor({ id, session, principal, settings, approver, isDebugging }: LiveTurnFacts) {
     this.id = id;
     this.#session = session;
     this.principal = principal;
     this.settings = settings;
     this.cwd = session.record.cwd;
-    this.#desk = desk;
+    this.#approver = approver;
     this.#isDebugging = isDebugging;
     this.log = new TurnLog(session, () => this.#over);
   }
@@ -160,8 +160,8 @@ export class LiveTurn implements Turn {
 
   async ask(request: ApprovalRequest): Promise<Approval> {
     try {
-      // The desk is given the session itself: what it keeps for a session outlives the turn.
-      return await this.whileAsking(this.#desk.ask(this.#session, this.id, request, this.signal));
+      // The approver is given the session itself: what it keeps for a session outlives the turn.
+      return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, this.signal));
     } catch (thrown) {
       const { message } = asError(thrown);
       if (!this.#over) this.#session.say('system', `nobody could be asked "${request.title}": ${message}`, this.id);

@@ -20,7 +20,7 @@ import { type TurnResult, TurnRun, type TurnRunDeps } from './turn-run.ts';
 
 /** What all sessions share. */
 export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
-  readonly desk: Approver;
+  readonly approver: Approver;
   /** The backend of a session's next turn. */
   readonly backendOf: (session: OpenSession) => Backend;
   /** The session's settings over the server's. */
@@ -315,10 +315,10 @@ export class SessionTurns {
 
   #launch(turnId: string, backend: Backend, begin: (run: TurnRun) => Promise<TurnResult>): void {
     const { session } = this;
-    const { desk, isDebugging } = this.#parts;
+    const { approver, isDebugging } = this.#parts;
     const principal = this.#parts.principalOf(session.record.owner);
     const settings = this.#parts.settingsOf(session);
-    const turn = new LiveTurn({ id: turnId, session, principal, settings, desk, isDebugging });
+    const turn = new LiveTurn({ id: turnId, session, principal, settings, approver, isDebugging });
     const run = new TurnRun(session, turn, backend, this.#parts, () => this.interrupt('timeout', turnId));
     const running: Running = { turn, run, grace: undefined };
     this.#running = running;

@@ -316,7 +316,7 @@ test('weakness 13: a session with a choice of its own keeps it when another mode
 
 test('a choice that cannot be used is refused in the protocol’s words', async (t) => {
   const { settings, call } = await openSettings(t);
-  const check: (choice: ModelChoice | undefined) => void = settings.check;
+  const check: (choice: ModelChoice | undefined) => void = settings.check.bind(settings);
   assert.equal(settings.choose({}), undefined);
   assert.throws(() => check(undefined), refused('not_configured', 'select a model from an enabled provider first'));
   await call('model.select', { model_id: 'gpt-5.2', provider: 'openai', thinking_level: 'HIGH' });

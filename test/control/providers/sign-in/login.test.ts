@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { isHeadless } from '../../../../src/control/providers/sign-in/login-flows.ts';
+import { isHeadless } from '../../../../src/control/providers/sign-in/openai-login.ts';
 import { HandfastError } from '../../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../../host/temporary-folder.ts';
 import { type LoginService, PROFILE, startLoginService } from '../../support/login-service.ts';
@@ -260,7 +260,7 @@ test('one sign-in per provider at a time; the second is refused and told which, 
   const { payload } = await event('auth.flow.url');
   await assert.rejects(
     call('auth.connect.openai', { mode: 'browser' }),
-    isError('login_failed', /a sign-in to openai is already under way/),
+    isError('login_failed', /a sign-in to openai is already running/),
   );
   const other = call('auth.connect.antigravity');
   await login.browse((await event('auth.flow.url')).payload.url);
