@@ -3,7 +3,6 @@
  * settings, the sessions and the skills.
  *
  * Made by `control-server.ts`; handlers of every part call `changed`.
- * @see docs/protocol/session-rpc.md#state
  */
 import { stateGet } from '../protocol/session-rpc.ts';
 import type { Snapshot } from '../protocol/session-types.ts';
