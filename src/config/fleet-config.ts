@@ -29,8 +29,6 @@ export interface WorkerConfig extends Omit<WorkerSettings, 'repo' | 'dataDir'> {
 
 export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'dataDir' | 'bus'> {
   readonly file: string | undefined;
-  /** Folder of the file. */
-  readonly folder: string;
   readonly home: string;
   readonly dataDir: string;
   /** Addresses of NATS servers; empty: in-process. */
@@ -98,7 +96,6 @@ export async function loadFleetConfig(
   return Object.freeze({
     ...settings,
     file: opened.file,
-    folder,
     home,
     dataDir: settings.dataDir ?? own,
     natsServers,
@@ -122,7 +119,6 @@ export async function loadWorkerConfig(
   { env = process.env, cwd = process.cwd(), instead = {} }: ProcessContext & { readonly instead?: WorkerWords } = {},
 ): Promise<{
   readonly config: WorkerConfig;
-  readonly folder: string;
   /** How it joins over NATS. */
   readonly nats: NatsConnectionSettings;
 }> {
@@ -132,7 +128,7 @@ export async function loadWorkerConfig(
   const config = workerOf(settings, '', join(handfastHome(env), 'fleet', 'workers'), opened);
   checkNats(nats, 'nats', opened.problem);
   opened.finish();
-  return { config, folder: opened.folder, nats };
+  return { config, nats };
 }
 
 /** A worker without a file. Fails with `config_invalid`. */

@@ -107,7 +107,7 @@ function accepted(schema: SettingSchema, value: string | number | boolean, { fol
   }
   if (typeof value !== 'string' || value === '') return undefined;
   if (pattern !== undefined && !new RegExp(pattern).test(value)) return undefined;
-  if (format === 'path') return resolve(folder, value);
+  if (format === 'path' || (format === 'program' && value.includes('/'))) return resolve(folder, value);
   const rule = textFormat(format);
   return rule === undefined ? value : rule.read(value);
 }

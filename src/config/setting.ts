@@ -32,7 +32,10 @@ export interface SettingSchema {
 
   /** What a valid value looks like, for messages: `expected …`. */
   readonly expected?: string;
-  /** A rule for texts that a pattern cannot state. `path`: relative to the folder of the file, absolute once read. */
+  /**
+   * A rule for texts that a pattern cannot state. `path`: relative to the folder of the file, absolute once read.
+   * `program`: the same for a path; a name is looked up in `PATH` by who starts it.
+   */
   readonly format?: TextFormatName;
   /** A value to show, or the lines of the whole setting. The template shows it, commented out, in place of the default. */
   readonly example?: string | readonly string[];

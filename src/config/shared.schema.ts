@@ -26,6 +26,10 @@ export const choice = <const Word extends string>(about: About, words: readonly 
 export const path = (description: string, example?: string, expected?: string) =>
   Type.String({ format: 'path', ...(expected && { expected }), description, ...(example && { example }) });
 
+/** A program by its name, or by a path that starts at the folder of the file. */
+export const program = (description: string, example?: string) =>
+  Type.String({ format: 'program', expected: 'a program', description, ...(example && { example }) });
+
 export const variable = (description: string, example?: string) =>
   Type.String({
     pattern: '^[A-Za-z_]\\w*$',

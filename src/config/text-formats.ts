@@ -36,8 +36,8 @@ export const textFormats = {
   },
 } satisfies Readonly<Record<string, TextFormat>>;
 
-/** `path` is not in the table: it depends on the folder of the file, so the reader resolves it. */
-export type TextFormatName = keyof typeof textFormats | 'path';
+/** `path` and `program` are not in the table: they depend on the folder of the file, so the reader resolves them. */
+export type TextFormatName = keyof typeof textFormats | 'path' | 'program';
 
 export const textFormat = (name: TextFormatName | undefined): TextFormat | undefined =>
-  name === undefined || name === 'path' ? undefined : textFormats[name];
+  name === undefined || name === 'path' || name === 'program' ? undefined : textFormats[name];

@@ -16,6 +16,7 @@ import {
   list,
   optional,
   path,
+  program,
   TOKEN_PLACES,
   text,
   texts,
@@ -29,7 +30,7 @@ const DAY_MS = 86_400_000;
 
 const mcpServerFields = {
   name: word('The name tasks require it by.'),
-  command: optional(text('The program that is started.', 'a program')),
+  command: optional(program('The program that is started.')),
   args: list({ default: [], description: 'Its arguments.' }, text('An argument.', 'a text')),
   env: texts('Its environment variables.'),
   url: optional(httpAddress('Or: its streamable HTTP address.')),
@@ -56,11 +57,7 @@ const executor = group(
   {
     kind: choice('Which adapter drives it.', EXECUTOR_KINDS),
     command: optional(
-      text(
-        'The program, where it is not the usual one; for command and acp: which one.',
-        'a program',
-        '/opt/claude/bin/claude',
-      ),
+      program('The program, where it is not the usual one; for command and acp: which one.', '/opt/claude/bin/claude'),
     ),
     args: list(
       {

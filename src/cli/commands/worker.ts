@@ -42,9 +42,9 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logUnhandledRejections(log);
-  const { config, folder, nats } = await configured(file, flags);
+  const { config, nats } = await configured(file, flags);
   if (flags.provision) return provisioned(config, nats, flags, log);
-  const assembled = await assembleWorker(config, { log, version: packageVersion(), folder }).catch((error) => {
+  const assembled = await assembleWorker(config, { log, version: packageVersion() }).catch((error) => {
     throw withOther(error, config.id);
   });
   const running = assembled.worker;
@@ -81,7 +81,7 @@ function withOther(thrown: unknown, id: string): unknown {
 async function configured(
   file: string | undefined,
   flags: WorkerFlags,
-): Promise<{ readonly config: WorkerConfig; readonly folder: string; readonly nats: NatsConnectionSettings }> {
+): Promise<{ readonly config: WorkerConfig; readonly nats: NatsConnectionSettings }> {
   const { id, executor, repo, tier, tool, pool, maxConcurrent } = flags;
   if (executor !== undefined && !(EXECUTOR_KINDS as readonly string[]).includes(executor)) {
     throw fail('usage', `--executor is one of ${EXECUTOR_KINDS.join(', ')}`);
@@ -105,7 +105,7 @@ async function configured(
     const config = await workerConfig(said).catch((error) => {
       throw asOption(error);
     });
-    return { config, folder: process.cwd(), nats: {} };
+    return { config, nats: {} };
   }
   return loadWorkerConfig(file, { instead: said });
 }

@@ -4,7 +4,7 @@
  * Called by `server/serve.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
 import { realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
@@ -48,8 +48,7 @@ const RETENTION = { maxEntries: 100_000_000, maxBytes: 64 * 1024 ** 3 };
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
   const { log, version, auth, backoff } = options;
-  const folder = config.file === undefined ? process.cwd() : dirname(config.file);
-  const home = control.dataDir === undefined ? config.home : resolve(folder, control.dataDir);
+  const home = control.dataDir ?? config.home;
   const journal = await sqliteJournal({
     file: join(home, 'sessions.journal.db'),
     retention: RETENTION,
@@ -68,7 +67,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       providers,
       approvals: control.approvals,
       instructions: control.instructions,
-      imageRoots: control.imageRoots.map((root) => resolve(folder, root)),
+      imageRoots: control.imageRoots,
       defaults: { maxRounds: control.maxRounds },
       cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
       checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace),

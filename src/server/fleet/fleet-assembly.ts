@@ -84,7 +84,7 @@ export interface AssembledFleet {
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
   const { log, auth, backoff, version, env = process.env, signal, now = Date.now } = options;
-  const { name, folder } = config;
+  const { name } = config;
   const closing: (() => unknown)[] = [];
   const closeAll = async (): Promise<void> => {
     for (const close of closing.splice(0).toReversed()) {
@@ -105,7 +105,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     closing.push(() => store.close());
     const assembled: AssembledWorker[] = [];
     for (const each of config.workers) {
-      const one = await assembleWorker(each, { log: logOf(log, each.id), version, folder, env, now });
+      const one = await assembleWorker(each, { log: logOf(log, each.id), version, env, now });
       assembled.push(one);
       closing.push(() => one.stop());
     }
@@ -117,7 +117,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       name,
       peers: config.peers
         .filter(({ kind }) => kind === 'receiver')
-        .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
+        .map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, env) })),
       auth,
       backoff,
       log,
@@ -220,14 +220,14 @@ function logOf(log: Log, worker: string): Log {
 
 /** The bus to A2A agents; undefined where there are none. */
 async function a2aOf(
-  { peers, folder }: FleetConfig,
+  { peers }: FleetConfig,
   { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
 ): Promise<OrchestratorBus | undefined> {
   const agents = peers.filter(({ kind }) => kind === 'a2a');
   if (agents.length === 0) return undefined;
   const { a2aBus } = await import('../../fleet/bus/a2a/orchestrator-bus.ts');
   return a2aBus({
-    peers: agents.map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, folder, env) })),
+    peers: agents.map((peer) => ({ name: peer.id, url: peer.url, token: secretReader(peer, env) })),
     log,
   });
 }

@@ -3,7 +3,6 @@
  * wrong after it was replaced. Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { fail } from '../../wire/errors.ts';
 
 export type SecretSource = () => Promise<string>;
@@ -17,12 +16,11 @@ export interface SecretPlaces {
 /** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
 export function secretReader(
   { tokenEnv, tokenFile }: SecretPlaces,
-  folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): SecretSource | undefined {
   if (tokenFile !== undefined) {
     return async () => {
-      const text = await readFile(resolve(folder, tokenFile), 'utf8').catch((cause: NodeJS.ErrnoException) => {
+      const text = await readFile(tokenFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
         throw fail('not_configured', `the token file ${tokenFile} cannot be read: ${cause.code}`, {}, cause);
       });
       const secret = text.split('\n', 1)[0]?.trim() ?? '';

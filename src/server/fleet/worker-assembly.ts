@@ -3,7 +3,6 @@
  *
  * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
  */
-import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Log } from '../../base/log.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
@@ -22,8 +21,6 @@ export interface WorkerAssembly {
   readonly log: Log;
   /** Version of this software, told to agents. */
   readonly version: string;
-  /** Folder that paths of modules start at. */
-  readonly folder: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly now?: () => number;
 }
@@ -41,10 +38,10 @@ export interface AssembledWorker {
 
 /** Makes a worker; it is started by whoever gives it a bus. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
 export async function assembleWorker(config: WorkerConfig, options: WorkerAssembly): Promise<AssembledWorker> {
-  const { log, folder, version, env = process.env, now } = options;
+  const { log, version, env = process.env, now } = options;
   const { executor: settings } = config;
   if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor`);
-  const executor = makeExecutor(await executorOf(settings, folder, env), {
+  const executor = makeExecutor(await executorOf(settings, env), {
     home: config.dataDir,
     log,
     version,
@@ -59,7 +56,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     modelTier: config.tier ?? null,
     contextWindow: config.contextWindow ?? null,
     tools: config.tools,
-    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, folder, env)),
+    mcpServers: config.mcpServers.map((server) => mcpServerOf(server, env)),
     pools: config.pools,
     maxConcurrent: config.maxConcurrent,
     minLeadS: config.minLeadS,
@@ -74,7 +71,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     worker,
     async start() {
       await worker.start();
-      doors = await openWorkerDoors(worker, config, { executor, log, version, folder, env });
+      doors = await openWorkerDoors(worker, config, { executor, log, version, env });
     },
     get addresses() {
       return doors?.addresses ?? [];
@@ -88,25 +85,23 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-async function executorOf(settings: ExecutorSettings, folder: string, env: Variables): Promise<ExecutorConfig> {
-  const { kind, args, model, timeoutS, startTimeoutS, sandbox } = settings;
-  const command = programAt(settings.command, folder);
+async function executorOf(settings: ExecutorSettings, env: Variables): Promise<ExecutorConfig> {
+  const { kind, command, args, model, timeoutS, startTimeoutS, sandbox } = settings;
   const program = {
     ...(command !== undefined && { command }),
     args,
     env: Object.fromEntries(settings.env),
     ...(timeoutS !== undefined && { timeoutMs: timeoutS * 1000 }),
   };
-  const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(folder, path));
   switch (kind) {
     case 'claude':
-      return { kind, ...program, model, role: settings.role, mcpConfig: fileOf(settings.mcpConfig) };
+      return { kind, ...program, model, role: settings.role, mcpConfig: settings.mcpConfig };
     case 'codex':
       return { kind, ...program, model, ...(typeof sandbox === 'string' && { sandbox }) };
     case 'opencode':
       return { kind, ...program, model, agent: settings.agent };
     case 'agy':
-      return { kind, ...program, sandbox: sandbox === true, conversationsFile: fileOf(settings.conversationsFile) };
+      return { kind, ...program, sandbox: sandbox === true, conversationsFile: settings.conversationsFile };
     case 'command':
       return { kind, ...program, command: command ?? '', output: settings.output };
     case 'acp':
@@ -118,13 +113,13 @@ async function executorOf(settings: ExecutorSettings, folder: string, env: Varia
         model,
         mode: settings.mode,
         permissions: settings.permissions,
-        mcpServers: settings.mcpServers.map((server) => acpServerOf(server, folder, env)),
+        mcpServers: settings.mcpServers.map((server) => acpServerOf(server, env)),
         startTimeoutMs: startTimeoutS === undefined ? undefined : startTimeoutS * 1000,
       };
     case 'a2a':
-      return { kind, url: settings.url ?? '', token: secretReader(settings, folder, env) };
+      return { kind, url: settings.url ?? '', token: secretReader(settings, env) };
     case 'function':
-      return { kind, ...(await functionOf(resolve(folder, settings.module ?? ''))) };
+      return { kind, ...(await functionOf(settings.module ?? '')) };
     case 'rehearsal':
       return { kind };
   }
@@ -139,18 +134,8 @@ async function functionOf(file: string): Promise<{ readonly run: TaskFunction; r
   return { run: loaded.run as TaskFunction, label: file };
 }
 
-/** A program that is given as a path is looked for where the file is, one that is given as a name in `PATH`. */
-function programAt(command: string | undefined, folder: string): string | undefined {
-  return command?.includes('/') ? resolve(folder, command) : command;
-}
-
-function mcpServerOf(
-  server: WorkerConfig['mcpServers'][number],
-  folder: string,
-  variables: Variables,
-): McpServerOptions {
-  const { name, args, env, url, disabled } = server;
-  const command = programAt(server.command, folder);
+function mcpServerOf(server: WorkerConfig['mcpServers'][number], variables: Variables): McpServerOptions {
+  const { name, command, args, env, url, disabled } = server;
   return {
     name,
     disabled,
@@ -160,14 +145,10 @@ function mcpServerOf(
 }
 
 /** A server in the words of the Agent Client Protocol. */
-function acpServerOf(
-  server: ExecutorSettings['mcpServers'][number],
-  folder: string,
-  variables: Variables,
-): Record<string, unknown> {
-  const { name, args, env, url, type } = server;
+function acpServerOf(server: ExecutorSettings['mcpServers'][number], variables: Variables): Record<string, unknown> {
+  const { name, command, args, env, url, type } = server;
   if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
-  return { name, command: programAt(server.command, folder), args, env: Object.fromEntries(env) };
+  return { name, command, args, env: Object.fromEntries(env) };
 }
 
 /** The headers a server is sent. A secret that is not there must not be left out as if it was not needed. */

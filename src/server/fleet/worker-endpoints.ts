@@ -26,8 +26,6 @@ export interface WorkerDoorsOptions {
   readonly executor: Executor;
   readonly log: Log;
   readonly version: string;
-  /** Folder that paths of token files start at. */
-  readonly folder: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -69,9 +67,9 @@ async function openReceiver(
   worker: Worker,
   config: WorkerConfig,
   wanted: NonNullable<WorkerConfig['receiver']>,
-  { executor, log, version, folder, env = process.env }: WorkerDoorsOptions,
+  { executor, log, version, env = process.env }: WorkerDoorsOptions,
 ): Promise<Door> {
-  const { auth, callbacks } = await sendersOf(wanted, folder, env);
+  const { auth, callbacks } = await sendersOf(wanted, env);
   let address = '';
   const receiver = httpReceiver({
     worker,
@@ -108,7 +106,7 @@ async function openAgent(
   worker: Worker,
   config: WorkerConfig,
   wanted: NonNullable<WorkerConfig['a2a']>,
-  { log, version, folder, env = process.env }: WorkerDoorsOptions,
+  { log, version, env = process.env }: WorkerDoorsOptions,
 ): Promise<Door> {
   const { serveA2a } = await import('../../fleet/bus/a2a/worker-server.ts');
   const { host, port, url, partialState, retainDays } = wanted;
@@ -119,7 +117,7 @@ async function openAgent(
     partialState,
     retainMs: retainDays * DAY_MS,
     file: join(config.dataDir, 'a2a.db'),
-    auth: await accessBy(secretReader(wanted, folder, env), 'client'),
+    auth: await accessBy(secretReader(wanted, env), 'client'),
     version,
     log,
   });
@@ -140,19 +138,18 @@ async function readiness(executor: Executor): Promise<{ readonly ok: boolean; re
 /** Who may send tasks to a receiver, and where the results of each are sent. */
 async function sendersOf(
   receiver: NonNullable<WorkerConfig['receiver']>,
-  folder: string,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<{ readonly auth: Authenticator | undefined; readonly callbacks: ReadonlyMap<string, Callback> }> {
   const grants: PrincipalTokens[] = [];
   const callbacks = new Map<string, Callback>();
-  const one = secretReader(receiver, folder, env);
+  const one = secretReader(receiver, env);
   // Without any token, whoever reaches the port is the user of this machine.
   const first = { ...receiver, name: one === undefined ? LOCAL_PRINCIPAL.name : SENDER };
   for (const sender of [first, ...receiver.senders]) {
     const { name, callback } = sender;
-    const secret = secretReader(sender, folder, env);
+    const secret = secretReader(sender, env);
     if (secret !== undefined) grants.push({ principal: { name }, digests: [tokenDigest(await secret())] });
-    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretReader(callback, folder, env) });
+    if (callback !== undefined) callbacks.set(name, { url: callback.url, token: secretReader(callback, env) });
   }
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }

@@ -64,8 +64,8 @@ function site(context: TestContext): Site {
     async worker(yaml, env = {}) {
       const file = join(folder, 'worker.yaml');
       writeFileSync(file, `id: w\nrepo: repo\ndata_dir: data\noverhead_tokens: 0\n${yaml}`);
-      const { config, folder: from } = await loadWorkerConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') } });
-      const assembled = await assembleWorker(config, { log, version: '1.0.0', folder: from, env });
+      const { config } = await loadWorkerConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') } });
+      const assembled = await assembleWorker(config, { log, version: '1.0.0', env });
       running.push(assembled);
       await assembled.start();
       return Object.assign(assembled, { url: assembled.addresses[0] as string });
