@@ -8,12 +8,12 @@
 
 import { envelope, fleetMessages } from '../../protocol/fleet.generated.ts';
 import { FLEET_VERSION } from '../../protocol/fleet.ts';
+import { Findings } from '../../wire/findings.ts';
+import { type Members, readStrictJson, readStrictValue, type StrictJson } from '../../wire/strict-json.ts';
 import type { Decoded, Incoming } from './decoded.ts';
-import { Findings } from './findings.ts';
 import { isId } from './names.ts';
 import { membersReader, type ReadMembers, readerOf } from './reader.ts';
 import { rules } from './rules.ts';
-import { type Members, readStrictJson, readStrictValue, type StrictJson } from './strict-json.ts';
 import { parseVersion, type Version } from './version.ts';
 
 export interface DecodeOptions {
@@ -22,15 +22,15 @@ export interface DecodeOptions {
 }
 
 /** Decodes a message from its text, or from bytes of UTF-8. All errors and warnings of a message are found in one pass. */
-export const decode = (input: string | Uint8Array, options: DecodeOptions = {}): Decoded =>
-  decodeRead(readStrictJson(input), options);
+export const decode = (input: string | Uint8Array, options?: DecodeOptions): Decoded =>
+  decodeJson(readStrictJson(input), options);
 
 /**
  * The same for a message that never was text. What is decoded may share parts with `value`, which must not be changed
  * afterwards.
  */
-export const decodeValue = (value: unknown, options: DecodeOptions = {}): Decoded =>
-  decodeRead(readStrictValue(value), options);
+export const decodeValue = (value: unknown, options?: DecodeOptions): Decoded =>
+  decodeJson(readStrictValue(value), options);
 
 type MessageType = Incoming['type'];
 
@@ -71,7 +71,8 @@ function taskIdOf(message: Members): string | undefined {
   return typeof taskId === 'string' && isId(taskId) ? taskId : undefined;
 }
 
-function decodeRead(json: StrictJson, { nowMs = Date.now() }: DecodeOptions): Decoded {
+/** The same for JSON that was read: by a codec, which had to know whose message it is. */
+export function decodeJson(json: StrictJson, { nowMs = Date.now() }: DecodeOptions = {}): Decoded {
   if (!json.ok) return { valid: false, type: null, errors: json.errors, warnings: json.warnings };
   const { value } = json;
   const found = new Findings();

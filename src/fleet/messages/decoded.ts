@@ -7,13 +7,11 @@
 
 import type * as schemas from '../../protocol/fleet.schema.ts';
 import type { Full } from '../../protocol/fleet.schema.ts';
-import type { Access, Envelope, Feature, FleetMessage } from '../../protocol/fleet.ts';
+import type { Finding } from '../../wire/findings.ts';
 
-/** A finding: its code (`E_…`, `W_…`) and the JSON Pointer of the member it is about. */
-export interface Finding {
-  readonly code: string;
-  readonly path: string;
-}
+export type { Finding };
+
+import type { Access, Envelope, Feature, FleetMessage } from '../../protocol/fleet.ts';
 
 /** Result of decoding one message. Errors of one message are all there, not only the first. */
 export type Decoded =

@@ -13,8 +13,8 @@ import {
   type TaskDispatch,
   type TaskResult,
 } from '../../protocol/fleet.ts';
+import { isLonger, MAX_MESSAGE_BYTES } from '../../wire/strict-json.ts';
 import type { Reported } from './decoded.ts';
-import { isLonger, MAX_MESSAGE_BYTES } from './strict-json.ts';
 
 /** A message without what {@link fleetMessage} fills in. */
 export type Body<M extends FleetMessage> = Omit<M, 'type' | 'protocol_version' | 'envelope'>;

@@ -6,10 +6,10 @@
  * @see docs/protocol/fleet.md#scalars
  */
 import type { Member } from '../../protocol/member.ts';
+import { type Findings, pointer } from '../../wire/findings.ts';
 import { isObject } from '../../wire/json.ts';
-import { type Findings, pointer } from './findings.ts';
+import { isLonger, type Members } from '../../wire/strict-json.ts';
 import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
-import { isLonger, type Members } from './strict-json.ts';
 import { formatTimestamp, parseTimestamp } from './timestamp.ts';
 
 /** Longest brief and longest steering text, in bytes of UTF-8. */

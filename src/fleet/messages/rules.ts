@@ -6,11 +6,11 @@
  * @see docs/protocol/fleet.md#messages-of-the-protocol
  */
 import { type Access, FEATURES, type Feature, HEALTHS, type TaskDispatch } from '../../protocol/fleet.ts';
+import type { Findings } from '../../wire/findings.ts';
+import type { Members } from '../../wire/strict-json.ts';
 import type { Announced, Dispatched, Reported } from './decoded.ts';
 import { digestOf } from './digest.ts';
-import type { Findings } from './findings.ts';
 import { canonicalName, hasForbidden, isBlank, isName } from './names.ts';
-import type { Members } from './strict-json.ts';
 
 /** Members that were read, of a message of which some may be missing after an error. */
 type Unfinished<T> = { -readonly [K in keyof T]?: T[K] };

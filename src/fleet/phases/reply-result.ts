@@ -7,10 +7,10 @@
  */
 import { FLEET_VERSION, STATUSES } from '../../protocol/fleet.ts';
 import { isObject } from '../../wire/json.ts';
+import type { Members } from '../../wire/strict-json.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Finding, Reported } from '../messages/decoded.ts';
 import { canonicalName } from '../messages/names.ts';
-import type { Members } from '../messages/strict-json.ts';
 
 /** What came of one object: taken with leniencies; refused with a reason; `null`: it is about something else. */
 export type Acceptance =

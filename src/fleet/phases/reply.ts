@@ -7,8 +7,8 @@
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { FLEET_VERSION, type ReplySchema, type Status } from '../../protocol/fleet.ts';
+import { readStrictJson, type StrictJson } from '../../wire/strict-json.ts';
 import type { Announced, Reported } from '../messages/decoded.ts';
-import { readStrictJson, type StrictJson } from '../messages/strict-json.ts';
 import { announceInReply } from './announce-reply.ts';
 import { type Candidate, candidates } from './candidates.ts';
 import { repairJson } from './json-repair.ts';

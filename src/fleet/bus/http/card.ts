@@ -6,7 +6,7 @@
  * @see docs/protocol/fleet.md#http
  */
 import type { Feature } from '../../../protocol/fleet.ts';
-import { readStrictJson } from '../../messages/strict-json.ts';
+import { readStrictJson } from '../../../wire/strict-json.ts';
 import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
 import { RPC_PATH } from './messages.ts';
 

@@ -7,8 +7,8 @@
  */
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { isObject } from '../../../wire/json.ts';
+import { type Members, readStrictJson } from '../../../wire/strict-json.ts';
 import { isId } from '../../messages/names.ts';
-import { type Members, readStrictJson } from '../../messages/strict-json.ts';
 import { RPC, type RpcId, readRpcBody, rpcId } from '../plain/rpc.ts';
 
 /** Longest text upstream accepts, characters; it cuts longer ones without a notice, so none is sent. */

@@ -5,7 +5,7 @@
  */
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
-import { type Members, readStrictJson } from '../../messages/strict-json.ts';
+import { type Members, readStrictJson } from '../../../wire/strict-json.ts';
 
 /** JSON-RPC error numbers. */
 export const RPC = {

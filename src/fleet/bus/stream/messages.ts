@@ -10,7 +10,7 @@ import { decode, decodeValue } from '../../messages/decode.ts';
 import type { Decoded } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 
-export { MAX_MESSAGE_BYTES } from '../../messages/strict-json.ts';
+export { MAX_MESSAGE_BYTES } from '../../../wire/strict-json.ts';
 
 /** Unsent bytes past which nothing more is queued for a peer. */
 export const MAX_OUTBOX_BYTES = 8 * 1024 * 1024;

@@ -2,11 +2,10 @@
  * Looks through a JSON text for what `JSON.parse` hides: keys that occur twice in one object, the key `__proto__`, and
  * nesting that is too deep. One pass over the text, without recursion; strings are jumped over.
  *
- * Called by `strict-json.ts` on texts `JSON.parse` has taken, so it need not check the grammar.
+ * Called by `strict-json.ts` on texts `JSON.parse` has accepted, so it need not check the grammar.
  */
-import { stringEnd } from '../../wire/depth.ts';
-import type { Finding } from './decoded.ts';
-import { MAX_FINDINGS, pointer } from './findings.ts';
+import { stringEnd } from './depth.ts';
+import { type Finding, MAX_FINDINGS, pointer } from './findings.ts';
 
 /** Deepest nesting of objects and arrays; the root value is level 1. */
 export const MAX_LEVELS = 32;
@@ -17,7 +16,7 @@ const COMMA = 44;
 /** Keys of one object compared with each other; past them a set is made. */
 const FEW_KEYS = 12;
 
-/** An object or array the scan is in. Kept and used again for the next one of its level. */
+/** An object or array the scan is in. Used again for the next one of its level. */
 interface Level {
   isObject: boolean;
   /** Keys seen, for an object with few of them. */

@@ -1,11 +1,17 @@
 /**
  * What is wrong or odd with one message: collected while it is read, all of it in one pass.
  *
- * Used by every reader of this folder. Codes and paths are those of docs/protocol/fleet.md#findings.
+ * Used by `strict-json.ts` and by the readers of `fleet/messages/`. Codes and paths are those of
+ * docs/protocol/fleet.md#findings.
  */
-import type { Finding } from './decoded.ts';
 
-/** Findings told of one message at most, errors and warnings each: a hostile message must not make a long answer. */
+/** A finding: its code (`E_…`, `W_…`) and the JSON Pointer of the member it is about. */
+export interface Finding {
+  readonly code: string;
+  readonly path: string;
+}
+
+/** Findings reported of one message at most, errors and warnings each: a hostile message must not make a long answer. */
 export const MAX_FINDINGS = 256;
 
 /** JSON Pointer of a member. */

@@ -1,15 +1,14 @@
 /**
  * The strict decoder: from wire text to a JSON object, with every reason why not. It reports and never throws.
  *
- * Called by `decode.ts` on every message, and by reply extraction on every JSON candidate found in prose. It refuses what
- * two readers could understand in two ways: a proxy and a worker must not keep different copies of `status`.
+ * Called by `fleet/messages/decode.ts` on every message, and by reply extraction on every JSON candidate found in prose. It
+ * refuses what two readers could understand in two ways: a proxy and a worker must not have different copies of `status`.
  * @see docs/protocol/fleet.md#decoder
  */
 import { isUtf8 } from 'node:buffer';
-import { tooDeep } from '../../wire/depth.ts';
-import { isObject } from '../../wire/json.ts';
-import type { Finding } from './decoded.ts';
-import { MAX_FINDINGS, pointer } from './findings.ts';
+import { tooDeep } from './depth.ts';
+import { type Finding, MAX_FINDINGS, pointer } from './findings.ts';
+import { isObject } from './json.ts';
 import { MAX_LEVELS, scanJson } from './json-scan.ts';
 
 /** Longest message, in bytes of UTF-8. */
@@ -38,8 +37,6 @@ export function isLonger(text: string, most: number): boolean {
   return text.length * 3 > most && Buffer.byteLength(text) > most;
 }
 
-const isMembers = (value: unknown): value is Members => isObject(value);
-
 /** Reads one JSON object from a text, or from bytes that must be UTF-8. */
 export function readStrictJson(input: string | Uint8Array): StrictJson {
   if (typeof input === 'string') {
@@ -64,7 +61,7 @@ function readText(input: string): StrictJson {
   }
   const errors = scanJson(text);
   if (errors.length > 0) return { ok: false, errors, warnings };
-  return isMembers(value) ? { ok: true, value, warnings } : refused('E_NOT_OBJECT', warnings);
+  return isObject(value) ? { ok: true, value, warnings } : refused('E_NOT_OBJECT', warnings);
 }
 
 /** What is left of the bounds while a value is walked through. */
@@ -84,7 +81,7 @@ export function readStrictValue(value: unknown): StrictJson {
   const walk: Walk = { room: MAX_MESSAGE_BYTES, problem: undefined, reserved: false };
   if (!within(value, walk, MAX_LEVELS)) return refused(walk.problem as string);
   if (walk.reserved) return { ok: false, errors: reservedKeys(value, '', []), warnings: NONE };
-  return isMembers(value) ? { ok: true, value, warnings: NONE } : refused('E_NOT_OBJECT');
+  return isObject(value) ? { ok: true, value, warnings: NONE } : refused('E_NOT_OBJECT');
 }
 
 /** Ends the walk. */
