@@ -6,6 +6,6 @@
  */
 export type { NatsOptions } from './fleet/bus/nats/connection.ts';
 export { type JoinNatsOptions, joinNats } from './fleet/bus/nats/join.ts';
-export { acquireLeadership, type Leadership, type SeatOptions } from './fleet/bus/nats/leadership.ts';
+export { acquireLeadership, type Leadership, type LeadershipOptions } from './fleet/bus/nats/leadership.ts';
 export { type NatsBus, type NatsBusOptions, natsBus } from './fleet/bus/nats/orchestrator-bus.ts';
 export { natsTaskStore } from './fleet/bus/nats/task-store.ts';

@@ -1,24 +1,32 @@
 /**
- * What becomes of a task that a worker refused: somebody else, later, an operator, or nothing more. A table by reason code,
- * read from left to right; the first step that is possible is taken. Never a silent queue: where no step is possible, an
- * operator is told.
+ * The next step for a task that a worker refused: another worker, a later retry, an operator, or failure. A table by reason
+ * code, read from left to right; the first possible step is taken. Where no step is possible, an operator is alerted.
  *
- * Pure. Called by the orchestrator and by the simulation.
+ * Pure. Called by the orchestrator; programs have it from `handfast/fleet`.
  * @see docs/fleet.md#what-happens-to-a-refused-task
  */
-import type { BlockedPolicy, BlockedStep } from './orchestrator/orchestrator-options.ts';
+/** What to do with a task that was refused, by reason code. */
+export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';
+
+export interface BlockedPolicy {
+  readonly max_reroutes: number;
+  readonly max_retries: number;
+  readonly backoff_s: readonly number[];
+  /** Code → steps, the first possible one is taken. A code not listed: `alert`. */
+  readonly table: ReadonlyMap<string, readonly BlockedStep[]>;
+}
 
 const REROUTE_RETRY: readonly BlockedStep[] = ['reroute', 'retry', 'alert'];
 const REROUTE: readonly BlockedStep[] = ['reroute', 'alert'];
 const FAIL: readonly BlockedStep[] = ['fail'];
 
-/** The policy where the configuration says nothing else. */
+/** The policy without configuration. */
 export const DEFAULT_BLOCKED_POLICY: BlockedPolicy = {
   max_reroutes: 3,
   max_retries: 3,
   backoff_s: [30, 120, 480],
   table: new Map<string, readonly BlockedStep[]>([
-    // Passing: the same worker may take it later.
+    // Transient: the same worker may accept it later.
     ['unhealthy_mcp', REROUTE_RETRY],
     ['busy', REROUTE_RETRY],
     ['draining', REROUTE_RETRY],
@@ -37,15 +45,15 @@ export const DEFAULT_BLOCKED_POLICY: BlockedPolicy = {
     ['empty_brief', FAIL],
     ['brief_too_large', FAIL],
     ['duplicate_conflict', FAIL],
-    // Not refused at all: that worker has it.
+    // Not refused: that worker runs it.
     ['in_flight', ['wait']],
-    // Needs a person; like every code not listed.
+    // Needs an operator, like every code not listed.
     ['budget_too_small', ['alert']],
     ['input_required', ['alert']],
   ]),
 };
 
-/** The default policy with what the configuration changes; rows of its table replace rows, the others stay. */
+/** The default policy with the changes of the configuration; rows of its table replace rows, the others stay. */
 export function blockedPolicyOf(changes: Partial<BlockedPolicy> = {}): BlockedPolicy {
   return {
     ...DEFAULT_BLOCKED_POLICY,
@@ -54,17 +62,17 @@ export function blockedPolicyOf(changes: Partial<BlockedPolicy> = {}): BlockedPo
   };
 }
 
-/** What a step is chosen by. */
+/** The facts that decide on a step. */
 export interface BlockedInput {
   /** Reason code of the refusal. */
   readonly code: string;
-  /** Workers that could take the task now and have not been tried for it. */
+  /** Eligible workers that have not been tried for the task. */
   readonly eligible_untried_workers: number;
   readonly reroutes_done: number;
   readonly retries_done: number;
   /** null: no deadline. */
   readonly seconds_to_deadline: number | null;
-  /** What the worker itself asked for; a retry is never sooner. */
+  /** The delay that the worker asked for; a retry is never sooner. */
   readonly retry_after_s?: number | null;
   /** 0…1, a fresh random number: spreads the delay by ±20 %. Left out: no spread. */
   readonly jitter?: number;
@@ -96,7 +104,7 @@ export function blockedStep(policy: BlockedPolicy, input: BlockedInput): Blocked
   return { action: 'alert' };
 }
 
-/** The next delay of the row of delays, whose last one repeats; spread so that what was refused together does not return together. */
+/** The next delay of the list, whose last one repeats; spread so that tasks refused together are not retried together. */
 function retryDelay({ backoff_s }: BlockedPolicy, input: BlockedInput): number {
   const planned = backoff_s[Math.min(input.retries_done, backoff_s.length - 1)] ?? 0;
   const spread = input.jitter === undefined ? 0 : SPREAD * (2 * input.jitter - 1);

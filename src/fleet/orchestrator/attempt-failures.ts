@@ -6,10 +6,9 @@
  */
 import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
-import { type BlockedAction, blockedStep } from '../blocked-policy.ts';
+import { type BlockedAction, type BlockedPolicy, blockedStep } from '../blocked-policy.ts';
 import type { Explanation } from '../route/profile.ts';
 import type { Router } from '../route/router.ts';
-import type { BlockedPolicy } from './orchestrator-options.ts';
 import { isSameProcess } from './peer-profile.ts';
 import type { Peers } from './peers.ts';
 import type { TaskRecord } from './task.ts';

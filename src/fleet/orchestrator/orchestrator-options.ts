@@ -7,30 +7,12 @@ import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { TaskAnswer, TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
+import type { BlockedPolicy } from '../blocked-policy.ts';
 import type { Binding, DispatchMode, OrchestratorBus } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
+import type { PolicyHook } from '../route/hooks.ts';
 import type { Explanation, Profile, RoutePolicy } from '../route/profile.ts';
 import type { TaskQuery, TaskRecord, TaskSpec, TaskStore } from './task.ts';
-
-/** A policy hook in the Common Expression Language; see `route/hooks.ts` for what it sees. */
-export interface PolicyHook {
-  readonly when: string;
-  /** `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission. */
-  readonly then: 'reject' | 'prefer' | 'refuse';
-  readonly score?: number;
-  readonly reason?: string;
-}
-
-/** What to do with a task that was refused, by reason code. */
-export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';
-
-export interface BlockedPolicy {
-  readonly max_reroutes: number;
-  readonly max_retries: number;
-  readonly backoff_s: readonly number[];
-  /** Code → steps, the first possible one is taken. A code not listed: `alert`. */
-  readonly table: ReadonlyMap<string, readonly BlockedStep[]>;
-}
 
 export interface OrchestratorOptions {
   readonly name: string;

@@ -9,8 +9,16 @@
 import { type Condition, conditionCompiler, type Variables } from '../../base/expressions.ts';
 import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
 import { fail } from '../../wire/errors.ts';
-import type { PolicyHook } from '../orchestrator/orchestrator-options.ts';
 import type { Profile, RouteHooks, RouteTask } from './profile.ts';
+
+/** A policy hook in the Common Expression Language; `docs/fleet.md` lists its variables. */
+export interface PolicyHook {
+  readonly when: string;
+  /** `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission. */
+  readonly then: 'reject' | 'prefer' | 'refuse';
+  readonly score?: number;
+  readonly reason?: string;
+}
 
 /** All hooks of a configuration. */
 export interface Hooks extends RouteHooks {

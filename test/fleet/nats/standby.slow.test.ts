@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { describe, type TestContext } from 'node:test';
 import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
-import { acquireLeadership, type Leadership, type SeatOptions } from '../../../src/fleet/bus/nats/leadership.ts';
+import { acquireLeadership, type Leadership, type LeadershipOptions } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';
 import { BUCKETS } from '../../../src/fleet/bus/nats/subjects.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
@@ -31,7 +31,7 @@ interface AtWork {
 }
 
 /** An orchestrator that stands by until it may begin. */
-async function atWork(fleet: NatsFleet, options: Partial<SeatOptions> = {}): Promise<AtWork> {
+async function atWork(fleet: NatsFleet, options: Partial<LeadershipOptions> = {}): Promise<AtWork> {
   const shared = { servers: fleet.server.url, name: 'main', log, leaseTtlS: TTL_S, ...options };
   const seat = await acquireLeadership({ ...shared, standby: true });
   const store = await natsTaskStore(seat);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PolicyHook } from '../../../src/fleet/orchestrator/orchestrator-options.ts';
+import type { PolicyHook } from '../../../src/fleet/route/hooks.ts';
 import { compileHooks } from '../../../src/fleet/route/hooks.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { sampleProfile, sampleTask } from './samples.ts';

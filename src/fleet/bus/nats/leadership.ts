@@ -12,7 +12,7 @@ import { LeaderLease } from './leader-lease.ts';
 import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.ts';
 import { BUCKETS, tokenOf } from './subjects.ts';
 
-export interface SeatOptions extends NatsOptions, StorageOptions {
+export interface LeadershipOptions extends NatsOptions, StorageOptions {
   /** Name of the orchestrator; what it has heard is remembered under it, and two of one name cannot both be at work. */
   readonly name: string;
   /**
@@ -48,7 +48,7 @@ export interface Leadership {
  * Takes the place. Fails with `superseded` when another has it (unless it is to stand by), `unreachable`, `auth_failed`,
  * `config_invalid`, `not_configured`; with the reason of the signal when that gave up.
  */
-export async function acquireLeadership(options: SeatOptions): Promise<Leadership> {
+export async function acquireLeadership(options: LeadershipOptions): Promise<Leadership> {
   const { name, monotonic, newId = () => crypto.randomUUID(), standby, log } = options;
   const leaving = new AbortController();
   const signal = AbortSignal.any([leaving.signal, ...(options.signal ? [options.signal] : [])]);

@@ -1,35 +1,36 @@
 /**
- * The bus over NATS JetStream, on the orchestrator's side: workers are those that write a profile, tasks wait on their
- * queues or on those of pools, and everything workers say comes through one durable consumer that is acknowledged when the
- * orchestrator has kept it. Nothing is lost while the orchestrator is away.
+ * The bus over NATS JetStream, on the orchestrator's side: every worker writes a profile, tasks wait on the queues of workers
+ * or pools, and one durable consumer brings all events of workers. An event is acknowledged when the orchestrator has stored
+ * it, so none is lost while the orchestrator is down.
  *
- * Made by whoever puts a fleet together; called by `orchestrator/`.
+ * Made by `server/fleet/fleet-nats.ts`; called by `orchestrator/`.
  * @see docs/nats.md
  */
 import type { FleetMessage } from '../../../protocol/fleet.ts';
-import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
-import type { OrchestratorBus, PeerEvents } from '../peer.ts';
+import { forwardToOrchestrator, logNotStored } from '../forward.ts';
+import type { FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
 import { Bucket, type Entry } from './bucket.ts';
 import { EventConsumer } from './event-consumer.ts';
-import { acquireLeadership, type Leadership, type SeatOptions } from './leadership.ts';
+import { acquireLeadership, type Leadership, type LeadershipOptions } from './leadership.ts';
 import { readLease } from './leases.ts';
-import { keepDispatch, NatsPeer } from './peer.ts';
+import { NatsPeer, storeDispatch } from './peer.ts';
 import { Profiles } from './profiles.ts';
 import { ControlRequests } from './requests.ts';
 import { BUCKETS, idOf, subjects, tokenOf } from './subjects.ts';
 
-export interface NatsBusOptions extends Omit<SeatOptions, 'signal' | 'standby'> {
-  /** Where the orchestrator has its place already. Default: the bus takes one when it starts, and gives it back. */
+export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'standby'> {
+  /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
   readonly leadership?: Leadership;
 }
 
-/** A bus, and when it is over by itself. */
+/** A bus, and when it ends by itself. */
 export interface NatsBus extends OrchestratorBus {
   /**
-   * Resolves when it has ended: with `superseded` when another orchestrator of the name is at work, `connection_lost` when
-   * the client gave the connection up. Never rejects.
+   * Resolves when it has ended: with `superseded` when another orchestrator of the name leads, `connection_lost` when the
+   * client abandoned the connection. Never rejects.
    */
   readonly ended: Promise<HandfastError | undefined>;
 }
@@ -39,7 +40,7 @@ export function natsBus(options: NatsBusOptions): NatsBus {
   return new JetStreamBus(options);
 }
 
-/** Everything that is there while the bus runs. */
+/** The parts of a running bus. */
 interface Parts {
   readonly leadership: Leadership;
   readonly requests: ControlRequests;
@@ -79,7 +80,7 @@ class JetStreamBus implements NatsBus {
     if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool takes no ${message.type}`);
     this.#check();
     const check = (): void => this.#check();
-    await keepDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
+    await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
   async stop(): Promise<void> {
@@ -92,12 +93,12 @@ class JetStreamBus implements NatsBus {
   async #open(): Promise<void> {
     const { name, monotonic, newId = () => crypto.randomUUID() } = this.#options;
     const { signal } = this.#stopping;
-    const seat = this.#options.leadership ?? (await acquireLeadership({ ...this.#options, signal }));
-    const { link, profileTtlS } = seat;
-    this.#parts = { leadership: seat };
-    void seat.lost.then((error) => this.#end(error));
-    const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#tell(peer, message) });
-    this.#parts = { leadership: seat, requests };
+    const leadership = this.#options.leadership ?? (await acquireLeadership({ ...this.#options, signal }));
+    const { link, profileTtlS } = leadership;
+    this.#parts = { leadership };
+    void leadership.lost.then((error) => this.#end(error));
+    const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#forward(peer, message) });
+    this.#parts = { leadership, requests };
     const profiles = new Profiles(
       await Bucket.open(link, BUCKETS.profiles),
       {
@@ -107,8 +108,8 @@ class JetStreamBus implements NatsBus {
       },
       { ttlS: profileTtlS, monotonic },
     );
-    this.#parts = { leadership: seat, requests, profiles };
-    // Who is there is known before what they said is heard.
+    this.#parts = { leadership, requests, profiles };
+    // Profiles are read before events, so that each event has the peer it belongs to.
     await profiles.start();
     const leases = await Bucket.open(link, BUCKETS.leases);
     const unwatchLeases = await leases.watch('*', (entry) => this.#leased(entry));
@@ -118,24 +119,24 @@ class JetStreamBus implements NatsBus {
       events: this.#events!,
       peer: (agent) => this.#peer(agent),
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
-      restore: () => seat.restore(),
+      restore: () => leadership.restore(),
     });
-    this.#parts = { leadership: seat, requests, profiles, unwatchLeases, intake };
-    // Stopped meanwhile: whoever stopped it waits for this.
+    this.#parts = { leadership, requests, profiles, unwatchLeases, intake };
+    // Stopped meanwhile: `stop` waits for this.
     signal.throwIfAborted();
   }
 
   async #close(): Promise<void> {
-    const { leadership: seat, requests, profiles, unwatchLeases, intake } = this.#parts;
+    const { leadership, requests, profiles, unwatchLeases, intake } = this.#parts;
     for (const peer of this.#peers.values()) peer.present = false;
     await intake?.stop();
     unwatchLeases?.();
     profiles?.stop();
     requests?.stop();
-    if (this.#options.leadership === undefined) await seat?.leave();
+    if (this.#options.leadership === undefined) await leadership?.leave();
   }
 
-  /** Somebody else goes on, or there is no way to go on: everything here ends, so that nothing is decided twice. */
+  /** Another orchestrator leads, or the connection cannot continue: everything here ends, so that nothing is decided twice. */
   async #end(error: HandfastError): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#stopping.abort();
@@ -149,9 +150,10 @@ class JetStreamBus implements NatsBus {
   }
 
   #check(): void {
-    const { leadership: seat } = this.#parts;
-    if (seat === undefined || this.#stopping.signal.aborted) throw fail('unreachable', 'the NATS bus does not run');
-    seat.check();
+    const { leadership } = this.#parts;
+    if (leadership === undefined || this.#stopping.signal.aborted)
+      throw fail('unreachable', 'the NATS bus does not run');
+    leadership.check();
   }
 
   #context() {
@@ -176,7 +178,7 @@ class JetStreamBus implements NatsBus {
       peer.present = true;
       this.#events!.joined(peer);
     }
-    this.#tell(peer, announce);
+    this.#forward(peer, announce);
   }
 
   #absent(agent: string, reason: string, asleep: boolean): void {
@@ -186,7 +188,7 @@ class JetStreamBus implements NatsBus {
     this.#events!.left(peer, reason, asleep);
   }
 
-  /** A renewed lease says that its task goes on; the first of each is told by its TASK_ACK. */
+  /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
   #leased({ value, update, gone, revision, key }: Entry): void {
     const lease = gone ? undefined : readLease(value);
     if (lease === undefined || (update && lease.renewed === 0)) return;
@@ -194,24 +196,17 @@ class JetStreamBus implements NatsBus {
     const taskId = lease.task_id;
     if (tokenOf(taskId) !== key) return;
     const held = { accepted: true, state: 'running', lease: { ttl_s, fence: revision } } as const;
-    this.#tell(this.#peer(tokenOf(agent), agent), fleetMessage('TASK_ACK', { task_id: taskId, ...held }, { attempt }));
+    this.#forward(
+      this.#peer(tokenOf(agent), agent),
+      fleetMessage('TASK_ACK', { task_id: taskId, ...held }, { attempt }),
+    );
   }
 
-  /** What need not be kept. */
-  #tell(peer: NatsPeer, message: Incoming): void {
+  /** Forwards a message that the stream does not redeliver. */
+  #forward(peer: FleetPeer, message: Incoming): void {
     if (this.#stopping.signal.aborted) return;
-    void (async () => {
-      try {
-        await this.#events!.received(peer, message);
-      } catch (thrown) {
-        const { code, message: why } = asError(thrown);
-        this.#options.log?.warn('a message was not kept', {
-          worker: peer.peerId,
-          type: message.type,
-          code,
-          error: why,
-        });
-      }
-    })();
+    forwardToOrchestrator(this.#events!, peer, message).catch((thrown: unknown) =>
+      logNotStored(this.#options.log, peer, message, thrown),
+    );
   }
 }

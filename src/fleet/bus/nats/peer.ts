@@ -1,16 +1,18 @@
 /**
- * One worker on NATS, as the orchestrator sees it, and how it is sent messages: dispatches are kept on its queue, anything
- * else is asked of it and kept on the control stream. Made by `orchestrator-bus.ts`.
+ * One worker on NATS, as the orchestrator sees it. Dispatches are stored on its queue; messages about a running task are
+ * requests to it, stored on the control stream.
+ *
+ * Made by `orchestrator-bus.ts`.
  */
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { DispatchMode, FleetPeer } from '../peer.ts';
+import type { FleetPeer, SendOptions } from '../peer.ts';
 import type { NatsLink } from './connection.ts';
 import { pack } from './payload.ts';
 import type { ControlRequests } from './requests.ts';
 import { subjects, tokenOf } from './subjects.ts';
 
-/** What a bus lends its peers. */
+/** The members of the bus that its peers use. */
 export interface PeerContext {
   readonly link: NatsLink;
   readonly requests: ControlRequests;
@@ -42,33 +44,30 @@ export class NatsPeer implements FleetPeer {
     return this.present && this.#context.link.up;
   }
 
-  async send(
-    message: FleetMessage,
-    how: { readonly mode: DispatchMode; readonly signal?: AbortSignal },
-  ): Promise<void> {
+  async send(message: FleetMessage, how: SendOptions): Promise<void> {
     const { link, requests, check } = this.#context;
     check();
-    if (!this.present) throw fail('unreachable', `${this.peerId} is not there`, { peer: this.peerId });
+    if (!this.present) throw fail('unreachable', `${this.peerId} is not connected`, { peer: this.peerId });
     switch (message.type) {
       case 'TASK_DISPATCH':
-        return keepDispatch(link, subjects.dispatch(this.#agent), message, { check, signal: how.signal });
+        return storeDispatch(link, subjects.dispatch(this.#agent), message, { check, signal: how.signal });
       case 'TASK_CANCEL':
       case 'TASK_STEER':
       case 'TASK_POLL':
       case 'TASK_ANSWER':
         return requests.ask(subjects.control(this.#agent, tokenOf(message.task_id)), message, this, check, how.signal);
       case 'ANNOUNCE_REQUEST':
-        // Answered by the profile.
+        // The reply is the profile.
         return link.tell(subjects.requests(this.#agent), pack(message));
       default:
-        // A result is kept by the stream it came on, and a profile needs no acceptance: nothing to tell a worker.
+        // The stream stores results, and a profile needs no acceptance: a worker needs no message.
         return;
     }
   }
 }
 
-/** Keeps a dispatch on a queue; however often it is sent, an attempt is there once. */
-export async function keepDispatch(
+/** Stores a dispatch on a queue; however often it is sent, an attempt is there once. */
+export async function storeDispatch(
   link: NatsLink,
   subject: string,
   message: TaskDispatch,

@@ -9,20 +9,20 @@ import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Incoming } from '../../messages/decoded.ts';
+import type { FleetPeer } from '../peer.ts';
 import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { pack, unpack } from './payload.ts';
-import type { NatsPeer } from './peer.ts';
 import { publishError, readPublishAck } from './publish-ack.ts';
 
 export interface RequestsOptions {
   readonly link: NatsLink;
-  readonly answered: (peer: NatsPeer, message: Incoming) => void;
+  readonly answered: (peer: FleetPeer, message: Incoming) => void;
   readonly newId: () => string;
 }
 
 interface Waiting {
-  readonly peer: NatsPeer;
+  readonly peer: FleetPeer;
   readonly taskId: string;
   readonly kept: PromiseWithResolvers<void>;
 }
@@ -56,7 +56,7 @@ export class ControlRequests {
   async ask(
     subject: string,
     message: FleetMessage & { readonly task_id: string },
-    peer: NatsPeer,
+    peer: FleetPeer,
     check: () => void,
     signal?: AbortSignal,
   ): Promise<void> {

@@ -6,10 +6,10 @@
 
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
-import { asError, fail } from '../../../wire/errors.ts';
+import { fail } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';
 import type { Incoming } from '../../messages/decoded.ts';
-import { forwardToOrchestrator } from '../forward.ts';
+import { forwardToOrchestrator, logNotStored } from '../forward.ts';
 import { OpenTasks } from './open-tasks.ts';
 import type { PlainPeerOwner } from './orchestrator-bus.ts';
 import type { HealthCheckedPeer } from './peer-health.ts';
@@ -62,8 +62,6 @@ export class PlainInbound {
   }
 
   #notStored(message: Incoming, thrown: unknown): void {
-    const { code, message: error } = asError(thrown);
-    const { task_id } = message as { readonly task_id?: string };
-    this.owner.log.warn('message was not stored', { peer: this.peer.peerId, type: message.type, task_id, code, error });
+    logNotStored(this.owner.log, this.peer, message, thrown);
   }
 }
