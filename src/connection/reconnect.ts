@@ -66,6 +66,8 @@ export interface Opened {
   readonly gap?: Gap;
   /** Absent where the dialect has no message that the peer must answer. */
   readonly ping?: Ping;
+  /** How long this link may be silent, where the handshake agreed on a time. */
+  readonly livenessTimeoutMs?: number;
 }
 
 /** The owner's side. */
@@ -102,7 +104,6 @@ export class Reconnect<Terms> {
   readonly #owner: ReconnectOwner<Terms>;
   readonly #options: ReconnectOptions;
   readonly #backoff: Backoff;
-  readonly #liveness: Liveness;
   readonly #now: () => number;
   readonly #stop = new AbortController();
   readonly #closed = Promise.withResolvers<HandfastError | undefined>();
@@ -122,7 +123,6 @@ export class Reconnect<Terms> {
     this.#owner = owner;
     this.#options = options;
     this.#backoff = new Backoff({ ...DELAYS, ...options.backoff });
-    this.#liveness = new Liveness({ livenessTimeoutMs: options.livenessTimeoutMs, every: options.every });
     this.#now = options.now ?? (() => performance.now());
   }
 
@@ -231,13 +231,13 @@ export class Reconnect<Terms> {
     this.#state = 'open';
     this.#openedAt = this.#now();
     this.#opening = true;
-    const { resumed, gap, ping } = owner.open(terms, link);
+    const { resumed, gap, ping, livenessTimeoutMs = this.#options.livenessTimeoutMs } = owner.open(terms, link);
     this.#opening = false;
     // What the link brought may have made the owner close everything.
     if (this.#isClosed) return;
     this.#settled.resolve();
     this.#emit(resumed ? { state: 'resumed', ...(gap !== undefined && { gap }) } : { state: 'open' });
-    this.#unwatch = this.#liveness.watch(link, ping);
+    this.#unwatch = new Liveness({ livenessTimeoutMs, every: this.#options.every }).watch(link, ping);
     const early = this.#lostEarly;
     this.#lostEarly = undefined;
     if (early !== undefined) this.lost(...early);

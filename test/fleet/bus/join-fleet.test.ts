@@ -38,11 +38,11 @@ async function port(t: TestContext, upgrades: 'taken' | 'refused') {
   return { address, asked };
 }
 
-const retry = { firstDelayMs: 1, maxDelayMs: 5 };
+const reconnect = { backoff: { firstDelayMs: 1, maxDelayMs: 5 } };
 
 test('an http:// address is joined over a WebSocket', async (t) => {
   const { address, asked } = await port(t, 'taken');
-  const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, retry });
+  const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, reconnect });
   t.after(() => joined.leave());
   await joined.accepted;
   assert.deepEqual(asked, { upgrades: 1, requests: 0 });
@@ -50,7 +50,7 @@ test('an http:// address is joined over a WebSocket', async (t) => {
 
 test('where WebSockets are refused on the way it is joined over requests and an event stream', async (t) => {
   const { address, asked } = await port(t, 'refused');
-  const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, retry });
+  const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, reconnect });
   t.after(() => joined.leave());
   await joined.accepted;
   assert.equal(asked.upgrades, 1);

@@ -92,7 +92,10 @@ async function run(at: number, lost: boolean): Promise<number> {
     bus.accept(scissors.watch(server));
     return scissors.watch(client);
   };
-  const membership = joinOverLink(worker, dial, { log: quiet, retry: { firstDelayMs: 1, maxDelayMs: 2 } });
+  const membership = joinOverLink(worker, dial, {
+    log: quiet,
+    reconnect: { backoff: { firstDelayMs: 1, maxDelayMs: 2 } },
+  });
   try {
     await settle(events, 't-1');
     await worker.until(() => worker.outbox.length === 0, 'the confirmation');
@@ -157,7 +160,11 @@ test('over HTTP, connections may be cut in the middle of a task, and the link go
 
 test('a worker that was started on its pipes works, and is started again when it is killed', async () => {
   const events = new PeerRecorder();
-  const bus = streamBus({ name: 'orchestrator', log: quiet, retry: { firstDelayMs: 5, maxDelayMs: 10 } });
+  const bus = streamBus({
+    name: 'orchestrator',
+    log: quiet,
+    reconnect: { backoff: { firstDelayMs: 5, maxDelayMs: 10 } },
+  });
   await bus.start(events);
   const script = new URL('../support/stdio-worker.ts', import.meta.url).pathname;
   bus.supervise(

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Acceptor, type Dialect } from '../../../src/connection/accept.ts';
+import type { StateChange } from '../../../src/connection/reconnect.ts';
 import type { WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import { type Joined, type JoinOptions, joinOverLink, workerOverStdio } from '../../../src/fleet/bus/stream/join.ts';
 import { type StreamBus, type StreamBusOptions, streamBus } from '../../../src/fleet/bus/stream/stream-bus.ts';
@@ -57,7 +58,11 @@ async function site(context: TestContext, options: Partial<StreamBusOptions> = {
     events,
     dial,
     join(worker, more) {
-      const membership = joinOverLink(worker, dial, { log: quiet, retry: { firstDelayMs: 1, maxDelayMs: 5 }, ...more });
+      const membership = joinOverLink(worker, dial, {
+        log: quiet,
+        reconnect: { backoff: { firstDelayMs: 1, maxDelayMs: 5 } },
+        ...more,
+      });
       joined.push(membership);
       return membership;
     },
@@ -283,58 +288,66 @@ test('only what the orchestrator has a feature for is sent to it', async () => {
   await served;
 });
 
-test('a worker that falls silent has left after three and a half heartbeats', async (context) => {
-  let now = 0;
-  const { events, greet } = await site(context, { heartbeatS: 0.02, monotonic: () => now });
-  const recorder = await greet(await announce(new ScriptedWorker()));
+/** A listener of the bus, and a link to it. */
+async function dialTcp(context: TestContext, bus: StreamBus): Promise<Link> {
+  const listener = await listenTcp({ port: 0 }, (link) => bus.accept(link));
+  const link = await connectTcp(listener.address);
+  context.after(async () => {
+    link.destroy();
+    await listener.close();
+  });
+  return link;
+}
+
+test('a worker that falls silent has left after three heartbeats', async (context) => {
+  const { bus, events } = await site(context, { heartbeatS: 0.02 });
+  const link = await dialTcp(context, bus);
+  const recorder = Recorder.on(link);
+  link.send(JSON.stringify(await announce(new ScriptedWorker())));
   await events.peer('worker-1');
-  now = 69;
-  await recorder.until(() => recorder.messages.filter(({ type }) => type === 'SESSION_HEARTBEAT').length > 2, 'beats');
-  assert.deepEqual(events.comings, ['joined worker-1']);
-  now = 71;
   await events.until(() => events.comings.length === 2, 'the end');
-  assert.deepEqual(events.comings, ['joined worker-1', 'left worker-1: silent']);
+  assert.deepEqual(events.comings, ['joined worker-1', 'left worker-1: the peer was silent for 60 ms']);
+  assert.ok(recorder.messages.some(({ type }) => type === 'SESSION_HEARTBEAT'));
 });
 
 test('a worker that promised no heartbeats may be silent', async (context) => {
-  let now = 0;
-  const { events, greet, join } = await site(context, { heartbeatS: 0.01, monotonic: () => now });
-  const recorder = await greet(await announce(new ScriptedWorker({ features: ['ack'] })));
-  join(new ScriptedWorker({ agentId: 'other', features: ['heartbeat', 'accept'] }), { monotonic: () => now });
-  await events.until(() => events.of('SESSION_HEARTBEAT').length > 3, 'heartbeats of the other');
-  now = 10_000;
-  await events.until(() => events.of('SESSION_HEARTBEAT').length > 6, 'more of them');
+  const { bus, events, join } = await site(context, { heartbeatS: 0.01 });
+  const link = await dialTcp(context, bus);
+  const recorder = Recorder.on(link);
+  link.send(JSON.stringify(await announce(new ScriptedWorker({ features: ['ack'] }))));
+  join(new ScriptedWorker({ agentId: 'other', features: ['heartbeat', 'accept'] }));
+  // Far more than its bound.
+  await events.until(() => events.of('SESSION_HEARTBEAT').length > 12, 'heartbeats of the other');
   assert.equal(events.peers.has('worker-1'), true);
   assert.equal(recorder.messages.length, 0);
 });
 
-test('a worker whose orchestrator falls silent dials again', async () => {
+test('a worker whose orchestrator falls silent dials again', async (context) => {
   const worker = new ScriptedWorker();
-  let now = 0;
   const links = [Promise.withResolvers<Recorder>(), Promise.withResolvers<Recorder>()] as const;
-  let dialled = 0;
-  const membership = joinOverLink(
-    worker,
-    async () => {
-      const [client, server] = memoryPair();
-      links[dialled++]?.resolve(Recorder.on(server));
-      server.send({
-        ...fleetMessage('SESSION_ACCEPT', { ...terms, features: ['heartbeat'], heartbeat_s: 0.01 }),
-      });
-      return client;
+  let accepted = 0;
+  const listener = await listenTcp({ port: 0 }, (link) => {
+    links[accepted++]?.resolve(Recorder.on(link));
+    link.send(JSON.stringify(fleetMessage('SESSION_ACCEPT', { ...terms, features: ['heartbeat'], heartbeat_s: 0.02 })));
+  });
+  const changes: StateChange[] = [];
+  const membership = joinOverLink(worker, () => connectTcp(listener.address), {
+    log: quiet,
+    reconnect: { livenessTimeoutMs: 10 },
+    onState: (change) => {
+      changes.push(change);
     },
-    { log: quiet, retry: { firstDelayMs: 1 }, monotonic: () => now },
-  );
+  });
+  context.after(async () => {
+    await membership.leave();
+    await listener.close();
+  });
   const first = await within(links[0].promise, 'a link');
-  const beats = (): number => first.messages.filter(({ type }) => type === 'SESSION_HEARTBEAT').length;
-  await first.until(() => beats() > 0, 'the session to have begun');
-  now = 34;
-  const before = beats();
-  await first.until(() => beats() > before + 1, 'more heartbeats');
-  assert.equal(dialled, 1);
-  now = 35;
   await within(links[1].promise, 'another link');
-  await membership.leave();
+  assert.ok(first.messages.some(({ type }) => type === 'SESSION_HEARTBEAT'));
+  const [, lost] = changes;
+  // Its own setting is below the heartbeats that were agreed, which count.
+  assert.ok(lost?.state === 'lost' && /silent for 60 ms/.test(lost.reason.message), JSON.stringify(changes));
 });
 
 test('after the end of the orchestrator a worker joins the next one and hands over what was done meanwhile', async () => {
@@ -347,7 +360,10 @@ test('after the end of the orchestrator a worker joins the next one and hands ov
     bus.accept(server);
     return client;
   };
-  const membership = joinOverLink(worker, dial, { log: quiet, retry: { firstDelayMs: 1, maxDelayMs: 5 } });
+  const membership = joinOverLink(worker, dial, {
+    log: quiet,
+    reconnect: { backoff: { firstDelayMs: 1, maxDelayMs: 5 } },
+  });
   await (await before.peer('worker-1')).send(aDispatch('t-1'), structured);
   await bus.stop();
   await worker.until(() => worker.attached.length === 0, 'the worker to notice');
@@ -462,7 +478,7 @@ test('a worker is not read faster than what it says is kept', async (context) =>
 });
 
 test('a link to a worker that is kept from here is opened again when it ends', async (context) => {
-  const { bus, events } = await site(context, { auth, retry: { firstDelayMs: 1, maxDelayMs: 5 } });
+  const { bus, events } = await site(context, { auth, reconnect: { backoff: { firstDelayMs: 1, maxDelayMs: 5 } } });
   const workers = [new ScriptedWorker({ incarnation: 'life-1' }), new ScriptedWorker({ incarnation: 'life-2' })];
   const ends: Link[] = [];
   let opened = 0;

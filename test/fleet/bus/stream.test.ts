@@ -15,7 +15,11 @@ for (const kind of linkKinds) {
       await bus.start(events);
       const site = await kind.listen((link) => bus.accept(link));
       const joined = workers.map((worker) =>
-        joinOverLink(worker, () => site.dial(), { log: quiet, retry: { firstDelayMs: 5 }, deliverTimeoutMs: 600_000 }),
+        joinOverLink(worker, () => site.dial(), {
+          log: quiet,
+          reconnect: { backoff: { firstDelayMs: 5 } },
+          deliverTimeoutMs: 600_000,
+        }),
       );
       await Promise.all(joined.map(({ accepted }) => accepted));
       return {

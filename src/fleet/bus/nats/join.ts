@@ -7,6 +7,7 @@
  */
 
 import { withTimeout } from '../../../base/race.ts';
+import type { ConnectionState, StateChange } from '../../../connection/reconnect.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import type { WorkerPort } from '../reply-channel.ts';
@@ -25,6 +26,8 @@ import { WorkerControl } from './worker-control.ts';
 export interface JoinNatsOptions extends NatsOptions, StorageOptions {
   /** Names the fleet in the worker's journal; the same after a restart. Default `nats`. */
   readonly channelName?: string;
+  /** Called when the worker has joined, lost its server, is back, or has left. The NATS client itself dials again. */
+  readonly onState?: (change: StateChange) => void;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
 }
@@ -63,6 +66,7 @@ class Membership implements Joined {
   #look: NodeJS.Timeout | undefined;
   #detach: (() => void) | undefined;
   #reason = 'stopping';
+  #ended = false;
   /** It has said goodbye, and takes no more tasks. */
   #parted = false;
 
@@ -75,6 +79,11 @@ class Membership implements Joined {
     // Whoever does not wait for it must not be told of its failure as of a bug.
     this.accepted.catch(() => {});
     this.ended = this.#run(first);
+  }
+
+  get state(): ConnectionState {
+    if (this.#ended) return 'closed';
+    return this.connected ? 'open' : 'lost';
   }
 
   get connected(): boolean {
@@ -100,12 +109,15 @@ class Membership implements Joined {
       void link.lost.then((error) => this.#over.resolve(error));
       this.#parts = await this.#open(link);
       first.resolve();
+      this.#options.onState?.({ state: 'open' });
       over = await this.#over.promise;
     } catch (thrown) {
       over = this.#leaving.signal.aborted ? undefined : asError(thrown);
     }
     first.reject(over ?? fail('cancelled', 'the worker left before it was accepted'));
     await this.#close(link);
+    this.#ended = true;
+    this.#options.onState?.({ state: 'closed', ...(over !== undefined && { error: over }) });
     return over;
   }
 
@@ -191,6 +203,9 @@ class Membership implements Joined {
     link.onChange((up) => {
       this.#detach?.();
       this.#detach = up ? this.#worker.attach(outlet) : undefined;
+      if (this.#leaving.signal.aborted) return;
+      const reason = fail('connection_lost', 'the connection to the NATS server is lost');
+      this.#options.onState?.(up ? { state: 'resumed' } : { state: 'lost', reason, attempt: 1, retryInMs: 0 });
     });
   }
 

@@ -9,6 +9,7 @@
 
 import type { Log } from '../../../base/log.ts';
 import type { Dialect, PendingLink } from '../../../connection/accept.ts';
+import type { Ping } from '../../../connection/liveness.ts';
 import type { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../../transport/link.ts';
 import type { Announced, Decoded } from '../../messages/decoded.ts';
@@ -63,7 +64,7 @@ export class FleetHandshake implements Dialect {
     if (peerId === undefined) return this.#authFailed(gate);
     const peer = this.#admission.admit(gate.link, announced, peerId);
     if (typeof peer === 'string') return this.#refuse(gate, peer);
-    gate.accept(peer);
+    gate.accept(peer, pingOf(peer));
     this.#admission.welcome(peer, announced);
   }
 
@@ -91,11 +92,14 @@ export class FleetHandshake implements Dialect {
 
 /** Waits for the announce on a link of our own. */
 export class OutboundHandshake implements LinkReceiver {
+  /** Resolves with the peer once it announced itself, or with undefined when the link ended before. */
+  readonly settled: Promise<StreamPeer | undefined>;
   /** Resolves when the link is gone. */
   readonly gone: Promise<CloseInfo>;
   readonly #admission: FleetHandshakeDeps;
   readonly #link: Link;
   readonly #end = Promise.withResolvers<CloseInfo>();
+  readonly #settled = Promise.withResolvers<StreamPeer | undefined>();
   readonly #timer: NodeJS.Timeout;
   #peer: StreamPeer | undefined;
   #refused = false;
@@ -103,15 +107,11 @@ export class OutboundHandshake implements LinkReceiver {
   constructor(admission: FleetHandshakeDeps, link: Link, handshakeTimeoutMs: number) {
     this.#admission = admission;
     this.#link = link;
+    this.settled = this.#settled.promise;
     this.gone = this.#end.promise;
     this.#timer = setTimeout(() => this.dismiss('handshake_timeout'), handshakeTimeoutMs);
     link.setMaxMessageBytes(MAX_MESSAGE_BYTES);
     link.open(this);
-  }
-
-  /** The worker announced itself. */
-  get admitted(): boolean {
-    return this.#peer !== undefined;
   }
 
   /** Ends the link with a word. */
@@ -134,6 +134,7 @@ export class OutboundHandshake implements LinkReceiver {
     this.#peer = peer;
     peer.attach(this.#link);
     this.#admission.welcome(peer, announced);
+    this.#settled.resolve(peer);
   }
 
   malformed(_problem: Malformed): void {
@@ -146,6 +147,12 @@ export class OutboundHandshake implements LinkReceiver {
 
   closed(cause: CloseInfo): void {
     clearTimeout(this.#timer);
+    this.#settled.resolve(undefined);
     this.#end.resolve(cause);
   }
+}
+
+/** Heartbeats come by themselves; silence of a worker that promised them is noticed without asking. */
+export function pingOf(peer: StreamPeer): Ping {
+  return () => peer.beats;
 }

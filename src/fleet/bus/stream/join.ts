@@ -6,23 +6,26 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
-
-import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
 import { withTimeout } from '../../../base/race.ts';
-import { sleep } from '../../../base/sleep.ts';
+import {
+  type ConnectionState,
+  type Opened,
+  Reconnect,
+  type ReconnectSettings,
+  type StateChange,
+  type Verdict,
+} from '../../../connection/reconnect.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
-import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
+import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { WorkerPort } from '../reply-channel.ts';
+import { reportLoss, supervision } from './supervision.ts';
 import { type SessionEnd, WorkerConnection, type WorkerSessionOptions } from './worker-connection.ts';
 
 /** Reasons of a SESSION_BYE that trying again soon will not change. */
 const STANDING_REFUSALS =
   /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
-
-/** A session that held so long counts as a success, however it ended, milliseconds. */
-const STEADY_MS = 5_000;
 
 export interface JoinOptions {
   /** Read anew for each link, so that a token that was replaced is found. Default: none is sent. */
@@ -30,21 +33,23 @@ export interface JoinOptions {
   /** Name of the outlet in the worker's journal. Default: what the orchestrator calls itself. */
   readonly channelName?: string;
   readonly log: Log;
-  readonly retry?: BackoffOptions;
+  /** Delays, bound (by default none) and liveness of reconnecting. */
+  readonly reconnect?: ReconnectSettings;
+  /** Called for every change of the connection: opened, lost, resumed, closed. */
+  readonly onState?: (change: StateChange) => void;
   /** Refused, for a reason that stands, before it was ever accepted. It goes on trying unless it is told to leave. */
   readonly onRefused?: (reason: string) => void;
   /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
   readonly acceptTimeoutMs?: number;
   /** How long it may take to confirm a result, milliseconds. Default 15,000. */
   readonly deliverTimeoutMs?: number;
-  /** Monotonic milliseconds. */
-  readonly monotonic?: () => number;
   readonly newId?: () => string;
 }
 
 /** A worker that belongs to an orchestrator, connected or not. */
 export interface Joined {
   readonly connected: boolean;
+  readonly state: ConnectionState;
   /** The name the orchestrator gave it last. */
   readonly peerId: string | undefined;
   /** Resolves when it has been accepted for the first time; rejects with what `ended` tells when that never happens. */
@@ -74,7 +79,7 @@ export function joinOverLink(
 export async function workerOverStdio(
   worker: WorkerPort,
   link: Link,
-  options: Omit<JoinOptions, 'token' | 'retry'> & { readonly signal?: AbortSignal },
+  options: Omit<JoinOptions, 'token' | 'reconnect' | 'onState'> & { readonly signal?: AbortSignal },
 ): Promise<void> {
   const session = new WorkerConnection(worker, link, await worker.announce(), sessionOptions(options));
   const leave = (): void => void session.leave('stopping');
@@ -89,37 +94,56 @@ export async function workerOverStdio(
 
 function sessionOptions(options: JoinOptions): WorkerSessionOptions {
   const { acceptTimeoutMs = 10_000, deliverTimeoutMs = 15_000, channelName, log } = options;
-  const { monotonic = () => performance.now(), newId = () => crypto.randomUUID() } = options;
-  return { acceptTimeoutMs, deliverTimeoutMs, channelName: channelName, log, monotonic, newId };
+  const { newId = () => crypto.randomUUID() } = options;
+  return { acceptTimeoutMs, deliverTimeoutMs, channelName, log, newId };
 }
 
 class Membership implements Joined {
   readonly accepted: Promise<void>;
   readonly ended: Promise<HandfastError | undefined>;
   readonly #worker: WorkerPort;
-  readonly #dial: (signal: AbortSignal) => Promise<Link>;
   readonly #options: JoinOptions;
   readonly #session: WorkerSessionOptions;
-  readonly #delay: Backoff;
-  readonly #leaving = new AbortController();
   readonly #first = Promise.withResolvers<void>();
+  readonly #link: Reconnect<WorkerConnection>;
+  /** Made before dialling: what takes long is done before the orchestrator's clock for the handshake runs. */
+  #announcement: SessionAnnounce | undefined;
   #current: WorkerConnection | undefined;
   #peerId: string | undefined;
 
   constructor(worker: WorkerPort, dial: (signal: AbortSignal) => Promise<Link>, options: JoinOptions) {
     this.#worker = worker;
-    this.#dial = dial;
     this.#options = options;
     this.#session = sessionOptions(options);
-    this.#delay = new Backoff(options.retry);
+    this.#link = new Reconnect(
+      {
+        dial: async (signal) => {
+          this.#announcement = await this.#announce();
+          signal.throwIfAborted();
+          return dial(signal);
+        },
+        handshake: (link, signal) => this.#handshake(link, signal),
+        open: (session, link) => this.#open(session, link),
+        discard: (session) => void session.leave('stopping'),
+        verdict: verdictOf,
+        ended: (error) => this.#first.reject(error ?? fail('cancelled', 'the worker left before it was accepted')),
+        onState: (change) => this.#report(change),
+      },
+      supervision(options.reconnect),
+    );
     this.accepted = this.#first.promise;
-    // Whoever does not wait for it must not be told of its failure as of a bug.
+    // A caller that does not wait for it must not see its failure as an unhandled rejection.
     this.accepted.catch(() => {});
-    this.ended = this.#run();
+    this.ended = this.#end();
+    this.#link.start();
+  }
+
+  get state(): ConnectionState {
+    return this.#link.state;
   }
 
   get connected(): boolean {
-    return this.#current?.terms !== undefined;
+    return this.state === 'open';
   }
 
   get peerId(): string | undefined {
@@ -127,87 +151,62 @@ class Membership implements Joined {
   }
 
   async leave(reason = 'stopping'): Promise<void> {
-    this.#leaving.abort();
+    const dialling = this.#link.close();
     await this.#current?.leave(reason);
+    await dialling;
     await this.ended;
   }
 
-  async #run(): Promise<HandfastError | undefined> {
-    const { signal } = this.#leaving;
-    let over: HandfastError | undefined;
-    while (over === undefined && !signal.aborted) {
-      try {
-        over = await this.#once(signal);
-      } catch (thrown) {
-        const { code, message } = asError(thrown);
-        this.#report('the orchestrator could not be reached', { code, error: message });
-      }
-      if (over === undefined) await sleep(this.#delay.next(), signal);
-    }
-    this.#first.reject(over ?? fail('cancelled', 'the worker left before it was accepted'));
-    return over;
+  async #end(): Promise<HandfastError | undefined> {
+    const error = await this.#link.closed;
+    await this.#current?.gone;
+    return error;
   }
 
-  /** One link, from dialling to its end. Resolves with the reason for never trying again. */
-  async #once(signal: AbortSignal): Promise<HandfastError | undefined> {
-    const { log, monotonic = () => performance.now() } = this.#options;
-    // What takes long is done before the orchestrator's clock for the handshake runs.
-    const announce = await this.#announce();
-    const link = await this.#opened(signal);
-    // It may have been told to leave in the moment the link was there: nobody would end that one later.
-    if (link === undefined || signal.aborted) {
-      link?.destroy('leaving');
-      return undefined;
+  async #handshake(link: Link, signal: AbortSignal): Promise<WorkerConnection> {
+    // It may have been told to leave in the moment the link was there; nothing would end that link later.
+    if (signal.aborted) {
+      link.destroy('leaving');
+      throw fail('cancelled', 'the worker is leaving');
     }
-    const since = monotonic();
-    const session = new WorkerConnection(this.#worker, link, announce, this.#session);
+    const session = new WorkerConnection(this.#worker, link, this.#announcement as SessionAnnounce, this.#session);
     this.#current = session;
     await session.settled;
-    if (session.terms !== undefined) {
-      this.#peerId = session.terms.peer_id;
-      log.info('joined the orchestrator', { address: link.peer, as: this.#peerId });
-      this.#first.resolve();
-    }
-    const end = await session.gone;
-    this.#current = undefined;
-    if (end.accepted && monotonic() - since >= STEADY_MS) this.#delay.reset();
-    return signal.aborted ? undefined : this.#judge(end);
+    if (session.terms === undefined) throw lossOf(await session.gone, this.#worker.agentId);
+    void session.gone.then((end) => this.#gone(session, end));
+    return session;
   }
 
-  /** Dials; gives it up when the worker leaves, whether the dialling heeds the signal or not. */
-  async #opened(signal: AbortSignal): Promise<Link | undefined> {
-    const dialled = this.#dial(signal);
-    const left = Promise.withResolvers<undefined>();
-    const leave = (): void => left.resolve(undefined);
-    signal.addEventListener('abort', leave, { once: true });
-    if (signal.aborted) leave();
-    const link = await Promise.race([dialled, left.promise]).finally(() => signal.removeEventListener('abort', leave));
-    if (link === undefined) {
-      dialled.then(
-        (late) => late.destroy('leaving'),
-        () => {},
-      );
-    }
-    return link;
+  #open(session: WorkerConnection, link: Link): Opened {
+    const resumed = this.#peerId !== undefined;
+    this.#peerId = session.terms?.peer_id;
+    this.#options.log.info('joined the orchestrator', { address: link.peer, as: this.#peerId });
+    this.#first.resolve();
+    const { livenessTimeoutMs } = session;
+    if (livenessTimeoutMs === undefined) return { resumed };
+    const { livenessTimeoutMs: own = livenessTimeoutMs } = this.#options.reconnect ?? {};
+    // Not less than the heartbeats that were agreed.
+    return { resumed, ping() {}, livenessTimeoutMs: own === 0 ? 0 : Math.max(own, livenessTimeoutMs) };
   }
 
-  #judge({ accepted, cause, farewell, parted }: SessionEnd): HandfastError | undefined {
-    if (parted) {
-      // The worker itself has said goodbye.
-      this.#leaving.abort();
-      return undefined;
-    }
-    if (farewell === 'superseded') {
-      const { agentId } = this.#worker;
-      this.#options.log.error('another worker of this name has taken the place of this one', { agent_id: agentId });
-      return fail('superseded', `another worker named ${agentId} has joined`);
-    }
-    if (farewell !== undefined && STANDING_REFUSALS.test(farewell)) {
-      this.#delay.longest();
-      this.#options.log.error('the orchestrator refuses this worker', { reason: farewell });
-      if (this.#peerId === undefined) this.#options.onRefused?.(farewell);
-    } else this.#report('the link to the orchestrator has ended', { accepted, reason: farewell ?? cause.reason });
-    return undefined;
+  #gone(session: WorkerConnection, end: SessionEnd): void {
+    if (this.#current !== session) return;
+    // The worker itself has said goodbye.
+    if (end.parted) return void this.#link.close();
+    const error = lossOf(end, this.#worker.agentId);
+    this.#link.lost(error, verdictOf(error));
+  }
+
+  #report(change: StateChange): void {
+    const { log, onState, onRefused } = this.#options;
+    if (change.state === 'lost' && verdictOf(change.reason) === 'later') {
+      const reason = String(change.reason.detail.reason);
+      log.error('the orchestrator refuses this worker', { reason });
+      if (this.#peerId === undefined) onRefused?.(reason);
+    } else if (change.state === 'closed' && change.error?.code === 'superseded') {
+      log.error('another worker of this name has taken the place of this one', { agent_id: this.#worker.agentId });
+    } else reportLoss(log, 'lost the orchestrator; reconnecting', {}, change);
+    onState?.(change);
   }
 
   async #announce(): Promise<SessionAnnounce> {
@@ -217,10 +216,16 @@ class Membership implements Joined {
     );
     return token === undefined ? announce : { ...announce, envelope: { ...announce.envelope, token } };
   }
+}
 
-  /** Written down for the 1st, 2nd, 4th, 8th … failure in a row only. */
-  #report(what: string, fields: Record<string, unknown>): void {
-    const count = this.#delay.failures + 1;
-    if ((count & (count - 1)) === 0) this.#options.log.warn(what, { ...fields, failures: count });
-  }
+/** Why a session ended: the reason of the orchestrator's goodbye is `detail.reason`. */
+function lossOf({ farewell, cause }: SessionEnd, agentId: string): HandfastError {
+  if (farewell === 'superseded') return fail('superseded', `another worker named ${agentId} has joined`);
+  if (farewell === undefined) return fail('connection_lost', `the link ended: ${cause.reason}`);
+  return fail('connection_lost', `the orchestrator ended the session: ${farewell}`, { reason: farewell });
+}
+
+function verdictOf({ code, detail }: HandfastError): Verdict {
+  if (code === 'superseded') return 'stop';
+  return typeof detail.reason === 'string' && STANDING_REFUSALS.test(detail.reason) ? 'later' : 'retry';
 }

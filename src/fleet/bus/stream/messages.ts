@@ -22,8 +22,8 @@ export const SLOW_READER_LIMITS = {
   writeStallMs: 30_000,
 };
 
-/** A peer that says nothing for so many heartbeats is gone. */
-export const SILENT_HEARTBEATS = 3.5;
+/** A peer that sends nothing for so many heartbeats is lost. */
+export const SILENT_HEARTBEATS = 3;
 
 /** Reads what came, text or object. Never throws. */
 export function readMessage(raw: string | Message): Decoded {

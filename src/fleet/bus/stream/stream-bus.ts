@@ -7,22 +7,22 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 
-import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
 import type { Log } from '../../../base/log.ts';
-import { sleep } from '../../../base/sleep.ts';
 import { Acceptor, type Dialect } from '../../../connection/accept.ts';
+import { Reconnect, type ReconnectSettings } from '../../../connection/reconnect.ts';
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../../session/auth.ts';
 import { AuthThrottle } from '../../../session/auth-throttle.ts';
 import type { Principal } from '../../../session/principal.ts';
 import type { CloseInfo, Link } from '../../../transport/link.ts';
-import { asError, fail } from '../../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator, ORCHESTRATOR_FEATURES } from '../forward.ts';
 import type { OrchestratorBus, PeerEvents } from '../peer.ts';
-import { FleetHandshake, type FleetHandshakeDeps, OutboundHandshake } from './handshake.ts';
-import { MAX_MESSAGE_BYTES } from './messages.ts';
+import { FleetHandshake, type FleetHandshakeDeps, OutboundHandshake, pingOf } from './handshake.ts';
+import { MAX_MESSAGE_BYTES, SILENT_HEARTBEATS } from './messages.ts';
 import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
+import { reportLoss, supervision } from './supervision.ts';
 
 export interface StreamBusOptions {
   /** What workers know this orchestrator by; results wait for it under this name. An agent id. */
@@ -34,7 +34,7 @@ export interface StreamBusOptions {
   readonly log: Log;
   /** Names of workers that are reached another way: nobody else is let in under them. */
   readonly taken?: ReadonlySet<string>;
-  /** Seconds between heartbeats, both ways. Default 15. */
+  /** Seconds between heartbeats, both ways. Default 5. A worker that is silent for three of them is lost. */
   readonly heartbeatS?: number;
   /** Seconds a lease holds without renewal, as workers are told. Default 45. */
   readonly leaseTtlS?: number;
@@ -46,10 +46,8 @@ export interface StreamBusOptions {
   readonly maxPeers?: number;
   /** Links before their announce at once. Default 1,000. */
   readonly maxPending?: number;
-  /** Between tries at a worker that is dialled or started here. */
-  readonly retry?: BackoffOptions;
-  /** Monotonic milliseconds. */
-  readonly monotonic?: () => number;
+  /** How a worker that is dialled or started here is reconnected. */
+  readonly reconnect?: ReconnectSettings;
   readonly newId?: () => string;
 }
 
@@ -67,9 +65,6 @@ export interface StreamBus extends OrchestratorBus {
   supervise(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void>;
 }
 
-/** A worker that held so long counts as a success, however it ended, milliseconds. */
-const STEADY_MS = 5_000;
-
 /** Makes the bus. Links that come before it was started are refused. */
 export function streamBus(options: StreamBusOptions): StreamBus {
   return new LinkBus(options);
@@ -84,14 +79,13 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   readonly log: Log;
   readonly heartbeatMs: number;
   readonly ackTimeoutMs: number;
-  readonly monotonic: () => number;
   readonly newId: () => string;
   readonly dialect: Dialect = new FleetHandshake(this);
   readonly #options: StreamBusOptions;
   readonly #acceptor: Acceptor;
   readonly #peers = new Map<string, StreamPeer>();
-  /** Of the links kept from here. */
-  readonly #kept = new Set<Promise<void>>();
+  /** Ends the links that are supervised from here. */
+  readonly #supervised = new Set<() => Promise<void>>();
   readonly #stopping = new AbortController();
   #events: PeerEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -104,14 +98,19 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     this.auth = options.auth ?? createAuthenticator([]);
     this.backoff = options.backoff ?? new AuthThrottle();
     this.log = options.log;
-    this.heartbeatMs = (options.heartbeatS ?? 15) * 1000;
+    this.heartbeatMs = (options.heartbeatS ?? 5) * 1000;
     this.ackTimeoutMs = options.ackTimeoutMs ?? 10_000;
-    this.monotonic = options.monotonic ?? (() => performance.now());
     const { handshakeTimeoutMs = 10_000, maxPending = 1_000 } = options;
     this.#acceptor = new Acceptor(
       // Whatever the first message looks like: on these links it can only be meant for us.
       [this.dialect],
-      { handshakeTimeoutMs, maxPending, maxDepth: 64, maxMessageBytes: MAX_MESSAGE_BYTES },
+      {
+        handshakeTimeoutMs,
+        maxPending,
+        maxDepth: 64,
+        maxMessageBytes: MAX_MESSAGE_BYTES,
+        livenessTimeoutMs: this.#livenessTimeoutMs,
+      },
       this.backoff,
     );
   }
@@ -130,15 +129,9 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   async start(events: PeerEvents): Promise<void> {
     if (this.#events !== undefined) throw fail('usage', 'this bus was started before');
     this.#events = events;
-    let half = false;
-    // Twice a heartbeat, so that silence is noticed soon after it has lasted long enough.
     this.#timer = setInterval(() => {
-      half = !half;
-      for (const peer of this.#peers.values()) {
-        if (half) peer.beat();
-        peer.look();
-      }
-    }, this.heartbeatMs / 2).unref();
+      for (const peer of this.#peers.values()) peer.beat();
+    }, this.heartbeatMs).unref();
   }
 
   async stop(): Promise<void> {
@@ -149,7 +142,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     // What ends now ends because of us; the orchestrator knows.
     this.#peers.clear();
     await Promise.all(peers.map((peer) => peer.dismiss('stopping')));
-    await Promise.all(this.#kept);
+    await Promise.all([...this.#supervised].map((stop) => stop()));
   }
 
   // Links.
@@ -160,36 +153,49 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   }
 
   supervise(open: (signal: AbortSignal) => Promise<Link>, what: string): () => Promise<void> {
-    const leaving = new AbortController();
-    const signal = AbortSignal.any([leaving.signal, this.#stopping.signal]);
-    const kept = this.#keep(open, what, signal).finally(() => this.#kept.delete(kept));
-    this.#kept.add(kept);
-    return () => {
-      leaving.abort();
-      return kept;
+    let current: OutboundHandshake | undefined;
+    const link: Reconnect<StreamPeer> = new Reconnect<StreamPeer>(
+      {
+        dial: open,
+        handshake: async (opened, signal) => {
+          const handshake = new OutboundHandshake(this, opened, this.#options.handshakeTimeoutMs ?? 30_000);
+          current = handshake;
+          const end = (): void => handshake.dismiss('stopping');
+          signal.addEventListener('abort', end, { once: true });
+          if (signal.aborted) end();
+          const peer = await handshake.settled;
+          signal.removeEventListener('abort', end);
+          const lost = async (): Promise<HandfastError> => fail('connection_lost', (await handshake.gone).reason);
+          if (peer === undefined) throw await lost();
+          void lost().then((error) => current === handshake && link.lost(error));
+          return peer;
+        },
+        open: (peer) => ({
+          resumed: false,
+          ping: pingOf(peer),
+          livenessTimeoutMs: this.#livenessTimeoutMs,
+        }),
+        discard: (peer) => void peer.dismiss('stopping'),
+        verdict: () => 'retry',
+        ended() {},
+        onState: (change) => reportLoss(this.log, 'lost a supervised worker; reconnecting', { what }, change),
+      },
+      supervision(this.#options.reconnect),
+    );
+    link.start();
+    const stop = async (): Promise<void> => {
+      this.#supervised.delete(stop);
+      await link.close();
+      current?.dismiss('stopping');
+      await current?.gone;
     };
+    this.#supervised.add(stop);
+    return stop;
   }
 
-  async #keep(open: (signal: AbortSignal) => Promise<Link>, what: string, signal: AbortSignal): Promise<void> {
-    const delay = new Backoff(this.#options.retry);
-    while (!signal.aborted) {
-      try {
-        const link = await open(signal);
-        const since = this.monotonic();
-        const door = new OutboundHandshake(this, link, this.#options.handshakeTimeoutMs ?? 30_000);
-        const end = (): void => door.dismiss('stopping');
-        signal.addEventListener('abort', end, { once: true });
-        if (signal.aborted) end();
-        const cause = await door.gone;
-        signal.removeEventListener('abort', end);
-        if (door.admitted && this.monotonic() - since >= STEADY_MS) delay.reset();
-        if (!signal.aborted) this.log.warn('a worker that is kept from here has ended', { what, reason: cause.reason });
-      } catch (thrown) {
-        const { code, message } = asError(thrown);
-        if (!signal.aborted) this.log.warn('a worker could not be reached', { what, code, error: message });
-      }
-      await sleep(delay.next(), signal);
-    }
+  /** What workers are told to keep to, and this side as well. */
+  get #livenessTimeoutMs(): number {
+    return SILENT_HEARTBEATS * this.heartbeatMs;
   }
 
   // Admission.

@@ -15,7 +15,7 @@ import { forwardToOrchestrator } from '../forward.ts';
 import type { FleetPeer, PeerEvents } from '../peer.ts';
 import { ack } from '../worker-messages.ts';
 import { GuardedSender } from './guarded-sender.ts';
-import { bye, codeOf, readMessage, SILENT_HEARTBEATS } from './messages.ts';
+import { bye, codeOf, readMessage } from './messages.ts';
 
 /** Results that are being kept at once; past it the worker is not read from, and feels it. */
 const MAX_KEEPING = 256;
@@ -26,11 +26,8 @@ export interface PeerOwner {
   readonly incarnation: string;
   readonly events: PeerEvents;
   readonly log: Log;
-  readonly heartbeatMs: number;
   /** How long a worker may take to say what it makes of a dispatch, milliseconds. */
   readonly ackTimeoutMs: number;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
   readonly newId: () => string;
   /** The peer has gone, for the first and only time. */
   gone(peer: StreamPeer, reason: string, asleep: boolean): void;
@@ -56,7 +53,6 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
   readonly #asked = new Set<Asked>();
   readonly #onClosed: ((cause: CloseInfo) => void) | undefined;
   #features: ReadonlySet<Feature>;
-  #heardAt: number;
   #beats = 0;
   #unreadable = 0;
   /** Results and other messages the orchestrator has not kept yet. */
@@ -76,7 +72,6 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
     this.address = link.peer;
     this.#features = new Set(facts.announced.features);
     this.#onClosed = facts.onClosed;
-    this.#heardAt = owner.monotonic();
     this.#out = new GuardedSender(link);
   }
 
@@ -130,21 +125,16 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
     });
   }
 
-  /** Once a heartbeat: says that this side is there. */
+  /** True when it promised heartbeats: only then is its silence a loss. */
+  get beats(): boolean {
+    return this.#features.has('heartbeat');
+  }
+
+  /** Once a heartbeat: shows that this side is alive. */
   beat(): void {
     const { name, incarnation } = this.#owner;
     if (!this.#features.has('heartbeat')) return;
     this.#say(fleetMessage('SESSION_HEARTBEAT', { agent_id: name, incarnation, seq: ++this.#beats, active_tasks: 0 }));
-  }
-
-  /** Drops a worker that promised heartbeats and has been silent too long. */
-  look(): void {
-    const { monotonic, heartbeatMs } = this.#owner;
-    // What is not read from is not silent.
-    if (this.#held || !this.#features.has('heartbeat')) return;
-    if (monotonic() - this.#heardAt < SILENT_HEARTBEATS * heartbeatMs) return;
-    this.#gone('silent', false);
-    this.link.destroy('silent');
   }
 
   /** Ends the session with a word: this side stops, or another link of the same worker takes its place. */
@@ -167,7 +157,6 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
 
   message(raw: string | Message): void {
     if (this.#over) return;
-    this.#heardAt = this.#owner.monotonic();
     const decoded = readMessage(raw);
     if (decoded.valid) this.#take(decoded.message);
     else this.#refuse(decoded);
@@ -175,7 +164,6 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
 
   malformed(problem: Malformed): void {
     if (this.#over) return;
-    this.#heardAt = this.#owner.monotonic();
     this.#odd([codeOf(problem)], null);
   }
 
@@ -275,7 +263,6 @@ export class StreamPeer implements FleetPeer, LinkReceiver {
 
   #hold(held: boolean): void {
     this.#held = held;
-    this.#heardAt = this.#owner.monotonic();
     this.link.pause(held);
   }
 

@@ -36,7 +36,6 @@ export interface WorkerSessionOptions {
   readonly acceptTimeoutMs: number;
   /** How long it may take to confirm a result, milliseconds. */
   readonly deliverTimeoutMs: number;
-  readonly monotonic: () => number;
   readonly newId: () => string;
 }
 
@@ -75,7 +74,6 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
   #features: ReadonlySet<Feature> = new Set();
   #detach: (() => void) | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #heardAt: number;
   #beats = 0;
   #unreadable = 0;
   #held = false;
@@ -91,7 +89,6 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
     this.#out = new GuardedSender(link);
     this.settled = this.#settled.promise;
     this.gone = this.#gone.promise;
-    this.#heardAt = options.monotonic();
     this.#acceptTimer = setTimeout(
       () => link.destroy('the announce was not accepted in time'),
       options.acceptTimeoutMs,
@@ -104,6 +101,15 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
   /** The terms of the session; undefined until they are there. */
   get terms(): SessionAccept | undefined {
     return this.#accepted;
+  }
+
+  /**
+   * How long the orchestrator may be silent, milliseconds; undefined while it sends no heartbeats. Its heartbeats come by
+   * themselves, so nothing need be sent for them.
+   */
+  get livenessTimeoutMs(): number | undefined {
+    if (this.#accepted === undefined || !this.#features.has('heartbeat')) return undefined;
+    return SILENT_HEARTBEATS * this.#accepted.heartbeat_s * 1000;
   }
 
   /** Ends the session in good order. Bounded, never rejects. */
@@ -173,7 +179,6 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
 
   message(raw: string | Message): void {
     if (this.#over) return;
-    this.#heardAt = this.#options.monotonic();
     const decoded = readMessage(raw);
     if (!decoded.valid) return this.#refuse(decoded);
     const { message } = decoded;
@@ -185,7 +190,6 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
 
   malformed(problem: Malformed): void {
     if (this.#over) return;
-    this.#heardAt = this.#options.monotonic();
     this.#odd([codeOf(problem)], null);
   }
 
@@ -206,21 +210,11 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
     clearTimeout(this.#acceptTimer);
     this.#accepted = accepted;
     this.#features = knownFeatures(accepted.features);
-    const heartbeatMs = accepted.heartbeat_s * 1000;
-    if (this.#features.has('heartbeat')) this.#timer = this.#beating(heartbeatMs);
+    if (this.#features.has('heartbeat')) {
+      this.#timer = setInterval(() => this.#beat(), accepted.heartbeat_s * 1000).unref();
+    }
     this.#detach = this.#worker.attach(this);
     this.#settled.resolve();
-  }
-
-  #beating(heartbeatMs: number): NodeJS.Timeout {
-    let half = false;
-    const timer = setInterval(() => {
-      half = !half;
-      if (half) this.#beat();
-      if (this.#held || this.#options.monotonic() - this.#heardAt < SILENT_HEARTBEATS * heartbeatMs) return;
-      this.#link.destroy('the orchestrator is silent');
-    }, heartbeatMs / 2);
-    return timer.unref();
   }
 
   #beat(): void {
@@ -291,7 +285,6 @@ export class WorkerConnection implements LinkReceiver, ReplyChannel {
 
   #hold(held: boolean): void {
     this.#held = held;
-    this.#heardAt = this.#options.monotonic();
     this.#link.pause(held);
   }
 

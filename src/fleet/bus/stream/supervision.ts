@@ -1,0 +1,29 @@
+/**
+ * How both ends of stream links reconnect: without a bound, patiently, and with few lines in the log.
+ *
+ * Used by `join.ts` and `stream-bus.ts`; `connection/reconnect.ts` does the work.
+ */
+import type { Log } from '../../../base/log.ts';
+import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';
+
+/** A link that held so long counts as a success, however it ended, milliseconds. */
+const STEADY_MS = 5_000;
+
+/** The settings of a link that is dialled for as long as it takes. */
+export function supervision({ maxMs, backoff, ...settings }: ReconnectSettings = {}): ReconnectOptions {
+  return {
+    ...settings,
+    backoff: { firstDelayMs: 250, maxDelayMs: 30_000, ...backoff },
+    boundMs: () => maxMs ?? Number.POSITIVE_INFINITY,
+    steadyMs: STEADY_MS,
+  };
+}
+
+/** Logs the 1st, 2nd, 4th, 8th … attempt in a row. */
+export function reportLoss(log: Log, what: string, fields: Record<string, unknown>, change: StateChange): void {
+  if (change.state !== 'lost') return;
+  const { attempt, retryInMs, reason } = change;
+  if ((attempt & (attempt - 1)) !== 0) return;
+  const { code, message: error } = reason;
+  log.warn(what, { ...fields, code, error, attempt, retry_in_ms: Math.round(retryInMs) });
+}
