@@ -4,12 +4,11 @@
  *
  * Called by `scripts/generate.ts`. No Ajv validators are made: the decoder of the fleet edge reports more than they can.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { MessageNote } from '../src/protocol/fleet.schema.ts';
 import * as schemas from '../src/protocol/fleet.schema.ts';
 import { NOTE } from '../src/protocol/member.ts';
 import { memberOf, membersOf, plain, published, type Schema, withoutNull } from './members.ts';
+import { cell, kindOf, pageWith, table } from './schema-tables.ts';
 
 const page = 'docs/protocol/fleet.md';
 
@@ -69,35 +68,26 @@ export const fleetMessages: Readonly<Record<keyof typeof FEATURE_OF, Member>> = 
 `;
 }
 
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
-
-function kindOf(schema: Schema): string {
-  if (schema.enum !== undefined) return schema.enum.map((word) => `\`${word}\``).join(', ');
-  if (schema.type === 'array') return `${kindOf(schema.items ?? {})}[]`;
-  return `${schema.type ?? 'any'}`;
-}
-
 /** Rows of the members of an object; those of objects inside it follow with their path. */
-function rows(schema: Schema, names: readonly string[], path = ''): string[] {
+function rows(schema: Schema, names: readonly string[], path = ''): string[][] {
   return names.flatMap((name) => {
     const stated = schema.properties?.[name] ?? {};
     const field = withoutNull(stated) ?? stated;
     const nullable = field !== stated && !schema.required?.includes(name);
     const needed = schema.required?.includes(name) ? 'yes' : nullable ? 'or null' : '';
-    const inner = field.properties === undefined ? [] : Object.keys(field.properties);
-    const row = `| \`${path}${name}\` | ${kindOf(field)} | ${needed} | ${cell(field.description ?? '')} |`;
-    return [row, ...rows(field, inner, `${path}${name}.`)];
+    const row = [`\`${path}${name}\``, kindOf(published(field)), needed, cell(field.description)];
+    return [row, ...rows(field, Object.keys(field.properties ?? {}), `${path}${name}.`)];
   });
 }
 
-const head = ['| Member | JSON type | Needed | Meaning |', '| --- | --- | --- | --- |'];
-const table = (schema: Schema, names: readonly string[]): string => [...head, ...rows(schema, names)].join('\n');
+const memberTable = (schema: Schema, names: readonly string[]): string =>
+  table(['Member', 'JSON type', 'Needed', 'Meaning'], rows(schema, names));
 
 function section([type, schema]: readonly [string, Schema]): string {
   const { from, feature } = noteOf(schema);
   const when = feature === undefined ? '' : ` Feature \`${feature}\`.`;
   const own = Object.keys(schema.properties ?? {}).filter((name) => !baseFields.includes(name));
-  return `### ${type}\n\n*${directions[from]}.* ${schema.description}${when}\n\n${table(schema, own)}`;
+  return `### ${type}\n\n*${directions[from]}.* ${schema.description}${when}\n\n${memberTable(schema, own)}`;
 }
 
 const sections = (additive: boolean): string =>
@@ -106,22 +96,10 @@ const sections = (additive: boolean): string =>
     .map(section)
     .join('\n\n');
 
-/** What stands between the marks of each name. */
-const parts: Readonly<Record<string, () => string>> = {
-  envelope: () => table({ properties: { ...messages.get('TASK_POLL')?.properties } }, ['envelope']),
-  protocol: () => sections(false),
-  additions: () => sections(true),
-};
-
 /** The whole page with its tables renewed; everything outside the marks stays as it is. */
-export function fleetPage(root: string): string {
-  let text = readFileSync(join(root, page), 'utf8');
-  for (const [name, make] of Object.entries(parts)) {
-    const [start, end] = [`<!-- messages ${name} -->\n`, `<!-- /messages ${name} -->`];
-    const from = text.indexOf(start);
-    const to = text.indexOf(end);
-    if (from === -1 || to < from) throw new Error(`${page} has lost the marks around its ${name} messages`);
-    text = `${text.slice(0, from + start.length)}\n${make()}\n\n${text.slice(to)}`;
-  }
-  return text;
-}
+export const fleetPage = (root: string): string =>
+  pageWith(root, page, 'messages', {
+    envelope: memberTable({ properties: messages.get('TASK_POLL')?.properties }, ['envelope']),
+    protocol: sections(false),
+    additions: sections(true),
+  });

@@ -6,6 +6,7 @@
  * @see docs/protocol/a2e.md#core-messages
  */
 import { type Static, Type } from '../wire/schema.ts';
+import { NOTE } from './member.ts';
 
 // A pattern, not minLength: Ajv counts code points for minLength with a run-time part of its own.
 const nonEmpty = (description: string) => Type.String({ pattern: '^[\\s\\S]', description });
@@ -15,6 +16,10 @@ const text = (description: string) => Type.Optional(Type.String({ description })
 export const anyObject = (description?: string) =>
   Type.Unsafe<Record<string, unknown>>({ type: 'object', ...(description && { description }) });
 const open = (description: string) => Type.Optional(anyObject(description));
+
+/** Who sends a message: requests of agents are checked by hosts, all others by agents. */
+export const fromAgent = { [NOTE]: { from: 'agent' } };
+export const fromHost = { [NOTE]: { from: 'host' } };
 
 /** The fields every message may carry beside its own. */
 export const base = {
@@ -58,7 +63,7 @@ export const HandshakeReq = Type.Object(
     auth_token: Type.Optional(Type.Unknown({ description: 'Shared secret, a string; empty for none.' })),
     extensions: open('Extensions wanted, by name: handfast/cancel, handfast/resume, handfast/journal.'),
   },
-  { description: 'Opens a session; the first message of an agent.' },
+  { ...fromAgent, description: 'Opens a session; the first message of an agent.' },
 );
 
 export const HandshakeResp = Type.Object(
@@ -72,10 +77,13 @@ export const HandshakeResp = Type.Object(
     reason: text('auth_failed, version_mismatch, no_caps or server_error when ok is false.'),
     extensions: open('Extensions agreed, by name.'),
   },
-  { description: 'What was agreed, or why nothing was.' },
+  { ...fromHost, description: 'What was agreed, or why nothing was.' },
 );
 
-export const Ping = Type.Object({ ...base, type: Type.Literal('ping') }, { description: 'Liveness, at any time.' });
+export const Ping = Type.Object(
+  { ...base, type: Type.Literal('ping') },
+  { ...fromAgent, description: 'Liveness, at any time.' },
+);
 
 export const Pong = Type.Object(
   {
@@ -88,7 +96,7 @@ export const Pong = Type.Object(
       }),
     ),
   },
-  { description: 'Answers ping.' },
+  { ...fromHost, description: 'Answers ping.' },
 );
 
 export const Shutdown = Type.Object(
@@ -97,7 +105,10 @@ export const Shutdown = Type.Object(
     type: Type.Literal('shutdown'),
     timeout: Type.Optional(Type.Number({ minimum: 0, description: 'Seconds granted to running work, default 10.' })),
   },
-  { description: 'Ends the session: running work may finish and its answers are delivered. Has no answer.' },
+  {
+    ...fromAgent,
+    description: 'Ends the session: running work may finish and its answers are delivered. Has no answer.',
+  },
 );
 
 export const ErrorMessage = Type.Object(
@@ -110,17 +121,18 @@ export const ErrorMessage = Type.Object(
     retryable: Type.Optional(Type.Boolean({ description: 'True when the same request may succeed later.' })),
     capability_name: text('The capability the failure belongs to.'),
   },
-  { description: 'The answer to a request that failed, or a protocol error (empty req_id).' },
+  { ...fromHost, description: 'The answer to a request that failed, or a protocol error (empty req_id).' },
 );
 
 export const Event = Type.Object(
   { ...eventFields, type: Type.Literal('invoke/event') },
-  { description: 'Something that happened while a request runs; always before its answer.' },
+  { ...fromHost, description: 'Something that happened while a request runs; always before its answer.' },
 );
 
 export const Cancel = Type.Object(
   { ...base, type: Type.Literal('cancel'), req_id: nonEmpty('The request to give up.') },
   {
+    ...fromAgent,
     description:
       'Extension handfast/cancel: gives the request up. Its one answer is then `error` runtime_error with detail.reason "cancelled", unless it was done already.',
   },
@@ -135,12 +147,15 @@ export const JournalFollowReq = Type.Object(
     follow: Type.Optional(Type.Boolean({ description: 'Stay and send what arrives, default false.' })),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100000, description: 'Entries at most without follow.' })),
   },
-  { description: 'Extension handfast/journal: reads a session journal as journal/event messages.' },
+  { ...fromAgent, description: 'Extension handfast/journal: reads a session journal as journal/event messages.' },
 );
 
 export const JournalEvent = Type.Object(
   { ...eventFields, type: Type.Literal('journal/event') },
-  { description: 'One journal entry: data is {cursor, ts, kind, request, body} or {kind: "gap", from, to}.' },
+  {
+    ...fromHost,
+    description: 'One journal entry: data is {cursor, ts, kind, request, body} or {kind: "gap", from, to}.',
+  },
 );
 
 export const JournalFollowResp = Type.Object(
@@ -149,8 +164,24 @@ export const JournalFollowResp = Type.Object(
     type: Type.Literal('journal/follow/resp'),
     last: Type.Integer({ description: 'The last cursor of the session when reading ended.' }),
   },
-  { description: 'Ends journal/follow/req.' },
+  { ...fromHost, description: 'Ends journal/follow/req.' },
 );
+
+/** Every message and shape, in the order in which the documentation shows them. */
+export const a2eSchemas = {
+  HandshakeReq,
+  HandshakeResp,
+  Capability,
+  Ping,
+  Pong,
+  ErrorMessage,
+  Event,
+  Shutdown,
+  Cancel,
+  JournalFollowReq,
+  JournalEvent,
+  JournalFollowResp,
+};
 
 export type CapabilityGrant = Static<typeof Capability>;
 export type HandshakeReq = Static<typeof HandshakeReq>;

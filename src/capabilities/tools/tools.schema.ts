@@ -3,7 +3,7 @@
  *
  * @see docs/protocol/a2e.md#tool-messages
  */
-import { answer, anyObject, base, eventFields } from '../../protocol/a2e.schema.ts';
+import { answer, anyObject, base, eventFields, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
 
 const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T, description: string) =>
@@ -52,7 +52,7 @@ export const ToolListReq = Type.Object(
     query: Type.Optional(Type.String({ description: 'Search words; empty lists all.' })),
     include_deferred: Type.Optional(Type.Boolean({ description: 'Also tools that plain lists leave out.' })),
   },
-  { description: 'Lists or searches tools.' },
+  { ...fromAgent, description: 'Lists or searches tools.' },
 );
 
 export const ToolListResp = Type.Object(
@@ -61,7 +61,7 @@ export const ToolListResp = Type.Object(
     type: Type.Literal('tool/list/resp'),
     tools: Type.Optional(Type.Array(ToolDescription, { description: 'The tools this principal may call.' })),
   },
-  { description: 'The tools found; with a query, the best match first.' },
+  { ...fromHost, description: 'The tools found; with a query, the best match first.' },
 );
 
 export const ToolCallReq = Type.Object(
@@ -79,12 +79,12 @@ export const ToolCallReq = Type.Object(
       Type.Number({ minimum: 0, description: 'Seconds; default 30. 0 means the host’s default.' }),
     ),
   },
-  { description: 'Calls a tool.' },
+  { ...fromAgent, description: 'Calls a tool.' },
 );
 
 export const ToolEvent = Type.Object(
   { ...eventFields, type: Type.Literal('tool/event') },
-  { description: 'Something that happened while a tool runs.' },
+  { ...fromHost, description: 'Something that happened while a tool runs.' },
 );
 
 export const ToolResult = Type.Object(
@@ -110,8 +110,20 @@ export const ToolCallResp = Type.Object(
     data: ToolResult,
     created_at: Type.Optional(Type.Number({ description: 'Epoch seconds.' })),
   },
-  { description: 'The result of a call.' },
+  { ...fromHost, description: 'The result of a call.' },
 );
+
+/** Every message and shape, in the order in which the documentation shows them. */
+export const toolsSchemas = {
+  ToolListReq,
+  ToolListResp,
+  ToolDescription,
+  ToolParameter,
+  ToolCallReq,
+  ToolEvent,
+  ToolCallResp,
+  ToolResult,
+};
 
 export type ToolParameter = Static<typeof ToolParameter>;
 export type ToolDescription = Static<typeof ToolDescription>;
