@@ -19,7 +19,8 @@ function published(schema: SettingSchema): JsonSchema {
   if (type === 'array') {
     const item = published(items ?? {});
     // A single value stands for a list of one, and a key without a value for one that is left out.
-    const list = { type: 'array', items: item, ...(minItems && { minItems }) };
+    const isScalar = items?.type !== 'object' && items?.type !== 'array';
+    const list = { type: 'array', items: item, ...(minItems && { minItems }), ...(isScalar && { uniqueItems: true }) };
     return { anyOf: [list, { type: 'null' }, item], ...about, ...examplesOf(schema) };
   }
   if (type !== 'object') return { ...scalar(schema), ...about, ...examplesOf(schema) };
@@ -57,11 +58,15 @@ function membersOf({ properties, required = [], additionalProperties, propertyNa
 
 /** The rules about members that stand together, in keywords of JSON Schema. */
 function rulesOf({ variants, needsOne, notBoth, either, together }: SettingSchema): JsonSchema {
-  const requires = (keys: readonly string[]) => keys.map((key) => ({ required: [key] }));
+  // A key without a value counts as left out, so null passes.
+  const requires = (keys: readonly string[]) => [
+    ...keys.map((key) => ({ type: 'object', required: [key] })),
+    { type: 'null' },
+  ];
   return {
     ...(needsOne && { anyOf: requires(needsOne) }),
     ...(either && { oneOf: requires(either) }),
-    ...(notBoth && { not: { required: notBoth } }),
+    ...(notBoth && { not: { type: 'object', required: notBoth } }),
     ...(together && { dependentRequired: { [together[0]]: [together[1]], [together[1]]: [together[0]] } }),
     ...(variants && {
       allOf: Object.entries(variants.of).map(([word, schema]) => ({
