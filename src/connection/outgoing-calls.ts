@@ -183,10 +183,11 @@ export class OutgoingCalls {
     if (!call.free) this.#inWindow++;
     this.#pending.set(call.id, call);
     this.#unsent.push(call);
-    if (this.#unsent.length === 1) queueMicrotask(this.#flush);
+    if (this.#unsent.length === 1) queueMicrotask(() => this.flush());
   }
 
-  readonly #flush = (): void => {
+  /** Sends the calls that were made and not sent yet, at once: where something that is sent next must arrive after them. */
+  flush(): void {
     const calls = this.#unsent;
     this.#unsent = [];
     const now = performance.now();
@@ -195,7 +196,7 @@ export class OutgoingCalls {
       this.#time(call, now);
       this.#send(call);
     }
-  };
+  }
 
   #send(call: PendingCall): void {
     const body = call.body;
@@ -208,7 +209,7 @@ export class OutgoingCalls {
   }
 
   /** The reply to an open call came. */
-  reply(call: PendingCall, { type, body }: Incoming): void {
+  reply(call: PendingCall, { type, body }: Pick<Incoming, 'type' | 'body'>): void {
     const check = call.method.checkReply;
     if (check !== undefined && type === call.method.reply && !check(body)) {
       this.#settle(call, violation(call.method.reply, check.errors));

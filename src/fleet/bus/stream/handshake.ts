@@ -64,7 +64,7 @@ export class FleetHandshake implements Dialect {
     if (peerId === undefined) return this.#authFailed(gate);
     const peer = this.#admission.admit(gate.link, announced, peerId);
     if (typeof peer === 'string') return this.#refuse(gate, peer);
-    gate.accept(peer, pingOf(peer));
+    gate.accept(peer.connection, pingOf(peer));
     this.#admission.welcome(peer, announced);
   }
 
@@ -132,7 +132,7 @@ export class OutboundHandshake implements LinkReceiver {
     if (typeof peer === 'string') return this.dismiss(peer);
     clearTimeout(this.#timer);
     this.#peer = peer;
-    peer.attach(this.#link);
+    peer.connection.attach(this.#link);
     this.#admission.welcome(peer, announced);
     this.#settled.resolve(peer);
   }

@@ -1,11 +1,11 @@
 /**
  * How fleet messages are on a stream link: one JSON object a line; on the in-memory pair the object itself.
  *
- * Used by both ends, `stream-peer.ts` and `worker-connection.ts`.
+ * Used by `handshake.ts` and both ends, `stream-peer.ts` and `worker-connection.ts`.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { FleetMessage, SessionBye } from '../../../protocol/fleet.ts';
-import type { Link, Malformed, Message } from '../../../transport/link.ts';
+import type { Link, Message } from '../../../transport/link.ts';
 import { decode, decodeValue } from '../../messages/decode.ts';
 import type { Decoded } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
@@ -13,19 +13,12 @@ import { fleetMessage } from '../../messages/encode.ts';
 export { MAX_MESSAGE_BYTES } from '../../../wire/strict-json.ts';
 
 /** Unsent bytes past which nothing more is queued for a peer. */
-export const MAX_OUTBOX_BYTES = 8 * 1024 * 1024;
-
-/** Limits of a peer that reads slowly or not at all. */
-export const SLOW_READER_LIMITS = {
-  sendBufferBytes: MAX_OUTBOX_BYTES / 2,
-  slowConsumerMs: 30_000,
-  writeStallMs: 30_000,
-};
+export const MAX_SEND_BUFFER_BYTES = 8 * 1024 * 1024;
 
 /** A peer that sends nothing for so many heartbeats is lost. */
 export const SILENT_HEARTBEATS = 3;
 
-/** Reads what came, text or object. Never throws. */
+/** Reads a message, text or object. Never throws. */
 export function readMessage(raw: string | Message): Decoded {
   return typeof raw === 'string' ? decode(raw) : decodeValue(raw);
 }
@@ -33,11 +26,6 @@ export function readMessage(raw: string | Message): Decoded {
 /** The form in which a link takes a message. Throws what `JSON.stringify` throws. */
 export function written(link: Link, message: FleetMessage): string | Message {
   return link.text ? JSON.stringify(message) : (message as unknown as Message);
-}
-
-/** The error code of input that a link could not read as a message. */
-export function codeOf(problem: Malformed): string {
-  return problem.reason === 'too_large' ? 'E_LIMIT' : 'E_NOT_JSON';
 }
 
 /** SESSION_BYE. */
