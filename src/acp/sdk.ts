@@ -1,6 +1,5 @@
 /**
- * The doorway to the official SDK of the Agent Client Protocol: the only file that names the package. It is an optional
- * peer, loaded on first use.
+ * Adapter file of the official SDK of the Agent Client Protocol, an optional peer that is loaded on first use.
  *
  * Called by `agent-process.ts` (we are the client of an agent) and by the bridge (we are the agent of an editor).
  */
@@ -17,18 +16,23 @@ export type {
   ContentBlock,
   CreateElicitationRequest,
   CreateElicitationResponse,
+  InitializeRequest,
   InitializeResponse,
+  ListSessionsRequest,
   LoadSessionResponse,
   McpServer,
+  NewSessionRequest,
   NewSessionResponse,
   PermissionOption,
   PermissionOptionKind,
+  PromptRequest,
   PromptResponse,
   RequestPermissionRequest,
   RequestPermissionResponse,
   SessionConfigOption,
   SessionModeState,
   SessionUpdate,
+  SetSessionConfigOptionRequest,
   StopReason,
   Stream,
   ToolCallContent,

@@ -2,8 +2,8 @@
  * Our sessions for editors that speak the Agent Client Protocol: we are the agent, and drive a server of sessions through
  * its client, whether that server is in this process or another.
  *
- * Called by `cli/commands/acp.ts` with the link to the editor. One editor has any number of sessions open; what others do
- * in them at the same time is shown too.
+ * Called by `cli/commands/acp.ts` with the link to the editor. An editor has any number of sessions open; it also gets what
+ * other clients do in them.
  * @see docs/acp.md
  */
 import { linkStream } from '../acp/link-stream.ts';
@@ -12,8 +12,13 @@ import type {
   AgentConnection,
   AvailableCommand,
   ClientCapabilities,
+  InitializeRequest,
+  ListSessionsRequest,
+  NewSessionRequest,
+  PromptRequest,
   SessionConfigOption,
   SessionModeState,
+  SetSessionConfigOptionRequest,
 } from '../acp/sdk.ts';
 import { loadAcp } from '../acp/sdk.ts';
 import type { ControlClient } from '../control-client/control.ts';
@@ -30,13 +35,13 @@ import { promptOf } from './acp/prompt.ts';
 export interface AcpAgentOptions {
   /** To the editor; opened here. */
   readonly link: Link;
-  /** The server of the sessions. Stays open when the editor is gone. */
+  /** The server of the sessions. Stays open when the editor disconnects. */
   readonly control: ControlClient;
-  /** Version of this software, told to the editor. */
+  /** Version of this software, sent to the editor. */
   readonly version: string;
-  /** What new sessions are created with; absent: the server's choice. */
+  /** Settings of new sessions; absent: the server's defaults. */
   readonly create?: { readonly backend?: string; readonly model?: string };
-  /** Told what goes wrong where nobody waits for an answer, a line each. */
+  /** Receives failures outside of a request, a line each. */
   readonly note?: (line: string) => void;
 }
 
@@ -47,21 +52,21 @@ const MODEL_BACKEND = 'model';
 const QUOTED = 200;
 
 /**
- * Serves an editor; resolves when it is gone and its link is closed. The turns it began go on. Fails with `not_configured`
- * when the SDK of the protocol is not installed; then the link is not opened.
+ * Serves an editor; resolves when it has disconnected and its link is closed. The turns it started continue. Fails with
+ * `not_configured` when the SDK of the protocol is not installed; then the link is not opened.
  */
 export async function serveAcp(options: AcpAgentOptions): Promise<void> {
   await new Editor(await loadAcp(), options).closed;
 }
 
-/** How a session is set up, for the answers that open one. */
+/** The settings of a session, for the replies that open one. */
 interface Setup {
   readonly modes: SessionModeState;
   readonly configOptions: SessionConfigOption[];
 }
 
 class Editor {
-  /** Resolves when the editor is gone. Never rejects. */
+  /** Resolves when the editor has disconnected. Never rejects. */
   readonly closed: Promise<void>;
   readonly #sdk: AcpSdk;
   readonly #options: AcpAgentOptions;
@@ -70,17 +75,17 @@ class Editor {
   /** Sessions that are being opened. */
   readonly #opening = new Set<string>();
   #capabilities: ClientCapabilities = {};
-  /** What the server offers; asked for once. */
+  /** The slash commands of the server; requested once. */
   #commands: readonly AvailableCommand[] | undefined;
 
   constructor(sdk: AcpSdk, options: AcpAgentOptions) {
     this.#sdk = sdk;
     this.#options = options;
-    const skipped = (line: string): void => this.#note(`skipped what is no message: ${line.slice(0, QUOTED)}`);
+    const skipped = (line: string): void => this.#note(`skipped an invalid message: ${line.slice(0, QUOTED)}`);
     const { stream, closed } = linkStream(options.link, { skipped });
     this.#connection = this.#agent().connect(stream);
     this.closed = this.#connection.closed.then(async () => {
-      for (const id of [...this.#sessions.keys()]) this.#forget(id);
+      for (const id of [...this.#sessions.keys()]) this.#remove(id);
       await closed;
     });
   }
@@ -89,12 +94,11 @@ class Editor {
     this.#options.note?.(line);
   }
 
-  // Prompts come before cancels in the order of the handlers: a cancel right behind its prompt finds it.
   #agent() {
     const sdk = this.#sdk;
-    /** Failures as the protocol has them. */
-    const told = <Context, Answer>(handle: (context: Context) => Promise<Answer> | Answer) => {
-      return async (context: Context): Promise<Answer> => {
+    /** The handler with its failures as errors of the protocol. */
+    const guarded = <Context, Reply>(handle: (context: Context) => Promise<Reply> | Reply) => {
+      return async (context: Context): Promise<Reply> => {
         try {
           return await handle(context);
         } catch (thrown) {
@@ -103,120 +107,124 @@ class Editor {
       };
     };
     const { rpc } = this.#options.control;
+    // Prompts come before cancels: a cancel right behind its prompt must find it.
     return sdk
       .agent({ name: 'handfast' })
       .onRequest(
         'initialize',
-        told(({ params }) => {
-          this.#capabilities = params.clientCapabilities ?? {};
-          return {
-            protocolVersion: sdk.PROTOCOL_VERSION,
-            agentCapabilities: {
-              loadSession: true,
-              promptCapabilities: { image: true, embeddedContext: true },
-              // `fork` is not in the stable schema yet; editors that do not know it skip it.
-              sessionCapabilities: { list: {}, resume: {}, close: {}, delete: {}, fork: {} } as object,
-            },
-            authMethods: [],
-            agentInfo: { name: 'handfast', title: 'Handfast', version: this.#options.version },
-          };
-        }),
+        guarded(({ params }) => this.#initialize(params)),
       )
       .onRequest(
         'session/new',
-        told(async ({ params: { cwd, mcpServers } }) => {
-          const { state } = await rpc.sessionCreate({
-            cwd,
-            mcp_servers: mcpServers,
-            parallel_tools: true,
-            ...this.#options.create,
-          });
-          return { sessionId: state.id, ...(await this.#open(state)) };
-        }),
+        guarded(({ params }) => this.#create(params)),
       )
       .onRequest(
         'session/load',
-        told(({ params: { sessionId } }) => this.#reopen(sessionId, true)),
+        guarded(({ params }) => this.#reopen(params.sessionId, true)),
       )
       .onRequest(
         'session/resume',
-        told(({ params: { sessionId } }) => this.#reopen(sessionId, false)),
+        guarded(({ params }) => this.#reopen(params.sessionId, false)),
       )
       .onRequest(
         'session/fork',
         (params) => params,
-        told(async ({ params }: { readonly params: unknown }) => {
-          const { state } = await rpc.sessionFork({ session_id: textIn(params, 'sessionId') });
-          return { sessionId: state.id, ...(await this.#open(state)) };
-        }),
+        guarded(({ params }: { readonly params: unknown }) => this.#fork(textIn(params, 'sessionId'))),
       )
       .onRequest(
         'session/list',
-        told(async ({ params }) => {
-          const { cwd, cursor } = params;
-          // What an editor closed it may load again.
-          const asked = { cwd: cwd ?? undefined, cursor: cursor ?? undefined, include_closed: true };
-          const { sessions, next_cursor } = await rpc.sessionList(asked);
-          return {
-            // Editors open a session with each window; those nobody ever said anything in are not worth a line.
-            sessions: sessions
-              .filter(({ message_count, pending, queue_length }) => message_count > 0 || pending || queue_length > 0)
-              .map(({ session_id: sessionId, cwd: folder, title, updated_at: updatedAt }) => ({
-                sessionId,
-                cwd: folder,
-                title,
-                updatedAt,
-              })),
-            nextCursor: next_cursor,
-          };
-        }),
+        guarded(({ params }) => this.#list(params)),
       )
       .onRequest(
         'session/close',
-        told(async ({ params: { sessionId } }) => {
+        guarded(async ({ params: { sessionId } }) => {
           await rpc.sessionClose({ session_id: sessionId });
-          this.#forget(sessionId);
+          this.#remove(sessionId);
         }),
       )
       .onRequest(
         'session/delete',
-        told(async ({ params: { sessionId } }) => {
+        guarded(async ({ params: { sessionId } }) => {
           await rpc.sessionDelete({ session_id: sessionId });
-          this.#forget(sessionId);
+          this.#remove(sessionId);
         }),
       )
       .onRequest(
         'session/set_mode',
-        told(async ({ params: { sessionId, modeId } }) => {
+        guarded(async ({ params: { sessionId, modeId } }) => {
           this.#session(sessionId);
           await rpc.sessionConfigure({ session_id: sessionId, ...changeOfMode(modeId) });
         }),
       )
       .onRequest(
         'session/set_config_option',
-        told(async ({ params }) => {
-          const { sessionId: session_id, configId, value } = params;
-          this.#session(session_id);
-          const models = await this.#models(await rpc.sessionGet({ session_id }));
-          const { settings } = await rpc.sessionConfigure({ session_id, ...changeOfOption(configId, value, models) });
-          return { configOptions: configOptionsOf({ settings }, models) };
-        }),
+        guarded(({ params }) => this.#setOption(params)),
       )
       .onRequest(
         'session/prompt',
-        told(async ({ params, signal }) => {
-          const session = this.#session(params.sessionId);
-          const prompt = promptOf(params.prompt, session.cwd);
-          const command = commandIn(prompt.text, this.#commands ?? []);
-          if (command === undefined) return { stopReason: await session.prompt(prompt, signal) };
-          const done = await session.command(command, signal);
-          if (done === undefined) return { stopReason: 'cancelled' as const };
-          const content = { type: 'text' as const, text: commandOutput(done.output) };
-          await session.tell({ sessionUpdate: 'agent_message_chunk', content });
-          return { stopReason: 'end_turn' as const };
-        }),
+        guarded(({ params, signal }) => this.#prompt(params, signal)),
       )
       .onNotification('session/cancel', ({ params }) => this.#sessions.get(params.sessionId)?.cancel());
+  }
+
+  #initialize({ clientCapabilities }: InitializeRequest) {
+    this.#capabilities = clientCapabilities ?? {};
+    return {
+      protocolVersion: this.#sdk.PROTOCOL_VERSION,
+      agentCapabilities: {
+        loadSession: true,
+        promptCapabilities: { image: true, embeddedContext: true },
+        // `fork` is not in the stable schema yet; editors that do not know it skip it.
+        sessionCapabilities: { list: {}, resume: {}, close: {}, delete: {}, fork: {} } as object,
+      },
+      authMethods: [],
+      agentInfo: { name: 'handfast', title: 'Handfast', version: this.#options.version },
+    };
+  }
+
+  async #create({ cwd, mcpServers: mcp_servers }: NewSessionRequest) {
+    const { control, create } = this.#options;
+    const { state } = await control.rpc.sessionCreate({ cwd, mcp_servers, parallel_tools: true, ...create });
+    return { sessionId: state.id, ...(await this.#open(state)) };
+  }
+
+  async #fork(session_id: string) {
+    const { state } = await this.#options.control.rpc.sessionFork({ session_id });
+    return { sessionId: state.id, ...(await this.#open(state)) };
+  }
+
+  async #list({ cwd, cursor }: ListSessionsRequest) {
+    // Closed sessions too: the editor may load them again.
+    const filter = { cwd: cwd ?? undefined, cursor: cursor ?? undefined, include_closed: true };
+    const { sessions, next_cursor } = await this.#options.control.rpc.sessionList(filter);
+    return {
+      // Editors open a session with each window; one without a message is not worth a line.
+      sessions: sessions
+        .filter(({ message_count, pending, queue_length }) => message_count > 0 || pending || queue_length > 0)
+        .map((row) => ({ sessionId: row.session_id, cwd: row.cwd, title: row.title, updatedAt: row.updated_at })),
+      nextCursor: next_cursor,
+    };
+  }
+
+  async #setOption(params: SetSessionConfigOptionRequest) {
+    const { sessionId: session_id, configId, value } = params;
+    const { rpc } = this.#options.control;
+    this.#session(session_id);
+    const models = await this.#models(await rpc.sessionGet({ session_id }));
+    const { settings } = await rpc.sessionConfigure({ session_id, ...changeOfOption(configId, value, models) });
+    return { configOptions: configOptionsOf({ settings }, models) };
+  }
+
+  async #prompt(params: PromptRequest, signal: AbortSignal) {
+    const session = this.#session(params.sessionId);
+    const prompt = promptOf(params.prompt, session.cwd);
+    const command = commandIn(prompt.text, this.#commands ?? []);
+    if (command === undefined) return { stopReason: await session.prompt(prompt, signal) };
+    const done = await session.command(command, signal);
+    if (done === undefined) return { stopReason: 'cancelled' as const };
+    const content = { type: 'text' as const, text: commandOutput(done.output) };
+    await session.notify({ sessionUpdate: 'agent_message_chunk', content });
+    return { stopReason: 'end_turn' as const };
   }
 
   /** A session this editor has open. Fails with `session_not_found`. */
@@ -226,7 +234,7 @@ class Editor {
     return session;
   }
 
-  #forget(id: string): void {
+  #remove(id: string): void {
     this.#sessions.get(id)?.close();
     this.#sessions.delete(id);
   }
@@ -238,23 +246,23 @@ class Editor {
     this.#opening.add(id);
     try {
       const { state } = await this.#options.control.rpc.sessionResume({ session_id: id });
-      // Its prompts are held by the one that is open.
+      // The open one still serves a prompt.
       if (this.#sessions.get(id)?.busy) throw inUse();
-      this.#forget(id);
+      this.#remove(id);
       return await this.#open(state, replay);
     } finally {
       this.#opening.delete(id);
     }
   }
 
-  /** Takes a session up; what happens in it is told once the editor has its answer. */
+  /** Opens a session for the editor; its updates are sent after the reply. */
   async #open(state: SessionState, replay = false): Promise<Setup> {
     const models = await this.#models(state);
     const session = new EditorSession(state, {
       control: this.#options.control,
       client: this.#connection.client,
       capabilities: this.#capabilities,
-      gone: this.#connection.signal,
+      disconnected: this.#connection.signal,
       optionsOf: async (settings) => configOptionsOf({ settings }, await this.#models(state)),
       note: (line) => this.#note(line),
     });
@@ -263,27 +271,27 @@ class Editor {
       if (replay) await session.replay();
       else session.follow();
       this.#commands ??= await this.#offered(state.id);
-      // An editor that is gone has let go of what it had open before this one was.
-      if (this.#connection.signal.aborted) throw fail('connection_lost', 'the editor is gone');
+      // The editor disconnected meanwhile: its open sessions were removed before this one was added.
+      if (this.#connection.signal.aborted) throw fail('connection_lost', 'the editor disconnected');
     } catch (error) {
-      this.#forget(state.id);
+      this.#remove(state.id);
       throw error;
     }
     const availableCommands = [...this.#commands];
-    // The answer is on its way by then: everything between here and its line in the pipe happens in microtasks.
+    // By then the reply is sent: all steps from here to its line in the pipe are microtasks.
     setImmediate(() => {
       session.opened();
-      session.tell({ sessionUpdate: 'available_commands_update', availableCommands }).catch(() => {});
+      session.notify({ sessionUpdate: 'available_commands_update', availableCommands }).catch(() => {});
     });
     return { modes: modesOf(state.settings), configOptions: configOptionsOf(state, models) };
   }
 
-  /** The models a session may choose from; undefined where its backend asks none of ours. */
+  /** The models a session may select; undefined where its backend uses none of ours. */
   async #models({ backend }: Pick<SessionState, 'backend'>): Promise<ModelListResult | undefined> {
     return backend === MODEL_BACKEND ? this.#options.control.rpc.modelList() : undefined;
   }
 
-  /** What can be typed with a slash; nothing where the server cannot say. */
+  /** The slash commands; none where the server has no `/help`. */
   async #offered(session_id: string): Promise<readonly AvailableCommand[]> {
     const { rpc } = this.#options.control;
     const help = await rpc.commandExecute({ session_id, raw_command: '/help' }).catch(() => undefined);
@@ -294,5 +302,5 @@ class Editor {
 function textIn(params: unknown, field: string): string {
   const value = (params as Record<string, unknown> | null | undefined)?.[field];
   if (typeof value === 'string' && value !== '') return value;
-  throw fail('schema_violation', `${field} must be a text`, { field });
+  throw fail('schema_violation', `${field} must be a non-empty string`, { field });
 }

@@ -1,9 +1,9 @@
 /**
- * One session as an editor has it open: its events become updates, its prompts are held until their turns end, and what
- * is asked is asked in the editor. Made by `acp-agent.ts`.
+ * One session that an editor has open: its events become updates, a prompt is replied to when its turn ends, and approvals
+ * are requested in the editor. Made by `acp-agent.ts`.
  *
- * Updates leave in the order of the events, each when the editor has taken the one before; a slow editor costs no memory,
- * because the events that wait stay in the server's journal.
+ * Updates are sent in the order of the events, each when the editor has accepted the one before. A slow editor costs no
+ * memory: further events stay in the server's journal.
  */
 
 import type {
@@ -31,17 +31,17 @@ export interface EditorSessionDeps {
   readonly control: ControlClient;
   readonly client: AgentContext;
   readonly capabilities: ClientCapabilities;
-  /** Aborted when the editor is gone. */
-  readonly gone: AbortSignal;
-  /** What may be set for the session, out of its settings. */
+  /** Aborts when the editor disconnects. */
+  readonly disconnected: AbortSignal;
+  /** The options of the session, from its settings. */
   readonly optionsOf: (settings: SessionSettings) => Promise<SessionConfigOption[]>;
-  /** Told what goes wrong where nobody waits for an answer. */
+  /** Receives failures outside of a request. */
   readonly note: (line: string) => void;
 }
 
-/** A prompt of the editor's that was not answered yet. */
+/** A prompt of the editor without a reply. */
 interface PendingPrompt {
-  /** Undefined until the server has taken it. */
+  /** Undefined until the server has accepted it. */
   turnId: string | undefined;
   cancelled: boolean;
   readonly ended: PromiseWithResolvers<StopReason>;
@@ -49,14 +49,14 @@ interface PendingPrompt {
 
 /** How often live output of tools is sent at most, in milliseconds. */
 const OUTPUT_EVERY_MS = 100;
-/** Time without an event after which a replay is given up, in milliseconds. */
+/** Time without an event after which a replay fails, in milliseconds. */
 const REPLAY_STALL_MS = 30_000;
 /** Most text that replayed pieces are joined to, in characters. */
 const JOINED_CHARACTERS = 64 * 1024;
-/** Turns looked at when events are gone. */
-const TURNS_LOOKED_AT = 100;
+/** Turns whose end is checked after a gap in the events. */
+const TURNS_CHECKED = 100;
 
-/** Endings that are an answer of the protocol. All others are errors. */
+/** Stop reasons that the protocol has. All others are errors. */
 const STOP_REASONS: Partial<Record<OurStopReason, StopReason>> = {
   end_turn: 'end_turn',
   max_tokens: 'max_tokens',
@@ -77,11 +77,11 @@ export class EditorSession {
   readonly #updates: SessionUpdates;
   readonly #stop = new AbortController();
   readonly #prompts = new Set<PendingPrompt>();
-  /** Prompts the server has not taken yet: events wait for them, so that it is known whose turn they tell of. */
+  /** Prompts the server has not accepted yet. Events wait for them, so that the turn of an event is known. */
   readonly #sending = new Set<Promise<unknown>>();
-  /** Questions the editor shows, by approval. */
+  /** Approvals the editor shows, by id. */
   readonly #asked = new Map<string, AbortController>();
-  /** Resolves when the editor knows that it has the session: nothing that happens now may be told before. */
+  /** Resolves when the editor has the reply that opens the session: no update may be sent before. */
   readonly #opened = Promise.withResolvers<void>();
   readonly #commands = new Set<AbortController>();
   #outputTimer: NodeJS.Timeout | undefined;
@@ -97,7 +97,7 @@ export class EditorSession {
     this.#updates = new SessionUpdates({ cwd: state.cwd, settings: state.settings, notices });
   }
 
-  /** True while a prompt of the editor's has no answer. */
+  /** True while a prompt of the editor has no reply. */
   get busy(): boolean {
     return this.#prompts.size > 0;
   }
@@ -108,7 +108,7 @@ export class EditorSession {
     void this.#read(this.#state.seq, undefined);
   }
 
-  /** Tells the whole conversation, then follows the session. Rejects when its past cannot be read. */
+  /** Sends the whole conversation, then follows the session. Rejects when the stored events cannot be read. */
   async replay(): Promise<void> {
     if (this.#state.seq === 0) return this.follow();
     const replayed = Promise.withResolvers<void>();
@@ -116,12 +116,12 @@ export class EditorSession {
     await replayed.promise;
   }
 
-  /** The editor was answered: what happens from now on may be told. */
+  /** The reply is sent: updates may follow. */
   opened(): void {
     this.#opened.resolve();
   }
 
-  /** Forgets the session; its turns go on. Prompts without an answer are answered as cancelled. */
+  /** Stops following the session; its turns continue. Prompts without a reply get `cancelled`. */
   close(): void {
     this.#stop.abort();
     this.#opened.resolve();
@@ -131,52 +131,52 @@ export class EditorSession {
     for (const { ended } of this.#prompts) ended.resolve('cancelled');
   }
 
-  /** Sends updates, in the order of the calls. Resolves when the editor has taken them. */
-  async tell(...updates: readonly SessionUpdate[]): Promise<void> {
+  /** Sends updates, in the order of the calls. Resolves when the editor has accepted them. */
+  async notify(...updates: readonly SessionUpdate[]): Promise<void> {
     const { client } = this.#parts;
     await Promise.all(updates.map((update) => client.notify('session/update', { sessionId: this.id, update })));
   }
 
   /**
-   * Sends a prompt, which waits while another turn runs; resolves when its turn has ended. Rejects when the server does
-   * not take it, and with what the turn failed with.
+   * Sends a prompt, which is queued while another turn runs; resolves when its turn has ended. Rejects when the server does
+   * not accept it, and with the failure of the turn.
    *
-   * @param signal gives it up: what waits is dropped, what runs is interrupted
+   * @param signal cancels it: a queued prompt is dropped, a running turn interrupted
    */
   async prompt({ text, images }: EditorPrompt, signal: AbortSignal): Promise<StopReason> {
     const prompt: PendingPrompt = { turnId: undefined, cancelled: false, ended: Promise.withResolvers() };
     if (this.#failed !== undefined) throw this.#failed;
     this.#prompts.add(prompt);
-    const giveUp = (): void => {
-      // An editor that is gone has not asked for an end: what it began goes on.
-      if (!this.#parts.gone.aborted) void this.#cancel([prompt]);
+    const cancel = (): void => {
+      // A lost connection is no cancel: turns of the editor continue.
+      if (!this.#parts.disconnected.aborted) void this.#cancel([prompt]);
     };
-    signal.addEventListener('abort', giveUp, { once: true });
+    signal.addEventListener('abort', cancel, { once: true });
     try {
       const sent = this.#parts.control.send({ session_id: this.id, text, images, enqueue: true });
-      const taken = sent.then(({ turn_id }) => {
+      const accepted = sent.then(({ turn_id }) => {
         prompt.turnId = turn_id;
         this.#updates.ownTurn(turn_id);
       });
-      this.#sending.add(taken);
-      await taken.finally(() => this.#sending.delete(taken));
+      this.#sending.add(accepted);
+      await accepted.finally(() => this.#sending.delete(accepted));
       if (prompt.cancelled) void this.#cancel([prompt]);
       return await prompt.ended.promise;
     } catch (error) {
       if (prompt.cancelled && prompt.turnId === undefined) return 'cancelled';
       throw error;
     } finally {
-      signal.removeEventListener('abort', giveUp);
+      signal.removeEventListener('abort', cancel);
       this.#prompts.delete(prompt);
     }
   }
 
-  /** Runs a slash command; undefined when it was given up. */
+  /** Runs a slash command; undefined when it was cancelled. */
   async command(raw_command: string, signal: AbortSignal): Promise<{ readonly output?: unknown } | undefined> {
     const stop = new AbortController();
     this.#commands.add(stop);
     try {
-      // Making room in the context asks a model, which takes its time.
+      // `/compress` asks a model, which may take minutes.
       const options = { timeoutMs: 0, signal: AbortSignal.any([signal, stop.signal]) };
       return await this.#parts.control.rpc.commandExecute({ session_id: this.id, raw_command }, options);
     } catch (error) {
@@ -187,7 +187,7 @@ export class EditorSession {
     }
   }
 
-  /** Ends what the editor has asked for; with nothing of its own, the turn that runs. Never rejects. */
+  /** Cancels the prompts and commands of the editor; without any, the running turn. Never rejects. */
   async cancel(): Promise<void> {
     for (const command of this.#commands) command.abort();
     if (this.#commands.size > 0 && this.#prompts.size === 0) return;
@@ -195,7 +195,7 @@ export class EditorSession {
     await this.#tried(this.#parts.control.rpc.sessionInterrupt({ session_id: this.id }));
   }
 
-  /** Drops those that wait first, so that none of them begins when the running one ends. */
+  /** Drops the queued ones first, so that none of them starts when the running one ends. */
   async #cancel(prompts: readonly PendingPrompt[]): Promise<void> {
     const { rpc } = this.#parts.control;
     for (const prompt of prompts) prompt.cancelled = true;
@@ -205,7 +205,7 @@ export class EditorSession {
     await Promise.all([...drops, ...stops].map((call) => this.#tried(call)));
   }
 
-  /** A call whose failure changes nothing here. */
+  /** Awaits a call and reports its failure. */
   async #tried(call: Promise<unknown>): Promise<void> {
     try {
       await call;
@@ -215,11 +215,12 @@ export class EditorSession {
   }
 
   #note(error: unknown, what = ''): void {
-    const { gone, note } = this.#parts;
-    if (!gone.aborted && !this.#stop.signal.aborted) note(`session ${this.id}: ${what}${asError(error).message}`);
+    const { disconnected, note } = this.#parts;
+    if (!disconnected.aborted && !this.#stop.signal.aborted)
+      note(`session ${this.id}: ${what}${asError(error).message}`);
   }
 
-  /** Reads events until the session is closed here. `replayed` is told when those of the past were sent. Never rejects. */
+  /** Reads events until the session is closed here. `replayed` settles when the stored ones were sent. Never rejects. */
   async #read(afterSeq: number, replayed: PromiseWithResolvers<void> | undefined): Promise<void> {
     const { signal } = this.#stop;
     try {
@@ -242,16 +243,16 @@ export class EditorSession {
     }
   }
 
-  /** Tells what is stored. Text is sent in larger pieces than it once came in. */
+  /** Sends the stored events. Text goes in larger pieces than it was received in. */
   async #replay(events: AsyncIterator<ControlEvent | EventGap, void>): Promise<void> {
     const { seq: last } = this.#state;
     const pending = new Map<string, Approval>();
-    let held: SessionUpdate | undefined;
-    const tell = async (updates: readonly SessionUpdate[]): Promise<void> => {
+    let pendingUpdate: SessionUpdate | undefined;
+    const notify = async (updates: readonly SessionUpdate[]): Promise<void> => {
       for (const update of updates) {
-        const joined = held && joinedText(held, update);
-        if (joined === undefined && held !== undefined) await this.tell(held);
-        held = joined ?? update;
+        const joined = pendingUpdate && joinedText(pendingUpdate, update);
+        if (joined === undefined && pendingUpdate !== undefined) await this.notify(pendingUpdate);
+        pendingUpdate = joined ?? update;
       }
     };
     this.#updates.beginReplay(this.#state);
@@ -265,23 +266,23 @@ export class EditorSession {
       at = event.seq;
       if (event.type === 'approval.requested') pending.set(event.payload.approval.id, event.payload.approval);
       if (event.type === 'approval.resolved') pending.delete(event.payload.approval.id);
-      await tell(this.#updates.of(event));
+      await notify(this.#updates.of(event));
     }
-    await tell(this.#updates.endReplay());
-    if (held !== undefined) await this.tell(held);
+    await notify(this.#updates.endReplay());
+    if (pendingUpdate !== undefined) await this.notify(pendingUpdate);
     for (const approval of pending.values()) void this.#ask(approval);
   }
 
   async #happened(event: ControlEvent): Promise<void> {
     if (event.type === 'approval.requested') void this.#ask(event.payload.approval);
     if (event.type === 'approval.resolved') this.#asked.get(event.payload.approval.id)?.abort();
-    await this.tell(...this.#updates.of(event));
+    await this.notify(...this.#updates.of(event));
     switch (event.type) {
       case 'session.tool.output':
         return this.#outputSoon();
       case 'session.configured': {
         const configOptions = await this.#parts.optionsOf(event.payload.settings);
-        return this.tell({ sessionUpdate: 'config_option_update', configOptions });
+        return this.notify({ sessionUpdate: 'config_option_update', configOptions });
       }
       case 'session.completed':
       case 'session.interrupted':
@@ -290,11 +291,11 @@ export class EditorSession {
     }
   }
 
-  /** Output comes in many small pieces, and each update of it holds all that is shown. */
+  /** Output arrives in many small pieces, and each update holds all that is shown: so updates are limited in rate. */
   #outputSoon(): void {
     this.#outputTimer ??= setTimeout(() => {
       this.#outputTimer = undefined;
-      this.tell(...this.#updates.outputs()).catch(() => {});
+      this.notify(...this.#updates.outputs()).catch(() => {});
     }, OUTPUT_EVERY_MS);
   }
 
@@ -316,17 +317,17 @@ export class EditorSession {
       return prompt.ended.reject(new HandfastError(kind ?? 'runtime_error', message ?? 'the turn failed', options));
     }
     const isLate = reason === 'timeout';
-    const why = isLate ? 'the turn took longer than it may' : 'the server ended while the turn ran';
+    const why = isLate ? 'the turn exceeded its time limit' : 'the server ended while the turn ran';
     prompt.ended.reject(fail(isLate ? 'timeout' : 'interrupted', why, detail));
   }
 
-  /** Events were lost, and the end of a turn may have been among them. */
+  /** Events were lost, perhaps with the end of a turn. */
   async #afterGap(): Promise<void> {
-    const { turns } = await this.#parts.control.rpc.sessionTurns({ session_id: this.id, limit: TURNS_LOOKED_AT });
+    const { turns } = await this.#parts.control.rpc.sessionTurns({ session_id: this.id, limit: TURNS_CHECKED });
     for (const { turn_id, stop_reason } of turns) if (stop_reason !== null) this.#ended({ turn_id, stop_reason });
   }
 
-  /** Has a question answered in the editor. Whoever answers first decides. Never rejects. */
+  /** Requests an approval in the editor. The first answer of any client decides. Never rejects. */
   async #ask(approval: Approval): Promise<void> {
     const { client, capabilities, control } = this.#parts;
     if (this.#asked.has(approval.id) || this.#stop.signal.aborted) return;
@@ -342,19 +343,19 @@ export class EditorSession {
         (error): typeof deny | 'dismissed' => {
           if (stop.signal.aborted) return 'dismissed';
           this.#note(error, 'the editor could not ask: ');
-          // Nobody else is there to say yes to what this editor began.
+          // No other client waits to approve a call of this editor's turn.
           return isOwn ? deny : 'dismissed';
         },
       );
       if (stop.signal.aborted) return;
       if (answer === 'dismissed') {
-        // The protocol has this answer for turns that were cancelled; what others began is theirs to end.
+        // Editors dismiss the question of a cancelled turn. A turn of another client is not theirs to end.
         if (isOwn) await control.rpc.sessionInterrupt({ session_id: this.id, turn_id: turnId });
         return;
       }
       if (answer === 'unable') {
         if (!isOwn) return;
-        await this.tell(unansweredQuestion(approval));
+        await this.notify(unansweredQuestion(approval));
         answer = deny;
       }
       await control.rpc.approvalAnswer({ approval_id: approval.id, ...answer });
@@ -366,13 +367,13 @@ export class EditorSession {
   }
 }
 
-/** Tells the user what could not be asked, so that it can be answered with the next prompt. */
+/** Shows the user a question that the editor cannot ask, so that the next prompt can answer it. */
 function unansweredQuestion({ id, title }: Approval): SessionUpdate {
-  const text = `\n\n> The agent asks: ${title.replaceAll('\n', '\n> ')}\n>\n> This editor cannot show the question, so the agent goes on without an answer. Answer with your next prompt.\n\n`;
+  const text = `\n\n> The agent asks: ${title.replaceAll('\n', '\n> ')}\n>\n> This editor cannot show the question, so the agent continues without an answer. Answer with your next prompt.\n\n`;
   return { sessionUpdate: 'agent_message_chunk', messageId: `question-${id}`, content: { type: 'text', text } };
 }
 
-/** Two pieces of one message as one; undefined when they are not, or are long enough. */
+/** Two pieces of one message as one; undefined for pieces of two messages, and past the length limit. */
 function joinedText(one: SessionUpdate, next: SessionUpdate): SessionUpdate | undefined {
   if (one.sessionUpdate !== next.sessionUpdate || !('messageId' in one) || !('messageId' in next)) return undefined;
   if (one.messageId !== next.messageId || one.content.type !== 'text' || next.content.type !== 'text') return undefined;

@@ -14,7 +14,7 @@ import { asError, fail } from '../../wire/errors.ts';
 import type { ServerEvents } from '../contract/events.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
 import type { ModelChoice, ProviderAccess, Providers } from '../contract/providers.ts';
-import { type Accounts, createAccounts } from './accounts/accounts.ts';
+import { Accounts } from './accounts/accounts.ts';
 import { type CredentialStore, openCredentials } from './accounts/credentials.ts';
 import { type Keyring, systemKeyring } from './accounts/keyring.ts';
 import { takeDataLock } from './data-lock.ts';
@@ -81,7 +81,7 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
     const choices = await openChoices(home, log);
     const { compatibleModels } = endpoints;
     const catalogue = await openCatalogue({ home, fetch, log, now, compatibleModels });
-    const accounts = createAccounts({ endpoints, credentials, fetch, log, now, stopping });
+    const accounts = new Accounts({ endpoints, credentials, fetch, log, now, stopping });
     const flows = new LoginFlows({ endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping });
     const started = refreshOldLists(accounts, catalogue, stopping, log);
     const parts = { endpoints, credentials, choices, catalogue, accounts, flows, serverEvents, fetch };

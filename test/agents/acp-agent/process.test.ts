@@ -103,7 +103,7 @@ test('only the protocol is on stdout, and what cannot start says why', (t) => {
   const lines = answered.stdout.trimEnd().split('\n');
   assert.equal(lines.length, 1);
   assert.equal(JSON.parse(lines[0] ?? '').result.agentInfo.name, 'handfast');
-  assert.match(answered.stderr, /skipped what is no message: no message/);
+  assert.match(answered.stderr, /skipped an invalid message: no message/);
   const broken = run(['--config', 'broken.yaml'], '');
   assert.deepEqual([broken.status, broken.stdout], [2, '']);
   assert.match(broken.stderr, /config_invalid/);

@@ -279,14 +279,14 @@ test('what fails is an error with its kind, and the session goes on', async (t) 
   assert.equal((await editor.prompt(sessionId, 'say "fine"')).stopReason, 'end_turn');
 });
 
-test('a turn that takes longer than it may is an error, and one that runs out of rounds is not', async (t) => {
+test('a turn that takes exceeded its time limit is an error, and one that runs out of rounds is not', async (t) => {
   const { editor: start, project } = await served(t);
   const editor = await start();
   const sessionId = await editor.open(project);
   await editor.control.rpc.sessionConfigure({ session_id: sessionId, max_rounds: 1 });
   assert.equal((await editor.prompt(sessionId, 'read notes.txt then read notes.txt')).stopReason, 'max_turn_requests');
   await editor.control.rpc.sessionConfigure({ session_id: sessionId, turn_timeout_ms: 50 });
-  await assert.rejects(editor.prompt(sessionId, 'wait 60000 ms'), { code: -32004, message: /longer than it may/ });
+  await assert.rejects(editor.prompt(sessionId, 'wait 60000 ms'), { code: -32004, message: /exceeded its time limit/ });
 });
 
 test('notices are for editors that show them', async (t) => {

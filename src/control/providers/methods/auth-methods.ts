@@ -1,8 +1,10 @@
 /**
  * The methods of session RPC about credentials: signing in and out, keys, and the set-up.
  *
- * Everything that changes something tells so in `state.changed` before it answers. What a provider's account says of its
- * owner goes to that owner's own calls only, never into `state.changed`, which reaches everybody who is connected.
+ * A method that changes something emits `state.changed` before it replies. The profile of a provider's account goes only to
+ * calls of its owner, never into `state.changed`, which reaches every client.
+ *
+ * Called by `settings.ts`.
  * @see docs/protocol/session-rpc.md#auth
  */
 import {
@@ -49,75 +51,40 @@ export interface AuthDeps {
   stateChanged(reason: string): void;
 }
 
-/** The account behind an Antigravity sign-in, for who signed in and for administrators; null for everybody else. */
+/** The account of an Antigravity sign-in, for the principal that signed in and for administrators; null for others. */
 export function profileFor(credentials: CredentialStore, viewer: Principal | undefined): AntigravityProfile | null {
   const signIn = credentials.get('antigravity');
   if (signIn?.kind !== 'oauth' || viewer === undefined) return null;
   return viewer.admin || viewer.name === signIn.connectedBy ? (signIn.profile ?? null) : null;
 }
 
-export function authHandlers(parts: AuthDeps): readonly Handled[] {
-  const { accounts, credentials, choices, catalogue, flows, serverEvents, fetch, stopping, stateChanged } = parts;
+/** `auth.*` and `onboarding.*`. */
+export function authHandlers(deps: AuthDeps): readonly Handled[] {
+  return [...signInHandlers(deps), ...keyHandlers(deps), ...onboardingHandlers(deps)];
+}
 
-  const status = (viewer: Principal): AuthStatus => ({
-    enabled_providers: accounts.enabled(),
-    has_openai_token: accounts.isSignedIn('openai'),
-    has_openrouter_key: accounts.isEnabled('openrouter'),
-    has_antigravity_token: accounts.isSignedIn('antigravity'),
-    antigravity_profile: profileFor(credentials, viewer),
-  });
-
-  /** Stores a sign-in, and chooses a model where none is: who just signed in wants to go on. */
-  async function connected(provider: LoginProvider, { signIn }: Connected): Promise<void> {
-    await credentials.set(provider, signIn);
-    await catalogue.refresh(provider, await accounts.access(provider), stopping);
-    const first = catalogue.models(provider)[0];
-    if (first === undefined || choices.current.selected !== undefined) return;
-    await choices.update((now) => {
-      const thinking = thinkingFor(first, first.defaultThinkingLevel ?? '');
-      return { ...now, selected: now.selected ?? { model: first.id, provider, thinking, openRouterProvider: 'any' } };
-    });
-  }
-
-  /** Stores a key, then asks its provider about it: a key that cannot be checked now may be right all the same. */
-  async function storeKey(
-    provider: KeyProvider,
-    credential: ApiKey,
-    reason: string,
-    call: RpcCall,
-  ): Promise<{ model_count: number; source: RowSource; verified: boolean | null; message?: string }> {
-    const access = { baseUrl: accounts.baseUrl(provider, credential), token: credential.key, headers: {} };
-    await credentials.set(provider, credential);
-    const signal = AbortSignal.any([call.signal, stopping]);
-    try {
-      const [verdict, list] = await Promise.all([
-        verifyKey(provider, { ...access, kind: 'api_key' }, { fetch, signal }),
-        catalogue.refresh(provider, { ...access, kind: 'api_key' }, signal),
-      ]);
-      const refused = list.failure instanceof HandfastError && [401, 403].includes(Number(list.failure.detail.status));
-      const verified = verdict.verified ?? (refused ? false : null);
-      const message = verified === true ? undefined : (verdict.message ?? list.failure?.message);
-      return { model_count: list.count, source: list.source, verified, ...(message === undefined ? {} : { message }) };
-    } finally {
-      // Also when the caller gave up meanwhile: the key is there.
-      stateChanged(reason);
-    }
-  }
-
+function signInHandlers(deps: AuthDeps): readonly Handled[] {
+  const { accounts, credentials, flows, serverEvents, stateChanged } = deps;
   return [
-    handles(authStatus, (_params, { caller }) => status(caller.principal)),
+    handles(
+      authStatus,
+      (_params, { caller }): AuthStatus => ({
+        enabled_providers: accounts.enabled(),
+        has_openai_token: accounts.isSignedIn('openai'),
+        has_openrouter_key: accounts.isEnabled('openrouter'),
+        has_antigravity_token: accounts.isSignedIn('antigravity'),
+        antigravity_profile: profileFor(credentials, caller.principal),
+      }),
+    ),
 
     handles(connectOpenai, ({ mode = 'auto', originator }, call) => {
       if (!LOGIN_MODES.includes(mode as LoginMode)) {
         throw fail('schema_violation', `mode must be one of: ${LOGIN_MODES.join(', ')}`, { field: 'mode' });
       }
       return flows.openai(mode as LoginMode, originator, call, async (done) => {
-        await connected('openai', done);
-        const result = {
-          provider: 'openai',
-          login_method: done.method,
-          account_id: done.signIn.accountId ?? null,
-        } as const;
+        await storeSignIn('openai', done, deps);
+        const account_id = done.signIn.accountId ?? null;
+        const result = { provider: 'openai', login_method: done.method, account_id } as const;
         serverEvents.emit('auth.flow.completed', result, call.caller.principal.name);
         stateChanged('auth_openai_connected');
         return result;
@@ -126,12 +93,9 @@ export function authHandlers(parts: AuthDeps): readonly Handled[] {
 
     handles(connectAntigravity, (_params, call) =>
       flows.antigravity(call, async (done) => {
-        await connected('antigravity', done);
-        serverEvents.emit(
-          'auth.flow.completed',
-          { provider: 'antigravity', profile: null },
-          call.caller.principal.name,
-        );
+        await storeSignIn('antigravity', done, deps);
+        const completed = { provider: 'antigravity', profile: null } as const;
+        serverEvents.emit('auth.flow.completed', completed, call.caller.principal.name);
         stateChanged('auth_antigravity_connected');
         return { provider: 'antigravity', profile: done.signIn.profile ?? null } as const;
       }),
@@ -145,17 +109,22 @@ export function authHandlers(parts: AuthDeps): readonly Handled[] {
     handles(authLogout, async ({ provider: given }, { caller }) => {
       const provider = requireProvider(given);
       flows.cancel(provider as LoginProvider, caller.principal);
-      const held = credentials.get(provider);
-      if (held === undefined) return { provider, removed: false };
+      const credential = credentials.get(provider);
+      if (credential === undefined) return { provider, removed: false };
       await credentials.set(provider, undefined);
       stateChanged('auth_logged_out');
-      await accounts.revoke(provider, held);
+      await accounts.revoke(provider, credential);
       return { provider, removed: true };
     }),
+  ];
+}
 
+function keyHandlers(deps: AuthDeps): readonly Handled[] {
+  const { accounts, credentials, stateChanged } = deps;
+  return [
     handles(setOpenrouterKey, async ({ api_key: key }, call) => ({
       configured: true,
-      ...(await storeKey('openrouter', { kind: 'api_key', key }, 'openrouter_key_updated', call)),
+      ...(await storeKey('openrouter', { kind: 'api_key', key }, 'openrouter_key_updated', call, deps)),
     })),
 
     handles(setExaKey, async ({ api_key: key }) => {
@@ -177,10 +146,14 @@ export function authHandlers(parts: AuthDeps): readonly Handled[] {
         throw fail('schema_violation', 'base_url is required for provider compatible', { field: 'base_url' });
       }
       const reason = provider === 'openrouter' ? 'openrouter_key_updated' : 'api_key_updated';
-      const { source: _, ...rest } = await storeKey(provider, { kind: 'api_key', key, baseUrl }, reason, call);
+      const { source: _, ...rest } = await storeKey(provider, { kind: 'api_key', key, baseUrl }, reason, call, deps);
       return { provider, configured: true as const, ...rest };
     }),
+  ];
+}
 
+function onboardingHandlers({ choices, stateChanged }: AuthDeps): readonly Handled[] {
+  return [
     handles(onboardingStatus, () => ({ completed: choices.current.onboarded })),
 
     handles(onboardingComplete, async () => {
@@ -191,7 +164,50 @@ export function authHandlers(parts: AuthDeps): readonly Handled[] {
   ];
 }
 
-/** Fails as the protocol says for a provider it does not know. */
+/** Stores a sign-in, and selects a model where none is selected, so that the user can send a prompt at once. */
+async function storeSignIn(
+  provider: LoginProvider,
+  { signIn }: Connected,
+  { accounts, credentials, choices, catalogue, stopping }: AuthDeps,
+): Promise<void> {
+  await credentials.set(provider, signIn);
+  await catalogue.refresh(provider, await accounts.access(provider), stopping);
+  const first = catalogue.models(provider)[0];
+  if (first === undefined || choices.current.selected !== undefined) return;
+  await choices.update((now) => {
+    const thinking = thinkingFor(first, first.defaultThinkingLevel ?? '');
+    return { ...now, selected: now.selected ?? { model: first.id, provider, thinking, openRouterProvider: 'any' } };
+  });
+}
+
+/** Stores a key, then verifies it with its provider: a key that cannot be verified now may still be valid. */
+async function storeKey(
+  provider: KeyProvider,
+  credential: ApiKey,
+  reason: string,
+  call: RpcCall,
+  { accounts, credentials, catalogue, fetch, stopping, stateChanged }: AuthDeps,
+): Promise<{ model_count: number; source: RowSource; verified: boolean | null; message?: string }> {
+  const baseUrl = accounts.baseUrl(provider, credential);
+  const access = { baseUrl, token: credential.key, kind: 'api_key' as const, headers: {} };
+  await credentials.set(provider, credential);
+  const signal = AbortSignal.any([call.signal, stopping]);
+  try {
+    const [verdict, list] = await Promise.all([
+      verifyKey(provider, access, { fetch, signal }),
+      catalogue.refresh(provider, access, signal),
+    ]);
+    const refused = list.failure instanceof HandfastError && [401, 403].includes(Number(list.failure.detail.status));
+    const verified = verdict.verified ?? (refused ? false : null);
+    const message = verified === true ? undefined : (verdict.message ?? list.failure?.message);
+    return { model_count: list.count, source: list.source, verified, ...(message === undefined ? {} : { message }) };
+  } finally {
+    // Also when the caller cancelled meanwhile: the key is stored.
+    stateChanged(reason);
+  }
+}
+
+/** Fails with `schema_violation`, in the protocol's words, for an unknown provider. */
 export function requireProvider(name: string): Provider {
   if (PROVIDERS.includes(name as Provider)) return name as Provider;
   throw fail('schema_violation', 'provider must be one of: openai, openrouter, antigravity', { field: 'provider' });

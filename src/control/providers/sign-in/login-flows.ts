@@ -9,7 +9,7 @@ import type { Principal } from '../../../session/principal.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ServerEvents } from '../../contract/events.ts';
 import type { RpcCall } from '../../contract/handlers.ts';
-import { loginService } from '../accounts/accounts.ts';
+import { loginService } from '../accounts/login-service.ts';
 import type { LoginProvider } from '../http/endpoints.ts';
 import { antigravityLogin } from './antigravity-login.ts';
 import type { Connected, LoginDeps, RunningLogin } from './login.ts';

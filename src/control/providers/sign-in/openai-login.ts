@@ -5,7 +5,7 @@
  * @see docs/protocol/session-rpc.md#login
  */
 import { fail } from '../../../wire/errors.ts';
-import { loginService } from '../accounts/accounts.ts';
+import { loginService } from '../accounts/login-service.ts';
 import { type OAuthClient, oauthClient, type Tokens } from '../accounts/oauth.ts';
 import { accountOf } from '../accounts/token-claims.ts';
 import type { Environment } from '../http/endpoints.ts';
