@@ -4,29 +4,27 @@
  */
 import { ADDRESS_FORMS, addressOf, type DialOptions } from './agent/addresses.ts';
 import { type AgentOptions, AgentSession, type Dial } from './agent/agent.ts';
-import { ToolsClient } from './capabilities/tools/client.ts';
+import { builtinCapability } from './capabilities/index.ts';
+import type { CapabilityClients } from './capability.ts';
+import type { Capability } from './packages/capability.ts';
 import type { CapabilityName } from './protocol/a2e.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES, type Link } from './transport/link.ts';
 
-/** The clients of the capabilities, by capability name. */
-export interface CapabilityClients {
-  readonly tools: ToolsClient;
-}
-
-/** How each client is made. */
-const clients: { readonly [Name in keyof CapabilityClients]: (agent: AgentSession) => CapabilityClients[Name] } = {
-  tools: (agent) => new ToolsClient(agent),
-};
+/** A name that the protocol, or a package by `CapabilityClients`, knows. */
+export type KnownCapability = CapabilityName | (keyof CapabilityClients & string);
 
 /** An agent with the clients of the capabilities `C`; others are not there, for the compiler too. */
-export type Agent<C extends CapabilityName = never> = AgentSession &
+export type Agent<C extends KnownCapability = never> = AgentSession &
   Pick<CapabilityClients, C & keyof CapabilityClients>;
 
-export interface ConnectOptions<C extends CapabilityName = CapabilityName>
+export interface ConnectOptions<C extends KnownCapability = KnownCapability>
   extends AgentOptions,
     Partial<Pick<DialOptions, 'cwd' | 'env' | 'onStderr'>> {
-  /** Capabilities wanted. What the host does not grant stays callable and fails with `capability_missing`. */
-  readonly capabilities?: readonly C[];
+  /**
+   * Capabilities wanted: names of those that come with Handfast, values that packages export. What the host does not grant
+   * stays callable and fails with `capability_missing`.
+   */
+  readonly capabilities?: readonly (C | Capability<C>)[];
 }
 
 /** Anything that takes a link over: a host in this process. */
@@ -44,22 +42,24 @@ export interface InProcessHost {
  * await using agent = await connect('tcp://127.0.0.1:4701', { capabilities: ['tools'] });
  * const result = await agent.tools.call('read_file', { path: 'README.md' });
  */
-export async function connect<const C extends CapabilityName = never>(
+export async function connect<const C extends KnownCapability = never>(
   address: string | InProcessHost,
   options: ConnectOptions<C> = {},
 ): Promise<Agent<C>> {
-  const capabilities = options.capabilities ?? [];
+  const wanted = (options.capabilities ?? []).map((one) => (typeof one === 'string' ? named(one) : one));
+  const names = wanted.map(({ name }) => name);
   const { dial, reconnects } = typeof address === 'string' ? byAddress(address, options) : inProcess(address);
-  const agent = await AgentSession.open(dial, capabilities, reconnects ? options : { ...options, resume: false });
-  for (const name of capabilities) {
-    if (Object.hasOwn(clients, name)) {
-      Object.defineProperty(agent, name, { value: clients[name as keyof CapabilityClients](agent), enumerable: true });
-    }
+  const agent = await AgentSession.open(dial, names, reconnects ? options : { ...options, resume: false });
+  for (const { name, client } of wanted) {
+    if (client !== undefined) Object.defineProperty(agent, name, { value: client(agent), enumerable: true });
   }
   return agent as Agent<C>;
 }
 
-function byAddress(address: string, options: ConnectOptions<CapabilityName>): { dial: Dial; reconnects: boolean } {
+/** A capability that is asked for by its name: with its client, where it comes with Handfast. */
+const named = (name: string): Pick<Capability, 'name' | 'client'> => builtinCapability(name) ?? { name };
+
+function byAddress(address: string, options: ConnectOptions): { dial: Dial; reconnects: boolean } {
   return addressOf(address, {
     timeoutMs: options.connectTimeoutMs ?? 10_000,
     maxMessageBytes: options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES,

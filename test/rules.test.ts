@@ -47,7 +47,10 @@ const levels: Levels = {
   host: 6,
   agent: 6,
   acp: 6,
-  capabilities: 7,
+  // What a capability declares, which knows plugins and agents; and the list of those that come with the package.
+  packages: 6.5,
+  'capabilities/*': 7,
+  capabilities: 7.5,
   control: 7,
   fleet: 7,
   'control-client': 7,

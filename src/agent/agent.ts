@@ -6,6 +6,7 @@
  */
 import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
+import { KeptReplies } from '../connection/kept-replies.ts';
 import type { CallLimits, OutgoingCalls } from '../connection/outgoing-calls.ts';
 import {
   type ConnectionState,
@@ -18,22 +19,30 @@ import {
 } from '../connection/reconnect.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
+  type CapabilitiesChanged,
+  type CapabilityGrant,
+  capabilitiesChanged,
   EXTENSION_CANCEL,
+  EXTENSION_CAPABILITIES,
   EXTENSION_JOURNAL,
   EXTENSION_RESUME,
   type HandshakeResp,
+  isAdditionalCapability,
   journalFollow,
   ping,
 } from '../protocol/a2e.ts';
-import { answered, untyped } from '../protocol/method.ts';
+import { answered, type Body, type Method, type Push, untyped } from '../protocol/method.ts';
 import { type CloseInfo, DEFAULT_MAX_MESSAGE_BYTES, type Link } from '../transport/link.ts';
 import { A2ECodec, isVerbatim, withoutEnvelope } from '../wire/a2e.ts';
 import { shown } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type HandshakeOutcome, type Offer, performHandshake } from './handshake.ts';
+import { type AskHandler, HostMessages, type PushListener } from './host-messages.ts';
 
 export interface AgentOptions {
+  /** Called when the offer or the lists of a granted capability changed; `agent.capabilities` says the same then. */
+  readonly onCapabilityChanged?: (capability: string, granted: GrantedCapability) => void;
   /** Free name, shown in the host's log. Default `handfast-agent`. */
   readonly agentId?: string;
   /** Shared secret; what the host's configuration calls a token. */
@@ -101,6 +110,7 @@ export class AgentSession {
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
   readonly #link: Reconnect<HandshakeOutcome>;
+  readonly #host = new HostMessages();
   #closing: Promise<void> | undefined;
   /** What the host said last about the session as a whole: why it is about to end the link. */
   #farewell: HandfastError | undefined;
@@ -117,6 +127,7 @@ export class AgentSession {
       this.#codec,
       maxMessageBytes === undefined ? connectionLimits : { ...connectionLimits, maxMessageBytes },
     );
+    this.#connection.keptReplies = new KeptReplies(2 * connectionLimits.maxParallel);
     this.#callLimits = {
       maxParallel: options.maxParallel ?? Number.POSITIVE_INFINITY,
       queueLimit: options.queueLimit ?? 10_000,
@@ -147,6 +158,9 @@ export class AgentSession {
   static async open(dial: Dial, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
     const agent = new AgentSession(dial, capabilities, options);
     await agent.#link.connect(options.signal);
+    // Listeners and handlers that are registered in this turn miss nothing.
+    setImmediate(() => agent.#host.release());
+    agent.#host.on(capabilitiesChanged, (changed) => agent.#onChanged(changed));
     return agent;
   }
 
@@ -177,6 +191,25 @@ export class AgentSession {
   /** The outgoing calls; capability clients make theirs here. */
   get calls(): OutgoingCalls {
     return this.#connection.calls(this.#callLimits);
+  }
+
+  /**
+   * Calls `listener` for each push of a type, in order and, over a lost link, exactly once. While what it returns is
+   * pending the host is read no faster. Returns the function that ends it.
+   */
+  on<Content extends object>(push: Push<Content>, listener: PushListener<Content>): () => void {
+    return this.#host.on(push, listener);
+  }
+
+  /**
+   * Serves a request of the host, which gets the reply exactly once, also over a lost link. A request without a handler
+   * is refused with `no_handler`. Throws `usage` for a request that has one. Returns the function that ends it.
+   */
+  serve<Request extends object, Reply extends object>(
+    method: Method<Request, Reply>,
+    handler: AskHandler<Body<Request>, Body<Reply>>,
+  ): () => void {
+    return this.#host.serve(method, handler);
   }
 
   /** Throws `capability_missing` unless the host granted it. */
@@ -255,10 +288,19 @@ export class AgentSession {
     return this.close();
   }
 
-  /** What the connection asks its owner. Requests of a host are ignored: this agent serves none. */
+  /** What the connection asks its owner. */
   #owner(): ConnectionOwner {
     return {
-      route: () => 'ignore',
+      // Hosts that did not agree to it send none but those of plain A2E, which are ignored where nobody serves them.
+      route: (incoming) =>
+        this.#extensions.has(EXTENSION_CAPABILITIES) || this.#host.serves(incoming.type)
+          ? this.#host.route(incoming)
+          : 'ignore',
+      notice: (incoming) => {
+        const handled = this.#host.notice(incoming);
+        if (handled === false) this.#connection.dropped++;
+        return typeof handled === 'boolean' ? undefined : handled.then(() => {});
+      },
       // An error that belongs to no request is about the session: the reason of what happens next.
       refused: (error) => {
         if (farewells.has(error.code)) this.#farewell = error;
@@ -302,6 +344,7 @@ export class AgentSession {
     this.#connection.sent = received; // Both sides count from here again.
     outcome.handOver(this.#connection);
     calls.resend(received);
+    this.#connection.resendReplies(received);
     const gap = gapOf(terms.gap);
     if (gap !== undefined && Array.isArray(terms.running)) {
       // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
@@ -327,9 +370,11 @@ export class AgentSession {
     const extensions: Record<string, unknown> = { [EXTENSION_CANCEL]: {}, [EXTENSION_JOURNAL]: {} };
     const resume = this.sessionId === '' ? {} : { session_id: this.sessionId, cursor: this.#connection.cursor };
     if (this.#options.resume !== false) extensions[EXTENSION_RESUME] = resume;
+    const wanted = this.#capabilities.filter(isAdditionalCapability);
+    extensions[EXTENSION_CAPABILITIES] = wanted.length === 0 ? {} : { wanted };
     const offer: Offer = {
       agentId: this.#options.agentId ?? 'handfast-agent',
-      capabilities: this.#capabilities,
+      capabilities: this.#capabilities.filter((name) => !isAdditionalCapability(name)),
       token: this.#options.token ?? '',
       extensions,
     };
@@ -339,14 +384,16 @@ export class AgentSession {
 
   #agree(response: HandshakeResp): void {
     this.sessionId = response.session_id ?? '';
+    const agreed = isObject(response.extensions) ? response.extensions : {};
+    const more = agreed[EXTENSION_CAPABILITIES];
+    const additional = isObject(more) && Array.isArray(more.accepted) ? more.accepted.filter(isGrant) : [];
     this.#granted = new Map(
       // A capability may come twice, once per plugin; the last one counts, as it does for other clients.
-      (response.accepted_caps ?? []).map(({ capability, enabled = true, metadata = {} }) => [
+      [...(response.accepted_caps ?? []), ...additional].map(({ capability, enabled = true, metadata = {} }) => [
         capability,
         { enabled, metadata },
       ]),
     );
-    const agreed = isObject(response.extensions) ? response.extensions : {};
     this.#extensions = new Set(Object.keys(agreed));
     const resume = agreed[EXTENSION_RESUME];
     this.#resumeWindowMs = isObject(resume) && typeof resume.window_ms === 'number' ? resume.window_ms : 0;
@@ -355,11 +402,20 @@ export class AgentSession {
     this.#callLimits.maxParallel = Math.max(1, Math.min(this.#options.maxParallel ?? granted, granted));
   }
 
+  /** What was granted stays granted; whether the host can serve it now, and what it says of it, may change. */
+  #onChanged({ capability, enabled = true, metadata = {} }: Omit<CapabilitiesChanged, 'type'>): void {
+    if (!this.#granted.has(capability)) return;
+    this.#granted.set(capability, { enabled, metadata });
+    this.#options.onCapabilityChanged?.(capability, { enabled, metadata });
+  }
+
   /** Settles every call. `reason` is undefined when this side closed the session. */
   #settle(reason: HandfastError | undefined): void {
     this.calls.close(() => reason ?? fail('connection_lost', 'the agent was closed'));
   }
 }
+
+const isGrant = (grant: unknown): grant is CapabilityGrant => isObject(grant) && typeof grant.capability === 'string';
 
 /** The entries a host says it no longer has. */
 function gapOf(gap: unknown): Gap | undefined {

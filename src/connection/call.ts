@@ -12,6 +12,8 @@ export interface CallEvent {
   readonly data: Record<string, unknown>;
   /** Counts from 0 within the call. */
   readonly seq: number;
+  /** The whole event, for methods whose events have fields of their own. */
+  readonly fields?: Readonly<Record<string, unknown>>;
 }
 
 export interface CallOptions {

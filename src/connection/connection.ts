@@ -14,6 +14,7 @@ import { violation } from '../wire/check.ts';
 import type { Address, Capacity, Codec, Encoded, Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
+import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
 import { type RequestChannel, type Route, RunningRequest } from './running-request.ts';
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard, type SlowReaderLimits } from './slow-consumer.ts';
@@ -107,6 +108,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   sent = 0;
   /** Everything that ever arrived, also pings and input that was no message. Two equal readings = silence between them. */
   arrivals = 0;
+  /** At the side that journals nothing: see `kept-replies.ts`. */
+  keptReplies: KeptReplies | undefined;
   /** Messages dropped because nothing waits for them: late replies, events and replies of no request. */
   dropped = 0;
 
@@ -385,9 +388,18 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
       out = this.#failure(request, failure, stamp);
     }
     this.sent++;
+    this.keptReplies?.add(out, this.#link === undefined ? Number.POSITIVE_INFINITY : this.sent);
     this.#put(failure === undefined ? 'reply' : 'error', request.incoming.id, out, cursor);
     this.#owner.replied?.(request, failure, typeof out === 'string' ? out.length : 0);
     if (this.#link !== undefined || cursor > 0) request.replied();
+  }
+
+  /** A new link stands: sends the replies that the peer, which has read `received` of our messages, never got. */
+  resendReplies(received: number): void {
+    for (const out of this.keptReplies?.takeLost(received) ?? []) {
+      this.keptReplies?.add(out, ++this.sent);
+      this.#transmit(out);
+    }
   }
 
   /** Replies to something that did not become a request: an error with whatever id it had. */
@@ -429,11 +441,15 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   // RequestChannel: what a running request needs.
 
-  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void {
+  sendEvent(request: RunningRequest, kind: string, data: object, seq: number, fields?: object): void {
     const { incoming, route } = request;
     const cursor = this.record === undefined || route.unrecorded === true ? 0 : this.cursor + 1;
     const stamp = this.stamped ? cursor : 0;
-    const out = this.codec.event(this.#text, route.method.event, incoming, kind, data, seq, stamp);
+    const { event } = route.method;
+    const out =
+      fields === undefined
+        ? this.codec.event(this.#text, event, incoming, kind, data, seq, stamp)
+        : this.codec.reply(this.#text, event, incoming, { ...fields, kind, data, seq }, stamp);
     if (!this.#fits(out)) throw this.#tooLong('event', out);
     if (cursor > 0) this.cursor = cursor;
     this.sent++;

@@ -4,7 +4,7 @@
  * Called by `host/handshake.ts` only; a property test holds its rules.
  * @see docs/protocol/a2e.md#negotiation
  */
-import { type CapabilityGrant, type CapabilityName, capabilityOf } from '../protocol/a2e.ts';
+import { type CapabilityGrant, type CapabilityName, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
 
 /** What is known of the plugin that leads a capability; sent as its metadata. */
 export interface CapabilityOffer {
@@ -21,6 +21,29 @@ export interface NegotiationPolicy {
   readonly available: ReadonlyMap<string, CapabilityOffer>;
   /** True when this principal may have a capability. Default: all. */
   readonly mayUse?: (capability: string) => boolean;
+}
+
+/** Names asked for at most that the protocol does not have; more are ignored. */
+const MAX_ADDITIONAL = 64;
+
+/**
+ * Decides about capabilities beside those of the protocol (extension handfast/capabilities, `wanted`): one line for each
+ * that was asked for.
+ */
+export function negotiateAdditional(asked: unknown, policy: NegotiationPolicy): CapabilityGrant[] {
+  const { wanted } = (asked ?? {}) as { wanted?: unknown };
+  if (!Array.isArray(wanted)) return [];
+  const names = new Set(wanted.filter(isAdditionalCapability).slice(0, MAX_ADDITIONAL));
+  return [...names].map((name) => decide(name, policy));
+}
+
+function decide(capability: string, { available, mayUse }: NegotiationPolicy): CapabilityGrant {
+  const offer = available.get(capability);
+  if (offer === undefined) return { capability, enabled: false, metadata: { reason: 'no plugin loaded' } };
+  if (mayUse?.(capability) === false) {
+    return { capability, enabled: false, metadata: { reason: 'not allowed for this principal' } };
+  }
+  return { capability, enabled: true, metadata: { ...offer } };
 }
 
 export interface Negotiated {
@@ -41,19 +64,9 @@ export function negotiate(asked: readonly string[], policy: NegotiationPolicy): 
   for (const name of asked) {
     const capability = capabilityOf(name);
     if (capability === undefined || accepted.has(capability)) continue;
-    const offer = policy.available.get(capability);
-    const reason =
-      offer === undefined
-        ? 'no plugin loaded'
-        : policy.mayUse?.(capability) === false
-          ? 'not allowed for this principal'
-          : undefined;
-    if (reason === undefined) granted.add(capability);
-    accepted.set(capability, {
-      capability,
-      enabled: reason === undefined,
-      metadata: reason === undefined ? { ...offer } : { reason },
-    });
+    const grant = decide(capability, policy);
+    if (grant.enabled) granted.add(capability);
+    accepted.set(capability, grant);
   }
   return {
     accepted: [...accepted.values()],

@@ -10,7 +10,8 @@ import { Deadlines } from '../base/deadlines.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
-import { asError, fail, type HandfastError } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
+import { isObject } from '../wire/json.ts';
 import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
 
 /** What the calls of a connection need from it. */
@@ -76,6 +77,8 @@ export class PendingCall {
 }
 
 const identity = (reply: never): unknown => reply;
+/** The kind of the event that ends a stream which outlived its request. */
+export const STREAM_END = 'end';
 /** The key of the record behind a call's promise. */
 const record = Symbol('handfast.call');
 interface WithRecord {
@@ -224,10 +227,14 @@ export class OutgoingCalls {
   /** An event of an open call came. */
   event(call: PendingCall, { body }: Incoming): void {
     const { kind, data, seq } = body as Message;
+    if (kind === STREAM_END && call.settled) return void this.endStream(call.id, endOf(data));
+    const { checkEvent, event: type } = call.method;
+    if (checkEvent?.(body) === false) return this.#cancel(call, violation(type, checkEvent.errors));
     const event: CallEvent = {
       kind: (kind ?? 'status') as string,
       data: (data ?? {}) as Record<string, unknown>,
       seq: (seq ?? 0) as number,
+      ...(checkEvent !== undefined && { fields: body as Message }),
     };
     if (call.options.onEvent !== undefined) call.options.onEvent(event);
     if (call.streaming && (call.iterated || call.options.onEvent === undefined)) {
@@ -275,6 +282,7 @@ export class OutgoingCalls {
   /** The session the peer knew is gone: what had been sent in it fails, what had not is still good. */
   failSent(error: HandfastError): void {
     for (const call of [...this.#pending.values()]) if (call.sent) this.#settle(call, error);
+    for (const { id } of [...(this.#streams?.values() ?? [])]) this.endStream(id, error);
   }
 
   /** Settles everything; later calls fail at once with the same error. */
@@ -364,6 +372,17 @@ export class OutgoingCalls {
       this.#start(call);
     }
   }
+}
+
+/** Why the other side ended a stream; undefined when it came to its end. */
+function endOf(data: unknown): HandfastError | undefined {
+  const { error } = (data ?? {}) as Message;
+  if (!isObject(error)) return undefined;
+  const { code, message, detail, retryable } = error;
+  return new HandfastError(String(code), String(message), {
+    detail: isObject(detail) ? detail : {},
+    retryable: retryable === true,
+  });
 }
 
 function iterate(this: Promise<unknown> & WithRecord & { calls: OutgoingCalls }): EventStream {

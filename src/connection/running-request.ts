@@ -5,6 +5,7 @@
  * `connection/incoming-requests.ts` starts and ends it. Edges extend it into what their handlers see, as `host/call.ts` does.
  */
 import type { Method } from '../protocol/method.ts';
+import { violation } from '../wire/check.ts';
 import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 
@@ -22,6 +23,9 @@ export interface Route {
   run(body: unknown, request: RunningRequest): unknown;
 }
 
+/** Sends one event; `fields` are those of the method's own, beside `kind`, `data` and `seq`. */
+export type Emit = (kind: string, data: Record<string, unknown>, fields?: object) => Promise<void> | undefined;
+
 /** What a running request needs of its connection. */
 export interface RequestChannel {
   /** True while events should wait for the reader. */
@@ -31,7 +35,7 @@ export interface RequestChannel {
   /** Resolves when the reader has caught up or the link is lost. */
   drained(): Promise<void>;
   /** Sends one event; throws, and uses no cursor up, when it cannot be written or exceeds the message size limit. */
-  sendEvent(request: RunningRequest, kind: string, data: object, seq: number): void;
+  sendEvent(request: RunningRequest, kind: string, data: object, seq: number, fields?: object): void;
   /** A running request's deadline came forward. */
   watch(deadlineAt: number): void;
   /** Counts a stream that will outlive its request. Throws `over_capacity`. */
@@ -64,7 +68,7 @@ export class RunningRequest {
   #controller: AbortController | undefined;
   #seq = 0;
   #emitted = 0;
-  #emit: ((kind: string, data: Record<string, unknown>) => Promise<void> | undefined) | undefined;
+  #emit: Emit | undefined;
   #afterReply: (() => void)[] | undefined;
   /** The newest progress while the reader is behind. */
   #progress: Record<string, unknown> | undefined;
@@ -153,12 +157,12 @@ export class RunningRequest {
   }
 
   /** Sends one event; see `CallContext.emit`. May be taken off its object, as handlers do that destructure. */
-  get emit(): (kind: string, data: Record<string, unknown>) => Promise<void> | undefined {
-    this.#emit ??= (kind, data) => this.#event(kind, data);
+  get emit(): Emit {
+    this.#emit ??= (kind, data, fields) => this.#event(kind, data, fields);
     return this.#emit;
   }
 
-  #event(kind: string, data: Record<string, unknown>): Promise<void> | undefined {
+  #event(kind: string, data: Record<string, unknown>, fields?: object): Promise<void> | undefined {
     const ended = this.done && !this.subscribed;
     // A request that was cancelled: this ends a handler that does not check its signal.
     if (ended && this.reason !== undefined) throw this.reason;
@@ -177,9 +181,19 @@ export class RunningRequest {
       }
     }
     this.#flushProgress();
-    channel.sendEvent(this, kind, data, this.#seq);
+    if (fields !== undefined) this.#checkFields(kind, data, fields);
+    channel.sendEvent(this, kind, data, this.#seq, fields);
     this.#seq++;
     return channel.congested ? channel.drained() : this.#turn();
+  }
+
+  /** A handler that breaks the shape of its own events is told so, not its caller. */
+  #checkFields(kind: string, data: object, fields: object): void {
+    const { method } = this.route;
+    const { checkEvent } = method;
+    if (checkEvent === undefined) throw fail('usage', `${method.event} has no fields of its own: declare checkEvent`);
+    const event = { ...fields, type: method.event, kind, data, seq: this.#seq };
+    if (!checkEvent(event)) throw violation(method.event, checkEvent.errors);
   }
 
   /** Nothing to wait for, or now and then the next turn of the event loop. */

@@ -1,10 +1,13 @@
 /** A running request of an agent as plugins see it: the connection's request plus session, state and calls to others. */
 
 import type { Log } from '../base/log.ts';
+import { STREAM_END } from '../connection/outgoing-calls.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
+import { EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { Session } from '../session/session.ts';
 import type { Incoming } from '../wire/codec.ts';
+import type { HandfastError } from '../wire/errors.ts';
 import type { CallContext, NestedCallOptions } from './context.ts';
 import { type CallDeps, type Caller, CallTree, callCapability } from './nested-call.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
@@ -47,6 +50,15 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
 
   dataFolder(): Promise<string> {
     return (this.runtime as PluginRuntime).dataFolder();
+  }
+
+  finishStream(error?: HandfastError): void {
+    if (!this.subscribed) return;
+    if (this.done && this.session.terms.extensions.has(EXTENSION_CAPABILITIES)) {
+      const { code = '', message, detail, retryable } = error ?? {};
+      void this.emit(STREAM_END, error === undefined ? {} : { error: { code, message, detail, retryable } });
+    }
+    this.endStream();
   }
 
   call<Request extends object, Reply extends object>(

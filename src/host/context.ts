@@ -8,6 +8,7 @@ import type { CallEvent } from '../connection/call.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
 
+import type { HandfastError } from '../wire/errors.ts';
 import type { SessionStores } from './store/store.ts';
 
 export type { Principal, SessionView, ToolRules };
@@ -66,7 +67,21 @@ export interface CallContext {
    * events, and after the reply; throws the reason once the call was given up. Every thousandth or so asks for a turn of
    * the event loop, so that a handler that awaits it cannot starve the host.
    *
+   * `fields` are those that the method's own events have beside `kind`, `data` and `seq` (`checkEvent` of the method).
+   *
    * `progress` {pct 0–100, message} · `artifact` {name, mime, chunk: base64, final} · `log` {level, message} · `status` {message}
    */
-  readonly emit: (kind: EventKind, data: Record<string, unknown>) => Promise<void> | undefined;
+  readonly emit: (
+    kind: EventKind | (string & {}),
+    data: Record<string, unknown>,
+    fields?: object,
+  ) => Promise<void> | undefined;
+  /**
+   * Keeps the stream of events open behind the reply: a subscription. It goes on until {@link finishStream}, until its
+   * caller cancels it (then `signal` aborts), or until the session ends; over a lost link it is replayed. Call it before
+   * replying. Throws `over_capacity` when the session has too many.
+   */
+  keepStream(): void;
+  /** Ends the stream, in order or with an error. The caller's iteration ends with it. */
+  finishStream(error?: HandfastError): void;
 }

@@ -7,14 +7,16 @@
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
 import type { Ping } from '../connection/liveness.ts';
-import { type CapabilityOffer, negotiate } from '../connection/negotiate.ts';
+import { type CapabilityOffer, negotiate, negotiateAdditional } from '../connection/negotiate.ts';
 import {
   checkHandshakeReq,
   EXTENSION_CANCEL,
+  EXTENSION_CAPABILITIES,
   EXTENSION_JOURNAL,
   EXTENSION_RESUME,
   type HandshakeReason,
   type HandshakeReq,
+  isAdditionalCapability,
 } from '../protocol/a2e.ts';
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
@@ -36,7 +38,7 @@ export interface A2EHandshakeDeps {
   readonly log: Log;
   readonly uptimeMs: () => number;
   /** Capabilities loaded. */
-  readonly offers: () => ReadonlyMap<string, CapabilityOffer>;
+  readonly offers: (principal: Principal) => ReadonlyMap<string, CapabilityOffer>;
   /** Extensions this host grants when asked. */
   readonly extensions: ReadonlySet<string>;
   find(id: string): Session | undefined;
@@ -146,19 +148,24 @@ export class A2EHandshake implements Dialect {
 
   #open(gate: PendingLink, request: HandshakeReq, principal: Principal, asked: Message): void {
     const host = this.#host;
-    const policy = { available: host.offers(), mayUse: (name: string) => mayUse(principal, name) };
+    const policy = { available: host.offers(principal), mayUse: (name: string) => mayUse(principal, name) };
     const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
     if (refused !== undefined) return this.#reject(gate, request, refused, { principal, accepted });
     const extensions = new Set([...host.extensions].filter((name) => Object.hasOwn(asked, name)));
+    const additional = extensions.has(EXTENSION_CAPABILITIES)
+      ? negotiateAdditional(asked[EXTENSION_CAPABILITIES], policy)
+      : [];
+    const all = new Set<string>([...granted, ...additional.filter(isEnabled).map(({ capability }) => capability)]);
     let session: Session;
     try {
-      session = host.open(request, principal, granted, extensions);
+      session = host.open(request, principal, all, extensions);
     } catch (error) {
       host.log.error('a handshake failed', { error });
       return this.#reject(gate, request, 'server_error', { principal });
     }
     const agreed = agreedOn(extensions);
     if (extensions.has(EXTENSION_RESUME)) agreed[EXTENSION_RESUME] = { window_ms: host.resumeWindowMs };
+    if (additional.length > 0) agreed[EXTENSION_CAPABILITIES] = { accepted: additional };
     this.#answer(gate, request, {
       session_id: session.id,
       accepted_caps: accepted,
@@ -195,14 +202,17 @@ export class A2EHandshake implements Dialect {
           // Only needed, and only long, when entries are gone: then some replies may be among them.
           ...(gap !== undefined && { gap: { from: gap.from, to: gap.to }, running: connection.requests.ids() }),
         };
-        const offers = host.offers();
+        const offers = host.offers(session.principal);
+        const grants = [...granted].map((name) => ({
+          capability: name,
+          enabled: true,
+          metadata: { ...offers.get(name) },
+        }));
+        const additional = grants.filter(({ capability }) => isAdditionalCapability(capability));
+        if (additional.length > 0) agreed[EXTENSION_CAPABILITIES] = { accepted: additional };
         this.#answer(gate, request, {
           session_id: session.id,
-          accepted_caps: [...granted].map((name) => ({
-            capability: name,
-            enabled: true,
-            metadata: { ...offers.get(name) },
-          })),
+          accepted_caps: grants.filter(({ capability }) => !isAdditionalCapability(capability)),
           max_parallel: host.maxParallel(session.principal),
           ok: true,
           reason: '',
@@ -247,12 +257,19 @@ export class A2EHandshake implements Dialect {
   }
 }
 
+const isEnabled = ({ enabled }: { readonly enabled?: boolean }): boolean => enabled === true;
+
 /** The `extensions` member of an answer: each agreed name, with nothing to say of it yet. */
 const agreedOn = (extensions: ReadonlySet<string>): Message =>
   Object.fromEntries([...extensions].map((name) => [name, {}]));
 
 /** Every extension this host knows. */
-export const hostExtensions: ReadonlySet<string> = new Set([EXTENSION_CANCEL, EXTENSION_RESUME, EXTENSION_JOURNAL]);
+export const hostExtensions: ReadonlySet<string> = new Set([
+  EXTENSION_CANCEL,
+  EXTENSION_CAPABILITIES,
+  EXTENSION_RESUME,
+  EXTENSION_JOURNAL,
+]);
 
 /** Plain A2E has pings of agents only; an agent that agreed to resume answers those of its host too. */
 function pingOf({ connection, terms }: Session): Ping | undefined {

@@ -14,7 +14,8 @@ import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal } from '../journal/journal.ts';
 import {
-  EXTENSION_CANCEL,
+  capabilitiesChanged,
+  EXTENSION_CAPABILITIES,
   EXTENSION_JOURNAL,
   EXTENSION_RESUME,
   type HandshakeReq,
@@ -22,7 +23,7 @@ import {
 } from '../protocol/a2e.ts';
 import { type Authenticator, createAuthenticator } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
-import type { Principal } from '../session/principal.ts';
+import type { Principal, SessionView } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
 import { mayUse } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
@@ -39,7 +40,7 @@ import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
 import type { Plugin } from './plugin.ts';
 import { PluginRuntime } from './plugin-runtime.ts';
-import { offers, routes, serving } from './routes.ts';
+import { offerOf, offers, routes, serving } from './routes.ts';
 import type { StateDatabase } from './store/store.ts';
 
 /** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
@@ -140,7 +141,6 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   #plugins: PluginRuntime[] = [];
   #state: StateDatabase | undefined;
   #routes: ReadonlyMap<string, Route> = new Map();
-  #offers: ReadonlyMap<string, CapabilityOffer> = new Map();
   #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
@@ -196,7 +196,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       names.add(plugin.name);
       checkTypes(plugin);
       const { log, workspace } = this.#callDeps;
-      const runtime = new PluginRuntime(plugin, { hostId: this.id, log, workspace, dataDir: this.#options.dataDir });
+      const runtime = new PluginRuntime(plugin, {
+        hostId: this.id,
+        log,
+        workspace,
+        dataDir: this.#options.dataDir,
+        changed: this.#changed,
+      });
       try {
         await runtime.prepare(() => this.#openState());
         if (Object.hasOwn(states, plugin.name)) await plugin.restore?.(states[plugin.name]);
@@ -209,7 +215,6 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
-    this.#offers = offers(this.#served);
     this.#phase = 'running';
   }
 
@@ -229,6 +234,16 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   get sessions(): Iterable<Session> {
     return this.#registry;
   }
+
+  readonly #changed = (capability: string, only: SessionView | undefined): void => {
+    const plugins = this.#served.get(capability);
+    if (plugins === undefined) return; // Not serving yet: the handshake will say it.
+    for (const session of only === undefined ? this.#registry : [this.#registry.get(only.id)]) {
+      if (session?.granted(capability) !== true || !session.terms.extensions.has(EXTENSION_CAPABILITIES)) continue;
+      const metadata = offerOf(plugins, { principal: session.principal, session });
+      session.push(capabilitiesChanged, { capability, enabled: metadata !== undefined, metadata: metadata ?? {} });
+    }
+  };
 
   has(session: string): boolean {
     return this.#registry.get(session) !== undefined;
@@ -283,14 +298,14 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       abandoned: this.#zombies,
       dropped_messages: dropped,
       journal_failures: this.#journalFailures + (this.#options.journal?.volatileFailures ?? 0),
-      capabilities: [...this.#offers.keys()],
+      capabilities: [...this.#served.keys()],
     };
   }
 
   // Doorway: what the handshake asks.
 
   uptimeMs = (): number => performance.now() - this.#startedAt;
-  offers = (): ReadonlyMap<string, CapabilityOffer> => this.#offers;
+  offers = (principal: Principal): ReadonlyMap<string, CapabilityOffer> => offers(this.#served, { principal });
 
   get resumeWindowMs(): number {
     return this.limits.resumeWindowMs;
@@ -538,8 +553,9 @@ function checkTypes({ name, methods }: Plugin): void {
 
 /** The extensions a host grants: nothing is read where nothing is written, and nobody waits where there is no time to. */
 function extensionsOf(journal: Journal | undefined, { resumeWindowMs }: HostLimits): ReadonlySet<string> {
-  if (journal === undefined) return new Set([EXTENSION_CANCEL]);
-  return resumeWindowMs > 0 ? hostExtensions : new Set([EXTENSION_CANCEL, EXTENSION_JOURNAL]);
+  const without = (...names: string[]) => new Set([...hostExtensions].filter((name) => !names.includes(name)));
+  if (journal === undefined) return without(EXTENSION_JOURNAL, EXTENSION_RESUME);
+  return resumeWindowMs > 0 ? hostExtensions : without(EXTENSION_RESUME);
 }
 
 /** The capability a request type belongs to by its prefix, for types no loaded plugin serves. */

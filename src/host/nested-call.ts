@@ -15,7 +15,7 @@ import type { Session } from '../session/session.ts';
 import { violation } from '../wire/check.ts';
 import type { MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import type { CallContext, EventKind, NestedCallOptions } from './context.ts';
+import type { CallContext, NestedCallOptions } from './context.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import type { SessionStores } from './store/store.ts';
 
@@ -74,6 +74,7 @@ export class NestedCall implements CallContext, Caller {
   #timer: NodeJS.Timeout | undefined;
   #seq = 0;
   #done = false;
+  #subscribed = false;
 
   constructor(caller: Caller, route: Route, message: Record<string, unknown>, options: NestedCallOptions) {
     this.caller = caller;
@@ -136,12 +137,28 @@ export class NestedCall implements CallContext, Caller {
     this.#controller.abort(reason);
   }
 
-  readonly emit = (kind: EventKind, data: Record<string, unknown>): Promise<void> | undefined => {
+  readonly emit = (kind: string, data: Record<string, unknown>, fields?: object): Promise<void> | undefined => {
     if (this.signal.aborted) throw this.signal.reason;
-    if (this.#done || this.#onEvent === undefined) return undefined;
-    const event: CallEvent = { kind, data, seq: this.#seq++ };
+    if ((this.#done && !this.#subscribed) || this.#onEvent === undefined) return undefined;
+    const event: CallEvent = { kind, data, seq: this.#seq++, ...(fields && { fields: { ...fields, kind, data } }) };
     return this.#onEvent(event) as Promise<void> | undefined;
   };
+
+  /** The stream goes on until the caller's own signal aborts, or the session ends. */
+  keepStream(): void {
+    if (this.#done || this.#subscribed) return;
+    this.#subscribed = true;
+    this.session.signal.addEventListener('abort', this.#sessionEnded, { once: true });
+  }
+
+  finishStream(error?: HandfastError): void {
+    if (!this.#subscribed) return;
+    this.#subscribed = false;
+    this.session.signal.removeEventListener('abort', this.#sessionEnded);
+    if (error !== undefined) this.abort(error);
+  }
+
+  readonly #sessionEnded = (): void => this.abort(this.session.signal.reason);
 
   /** Runs the handler; settles at the latest when the call is aborted. */
   async run(options: NestedCallOptions): Promise<object> {
@@ -183,7 +200,7 @@ export class NestedCall implements CallContext, Caller {
       this.tree.running--;
       clearTimeout(this.#timer);
       caller.signal.removeEventListener('abort', callerAborted);
-      options.signal?.removeEventListener('abort', cancelled);
+      if (!this.#subscribed || error !== undefined) options.signal?.removeEventListener('abort', cancelled);
       deps.nestedDone(this, error);
     }
   }

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
 import { ensurePrivateFolder } from '../base/private-file.ts';
-import type { Principal } from '../session/principal.ts';
+import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import { asError, fail } from '../wire/errors.ts';
 import type { Plugin, PluginContext } from './plugin.ts';
@@ -25,6 +25,8 @@ export interface RuntimeDeps {
   readonly log: Log;
   /** Folder below which each plugin has one of its own; undefined: one in the temporary folder, removed at the end. */
   readonly dataDir: string | undefined;
+  /** Tells the agents that a capability changed. */
+  changed(capability: string, session: SessionView | undefined): void;
 }
 
 export class PluginRuntime implements PluginContext {
@@ -86,6 +88,10 @@ export class PluginRuntime implements PluginContext {
       const { message, detail } = asError(thrown);
       throw fail('config_invalid', `the grants of ${JSON.stringify(principal.name)} are not valid: ${message}`, detail);
     }
+  }
+
+  changed(session?: SessionView): void {
+    this.#deps.changed(this.plugin.type, session);
   }
 
   dataFolder(): Promise<string> {

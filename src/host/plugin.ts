@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts';
 import type { CapabilityName } from '../protocol/a2e.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { HandfastError } from '../wire/errors.ts';
-import type { CallContext, SessionView } from './context.ts';
+import type { CallContext, Principal, SessionView } from './context.ts';
 import type { PluginStore, StoreUse } from './store/store.ts';
 
 /** Serves one request type. Made by {@link handle}. */
@@ -47,19 +47,38 @@ export interface PluginContext {
    * the host was made without a `dataDir`.
    */
   dataFolder(): Promise<string>;
+  /**
+   * Says that the facts or the lists of this capability changed, for one session or for all: agents that agreed to
+   * handfast/capabilities get `capabilities/changed/push`.
+   */
+  changed(session?: SessionView): void;
+}
+
+export type PluginFacts = Readonly<Record<string, unknown>>;
+
+/** Whom facts are for: a principal that shakes hands, or a session whose capability changed. */
+export interface FactsFor {
+  readonly principal: Principal;
+  readonly session?: SessionView;
 }
 
 export interface Plugin {
   /** Unique in its host; shown in the capability metadata. */
   readonly name: string;
-  /** The capability it provides. */
-  readonly type: CapabilityName;
+  /**
+   * The capability it provides: one of the protocol, or a name of its own (`a-z`, digits, `_`, `.`, `-`), which agents get
+   * who ask for it by the extension handfast/capabilities.
+   */
+  readonly type: CapabilityName | (string & {});
   /** Higher is asked first; equal priorities in load order. Default 0. */
   readonly priority?: number;
   /** Serves its capability alone, whatever else is loaded for it. */
   readonly exclusive?: boolean;
-  /** More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  /**
+   * More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`; as a function, what holds for a principal or
+   * in a session now, and undefined where the plugin cannot serve it. Announce changes with `PluginContext.changed`.
+   */
+  readonly metadata?: PluginFacts | ((who: FactsFor) => PluginFacts | undefined);
   readonly methods: readonly Handler[];
   /** Asks for a durable store, `context.store`. */
   readonly store?: StoreUse;

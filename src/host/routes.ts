@@ -7,9 +7,9 @@ import type { Log } from '../base/log.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
-import type { HandfastError } from '../wire/errors.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
-import type { Handler } from './plugin.ts';
+import type { FactsFor, Handler } from './plugin.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import type { SessionStores } from './store/store.ts';
 
@@ -32,14 +32,26 @@ export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRu
 }
 
 /** What the handshake tells of each capability: the facts of the plugin that leads it. */
-export function offers(served: ReadonlyMap<string, readonly PluginRuntime[]>): Map<string, CapabilityOffer> {
+export function offers(
+  served: ReadonlyMap<string, readonly PluginRuntime[]>,
+  who: FactsFor,
+): Map<string, CapabilityOffer> {
   const result = new Map<string, CapabilityOffer>();
-  for (const [type, [lead]] of served) {
-    if (lead === undefined) continue;
-    const { name, priority = 0, exclusive = false, metadata } = lead.plugin;
-    result.set(type, { ...metadata, name, type, priority, exclusive });
+  for (const [type, plugins] of served) {
+    const offer = offerOf(plugins, who);
+    if (offer !== undefined) result.set(type, offer);
   }
   return result;
+}
+
+/** The facts of the first plugin of a capability that can serve it now. */
+export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): CapabilityOffer | undefined {
+  for (const { plugin } of plugins) {
+    const { name, type, priority = 0, exclusive = false, metadata } = plugin;
+    const facts = typeof metadata === 'function' ? metadata(who) : (metadata ?? {});
+    if (facts !== undefined) return { ...facts, name, type, priority, exclusive };
+  }
+  return undefined;
 }
 
 /** Request type → route. */
@@ -143,6 +155,12 @@ class PluginView implements CallContext {
   dataFolder(): Promise<string> {
     return this.#runtime.dataFolder();
   }
+
+  keepStream(): void {
+    throw fail('usage', 'a list that several plugins serve has no stream');
+  }
+
+  finishStream(): void {}
 
   remainingMs(): number {
     return this.#context.remainingMs();

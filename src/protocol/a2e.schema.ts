@@ -167,6 +167,17 @@ export const JournalFollowResp = Type.Object(
   { ...fromHost, description: 'Ends journal/follow/req.' },
 );
 
+export const CapabilitiesChanged = Type.Object(
+  {
+    ...answer,
+    type: Type.Literal('capabilities/changed/push'),
+    capability: Type.String({ description: 'The capability whose offer or lists changed.' }),
+    enabled: Type.Optional(Type.Boolean({ description: 'False while the host cannot serve it; default true.' })),
+    metadata: open('What the handshake answer would say of it now.'),
+  },
+  { ...fromHost, description: 'Extension handfast/capabilities: read its lists again. Belongs to no request.' },
+);
+
 /** Every message and shape, in the order in which the documentation shows them. */
 export const a2eSchemas = {
   HandshakeReq,
@@ -177,12 +188,14 @@ export const a2eSchemas = {
   ErrorMessage,
   Event,
   Shutdown,
+  CapabilitiesChanged,
   Cancel,
   JournalFollowReq,
   JournalEvent,
   JournalFollowResp,
 };
 
+export type CapabilitiesChanged = Static<typeof CapabilitiesChanged>;
 export type CapabilityGrant = Static<typeof Capability>;
 export type HandshakeReq = Static<typeof HandshakeReq>;
 export type HandshakeResp = Static<typeof HandshakeResp>;

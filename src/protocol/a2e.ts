@@ -5,6 +5,7 @@
  */
 import * as checks from './a2e.generated.ts';
 import type {
+  CapabilitiesChanged,
   CapabilityGrant,
   ErrorMessage,
   HandshakeReq,
@@ -15,9 +16,10 @@ import type {
   Pong,
   Shutdown,
 } from './a2e.schema.ts';
-import { method } from './method.ts';
+import { type Envelope, method, push } from './method.ts';
 
 export type {
+  CapabilitiesChanged,
   CapabilityGrant,
   ErrorMessage,
   HandshakeReq,
@@ -74,6 +76,25 @@ export type HandshakeReason = 'auth_failed' | 'version_mismatch' | 'no_caps' | '
 export const EXTENSION_CANCEL = 'handfast/cancel';
 export const EXTENSION_RESUME = 'handfast/resume';
 export const EXTENSION_JOURNAL = 'handfast/journal';
+/**
+ * Capabilities beside those of the protocol, `capabilities/changed/push`, requests of the host to the agent, and the event
+ * `end` of a stream that outlived its request.
+ */
+export const EXTENSION_CAPABILITIES = 'handfast/capabilities';
+
+/** Requests that hosts send to agents in plain A2E, without the extension. */
+export const plainHostRequests: ReadonlySet<string> = new Set(['mcp/sample/req', 'mcp/root/list/req']);
+
+/** True for a name that a capability beside those of the protocol may have. */
+export function isAdditionalCapability(name: unknown): name is string {
+  return typeof name === 'string' && /^[a-z][a-z0-9_.-]{0,63}$/.test(name) && capabilityOf(name) === undefined;
+}
+
+/** An offer or a list changed (extension handfast/capabilities). */
+export const capabilitiesChanged = push<Omit<CapabilitiesChanged, Envelope>>({
+  push: 'capabilities/changed/push',
+  capability: '',
+});
 
 export const checkHandshakeReq = checks.HandshakeReq;
 export const checkShutdown = checks.Shutdown;

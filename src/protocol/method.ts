@@ -24,6 +24,11 @@ export interface Method<Request extends object = object, Reply extends object = 
   /** Capability that must be granted; `''` for core messages. */
   readonly capability: string;
   readonly checkRequest: Check;
+  /**
+   * Checks the events, where they carry fields of their own beside `kind`, `data` and `seq`; readers then find those in
+   * `event.fields`.
+   */
+  readonly checkEvent?: Check;
   /** Checks the answer, for those who call it: see {@link answered}. A host does not load the checks of its own answers. */
   readonly checkReply?: Check;
   /**
@@ -51,6 +56,37 @@ export interface MethodSchemas<Params, Result> {
   readonly params: Params;
   /** The fields of the reply. */
   readonly result: Result;
+  /** The fields of its events, where they have more than `kind`, `data` and `seq`. */
+  readonly events?: object;
+}
+
+/** A message that belongs to no request: its type ends in `/push`. Sender and receiver share the value. */
+export interface Push<Content extends object = object> {
+  /** `type` of the message, e.g. `env/state/push`. */
+  readonly push: string;
+  /** Capability that must be granted; `''` for core messages. */
+  readonly capability: string;
+  /** Checks a message that arrived. */
+  readonly check?: Check;
+  /** Never set; carries the type of the content. */
+  readonly type?: Content;
+}
+
+/**
+ * Declares a push from the schema of its content, as {@link method} does.
+ * @example
+ * export const changed = push({
+ *   push: 'notes/changed/push', capability: 'notes',
+ *   content: { type: 'object', properties: { key: { type: 'string' } }, required: ['key'] },
+ * });
+ */
+export function push<const Content extends AnySchema>(
+  value: Pick<Push, 'push' | 'capability'> & { readonly content: Content },
+): Push<WireOf<Content> & object>;
+/** Declares a push whose content is checked by a validator, or by its listeners. */
+export function push<Content extends object>(value: Push<Content>): Push<Content>;
+export function push(value: Push & { readonly content?: AnySchema }): Push {
+  return value.content === undefined ? value : { ...value, check: lazyCheck(withEnvelope(value.content)) };
 }
 
 /** A schema of any kind, as a value. */
@@ -81,8 +117,13 @@ export function method<Request extends object, Reply extends object>(
 ): Method<Request, Reply>;
 export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & MethodOptions<object, object>)): Method {
   if (!('params' in value)) return value;
-  const { params, result } = value;
-  return { ...value, checkRequest: lazyCheck(withEnvelope(params)), checkReply: lazyCheck(withEnvelope(result)) };
+  const { params, result, events } = value;
+  return {
+    ...value,
+    checkRequest: lazyCheck(withEnvelope(params)),
+    checkReply: lazyCheck(withEnvelope(result)),
+    ...(events && { checkEvent: lazyCheck(withEnvelope(events)) }),
+  };
 }
 
 const envelopeFields: Readonly<Record<Envelope, true>> = {

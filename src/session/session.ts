@@ -8,15 +8,23 @@
 
 import { within } from '../base/race.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type EntryKind } from '../connection/connection.ts';
+import type { CallLimits } from '../connection/outgoing-calls.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal, JournalEntry } from '../journal/journal.ts';
-import { checkCancel, checkShutdown, EXTENSION_CANCEL } from '../protocol/a2e.ts';
+import {
+  checkCancel,
+  checkShutdown,
+  EXTENSION_CANCEL,
+  EXTENSION_CAPABILITIES,
+  plainHostRequests,
+} from '../protocol/a2e.ts';
+import type { Body, Method, Push } from '../protocol/method.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';
 import { A2ECodec, NO_REQUEST } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import type { Encoded, Incoming, Message } from '../wire/codec.ts';
-import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
-import type { Principal, SessionView } from './principal.ts';
+import { type ErrorName, fail, HandfastError } from '../wire/errors.ts';
+import type { AskOptions, Principal, SessionView } from './principal.ts';
 
 /** What was agreed in the handshake. */
 export interface Terms {
@@ -68,6 +76,10 @@ export interface ResumeSteps {
   /** Hands the link to the session; called in the turn in which the replay has caught up. */
   take(): void;
 }
+
+/** What a host keeps to towards an agent that it asks. */
+const askLimits: CallLimits = { maxParallel: 16, queueLimit: 256, timeoutMs: 60_000 };
+const ASK_TIMEOUT_MS = 60_000;
 
 /** Entries replayed at a time. */
 const REPLAY_PAGE = 256;
@@ -129,6 +141,33 @@ export class Session implements ConnectionOwner, SessionView {
       if (this.#ending !== undefined) this.#controller.abort(this.#error());
     }
     return this.#controller.signal;
+  }
+
+  granted(capability: string): boolean {
+    return this.terms.granted.has(capability);
+  }
+
+  push<Content extends object>({ push, capability }: Push<Content>, content: Content): boolean {
+    if (this.#state === 'closed' || (capability !== '' && !this.granted(capability))) return false;
+    this.connection.notify(push, content);
+    return true;
+  }
+
+  async ask<Request extends object, Reply extends object>(
+    method: Method<Request, Reply>,
+    body: Body<Request>,
+    { timeoutMs = ASK_TIMEOUT_MS, signal }: AskOptions = {},
+  ): Promise<Body<Reply>> {
+    const { request, capability } = method;
+    if (capability !== '' && !this.granted(capability)) {
+      throw new HandfastError('capability_missing', `capability ${capability} was not granted`, { capability });
+    }
+    if (!this.terms.extensions.has(EXTENSION_CAPABILITIES) && !plainHostRequests.has(request)) {
+      throw fail('no_handler', `this agent serves no requests of hosts; it was asked ${request}`);
+    }
+    if (this.#state === 'closed') throw this.#error();
+    const calls = this.connection.calls(askLimits);
+    return calls.call(method, body, { timeoutMs, ...(signal && { signal }) });
   }
 
   /**

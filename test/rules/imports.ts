@@ -47,7 +47,7 @@ export function unitOf(path: string): string {
 /** Imports that point up, or sideways into another folder of the same level. */
 export function layerViolations(sources: readonly Source[], levels: Levels): string[] {
   const levelOf = (unit: string) =>
-    levels[unit] ?? (unit.startsWith('capabilities/') ? levels.capabilities : undefined);
+    levels[unit] ?? (unit.startsWith('capabilities/') ? levels['capabilities/*'] : undefined);
   const violations: string[] = [];
   for (const { path, imports } of sources) {
     const unit = unitOf(path);

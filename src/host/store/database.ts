@@ -9,7 +9,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type DatabaseOptions, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
 import { GroupCommit } from '../../base/sqlite/group-commit.ts';
-import type { SessionView } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
 import {
   DEFAULT_STORE_QUOTA_BYTES,
@@ -20,6 +19,7 @@ import {
   type Store,
   type StorePage,
   type StoreScope,
+  type StoreSession,
   type StoreUse,
 } from './store.ts';
 
@@ -107,7 +107,7 @@ class SqliteState implements StateDatabase {
     const store = (scope: StoreScope, ...owner: string[]): Store =>
       new ScopedStore(this, spaceOf(scope, name, owner), quotaBytes);
     const shared = store('shared');
-    const bySession = new WeakMap<SessionView, SessionStores>();
+    const bySession = new WeakMap<StoreSession, SessionStores>();
     return {
       shared,
       of(session) {

@@ -63,10 +63,13 @@ export interface Rows<Row extends object> {
 /** The stores of one plugin for one session. */
 export type SessionStores = Readonly<Record<StoreScope, Store>>;
 
+/** What a store needs to know of a session. */
+export type StoreSession = Pick<SessionView, 'id' | 'agentId' | 'principal'>;
+
 /** All stores of one plugin. */
 export interface PluginStore {
   readonly shared: Store;
-  of(session: SessionView): SessionStores;
+  of(session: StoreSession): SessionStores;
 }
 
 /** What a plugin says about its store. */

@@ -9,19 +9,13 @@ import { after, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { openStateDatabase } from '../../../src/host/store/database.ts';
 import type { Store } from '../../../src/host/store/store.ts';
-import type { SessionView } from '../../../src/session/principal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'handfast-store-'));
 after(() => rmSync(folder, { recursive: true }));
 let files = 0;
 const freshFile = (): string => join(folder, `state-${++files}.db`);
 
-const session = (id: string, principal: string, agentId: string): SessionView => ({
-  id,
-  agentId,
-  principal: { name: principal },
-  signal: new AbortController().signal,
-});
+const session = (id: string, principal: string, agentId: string) => ({ id, agentId, principal: { name: principal } });
 
 for (const [where, file] of [
   ['in memory', () => ':memory:'],

@@ -12,7 +12,7 @@ import type { CallContext, EventKind } from '../../../../src/host/context.ts';
 import { fail, HandfastError } from '../../../../src/wire/errors.ts';
 
 export interface RecordedEvent {
-  readonly kind: EventKind;
+  readonly kind: EventKind | (string & {});
   readonly data: Record<string, unknown>;
 }
 
@@ -32,7 +32,15 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     events,
     cancel: () => controller.abort(fail('cancelled', 'the caller gave up')),
     signal: controller.signal,
-    session: { id: 's', agentId: 'a', principal: { name: 'local' }, signal: controller.signal },
+    session: {
+      id: 's',
+      agentId: 'a',
+      principal: { name: 'local' },
+      signal: controller.signal,
+      granted: () => true,
+      push: () => false,
+      ask: () => Promise.reject(new Error('built-in tools ask nothing')),
+    },
     log: { debug: nothing, info: nothing, warn: nothing, error: nothing },
     workspace,
     startedAt: performance.now(),
@@ -44,6 +52,8 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
     dataFolder: () => Promise.reject(new Error('built-in tools have no data folder')),
     call: () => Promise.reject(new Error('built-in tools call no other capability')),
     limit: nothing,
+    keepStream: nothing,
+    finishStream: nothing,
     remainingMs: () => Number.POSITIVE_INFINITY,
     emit: (kind, data) => {
       const event = { kind, data };

@@ -1,0 +1,113 @@
+/**
+ * What a host sends to an agent by itself: pushes, which belong to no request, and requests, which the agent serves.
+ *
+ * `agent.ts` hands both over; capability clients and programs register their listeners and handlers here.
+ */
+import type { Route } from '../connection/running-request.ts';
+import type { Body, Method, Push } from '../protocol/method.ts';
+import type { Incoming, Message } from '../wire/codec.ts';
+import { fail } from '../wire/errors.ts';
+
+/** Gets the content of a push. While what it returns is pending, the host is read no faster. */
+export type PushListener<Content> = (content: Content) => unknown;
+
+/** What the handler of a host's request is given beside the request. */
+export interface AskContext {
+  /** Aborts when the host withdraws the request, at its deadline, and when the session ends. */
+  readonly signal: AbortSignal;
+}
+
+/** Serves a request of the host. What it throws becomes the error the host gets. */
+export type AskHandler<Request, Reply> = (request: Request, context: AskContext) => Reply | Promise<Reply>;
+
+/** Pushes stored for listeners that are registered in the turn in which the session opened. */
+const MAX_EARLY = 1024;
+
+export class HostMessages {
+  readonly #listeners = new Map<string, Set<(message: Message) => unknown>>();
+  readonly #routes = new Map<string, Route>();
+  /** Pushes that arrived before the program could register listeners; undefined from then on. */
+  #early: Incoming[] | undefined = [];
+
+  /** Calls `listener` for each push of a type. Returns the function that ends it. */
+  on<Content extends object>({ push, check }: Push<Content>, listener: PushListener<Content>): () => void {
+    const listeners = this.#listeners.get(push) ?? new Set();
+    this.#listeners.set(push, listeners);
+    const checked = (message: Message): unknown =>
+      check === undefined || check(message) ? listener(message as unknown as Content) : undefined;
+    listeners.add(checked);
+    return () => {
+      listeners.delete(checked);
+      if (listeners.size === 0) this.#listeners.delete(push);
+    };
+  }
+
+  /** Serves a request type of the host. Throws `usage` where it is served already. Returns the function that ends it. */
+  serve<Request extends object, Reply extends object>(
+    method: Method<Request, Reply>,
+    handler: AskHandler<Body<Request>, Body<Reply>>,
+  ): () => void {
+    const { request } = method;
+    if (this.#routes.has(request)) throw fail('usage', `${request} has a handler already`);
+    const run: Route['run'] = (body, { signal }) => handler(body as Body<Request>, { signal });
+    this.#routes.set(request, { method: method as unknown as Method, run });
+    return () => void this.#routes.delete(request);
+  }
+
+  /** The route of a request of the host; the one that refuses where there is no handler. */
+  route({ type }: Incoming): Route {
+    return (
+      this.#routes.get(type) ?? {
+        method: { request: type, reply: '', event: '', capability: '', checkRequest: anyShape },
+        run() {
+          throw fail('no_handler', `this agent has no handler for ${type}; register one with agent.serve`);
+        },
+      }
+    );
+  }
+
+  /** True when a request type has a handler. */
+  serves(type: string): boolean {
+    return this.#routes.has(type);
+  }
+
+  /** Hands a push to its listeners. A promise while they have not finished; false when there are none. */
+  notice(incoming: Incoming): Promise<unknown> | boolean {
+    if (this.#early !== undefined) {
+      if (this.#early.length >= MAX_EARLY) return false;
+      this.#early.push(incoming);
+      return true;
+    }
+    const listeners = this.#listeners.get(incoming.type);
+    if (listeners === undefined) return false;
+    const pending: Promise<unknown>[] = [];
+    for (const listener of listeners) {
+      // A listener that fails must not keep the others from hearing of it.
+      const outcome = settle(() => listener(incoming.message as Message));
+      if (outcome !== undefined) pending.push(outcome);
+    }
+    return pending.length === 0 ? true : Promise.all(pending);
+  }
+
+  /** From now on pushes without a listener are dropped; the earlier ones are handed out. */
+  release(): void {
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const incoming of early) this.notice(incoming);
+  }
+}
+
+/** Runs a listener; a failure of its own surfaces as an unhandled rejection, as that of an event listener does. */
+function settle(run: () => unknown): Promise<unknown> | undefined {
+  try {
+    const outcome = run();
+    return typeof (outcome as Promise<unknown> | undefined)?.then === 'function'
+      ? (outcome as Promise<unknown>)
+      : undefined;
+  } catch (error) {
+    void Promise.reject(error);
+    return undefined;
+  }
+}
+
+const anyShape = Object.assign(() => true, { errors: null });

@@ -1,0 +1,13 @@
+/**
+ * The capabilities that come with Handfast. The one list of them: agents, hosts, the command line and the generators read it.
+ *
+ * Loading it loads declarations and clients; plugins are loaded by hosts that use them.
+ */
+import type { Capability } from '../packages/capability.ts';
+import { tools } from './tools/capability.ts';
+
+export const builtinCapabilities: readonly Capability[] = [tools];
+
+/** The built-in capability of a name. */
+export const builtinCapability = (name: string): Capability | undefined =>
+  builtinCapabilities.find((capability) => capability.name === name);

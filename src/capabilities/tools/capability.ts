@@ -1,0 +1,33 @@
+/** The tools capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { defineCapability } from '../../packages/capability.ts';
+import { ToolsClient } from './client.ts';
+
+/** What `options` of the `tools` plugin may hold. */
+interface ToolsOptions {
+  readonly shell?: boolean;
+  readonly allowPrivateAddresses?: boolean;
+  readonly allow?: readonly string[];
+  readonly deny?: readonly string[];
+  readonly denyRisks?: readonly string[];
+  readonly maxSeconds?: number;
+}
+
+export const tools = defineCapability({
+  name: 'tools',
+  about: 'Files, search, the web and programs of this machine',
+  async plugin(options) {
+    const { shell, allowPrivateAddresses, allow, deny, denyRisks, maxSeconds } = options as ToolsOptions;
+    const [{ builtinTools }, { toolsPlugin }] = await Promise.all([
+      import('./builtin/index.ts'),
+      import('./plugin.ts'),
+    ]);
+    return toolsPlugin({
+      tools: builtinTools({ shell, allowPrivateAddresses }),
+      rules: { allow, deny, denyRisks },
+      maxSeconds,
+      // These schemas are known to be right, and compiling them would double the time to the first handshake.
+      compile: 'first-call',
+    });
+  },
+  client: (agent) => new ToolsClient(agent),
+});

@@ -1,0 +1,44 @@
+/**
+ * `handfast/capability`: for packages that add a capability: messages, plugin, client, commands.
+ *
+ * A package adds its client to {@link CapabilityClients} by declaration merging, so that `agent.<name>` has its type:
+ *
+ *     declare module 'handfast/capability' {
+ *       interface CapabilityClients { readonly notes: NotesClient }
+ *     }
+ *
+ * @see docs/capabilities.md
+ */
+import type { ToolsClient } from './capabilities/tools/client.ts';
+
+/** The clients of the capabilities, by capability name. Packages extend it. */
+export interface CapabilityClients {
+  readonly tools: ToolsClient;
+}
+
+export type { AgentSession } from './agent/agent.ts';
+export type { AskContext, AskHandler, PushListener } from './agent/host-messages.ts';
+export type { JsonSchema } from './base/json-schema.ts';
+export { ToolsClient } from './capabilities/tools/client.ts';
+export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
+export type { Call, CallEvent, CallOptions } from './connection/call.ts';
+export type { CallContext, NestedCallOptions, Principal, SessionView } from './host/context.ts';
+export {
+  definePlugin,
+  type Handler,
+  handle,
+  type Plugin,
+  type PluginContext,
+  type PluginFacts,
+} from './host/plugin.ts';
+export type { PluginStore, Rows, SessionStores, Store, StoreScope, StoreUse } from './host/store/store.ts';
+export {
+  type Capability,
+  type CapabilityCommand,
+  type CapabilityFinding,
+  type CapabilityOptions,
+  type CommandContext,
+  defineCapability,
+} from './packages/capability.ts';
+export { type Body, type Method, type MethodSchemas, method, type Push, push } from './protocol/method.ts';
+export { capabilityErrors, type ErrorName, fail, HandfastError } from './wire/errors.ts';
