@@ -100,7 +100,7 @@ export class Liveness {
     if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
     if (watched.silentTicks < LOST_AT) return;
     this.#forget(watched);
-    link.destroy(`the peer was silent for ${this.#livenessTimeoutMs} ms`);
+    link.destroy(`the peer was silent for ${Math.round(this.#livenessTimeoutMs)} ms`);
   }
 }
 

@@ -13,6 +13,7 @@ export interface FaultyLink {
 /** Wraps a link; until told otherwise it passes everything. */
 export function faultyLink(link: Link): FaultyLink {
   let swallowing = false;
+  let received: number | undefined;
   const open: Link['open'] = (receiver) =>
     link.open({
       message: (message) => (swallowing ? undefined : receiver.message(message)),
@@ -25,6 +26,9 @@ export function faultyLink(link: Link): FaultyLink {
     get(target, name) {
       if (name === 'open') return open;
       if (name === 'send') return send;
+      // What counts arrivals stands still, and a transport's own ping gets no answer.
+      if (name === 'received' && swallowing) return received;
+      if (name === 'probe' && swallowing) return () => {};
       // Called on the link itself: its private members are not those of the wrapper.
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === 'function' ? value.bind(target) : value;
@@ -34,6 +38,7 @@ export function faultyLink(link: Link): FaultyLink {
     link: wrapped,
     cut: () => link.destroy('cut by the test'),
     blackHole: () => {
+      received = link.received;
       swallowing = true;
     },
   };

@@ -1,35 +1,54 @@
 /**
- * A TCP relay that cuts connections: after a number of bytes, in the middle of whatever goes through, or when told to.
- * It stands between agents and hosts in the tests of resuming and in the soak.
+ * A relay that cuts connections: after a number of bytes, in the middle of whatever goes through, or when told to. It can
+ * also swallow everything, as behind a dead router, or refuse connections. It stands between agents and hosts in the tests
+ * of resuming, reconnecting and liveness, and in the soak.
  */
 import { connect, createServer, type Socket } from 'node:net';
 
+/** Where the relay passes connections on to, and what it listens on itself: a port, or the path of a Unix socket. */
+export type RelayTarget = { readonly host: string; readonly port: number } | { readonly path: string };
+
 export interface Relay {
+  /** 0 where it listens on a path. */
   readonly port: number;
   /** Connections cut so far. */
   readonly cuts: number;
+  /** Connections made so far. */
+  readonly connections: number;
+  /** While true, nothing that arrives is passed on, in either direction, and no end hears of it. */
+  swallowing: boolean;
   /** Cuts the connections that `choose` says true to; all without it. */
   cut(choose?: () => boolean): void;
+  /** Stops listening, so that the system refuses connections; those that are open stay. */
+  refuse(): Promise<void>;
+  /** Listens again where it did. */
+  listen(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
  * Starts a relay to a host on this machine.
  * @param budget bytes, both ways together, after which a new connection is cut; default never
+ * @param path listens on a Unix socket instead of a port
  */
 export async function startRelay(
-  target: { host: string; port: number },
+  target: RelayTarget,
   budget: () => number = () => Number.POSITIVE_INFINITY,
+  path?: string,
 ): Promise<Relay> {
   const pairs = new Set<{ near: Socket; far: Socket }>();
   let cuts = 0;
+  let connections = 0;
+  let port = 0;
   const server = createServer((near) => {
+    connections++;
     const far = connect(target);
     const pair = { near, far };
     pairs.add(pair);
     let left = budget();
     const pass = (from: Socket, to: Socket): void => {
       from.on('data', (chunk: Buffer) => {
+        if (relay.swallowing) return;
         left -= chunk.length;
         const whole = left >= 0;
         if (!to.write(whole ? chunk : chunk.subarray(0, Math.max(0, chunk.length + left)))) {
@@ -53,16 +72,31 @@ export async function startRelay(
     pair.near.destroy();
     pair.far.destroy();
   };
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('the relay has no port');
-  return {
-    port: address.port,
+  const relay: Relay = {
+    get port() {
+      return port;
+    },
     get cuts() {
       return cuts;
     },
+    get connections() {
+      return connections;
+    },
+    swallowing: false,
     cut(choose = () => true) {
       for (const pair of [...pairs]) if (choose()) drop(pair);
+    },
+    // Resolves when the port is free, which does not wait for the connections.
+    async refuse() {
+      server.close();
+    },
+    async listen() {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(path === undefined ? { port, host: '127.0.0.1' } : { path }, resolve);
+      });
+      const address = server.address();
+      if (typeof address === 'object' && address !== null) port = address.port;
     },
     close() {
       for (const { near, far } of pairs) {
@@ -72,4 +106,6 @@ export async function startRelay(
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };
+  await relay.listen();
+  return relay;
 }

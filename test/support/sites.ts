@@ -39,6 +39,8 @@ export async function doorOf(
   endpoint: Partial<HttpSseOptions> = {},
 ): Promise<Door> {
   const accept = (link: Parameters<Host['accept']>[0]): void => host.accept(link);
+  // Through a relay the server is called by another port than its own.
+  const allowedHosts = ['127.0.0.1'];
   switch (name) {
     case 'memory':
       return { dial: async () => dialMemory(accept), close: async () => {} };
@@ -59,12 +61,12 @@ export async function doorOf(
       };
     }
     case 'websocket': {
-      const listener = await httpServer({ webSocket: webSocketAcceptor(), accept });
+      const listener = await httpServer({ webSocket: webSocketAcceptor(), accept, allowedHosts });
       const address = `${listener.address.replace(/^http/, 'ws')}/ws`;
       return { address, dial: () => dialWebSocket(address), close: () => listener.close() };
     }
     case 'http': {
-      const listener = await httpServer({ endpoint: httpSseEndpoint({ ...endpoint, accept }) });
+      const listener = await httpServer({ endpoint: httpSseEndpoint({ ...endpoint, accept }), allowedHosts });
       return { ...of(listener), dial: () => dialHttp(listener.address) };
     }
   }
