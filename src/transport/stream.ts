@@ -187,8 +187,12 @@ export class StreamLink implements Link, LineSink {
   pause(paused: boolean): void {
     this.#paused = paused;
     if (!this.#opened || this.#gone || this.#closing !== undefined) return;
-    if (paused) this.#readable.pause();
-    else this.#readable.resume();
+    if (!paused) return void this.#readable.resume();
+    this.#readable.pause();
+    // A resume of the same turn is still under way: it would start a socket that was dialled again.
+    process.nextTick(() => {
+      if (this.#paused) this.#readable.pause();
+    });
   }
 
   setMaxMessageBytes(bytes: number): void {

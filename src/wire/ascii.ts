@@ -8,7 +8,8 @@
 /** Characters escaped at once; the buffer they are written to has six bytes for each. */
 const PIECE_CHARS = 8192;
 
-const HEX = Buffer.from('0123456789abcdef', 'latin1');
+// No Buffer here: clients in browsers load this file too, although they never call it.
+const HEX = new TextEncoder().encode('0123456789abcdef');
 const BACKSLASH = 92;
 const LETTER_U = 117;
 

@@ -154,6 +154,19 @@ for (const transport of transports) {
         );
       }));
 
+    test('a side that is paused in the turn in which it was opened hears nothing', () =>
+      withPair(async ({ client, server, sync }) => {
+        const atClient = Recorder.on(client);
+        client.pause(true);
+        await sync();
+        for (let n = 0; n < 100; n++) send(server, { n });
+        await sync();
+        await within(turns(50), 'some turns');
+        assert.equal(atClient.messages.length, 0);
+        client.pause(false);
+        await atClient.count(100);
+      }));
+
     test('a sender sees that the other side does not read, and drained waits until it does', () =>
       withPair(async ({ client, server, sync }) => {
         const atServer = Recorder.on(server);

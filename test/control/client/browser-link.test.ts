@@ -1,6 +1,8 @@
 /** The link of browsers, with Node's own `WebSocket`, against the server's end: what the contract of links asks of it. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
+import { promisify } from 'node:util';
 import { connectBrowser } from '../../../src/control-client/browser-link.ts';
 import { httpServer } from '../../../src/server/http/http.ts';
 import type { Link } from '../../../src/transport/link.ts';
@@ -98,4 +100,18 @@ test('dialling fails with the codes of the table', async (t) => {
   const dialling = connectBrowser(url, { signal: giveUp.signal });
   giveUp.abort();
   await assert.rejects(dialling, { code: 'cancelled' });
+});
+
+test('what a browser loads needs nothing that only Node has', async () => {
+  const modules = ['control-client/control.ts', 'control-client/browser-link.ts'].map(
+    (file) => new URL(`../../../src/${file}`, import.meta.url).href,
+  );
+  const code = `
+    delete globalThis.Buffer;
+    delete globalThis.setImmediate;
+    for (const module of ${JSON.stringify(modules)}) await import(module);
+    console.log('loaded');`;
+  const args = ['-C', 'handfast-source', '--input-type=module', '-e', code];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  assert.match(stdout, /loaded/);
 });
