@@ -72,15 +72,15 @@ export class FleetClient {
   }
 
   async submit(spec: TaskSpec): Promise<TaskRecord> {
-    return taskOf(await this.#call(methods.taskSubmit, { spec }));
+    return (await this.#call(methods.taskSubmit, { spec })).task;
   }
 
   async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
-    return (await this.#call(methods.taskSubmitBatch, { specs })).tasks as unknown as readonly TaskRecord[];
+    return (await this.#call(methods.taskSubmitBatch, { specs })).tasks;
   }
 
   async list(query: TaskQuery = {}): Promise<readonly TaskRecord[]> {
-    return (await this.#read(methods.taskList, query)).tasks as unknown as readonly TaskRecord[];
+    return (await this.#read(methods.taskList, query)).tasks;
   }
 
   /** Tasks that `wanted` agrees with, newest first, `limit` of them (default 50) however many there are. */
@@ -100,19 +100,19 @@ export class FleetClient {
   }
 
   async get(taskId: string): Promise<TaskRecord> {
-    return taskOf(await this.#read(methods.taskGet, { task_id: taskId }));
+    return (await this.#read(methods.taskGet, { task_id: taskId })).task;
   }
 
   async cancel(taskId: string, reason?: string): Promise<TaskRecord> {
-    return taskOf(await this.#call(methods.taskCancel, { task_id: taskId, reason }));
+    return (await this.#call(methods.taskCancel, { task_id: taskId, reason })).task;
   }
 
   async retry(taskId: string, worker?: string): Promise<TaskRecord> {
-    return taskOf(await this.#call(methods.taskRetry, { task_id: taskId, worker }));
+    return (await this.#call(methods.taskRetry, { task_id: taskId, worker })).task;
   }
 
   async drop(taskId: string, reason?: string): Promise<TaskRecord> {
-    return taskOf(await this.#call(methods.taskDrop, { task_id: taskId, reason }));
+    return (await this.#call(methods.taskDrop, { task_id: taskId, reason })).task;
   }
 
   async steer(taskId: string, text: string): Promise<void> {
@@ -133,18 +133,14 @@ export class FleetClient {
 
   /** Where a task would go now. */
   async explain(task: string | TaskSpec): Promise<{ readonly explanation: Explanation; readonly table: string }> {
-    const { explanation, table } = await this.#read(
-      methods.routeExplain,
-      typeof task === 'string' ? { task_id: task } : { spec: task },
-    );
-    return { explanation: explanation as unknown as Explanation, table };
+    return this.#read(methods.routeExplain, typeof task === 'string' ? { task_id: task } : { spec: task });
   }
 
   /** Waits until a task has ended or was parked for an operator. */
   async ended(taskId: string, signal?: AbortSignal): Promise<TaskRecord> {
     for (;;) {
       const { ended, task } = await this.#read(methods.taskResult, { task_id: taskId, wait_ms: WAIT_MS }, signal);
-      if (ended) return task as unknown as TaskRecord;
+      if (ended) return task;
     }
   }
 
@@ -168,7 +164,7 @@ export class FleetClient {
       if (page.gap !== null) yield { kind: 'gap', ...page.gap };
       yield* page.entries as readonly TaskEvent[];
       cursor = page.last;
-      const task = page.task as unknown as TaskRecord;
+      const { task } = page;
       if (page.complete) return task;
       if (task.ended_at !== null) ended = task;
     }
@@ -215,5 +211,3 @@ export class FleetClient {
 }
 
 const isAway = ({ code }: HandfastError): boolean => code === 'interrupted' || code === 'connection_lost';
-
-const taskOf = ({ task }: { readonly task: unknown }): TaskRecord => task as TaskRecord;

@@ -1,14 +1,16 @@
 /**
  * The methods by which people operate a fleet, as schemas: additive to session RPC, announced in `methods` by servers that
- * run an orchestrator. Tasks, results and explanations travel as `fleet/` has them.
+ * run an orchestrator.
  *
  * The method values are in `fleet-rpc.generated.ts`, imported by `server/fleet/` and by `bridge/fleet-client.ts`.
  * @see docs/fleet.md#operating-a-fleet
  */
-import { Type } from '../wire/schema.ts';
+import { Type, type Wire } from '../wire/schema.ts';
+import { Explanation, TaskRecord, TaskSpec, WorkerEntry } from './fleet-records.schema.ts';
 import {
   anything,
   flagParam,
+  optional,
   optionalFlag,
   optionalNumber,
   optionalObject,
@@ -17,14 +19,14 @@ import {
   rpcMethod,
   textParam,
 } from './rpc-shapes.schema.ts';
-import { anyObject, flag, number, orNull, text } from './shapes.schema.ts';
+import { flag, number, orNull, text } from './shapes.schema.ts';
 
 const list = Type.Array;
 const object = Type.Object;
 const task_id = textParam();
 const ok = object({ ok: Type.Literal(true) });
-/** A task record: plain JSON, as `fleet/orchestrator/` has it. */
-const ofTask = object({ task: anyObject('The record of the task.') });
+const ofTask = object({ task: TaskRecord });
+const spec = optional<Wire<typeof TaskSpec>>({ ...TaskSpec, type: ['object', 'null'] });
 
 export const fleetStatus = rpcMethod(
   'fleet.status',
@@ -46,7 +48,7 @@ export const fleetWorkers = rpcMethod(
   'Every worker as the orchestrator knows it now.',
   'ignored',
   {},
-  object({ workers: list(anyObject()) }),
+  object({ workers: list(WorkerEntry) }),
 );
 
 export const workerDrain = rpcMethod(
@@ -61,7 +63,7 @@ export const taskSubmit = rpcMethod(
   'fleet.task.submit',
   'Accepts a task; completes when it is on disk. The same `task_id` with the same content is the same task.',
   'required',
-  { spec: optionalObject() },
+  { spec },
   ofTask,
 );
 
@@ -70,7 +72,7 @@ export const taskSubmitBatch = rpcMethod(
   'Accepts many tasks, all or none; they may name each other in `after`.',
   'required',
   { specs: anything() },
-  object({ tasks: list(anyObject()) }),
+  object({ tasks: list(TaskRecord) }),
 );
 
 export const taskList = rpcMethod(
@@ -85,7 +87,7 @@ export const taskList = rpcMethod(
     before: optionalNumber(),
     limit: optionalNumber(),
   },
-  object({ tasks: list(anyObject()) }),
+  object({ tasks: list(TaskRecord) }),
 );
 
 export const taskGet = rpcMethod('fleet.task.get', 'A task, whole.', 'required', { task_id }, ofTask);
@@ -100,7 +102,7 @@ export const taskFollow = rpcMethod(
     gap: orNull(object({ from: number(), to: number() })),
     last: number('The cursor to continue after.'),
     complete: flag('The task has ended or was parked, and nothing follows `last`.'),
-    task: anyObject(),
+    task: TaskRecord,
   }),
 );
 
@@ -109,7 +111,7 @@ export const taskResult = rpcMethod(
   'A task once it has ended, or was parked, or as it is after `wait_ms` (at most 30,000).',
   'required',
   { task_id, wait_ms: optionalNumber() },
-  object({ ended: flag(), task: anyObject() }),
+  object({ ended: flag(), task: TaskRecord }),
 );
 
 export const taskCancel = rpcMethod(
@@ -162,6 +164,6 @@ export const routeExplain = rpcMethod(
   'fleet.route.explain',
   'Where a task would go now, and why; for one that was submitted or one that is only described.',
   'required',
-  { task_id: optionalText(), spec: optionalObject() },
-  object({ explanation: anyObject(), table: text() }),
+  { task_id: optionalText(), spec },
+  object({ explanation: Explanation, table: text() }),
 );

@@ -19,7 +19,7 @@ export const textParam = (description?: string) => Type.String({ minLength: 1, .
 export const flagParam = (description?: string) => Type.Boolean(described(description) || {});
 
 /** A parameter that may be left out or null. */
-const optional = <T>(schema: object, description?: string) =>
+export const optional = <T>(schema: object, description?: string) =>
   Type.Optional(Type.Unsafe<T>({ ...schema, ...described(description) }));
 /** A string, trimmed; a blank one counts as absent. */
 export const optionalText = (description?: string) => optional<string>({ type: ['string', 'null'] }, description);

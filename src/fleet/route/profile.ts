@@ -4,6 +4,8 @@
  * @see docs/fleet.md#routing
  */
 import type { Access, Priority } from '../../protocol/fleet.ts';
+import type * as schemas from '../../protocol/fleet-records.schema.ts';
+import type { Wire } from '../../wire/schema.ts';
 import type { RepoState } from '../messages/decoded.ts';
 
 /** A worker as the orchestrator knows it now. */
@@ -88,14 +90,9 @@ export interface RouteHooks {
   prefer(task: RouteTask, profile: Profile): number;
 }
 
+export type Ranked = Wire<typeof schemas.Ranked>;
 /** Parts of a score; each is a whole number. */
-export type Components = Readonly<Record<string, number>>;
-
-export interface Ranked {
-  readonly agent_id: string;
-  readonly score: number;
-  readonly components: Components;
-}
+export type Components = Ranked['components'];
 
 /** What routing answers. */
 export type Route =
@@ -112,23 +109,5 @@ export type Route =
       readonly rejected?: Readonly<Record<string, readonly string[]>>;
     };
 
-/** A decision as it is kept with its task: why it went where it went, or why it went nowhere. */
-export interface Explanation {
-  readonly task_id: string;
-  /** RFC 3339. */
-  readonly decided_at: string;
-  readonly policy_id: string;
-  readonly chosen: string | null;
-  readonly verified: boolean;
-  /** The best 20. */
-  readonly ranking: readonly Ranked[];
-  /** At most 50 workers, and how many more. */
-  readonly rejected: Readonly<Record<string, readonly string[]>>;
-  readonly rejected_more: number;
-  readonly profile_age_s: Readonly<Record<string, number>>;
-  readonly next_attempt_at: string | null;
-  /** A worker that is not here and is waited for, for a while. Absent: none. */
-  readonly waits_for?: string;
-  /** One plain sentence. */
-  readonly sentence: string;
-}
+/** A decision as it is stored with its task: why it went to a worker, or to none. */
+export type Explanation = Wire<typeof schemas.Explanation>;

@@ -5,12 +5,12 @@
  * Called by `fleet-assembly.ts`.
  */
 import { type Handled, handles, type RpcCall } from '../../control/contract/handlers.ts';
-import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
+import type { Orchestrator, WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
 import { explanationTable } from '../../fleet/route/explain.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
 import * as methods from '../../protocol/fleet-rpc.generated.ts';
-import type { RpcMethod } from '../../protocol/rpc-reader.ts';
+import type { ResultOf, RpcMethod } from '../../protocol/rpc-reader.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
@@ -19,7 +19,7 @@ import { isObject } from '../../wire/json.ts';
 const MAX_WAIT_MS = 30_000;
 const PAGE = 500;
 
-type Json = Readonly<Record<string, unknown>>;
+type Workers = ResultOf<typeof methods.fleetWorkers>['workers'];
 
 export interface FleetHandlerDeps {
   readonly name: string;
@@ -34,30 +34,28 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
   const operates = operatesUntil(stopping);
   return [
     operates(methods.fleetStatus, () => ({ name, buses, counts: orchestrator.counts() })),
-    operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map((worker) => plain(worker)) })),
+    operates(methods.fleetWorkers, () => ({ workers: orchestrator.workers().map(plain) })),
     operates(methods.workerDrain, async ({ peer_id, on }) => {
       await orchestrator.drain(peer_id, on ?? true);
       return { ok: true };
     }),
-    operates(methods.taskSubmit, async ({ spec }) => ({ task: plain(await orchestrator.submit(specOf(spec))) })),
+    operates(methods.taskSubmit, async ({ spec }) => ({ task: await orchestrator.submit(specOf(spec)) })),
     operates(methods.taskSubmitBatch, async ({ specs }) => {
       if (!Array.isArray(specs))
         throw fail('schema_violation', '`specs` must be an array of tasks', { field: 'specs' });
-      return { tasks: (await orchestrator.submitBatch(specs.map(specOf))).map(plain) };
+      return { tasks: await orchestrator.submitBatch(specs.map(specOf)) };
     }),
     operates(methods.taskList, async ({ states, parked, batch, worker, before, limit }) => ({
-      tasks: (
-        await orchestrator.find({
-          ...(states && { states: states as TaskState[] }),
-          ...(parked !== undefined && { parked }),
-          ...(batch && { batch }),
-          ...(worker && { worker }),
-          ...(before !== undefined && { before }),
-          ...(limit !== undefined && { limit }),
-        })
-      ).map(plain),
+      tasks: await orchestrator.find({
+        ...(states && { states: states as TaskState[] }),
+        ...(parked !== undefined && { parked }),
+        ...(batch && { batch }),
+        ...(worker && { worker }),
+        ...(before !== undefined && { before }),
+        ...(limit !== undefined && { limit }),
+      }),
     })),
-    operates(methods.taskGet, async ({ task_id }) => ({ task: plain(await orchestrator.get(task_id)) })),
+    operates(methods.taskGet, async ({ task_id }) => ({ task: await orchestrator.get(task_id) })),
     operates(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, { signal }) => {
       const stream = `task:${task_id}`;
       const look = async () => {
@@ -78,21 +76,21 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         gap: page.gap === undefined ? null : { from: page.gap.from, to: page.gap.to },
         last,
         complete,
-        task: plain(await orchestrator.get(task_id)),
+        task: await orchestrator.get(task_id),
       };
     }),
     operates(methods.taskResult, async ({ task_id, wait_ms }, { signal }) => {
       const { record, ended } = await endOf(orchestrator, task_id, waitOf(wait_ms), signal);
-      return { ended, task: plain(record) };
+      return { ended, task: record };
     }),
     operates(methods.taskCancel, async ({ task_id, reason }) => ({
-      task: plain(await orchestrator.cancel(task_id, reason)),
+      task: await orchestrator.cancel(task_id, reason),
     })),
     operates(methods.taskRetry, async ({ task_id, worker }) => ({
-      task: plain(await orchestrator.retry(task_id, worker)),
+      task: await orchestrator.retry(task_id, worker),
     })),
     operates(methods.taskDrop, async ({ task_id, reason }) => ({
-      task: plain(await orchestrator.drop(task_id, reason)),
+      task: await orchestrator.drop(task_id, reason),
     })),
     operates(methods.taskSteer, async ({ task_id, text }) => {
       await orchestrator.steer(task_id, text);
@@ -107,7 +105,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
         throw fail('schema_violation', 'one of `task_id` and `spec` is needed', { field: 'task_id' });
       }
       const explanation = await orchestrator.explain(task_id ?? specOf(spec));
-      return { explanation: plain(explanation), table: explanationTable(explanation) };
+      return { explanation, table: explanationTable(explanation) };
     }),
   ];
 }
@@ -141,8 +139,8 @@ function specOf(spec: unknown): TaskSpec {
   return spec as unknown as TaskSpec;
 }
 
-/** A value as JSON has it; maps become objects. */
-const plain = (value: object): Json =>
+/** A worker as JSON has it; maps become objects. */
+const plain = (value: WorkerView): Workers[number] =>
   JSON.parse(JSON.stringify(value, (_key, member) => (member instanceof Map ? Object.fromEntries(member) : member)));
 
 const parsed = (body: string | object): unknown => (typeof body === 'string' ? JSON.parse(body) : body);

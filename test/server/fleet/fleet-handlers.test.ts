@@ -6,6 +6,7 @@ import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import type { ControlClient } from '../../../src/control-client/control.ts';
 import { fleetHandlers } from '../../../src/server/fleet/fleet-handlers.ts';
 import { fail } from '../../../src/wire/errors.ts';
+import { publishedProblem } from '../../control/support/published-schema.ts';
 import { fleet, guardedStore } from '../../fleet/orchestrator/support/fleet.ts';
 import { repository } from '../../fleet/support/git-repository.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
@@ -27,7 +28,10 @@ async function operated(t: TestContext, repository?: string) {
     server: { methods: handlers.map(({ method }) => method.name) },
     async call(name: string, params: object) {
       const { handle } = handlers.find(({ method }) => method.name === name)!;
-      return handle(params as never, { ...OPERATOR, signal: new AbortController().signal } as unknown as RpcCall);
+      const call = { ...OPERATOR, signal: new AbortController().signal } as unknown as RpcCall;
+      const result = JSON.parse(JSON.stringify(await handle(params as never, call)));
+      assert.equal(publishedProblem(name, { result }), undefined);
+      return result;
     },
   } as unknown as ControlClient;
   return {
@@ -80,4 +84,24 @@ test('a fleet that stops while it looks at a result does not keep whoever follow
   const { told, record } = await followed(await operated(t, folder), { files_changed: ['a.txt'] }, 'ended');
   assert.deepEqual(told, BEGINNING);
   assert.deepEqual([record.state, record.verified], ['done', null]);
+});
+
+test('every reply to an operator is what is published', async (t) => {
+  const { client, worker } = await operated(t);
+  const { task_id } = await client.submit({ brief: 'x', priority: 'high', required_mcp: ['not-there'] });
+  assert.match((await client.explain(task_id)).explanation.sentence, /./);
+  assert.equal((await client.explain({ brief: 'y' })).explanation.chosen, 'w');
+  assert.deepEqual(
+    (await client.list()).map((task) => task.task_id),
+    [task_id],
+  );
+  const [{ profile, announced } = {}] = await client.workers();
+  assert.ok(profile && announced);
+  assert.equal((await client.status()).name, 'main');
+  await client.drain('w', false);
+  assert.equal((await client.cancel(task_id, 'not needed')).cancel_requested, true);
+  const [first] = await client.submitBatch([{ brief: 'x' }, { brief: 'y' }]);
+  void worker.report(first!.task_id, 'done', {}, 1);
+  assert.equal((await client.ended(first!.task_id)).state, 'done');
+  assert.equal((await client.get(first!.task_id)).attempts.length, 1);
 });
