@@ -1,23 +1,22 @@
 /**
- * Addresses a host may listen on, and the rule that decides which of them it may use: other machines reach it only with
- * a token and an explicit word, because the links are not encrypted.
+ * Parses listen addresses and decides which of them a host may use. An address that other machines can reach needs a
+ * token and explicit consent, because connections are not encrypted.
  *
- * Called by the configuration for `listen` and by the command line for `--listen`; pure. The rule
- * (SECURITY.md#what-is-defended): loopback by default, refuse to start where anybody could connect.
+ * Called by the configuration for `listen` and by the command line for `--listen`; pure. The rule is in SECURITY.md.
  */
 import { fail } from '../wire/errors.ts';
 
-/** A listen address taken apart. */
+/** A parsed listen address. */
 export type ListenAddress =
   | { readonly kind: 'http' | 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'unix'; readonly path: string };
 
-/** What a right address looks like, for messages. */
+/** The forms of an address, for messages. */
 export const ADDRESS_FORMS = 'http://host:port, tcp://host:port or unix:///path';
 
 /**
- * Takes an address apart, or gives undefined when it is none. IPv6 hosts stand in brackets, port 0 means "any free one",
- * everything after `unix://` is the path (relative ones are the caller's to resolve).
+ * Parses an address; undefined when it is invalid. IPv6 hosts stand in brackets, port 0 means any free port, everything
+ * after `unix://` is the path, which the caller resolves.
  */
 export function parseListenAddress(address: string): ListenAddress | undefined {
   const unix = /^unix:\/\/([^\0]+)$/.exec(address);
@@ -29,7 +28,7 @@ export function parseListenAddress(address: string): ListenAddress | undefined {
   return { kind: match[1]!.toLowerCase() as 'http' | 'tcp', host: (match[2] ?? match[3]!).toLowerCase(), port };
 }
 
-/** True for names and addresses that only this machine can reach. Other names are not looked up: they count as remote. */
+/** True for names and addresses that only this machine can reach. Other names are not resolved: they count as remote. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^::ffff:(?=\d+\.)/, '');
   if (name === 'localhost' || name === '::1' || name === '0:0:0:0:0:0:0:1') return true;
@@ -38,10 +37,10 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * Refuses an address the host must not listen on. Loopback addresses and Unix sockets always pass; any other needs a
- * configured token (`hasToken`) and the explicit consent to an unencrypted link (`insecure`).
+ * Parses an address and refuses one the host must not listen on. Loopback addresses and Unix sockets always pass; any
+ * other needs a configured token (`hasToken`) and consent to unencrypted connections (`insecure`).
  *
- * Fails with `config_invalid`, naming what is missing. Returns the address taken apart.
+ * Fails with `config_invalid`, naming what is missing.
  */
 export function checkBind(address: string, options: { hasToken: boolean; insecure: boolean }): ListenAddress {
   const parsed = parseListenAddress(address);

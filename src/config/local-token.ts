@@ -1,6 +1,6 @@
 /**
- * The token of this user's own machine: made by the first host that needs one, found by the command line, kept in a
- * file nobody else can read. Also how a client finds the token it should send.
+ * The token of this user on this machine: created by the first host that needs one, stored in a file that only this user
+ * can read, found there by the command line. Also decides which token a client sends.
  *
  * Called by the commands that start a host and by those that connect to one.
  */
@@ -12,7 +12,7 @@ import { fail } from '../wire/errors.ts';
 
 /** Longest token file read, in bytes: a few tokens, with comments. */
 const MAX_TOKEN_FILE_BYTES = 64 * 1024;
-/** Tokens shorter than this are refused: they could be guessed. */
+/** Shorter tokens are refused: they could be guessed. */
 export const MIN_TOKEN_CHARACTERS = 16;
 /** Windows has no such permissions; its user profile is private already. */
 const HAS_MODES = process.platform !== 'win32';
@@ -30,11 +30,11 @@ export function tokensOf(text: string): string[] {
 }
 
 /**
- * The local token, made on first use: 32 random bytes in `<home>/token`, mode 0600 in a folder of mode 0700. Processes
- * that race for it all get the same one.
+ * The local token, created on first use: 32 random bytes in `<home>/token`, mode 0600 in a folder of mode 0700. Processes
+ * that create it at the same time all get the same one.
  *
- * Fails with `config_invalid` when the file can be read by others or holds no token, and when the folder is another
- * user's. A token others could read is not repaired in silence: they may have it already.
+ * Fails with `config_invalid` when other users can read the file, when it holds no token, and when the folder belongs to
+ * another user. A readable token is not repaired silently: another user may have copied it.
  */
 export async function ensureLocalToken(options: {
   home: string;
@@ -67,7 +67,7 @@ export async function ensureLocalToken(options: {
  * The token a client should send, from the first source that has one: the file given on the command line, the variable
  * `HANDFAST_TOKEN`, the local token under `home`. Undefined when there is none.
  *
- * Pass `home` only for addresses of this machine; the local token is nobody else's business. Fails with `usage` when
+ * Pass `home` only for addresses of this machine: no other machine may see the local token. Fails with `usage` when
  * the given file cannot be read or holds no token, with `config_invalid` as {@link ensureLocalToken} does.
  */
 export async function tokenFromSources(sources: {
@@ -95,7 +95,7 @@ export async function tokenFromSources(sources: {
   return local === undefined ? undefined : { token: local, source: 'local' };
 }
 
-/** Makes a folder only this user can enter, or makes an existing one so. Fails with `config_invalid` for somebody else's. */
+/** Creates a folder that only this user can enter, or restricts an existing one. Fails with `config_invalid` for another user's. */
 async function ensurePrivateFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -103,14 +103,14 @@ async function ensurePrivateFolder(folder: string): Promise<void> {
     const { mode, uid } = await stat(folder);
     const self = process.geteuid!();
     if (uid !== self && self !== 0) throw unusable(folder, 'belongs to another user');
-    // Nothing secret shows in a folder's listing, so here a repair is enough.
+    // A folder's listing holds no secret, so restricting it afterwards is enough.
     if ((mode & 0o077) !== 0) await chmod(folder, 0o700);
   } catch (cause) {
     throw 'errno' in (cause as object) ? unusable(folder, 'cannot be used', cause) : cause;
   }
 }
 
-/** The first token of the file, or undefined when there is no file. Permissions are checked on what was opened. */
+/** The first token of the file, or undefined when there is no file. Permissions are those of the opened file. */
 async function readLocalToken(file: string): Promise<string | undefined> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {

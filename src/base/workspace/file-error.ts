@@ -1,18 +1,18 @@
 /**
- * How a failed file operation is told to the caller: with the path as the caller gave it and a reason to test for.
+ * Errors of failed file operations, with the path as the caller gave it and a reason code.
  *
- * Called by `workspace-path.ts` and every file tool. The message of the operating system is never passed on, because it holds absolute paths
- * of the host.
+ * Called by `workspace-path.ts` and every file tool. The message of the operating system is never passed on, because it
+ * contains absolute paths of the host.
  */
 import { fail, HandfastError } from '../../wire/errors.ts';
 
 /** Longest piece of a caller's input that an error repeats, in characters. */
 const SHOWN_CHARACTERS = 200;
 
-/** Errno name → [`detail.reason`, what it says after the path]. */
+/** Errno name → [`detail.reason`, the text after the path]. */
 const reasons: Readonly<Record<string, readonly [reason: string, text: string]>> = {
   ENOENT: ['not_found', 'does not exist'],
-  ENOTDIR: ['not_a_directory', 'is not a directory, or passes through something that is none'],
+  ENOTDIR: ['not_a_directory', 'is not a directory, or passes through a file'],
   EISDIR: ['is_a_directory', 'is a directory'],
   EEXIST: ['exists', 'exists already'],
   EACCES: ['permission_denied', 'may not be accessed'],
@@ -27,7 +27,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
 };
 
-/** The caller's own words, cut to a length that fits an error message. */
+/** The caller's input, cut to a length that fits an error message. */
 export function shown(input: string): string {
   return input.length <= SHOWN_CHARACTERS ? input : `${input.slice(0, SHOWN_CHARACTERS)}…`;
 }
@@ -57,8 +57,8 @@ export function errnoOf(thrown: unknown): string | undefined {
 }
 
 /**
- * Turns what a file operation threw into the error of the tool. Errors that are already ours pass unchanged; what has
- * no row above becomes `reason: 'io_error'` with the errno name and the original as `cause` for the host's log.
+ * The error of the tool for an error that a file operation threw. A {@link HandfastError} passes unchanged. An errno
+ * without a row above becomes `reason: 'io_error'`, with the errno name and the original as `cause` for the host's log.
  */
 export function fileError(thrown: unknown, path: string): HandfastError {
   if (thrown instanceof HandfastError) return thrown;

@@ -1,10 +1,10 @@
 /**
- * A directory held open by a descriptor, so that its entries are reached through what was checked and not through a
- * path that somebody may exchange in between.
+ * A directory held open by a descriptor. Its entries are reached through the descriptor that was checked, not through a
+ * path that another process may replace in between.
  *
- * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor and does the same. Elsewhere
- * the path is used and {@link HeldDirectory.confirm} looks after the fact whether it still leads to the held directory;
- * a program that exchanges directories back and forth at just the right moments can deceive that look.
+ * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor, which does the same. Elsewhere
+ * the path is used, and {@link HeldDirectory.confirm} checks afterwards that it still leads to the held directory. A
+ * program that replaces and restores directories between the two can evade that check.
  * Used by `workspace-path.ts` (walking down a path) and the tools that walk a tree.
  */
 import { constants, existsSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { join } from 'node:path';
 /** How entries are addressed: from the descriptor (race-free) or by path with a check afterwards. */
 export type Addressing = 'descriptor' | 'path';
 
-/** What this machine can do. */
+/** The safest way of this machine. */
 export const bestAddressing: Addressing =
   process.platform === 'linux' && existsSync('/proc/self/fd') ? 'descriptor' : 'path';
 
@@ -33,12 +33,12 @@ export function directoryFlags(addressing: Addressing): number {
 /** Flags that open a regular file for reading, never follow a link, and never wait for the other end of a FIFO. */
 export const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** The path that addresses `name` in the directory open as `fd`, whose real path was `realPath` when it was opened. */
+/** The path that addresses `name` in the directory open as `fd`; `realPath` is its real path when it was opened. */
 export function entryPath(addressing: Addressing, fd: number, realPath: string, name: string): string {
   return addressing === 'descriptor' ? `/proc/self/fd/${fd}/${name}` : join(realPath, name);
 }
 
-/** One open directory. Who opens it closes it; closing twice is fine. */
+/** One open directory. The code that opens it closes it; closing twice has no effect. */
 export class HeldDirectory {
   readonly addressing: Addressing;
   /** Absolute path without links, as it was when the directory was opened. Never shown to a caller. */
@@ -73,8 +73,8 @@ export class HeldDirectory {
   }
 
   /**
-   * True when what was reached by {@link at} since the directory was opened was inside it. Always so when entries are
-   * addressed from the descriptor; otherwise the path must still lead here without passing a link.
+   * True when entries reached by {@link at} since the directory was opened were inside it. That is always so when they
+   * are addressed from the descriptor; otherwise the path must still lead here without passing a link.
    */
   async confirm(): Promise<boolean> {
     if (this.addressing === 'descriptor') return true;

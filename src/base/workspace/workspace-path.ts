@@ -1,10 +1,10 @@
 /**
- * Confinement: turns a path a caller gave into a place inside the workspace, or refuses.
+ * Workspace confinement: resolves a caller's path to an entry inside the workspace, or refuses it.
  *
- * Every file tool, the working directory of `shell` and the images of prompts come through here. The path is walked one
- * component at a time from the workspace's own descriptor; links are read and followed by this code and never by the
- * system, so nothing outside is opened, and whether something exists outside cannot be told from the answer. Exchanging
- * a directory for a link during the walk or after it changes nothing, because what was checked is what is held.
+ * Every file tool, the working directory of `shell` and the images of prompts use it. The path is walked one component
+ * at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
+ * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
+ * walk has no effect: the checked directory is the one that is held open.
  */
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink } from 'node:fs/promises';
@@ -13,13 +13,13 @@ import { fail } from '../../wire/errors.ts';
 import { errnoOf, fileError, fileFailure, outsideWorkspace, shown } from './file-error.ts';
 import { type Addressing, bestAddressing, HeldDirectory, readFlags } from './held-directory.ts';
 
-/** Links followed on one path, and retries when an entry changes between two looks; as many as Linux allows. */
+/** Limit of links followed on one path, and of retries when an entry changes during the walk; the limit of Linux. */
 const MAX_LINKS = 40;
 
-/** What was found at a place. `other` is a FIFO, socket or device; a link is always resolved first. */
+/** The kind of an entry. `other` is a FIFO, socket or device; a link is always resolved first. */
 export type EntryKind = 'missing' | 'file' | 'directory' | 'other';
 
-/** A place inside the workspace. Disposing it closes the held directory. */
+/** A path resolved inside the workspace. Disposing it closes the held directory. */
 export interface ResolvedPath extends AsyncDisposable {
   /** The directory that holds the entry; the workspace itself for the workspace. */
   readonly parent: HeldDirectory;
@@ -30,14 +30,14 @@ export interface ResolvedPath extends AsyncDisposable {
   /** The path as the caller gave it, for messages. */
   readonly asked: string;
   readonly kind: EntryKind;
-  /** Of the entry when it was found; undefined when missing. */
+  /** Of the entry when it was resolved; undefined when it is missing. */
   readonly stats: Stats | undefined;
 }
 
 export interface LocateOptions {
   /** Creates the directories that lead to the last component. Default false. */
   readonly createDirectories?: boolean;
-  /** How directories are addressed; the safest way this machine has by default. */
+  /** How directories are addressed. Default: {@link bestAddressing}. */
   readonly addressing?: Addressing;
 }
 
@@ -46,7 +46,7 @@ function kindOf(stats: Stats): EntryKind {
   return stats.isDirectory() ? 'directory' : 'other';
 }
 
-/** Components of `path` below `root`; undefined when an absolute path does not begin with it. */
+/** Components of `path` below the root; undefined when an absolute path starts with none of `roots`. */
 function componentsBelow(roots: readonly string[], path: string): string[] | undefined {
   if (!isAbsolute(path)) return path.split('/');
   for (const root of roots) {
@@ -57,7 +57,7 @@ function componentsBelow(roots: readonly string[], path: string): string[] | und
   return undefined;
 }
 
-/** The directories open on the way from the workspace to where the walk is; the first is the workspace. */
+/** The open directories from the workspace to the current one; the first is the workspace. */
 class Trail {
   readonly held: HeldDirectory[];
   readonly names: string[] = [];
@@ -84,17 +84,17 @@ class Trail {
     this.names.push(name);
   }
 
-  /** Closes all but `kept`. */
-  async close(kept?: HeldDirectory): Promise<void> {
-    for (const directory of this.held) if (directory !== kept) await directory.close();
+  /** Closes all but `except`. */
+  async close(except?: HeldDirectory): Promise<void> {
+    for (const directory of this.held) if (directory !== except) await directory.close();
   }
 }
 
 /**
- * Finds the place of `path` in `workspace`. The last component may be missing.
+ * Resolves `path` in `workspace`. The last component may be missing.
  *
  * Fails with `tool_denied` (`outside_workspace`) when the path, or a link on it, leaves the workspace, even if it would
- * come back; with `tool_error` and a reason of `file-error.ts` when a directory on the way is missing or unusable.
+ * return; with `tool_error` and a reason of `file-error.ts` when a directory on the way is missing or unusable.
  */
 export async function locate(workspace: string, path: string, options: LocateOptions = {}): Promise<ResolvedPath> {
   const { createDirectories = false, addressing = bestAddressing } = options;
@@ -109,9 +109,9 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   }
   const trail = new Trail(root);
   try {
-    const place = await walk(trail, [workspace, root.realPath], path, createDirectories);
-    await trail.close(place.parent);
-    return place;
+    const resolved = await walk(trail, [workspace, root.realPath], path, createDirectories);
+    await trail.close(resolved.parent);
+    return resolved;
   } catch (error) {
     await trail.close();
     throw fileError(error, path);
@@ -149,7 +149,7 @@ async function walk(
 
   for (;;) {
     const name = pending.pop();
-    // Nothing left: the path ended in `.`, `..` or a slash, and the directory walked into is what was asked for.
+    // The path ended in `.`, `..` or a slash: the current directory is the result.
     if (name === undefined) return found('.', await lstat(trail.last.at('.')));
     if (name === '' || name === '.') continue;
     if (name === '..') {
@@ -179,7 +179,7 @@ async function walk(
       return found(name, stats);
     }
     if (stats === undefined) {
-      // Nothing is created on a way that goes back up.
+      // A path that goes back up creates nothing.
       if (!createDirectories || pending.includes('..')) throw fileFailure('not_found', asked, 'does not exist');
       await makeDirectory(here, name);
     } else if (!stats.isDirectory()) {
@@ -190,7 +190,7 @@ async function walk(
     } catch (error) {
       const errno = errnoOf(error);
       if (errno !== 'ENOTDIR' && errno !== 'ELOOP' && errno !== 'ENOENT') throw error;
-      // It was a directory a moment ago: look at it again.
+      // It was replaced since it was checked: check it again.
       detour();
       pending.push(name);
     }
@@ -206,7 +206,7 @@ async function lstatOrMissing(directory: HeldDirectory, name: string): Promise<S
   }
 }
 
-/** Where a link points, or undefined when it is no link any more. */
+/** The target of a link, or undefined when the entry is no longer a link. */
 async function readlinkOrChanged(directory: HeldDirectory, name: string): Promise<string | undefined> {
   try {
     return await readlink(directory.at(name));
@@ -221,7 +221,7 @@ async function makeDirectory(parent: HeldDirectory, name: string): Promise<void>
   try {
     await mkdir(parent.at(name));
   } catch (error) {
-    // Somebody else made it at the same time.
+    // Another process created it at the same time.
     if (errnoOf(error) !== 'EEXIST') throw error;
     return;
   }
@@ -229,29 +229,29 @@ async function makeDirectory(parent: HeldDirectory, name: string): Promise<void>
 }
 
 /**
- * Opens the regular file at a place for reading. Fails with `not_found`, `is_a_directory` or `not_a_regular_file`; never
+ * Opens a resolved regular file for reading. Fails with `not_found`, `is_a_directory` or `not_a_regular_file`; never
  * waits on a FIFO and never opens a device.
  */
-export async function openFile(place: ResolvedPath): Promise<{ handle: FileHandle; stats: Stats }> {
-  if (place.kind === 'missing') throw fileFailure('not_found', place.asked, 'does not exist');
-  if (place.kind === 'directory') throw fileFailure('is_a_directory', place.asked, 'is a directory');
-  if (place.kind === 'other') throw notRegular(place);
+export async function openFile(resolved: ResolvedPath): Promise<{ handle: FileHandle; stats: Stats }> {
+  if (resolved.kind === 'missing') throw fileFailure('not_found', resolved.asked, 'does not exist');
+  if (resolved.kind === 'directory') throw fileFailure('is_a_directory', resolved.asked, 'is a directory');
+  if (resolved.kind === 'other') throw notRegular(resolved);
   let handle: FileHandle | undefined;
   try {
-    handle = await open(place.parent.at(place.name), readFlags);
+    handle = await open(resolved.parent.at(resolved.name), readFlags);
     const stats = await handle.stat();
-    // The entry may have been exchanged since it was found.
-    if (!stats.isFile()) throw notRegular(place);
-    if (!(await place.parent.confirm())) throw outsideWorkspace(place.asked);
+    // The entry may have been replaced since it was resolved.
+    if (!stats.isFile()) throw notRegular(resolved);
+    if (!(await resolved.parent.confirm())) throw outsideWorkspace(resolved.asked);
     return { handle, stats };
   } catch (error) {
     await handle?.close();
-    throw fileError(error, place.asked);
+    throw fileError(error, resolved.asked);
   }
 }
 
-function notRegular(place: ResolvedPath): Error {
-  return fileFailure('not_a_regular_file', place.asked, 'is not a regular file');
+function notRegular(resolved: ResolvedPath): Error {
+  return fileFailure('not_a_regular_file', resolved.asked, 'is not a regular file');
 }
 
 /** Opens the directory `path` in the workspace. Fails with `not_found` or `not_a_directory`. */
@@ -260,12 +260,12 @@ export async function holdDirectory(
   path: string,
   options: LocateOptions = {},
 ): Promise<{ directory: HeldDirectory; path: string }> {
-  await using place = await locate(workspace, path, options);
-  if (place.kind === 'missing') throw fileFailure('not_found', path, 'does not exist');
-  if (place.kind !== 'directory') throw fileFailure('not_a_directory', path, 'is not a directory');
+  await using resolved = await locate(workspace, path, options);
+  if (resolved.kind === 'missing') throw fileFailure('not_found', path, 'does not exist');
+  if (resolved.kind !== 'directory') throw fileFailure('not_a_directory', path, 'is not a directory');
   try {
-    const directory = await place.parent.openChild(place.name);
-    return { directory, path: place.path };
+    const directory = await resolved.parent.openChild(resolved.name);
+    return { directory, path: resolved.path };
   } catch (error) {
     throw fileError(error, path);
   }

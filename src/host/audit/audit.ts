@@ -1,11 +1,11 @@
 /**
- * The audit: one line per handled request, in a file nobody but its owner can read. Who, what, sizes, duration,
+ * The audit: one line per handled request, in a file that only its owner can read. Principal, type, sizes, duration,
  * outcome; never a body, a token or an argument.
  *
- * Written by the host for every request and every refused handshake. `record` only queues; lines are made, chained and
- * written after the replies of the same turn have left: at once when it is quiet, at most 125 times a second under load.
- * A failing disk never fails a request: it is counted, retried, and shown in the host's health. The line format and what
- * it proves are in `chain.ts`.
+ * Called by the host for every request and every refused handshake. `record` only queues. Lines are composed, chained and
+ * written after the replies of the same event-loop turn are sent: immediately when idle, at most 125 times a second under
+ * load. A failing disk never fails a request: failures are counted, retried, and reported in the host's health. The line
+ * format and what it proves are in `chain.ts`.
  */
 
 import { type FileHandle, open, stat } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { within } from '../../base/race.ts';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './chain.ts';
 import { claim, oldestLine, prune, recover, rotate } from './files.ts';
 
-/** One handled request. The fields stand in the file under these names. */
+/** One handled request. These are the field names in the file. */
 export interface AuditRecord {
   /** When it arrived, epoch milliseconds. */
   readonly time: number;
@@ -39,29 +39,29 @@ export interface AuditRecord {
 }
 
 export interface AuditOptions {
-  /** The file being written; rotated ones get `.1`, `.2`, … behind. Its folder is made, for its owner only. */
+  /** The file being written; rotated ones get the suffix `.1`, `.2`, …. Its folder is created for its owner only. */
   readonly file: string;
-  /** A line that would make the file longer starts a new one. Bytes. */
+  /** A line that would exceed this size starts a new file. Bytes. */
   readonly maxBytes: number;
-  /** Files kept, the one being written included; at least 2. */
+  /** Files stored, the one being written included; at least 2. */
   readonly maxFiles: number;
   /** Force every batch to disk before the next. Default false: then on rotation and close only. */
   readonly fsync?: boolean;
   /** Records that may wait for the disk; past that they are dropped and counted. Default 32,768: a few megabytes. */
   readonly queueLimit?: number;
-  /** First wait after a failed write, doubled up to 30 s. Default 500. */
+  /** First delay after a failed write, doubled up to 30 s. Default 500. */
   readonly retryMs?: number;
   /** Epoch milliseconds, for the audit's own lines. */
   readonly now?: () => number;
 }
 
-/** How the audit is doing, for health and metrics. */
+/** The state of the audit, for health and metrics. */
 export interface AuditHealth {
   /** The file this process writes; undefined until the first line. */
   readonly file: string | undefined;
-  /** Lines on disk, by this process. */
+  /** Lines this process wrote to disk. */
   readonly written: number;
-  /** Records waiting. */
+  /** Records not yet written. */
   readonly queued: number;
   /** Records lost because the queue was full, or because the disk still failed at the close. */
   readonly dropped: number;
@@ -69,27 +69,27 @@ export interface AuditHealth {
   readonly failures: number;
   /** The last failure; undefined once writing works again. */
   readonly lastError: string | undefined;
-  /** Note it elsewhere to be able to prove that the end of the log was not cut off (`expectedHead` of `verifyAudit`). */
+  /** Noted elsewhere, it proves later that the end of the log was not cut off (`expectedHead` of `verifyAudit`). */
   readonly head: ChainHead | undefined;
 }
 
 /** An open audit. */
 export interface Audit {
-  /** Takes one record. Never throws, never waits. The record must not be changed afterwards. */
+  /** Queues one record. Never throws, never waits. The record must not be changed afterwards. */
   record(record: AuditRecord): void;
   readonly health: AuditHealth;
-  /** Resolves when what was recorded is written, or a write has failed. Never rejects. */
+  /** Resolves when all queued records are written, or a write has failed. Never rejects. */
   flush(): Promise<void>;
-  /** Writes what is left, for at most `timeoutMs` (default 2,000), and closes. Never rejects; idempotent. */
+  /** Writes the queued records, for at most `timeoutMs` (default 2,000), and closes. Never rejects; idempotent. */
   close(timeoutMs?: number): Promise<void>;
 }
 
-/** Opens an audit. Nothing is touched before the first record. */
+/** Opens an audit. No file is opened before the first record. */
 export function openAudit(options: AuditOptions): Audit {
   return new AuditWriter(options);
 }
 
-/** Lines made in one go: about 1 ms of work, and enough for a write to keep up with a busy host on a slow disk. */
+/** Lines composed in one step: about 1 ms of work, and enough for a busy host on a slow disk. */
 const BATCH_LINES = 1_024;
 /**
  * Least time from one write to the next: a write costs as much as ten lines, so under load lines share one. Longer pauses let
@@ -97,27 +97,27 @@ const BATCH_LINES = 1_024;
  */
 const PAUSE_MS = 8;
 const MAX_RETRY_MS = 30_000;
-/** How often it is checked that the file has not been removed or replaced under us. */
+/** Interval of the check that the file has not been removed or replaced. */
 const CHECK_FILE_MS = 1_000;
 
-/** Lines that are chained but not yet on disk; kept whole until they are, so that a failed write breaks no chain. */
+/** Lines that are chained but not yet on disk. They are written again as they are, so that a failed write breaks no chain. */
 interface Batch {
   readonly bytes: Buffer;
   readonly lines: number;
   readonly head: ChainHead;
-  /** Dropped records that a line of this batch tells of. */
-  readonly toldDropped: number;
+  /** Dropped records that a line of this batch reports. */
+  readonly reportedDrops: number;
 }
 
 interface OpenFile {
   readonly handle: FileHandle;
   readonly inode: number;
-  /** Set for a file that continues a chain and is still empty: the oldest line kept, for its {@link ROTATED} line. */
+  /** Set for a file that continues a chain and is still empty: the oldest stored line, for its {@link ROTATED} line. */
   readonly oldest: number | undefined;
   size: number;
-  /** Length of that first line: a file always takes one line beyond it, however small `maxBytes` is. */
+  /** Length of that first line: a file always gets one line after it, however small `maxBytes` is. */
   headerBytes: number;
-  /** The last write failed halfway: what is beyond `size` must go first. */
+  /** The last write failed halfway: the bytes beyond `size` are removed before the next. */
   torn: boolean;
   checkedMs: number;
 }
@@ -131,15 +131,15 @@ class AuditWriter implements Audit {
   #file: OpenFile | undefined;
   #head: ChainHead | undefined;
   #running: Promise<void> | undefined;
-  /** Ends the pause before a run that is waiting. */
-  #begin: () => void = () => undefined;
+  /** Ends the pause before a waiting run. */
+  #endPause: () => void = () => undefined;
   #lastRunMs = Number.NEGATIVE_INFINITY;
   #retry: NodeJS.Timeout | undefined;
   readonly #retryDelay: Backoff;
   #closing: Promise<void> | undefined;
   #written = 0;
   #dropped = 0;
-  #untoldDropped = 0;
+  #unreportedDrops = 0;
   #failures = 0;
   #lastError: string | undefined;
 
@@ -163,18 +163,18 @@ class AuditWriter implements Audit {
   record(record: AuditRecord): void {
     if (this.#closing !== undefined || this.#queue.length >= this.#options.queueLimit) {
       this.#dropped++;
-      this.#untoldDropped++;
+      this.#unreportedDrops++;
       return;
     }
     this.#queue.push(record);
     if (this.#running === undefined && this.#retry === undefined) this.#start();
-    else if (this.#queue.length * 2 >= this.#options.queueLimit) this.#begin();
+    else if (this.#queue.length * 2 >= this.#options.queueLimit) this.#endPause();
   }
 
   async flush(): Promise<void> {
-    // What arrives during the last write starts another run.
+    // Records that arrive during the last write start another run.
     while (this.#running !== undefined) {
-      this.#begin();
+      this.#endPause();
       await this.#running;
     }
   }
@@ -189,14 +189,14 @@ class AuditWriter implements Audit {
     this.#dropped += this.#queue.length + (this.#batch?.lines ?? 0);
     this.#queue = [];
     this.#batch = undefined;
-    this.#untoldDropped = 0;
+    this.#unreportedDrops = 0;
   }
 
   async #finishWriting(): Promise<void> {
     await this.flush();
     this.#cancelRetry();
     if (this.#hasWork()) await this.#drain();
-    // A failure just now wants to try again later, but there is no later.
+    // A failure of this write has scheduled a retry, which would run after the close.
     this.#cancelRetry();
     await this.#closeFile()
       .finally(() => this.#place?.release())
@@ -209,31 +209,31 @@ class AuditWriter implements Audit {
   }
 
   #hasWork(): boolean {
-    return this.#batch !== undefined || this.#queue.length > 0 || this.#untoldDropped > 0;
+    return this.#batch !== undefined || this.#queue.length > 0 || this.#unreportedDrops > 0;
   }
 
-  /** Starts a run after the input and output of this turn, so that replies leave first, or after the pause. */
+  /** Starts a run after the I/O of this event-loop turn, so that replies are sent first, or after the pause. */
   #start(): void {
-    const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+    const { promise: started, resolve: start } = Promise.withResolvers<void>();
     const waitMs = this.#lastRunMs + PAUSE_MS - performance.now();
     if (waitMs > 0) {
-      const timer = setTimeout(begin, waitMs);
-      this.#begin = () => {
+      const timer = setTimeout(start, waitMs);
+      this.#endPause = () => {
         clearTimeout(timer);
-        begin();
+        start();
       };
-    } else setImmediate(begin);
-    this.#running = begun
+    } else setImmediate(start);
+    this.#running = started
       .then(() => this.#drain())
       .finally(() => {
         this.#running = undefined;
-        this.#begin = () => undefined;
+        this.#endPause = () => undefined;
         this.#lastRunMs = performance.now();
         if (this.#retry === undefined && this.#closing === undefined && this.#hasWork()) this.#start();
       });
   }
 
-  /** Writes until nothing is left or something fails. Never rejects. */
+  /** Writes until the queue is empty or a step fails. Never rejects. */
   async #drain(): Promise<void> {
     try {
       while (this.#hasWork()) {
@@ -258,7 +258,7 @@ class AuditWriter implements Audit {
     this.#lastError = cause instanceof Error ? cause.message : String(cause);
   }
 
-  /** The open file, opened or opened anew if need be. */
+  /** The open file; opens it first, and again after it was removed or replaced. */
   async #open(): Promise<OpenFile> {
     const { maxFiles } = this.#options;
     this.#place ??= await claim(this.#options.file);
@@ -267,7 +267,7 @@ class AuditWriter implements Audit {
     if (this.#file !== undefined && now - this.#file.checkedMs >= CHECK_FILE_MS) {
       this.#file.checkedMs = now;
       const found = await stat(this.#place.path).catch(() => undefined);
-      // Removed or replaced: what is written through the old handle would never be seen.
+      // Removed or replaced: lines written through the old handle would be lost.
       if (found?.ino !== this.#file.inode) await this.#closeFile();
     }
     if (this.#file !== undefined) return this.#file;
@@ -275,7 +275,7 @@ class AuditWriter implements Audit {
     try {
       const { ino, size, mode } = await handle.stat();
       if ((mode & 0o077) !== 0) await handle.chmod(0o600);
-      // Without older files every line should still be there, from the first.
+      // Without older files the chain should be complete from its first line.
       const oldest = size === 0 && this.#head.n > 0 ? ((await oldestLine(this.#place.path, maxFiles)) ?? 1) : undefined;
       this.#file = { handle, inode: ino, oldest, size, headerBytes: 0, torn: false, checkedMs: now };
       return this.#file;
@@ -285,7 +285,7 @@ class AuditWriter implements Audit {
     }
   }
 
-  /** Makes the next lines; undefined when not one more fits into the file. */
+  /** Composes the next lines; undefined when the file has no space for one more. */
   #compose(file: OpenFile): Batch | undefined {
     const lines: string[] = [];
     let bytes = 0;
@@ -294,8 +294,8 @@ class AuditWriter implements Audit {
     const seal = this.#seal;
     const add = (open: string): boolean => {
       const sealed = seal(open);
-      const standing = file.size + bytes;
-      if (standing > file.headerBytes && standing + sealed.bytes > this.#options.maxBytes) return false;
+      const size = file.size + bytes;
+      if (size > file.headerBytes && size + sealed.bytes > this.#options.maxBytes) return false;
       lines.push(sealed.line);
       bytes += sealed.bytes;
       n++;
@@ -307,28 +307,28 @@ class AuditWriter implements Audit {
       add(JSON.stringify({ n: n + 1, time: this.#options.now(), type: ROTATED, oldest: file.oldest, prev: hash }));
       file.headerBytes = bytes;
     }
-    let taken = 0;
+    let composed = 0;
     let full = false;
-    while (!full && taken < this.#queue.length && lines.length < BATCH_LINES) {
-      const open = openLine(n + 1, this.#queue[taken]!, hash);
+    while (!full && composed < this.#queue.length && lines.length < BATCH_LINES) {
+      const open = openLine(n + 1, this.#queue[composed]!, hash);
       if (open === undefined) {
-        // Not a record at all. It must not stop those behind it.
-        taken++;
+        // Not a valid record. It must not block the records after it.
+        composed++;
         this.#dropped++;
-        this.#untoldDropped++;
-      } else if (add(open)) taken++;
+        this.#unreportedDrops++;
+      } else if (add(open)) composed++;
       else full = true;
     }
-    // What was dropped came after what is queued, so its line comes last.
-    let toldDropped = 0;
-    if (!full && taken === this.#queue.length && this.#untoldDropped > 0) {
-      const count = this.#untoldDropped;
+    // Records are dropped after those in the queue arrived, so this line comes last.
+    let reportedDrops = 0;
+    if (!full && composed === this.#queue.length && this.#unreportedDrops > 0) {
+      const count = this.#unreportedDrops;
       const open = JSON.stringify({ n: n + 1, time: this.#options.now(), type: DROPPED, count, prev: hash });
-      if (add(open)) toldDropped = count;
+      if (add(open)) reportedDrops = count;
     }
-    this.#queue.splice(0, taken);
+    this.#queue.splice(0, composed);
     if (lines.length === 0) return undefined;
-    return { bytes: Buffer.from(lines.join('')), lines: lines.length, head: { n, hash }, toldDropped };
+    return { bytes: Buffer.from(lines.join('')), lines: lines.length, head: { n, hash }, reportedDrops };
   }
 
   async #write(file: OpenFile, batch: Batch): Promise<void> {
@@ -345,15 +345,15 @@ class AuditWriter implements Audit {
       file.torn = true;
       throw cause;
     }
-    const begun = file.size === 0 && file.oldest !== undefined;
+    const startsFile = file.size === 0 && file.oldest !== undefined;
     file.size += batch.bytes.length;
     this.#head = batch.head;
     this.#written += batch.lines;
-    this.#untoldDropped -= batch.toldDropped;
+    this.#unreportedDrops -= batch.reportedDrops;
     this.#batch = undefined;
     this.#lastError = undefined;
     this.#retryDelay.reset();
-    if (!begun) return;
+    if (!startsFile) return;
     await file.handle.datasync();
     await prune(this.#place!.path, this.#options.maxFiles);
   }
@@ -377,7 +377,7 @@ class AuditWriter implements Audit {
 }
 
 /**
- * A record as an open line (see `createSealer`); undefined for what is no record, whatever its type said. Fields that
+ * A record as an open line (see `createSealer`); undefined for a value that is not a record. Fields that
  * are undefined are left out by `JSON.stringify`.
  */
 function openLine(n: number, record: AuditRecord, prev: string): string | undefined {

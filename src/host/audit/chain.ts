@@ -3,11 +3,11 @@
  *
  * A line is one JSON object. Its last two fields chain it: `prev` is the hash of the line before, across files and
  * restarts, and `hash` is the SHA-256 of the bytes of this line before `,"hash":`. Bytes are hashed as they stand, so
- * any tool can check a line without knowing how to write JSON, and a changed blank counts as a change. `n` counts the
- * lines from 1, so that what is missing can be told from what was changed.
+ * any tool can check a line without writing JSON, and a changed blank counts as a change. `n` counts the lines from 1,
+ * so that a missing line is distinguished from a changed one.
  */
 
-/** `prev` of the first line of all. */
+/** `prev` of the first line of a chain. */
 export const GENESIS = '0'.repeat(64);
 
 /** Longest line the readers accept, in bytes. The writer clips its texts, so its lines stay far below. */
@@ -20,12 +20,12 @@ const MAX_TEXT_CHARACTERS = 256;
 const SEAL = /,"hash":"([0-9a-f]{64})"\}$/;
 const SEAL_BYTES = ',"hash":""}'.length + 64;
 
-/** The first line of every file but the first: says what retention has left, so that a removed file is noticed. */
+/** The first line of every file but the first: names the oldest stored line, so that a removed file is detected. */
 export const ROTATED = 'audit/rotated';
-/** Written when the queue had room again: how many records it had to drop. */
+/** Written when the queue accepts records again: how many it dropped. */
 export const DROPPED = 'audit/dropped';
 
-/** How far a chain has come. */
+/** The end of a chain. */
 export interface ChainHead {
   /** Number of the last line; 0 before the first. */
   readonly n: number;
@@ -35,17 +35,17 @@ export interface ChainHead {
 
 export const CHAIN_START: ChainHead = Object.freeze({ n: 0, hash: GENESIS });
 
-/** What a line says about its place in the chain. */
+/** The position of a line in its chain. */
 export interface ChainLink extends ChainHead {
   readonly prev: string;
   readonly type: unknown;
-  /** In a {@link ROTATED} line: the number of the oldest line that was kept. */
+  /** In a {@link ROTATED} line: the number of the oldest line that is stored. */
   readonly oldest: unknown;
-  /** SHA-256 of what `hash` should be the hash of. */
+  /** SHA-256 of the bytes that `hash` covers. */
   readonly actual: string;
 }
 
-/** Loaded with the first line: it costs milliseconds that a starting host should not wait for. */
+/** Loaded with the first line: loading takes milliseconds, and a starting host must not wait for it. */
 const loadHash = () => process.getBuiltinModule('node:crypto').hash;
 
 /** Shortens a text that came from a peer. */
@@ -53,14 +53,14 @@ export function clip(text: string): string {
   return text.length > MAX_TEXT_CHARACTERS ? `${text.slice(0, MAX_TEXT_CHARACTERS)}…` : text;
 }
 
-/** A closed line with its newline, its length in bytes, and its hash. */
+/** A sealed line with its newline, its length in bytes, and its hash. */
 export interface SealedLine {
   readonly line: string;
   readonly bytes: number;
   readonly hash: string;
 }
 
-/** Makes the function that closes lines. It takes a JSON object as `JSON.stringify` writes it, with `prev` as its last field. */
+/** Creates the function that seals lines: JSON objects as `JSON.stringify` writes them, with `prev` as the last field. */
 export function createSealer(): (open: string) => SealedLine {
   const hashOf = loadHash();
   return (open) => {
@@ -70,7 +70,7 @@ export function createSealer(): (open: string) => SealedLine {
   };
 }
 
-/** Reads a line without its newline; undefined when it is no line of an audit. Its hash is computed, not judged. */
+/** Reads a line without its newline; undefined when it is not an audit line. Its hash is computed, not compared. */
 export function readLink(line: Buffer): ChainLink | undefined {
   const text = line.toString('utf8');
   const sealed = SEAL.exec(text);

@@ -1,6 +1,6 @@
 /**
  * The files of an audit: `audit.jsonl` is being written, `audit.jsonl.1` was before it, and so on up to the oldest.
- * Naming, rotation and what a start finds of the last run; used by the writer and the verifier.
+ * Naming, rotation and recovery at start; used by the writer and the verifier.
  */
 import { type FileHandle, mkdir, open, readdir, rename, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -17,7 +17,7 @@ export interface AuditFile {
   readonly index: number;
 }
 
-/** The files of the chain that `file` is the newest of, newest first. Fails as `readdir` does. */
+/** The files of the chain whose newest file is `file`, newest first. Fails as `readdir` does. */
 export async function filesOf(file: string): Promise<AuditFile[]> {
   const name = basename(file);
   const files: AuditFile[] = [];
@@ -29,8 +29,8 @@ export async function filesOf(file: string): Promise<AuditFile[]> {
 }
 
 /**
- * Finds a file no other living process writes: `file` itself, else `audit-2.jsonl`, `audit-3.jsonl`, … Hosts that an
- * agent starts on its pipes often share one configuration; each gets a chain of its own in the same folder.
+ * Locks a file that no other running process writes: `file` itself, else `audit-2.jsonl`, `audit-3.jsonl`, … Hosts that
+ * an agent starts on its pipes often share one configuration; each gets a chain of its own in the same folder.
  */
 export async function claim(file: string): Promise<{ path: string; release: () => void }> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
@@ -48,17 +48,17 @@ export async function rotate(file: string): Promise<void> {
 }
 
 /**
- * Removes the files beyond `maxFiles`. Called once the new file's first line, which says what is kept, is on disk: a
- * crash in between leaves a file too many, never one that seems to be missing.
+ * Removes the files beyond `maxFiles`. Called once the first line of the new file, which names the oldest stored line,
+ * is on disk: a crash in between leaves a file too many, never a file that counts as missing.
  */
 export async function prune(file: string, maxFiles: number): Promise<void> {
   for (const { path, index } of await filesOf(file)) if (index >= maxFiles) await unlink(path);
 }
 
-/** Number of the oldest line that {@link prune} will leave, or undefined when its file cannot tell. */
+/** Number of the oldest line that {@link prune} will leave, or undefined when its file has no valid first line. */
 export async function oldestLine(file: string, maxFiles: number): Promise<number | undefined> {
-  const kept = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
-  const oldest = kept.at(-1);
+  const stored = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
+  const oldest = stored.at(-1);
   if (oldest === undefined) return undefined;
   await using handle = await open(oldest.path, 'r');
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_LINE_BYTES), 0, MAX_LINE_BYTES, 0);
@@ -67,12 +67,12 @@ export async function oldestLine(file: string, maxFiles: number): Promise<number
 }
 
 /**
- * How far the chain came before this start. A line cut short by a crash is removed from the end. A file that does not
- * end in an audit line is set aside as if it were full, and a new chain begins: the verifier shows the seam.
+ * The end of the chain at this start. A line that a crash truncated is removed. A file that does not end in an audit
+ * line is rotated as if it were full, and a new chain starts: the verifier reports the break.
  */
 export async function recover(file: string): Promise<ChainHead> {
   for (const { path, index } of await filesOf(file)) {
-    // Numbered files are older and were closed in good order; only the newest one that holds a line matters.
+    // Numbered files are older and were closed in order; only the newest one that holds a line matters.
     const tail = await readTail(path);
     if (tail.torn && index === 0) await truncate(path, tail.size);
     if (tail.size === 0) continue;
@@ -83,11 +83,11 @@ export async function recover(file: string): Promise<ChainHead> {
   return CHAIN_START;
 }
 
-/** The last whole line of a file: where it ends, whether something cut short follows it, and what it says. */
+/** The last whole line of a file: where it ends, whether a truncated line follows it, and its position in the chain. */
 async function readTail(path: string): Promise<{ size: number; torn: boolean; head?: ChainHead }> {
   await using handle: FileHandle = await open(path, 'r');
   const { size } = await handle.stat();
-  // Room for a whole line and, behind it, one cut short.
+  // Room for a whole line and a truncated one after it.
   const length = Math.min(size, 2 * MAX_LINE_BYTES);
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, size - length);
   const tail = buffer.subarray(0, bytesRead);

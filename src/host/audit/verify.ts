@@ -1,10 +1,10 @@
 /**
- * Checks an audit: was a line changed, removed, added or moved, is a file missing? Reads the files as a stream, so their
- * size does not matter, and may run while a host is writing them. Called by `handfast audit verify`.
+ * Verifies an audit: detects changed, removed, added and moved lines, and missing files. Reads the files as a stream, so
+ * their size does not matter, and may run while a host is writing them. Called by `handfast audit verify`.
  *
- * What a chain can and cannot show: every change in what is still there, and everything missing before it. Lines cut off
- * at the end, or a log rewritten from some line on by somebody who knows the format, show only against a hash noted
- * elsewhere: `expectedHead`.
+ * A chain proves every change in the stored lines, and every line missing before them. Lines cut off at the end, and a log
+ * rewritten from some line on by an attacker who knows the format, are detected only with a hash noted elsewhere:
+ * `expectedHead`.
  */
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -13,12 +13,12 @@ import { CHAIN_START, type ChainHead, type ChainLink, GENESIS, MAX_LINE_BYTES, R
 import { type AuditFile, filesOf } from './files.ts';
 
 /**
- * Why a chain does not hold:
+ * Why a chain is broken:
  *
  * - `unreadable_line`: not a line of an audit
  * - `edited`: the line's hash is not that of its content
- * - `missing_lines`: lines before this one are gone
- * - `missing_file`: a whole file before this line is gone
+ * - `missing_lines`: lines before this one are missing
+ * - `missing_file`: a whole file before this line is missing
  * - `reordered`: the line's number is not above the one before it
  * - `rewritten`: numbers fit, but this line was chained to another line than the one before it
  * - `head_missing`: the noted head is not in the chain: its end was cut off or rewritten
@@ -32,7 +32,7 @@ export type AuditBreakReason =
   | 'rewritten'
   | 'head_missing';
 
-/** The first place where a chain does not hold. `line` counts from 1 within the file; 0 when no line is to blame. */
+/** The first break of a chain. `line` counts from 1 within the file; 0 when no line is the cause. */
 export interface AuditBreak {
   readonly file: string;
   readonly line: number;
@@ -43,11 +43,11 @@ export interface AuditBreak {
 export interface AuditChainReport {
   /** The newest file. */
   readonly file: string;
-  /** Number of the first line still kept; above 1 once retention has removed files. */
+  /** Number of the first stored line; above 1 once retention has removed files. */
   readonly first: number;
   /** The last line: note it elsewhere, to pass as `expectedHead` another time. */
   readonly head: ChainHead;
-  /** The newest file ends in half a line: it is being written, or its host was killed. Nothing is wrong with the rest. */
+  /** The newest file ends in a truncated line: it is being written, or its host was killed. The rest is intact. */
   readonly tornTail: boolean;
 }
 
@@ -64,7 +64,7 @@ export interface AuditReport {
  * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder. `expectedHead` is a hash noted
  * earlier (`head.hash`), which must still be in one of the chains.
  *
- * Fails with `usage` when there is no audit there.
+ * Fails with `usage` when the path has no audit.
  */
 export async function verifyAudit(fileOrFolder: string, options: { expectedHead?: string } = {}): Promise<AuditReport> {
   const chains: AuditChainReport[] = [];
@@ -106,7 +106,7 @@ interface OpenedFile extends AuditFile {
   readonly inode: number;
 }
 
-/** A rotation in the middle of reading looks like a missing file. What is really broken is so again. */
+/** A rotation during the read looks like a missing file. A real break is found again. */
 const MAX_ATTEMPTS = 5;
 
 async function verifyLiveChain(newest: string, expectedHead: string | undefined) {
@@ -190,12 +190,12 @@ async function verifyChain(newest: string, files: readonly OpenedFile[], expecte
     }
     previous = file;
   }
-  // Retention may remove the oldest files, but the first line of each later file says what it left.
+  // Retention may remove the oldest files, but the first line of each later file names the oldest stored line.
   if (broken === undefined && first > oldest) broken = { file: files[0]!.path, line: 1, reason: 'missing_file' };
   return { lines, headSeen, broken, report: { file: newest, first, head, tornTail } };
 }
 
-/** What is wrong with a line that follows `head`; undefined when nothing is. */
+/** Why a line cannot follow `head`; undefined when it can. */
 function judge(link: ChainLink, head: ChainHead, isFirst: boolean, fileGone: boolean): AuditBreakReason | undefined {
   if (link.hash !== link.actual) return 'edited';
   if (isFirst) return link.n === 1 && link.prev !== GENESIS ? 'rewritten' : undefined;
@@ -204,7 +204,7 @@ function judge(link: ChainLink, head: ChainHead, isFirst: boolean, fileGone: boo
   return link.prev === head.hash ? undefined : 'rewritten';
 }
 
-/** What {@link linesOf} gives for a line that cannot be given. */
+/** What {@link linesOf} yields in place of a line it cannot read. */
 const HALF_LINE = 'half';
 const LONG_LINE = 'long';
 
