@@ -39,7 +39,7 @@ async function site(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'h
     limits: { livenessTimeoutMs: hostMs },
   });
   await host.start();
-  const door = await doorOf(transport, host);
+  const door = await doorOf(transport, host, {}, ['127.0.0.1']);
   const address = door.address as string;
   let relay: Relay;
   let relayed: string;

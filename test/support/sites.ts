@@ -32,15 +32,17 @@ export interface Door {
   close(): Promise<void>;
 }
 
-/** Puts a host of this process behind a transport; not for stdio. `endpoint` is for HTTP only. */
+/**
+ * Puts a host of this process behind a transport; not for stdio. `endpoint` is for HTTP only, `allowedHosts` for relays in
+ * front of an HTTP server, which call it by another port than its own.
+ */
 export async function doorOf(
   name: Exclude<TransportName, 'stdio'>,
   host: Pick<Host, 'accept'>,
   endpoint: Partial<HttpSseOptions> = {},
+  allowedHosts: readonly string[] = [],
 ): Promise<Door> {
   const accept = (link: Parameters<Host['accept']>[0]): void => host.accept(link);
-  // Through a relay the server is called by another port than its own.
-  const allowedHosts = ['127.0.0.1'];
   switch (name) {
     case 'memory':
       return { dial: async () => dialMemory(accept), close: async () => {} };
