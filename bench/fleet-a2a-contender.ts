@@ -72,7 +72,7 @@ function idleWorker(): WorkerPort {
         // One that has gone by now is not sent to: the run is over.
         (outlets.get(outlet.name) ?? outlet).deliverResult(result).catch(() => {});
       };
-      return { kind: 'accepted', begin, abandon: async () => {} };
+      return { kind: 'accepted', start: begin, abandon: async () => {} };
     },
     refuse: () => undefined,
     handle: async () => undefined,
@@ -85,7 +85,7 @@ async function overBus(bus: OrchestratorBus, stop: () => Promise<void>): Promise
   const found = Promise.withResolvers<FleetPeer>();
   const events: PeerEvents = {
     joined() {},
-    unreadable() {},
+    malformed() {},
     left() {},
     received(peer, message) {
       if (message.type === 'SESSION_ANNOUNCE') found.resolve(peer);

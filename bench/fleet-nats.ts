@@ -40,7 +40,7 @@ async function measure(tasks: number): Promise<void> {
     received(_peer, message) {
       if (message.type === 'TASK_RESULT') waiting.get(message.task_id)?.();
     },
-    unreadable: (_peer, codes) => console.error('unreadable', codes),
+    malformed: (_peer, codes) => console.error('unreadable', codes),
     left: (peer, reason) => console.error(`${peer.peerId} left: ${reason}`),
   });
   const peer = await joined.promise;

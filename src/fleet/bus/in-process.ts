@@ -1,8 +1,8 @@
 /**
- * The bus between an orchestrator and workers of the same process: messages are objects that are handed over by reference.
+ * The bus between an orchestrator and workers of the same process: messages are objects that are passed by reference.
  *
- * The default of a fleet on one machine. Whoever sends an object must not change it afterwards. Messages that have a
- * normalised form are brought into it with the same checks as on a wire; the others are what they are.
+ * The default of a fleet on one machine. A sender must not change an object afterwards. Messages that have a normalised form
+ * are brought into it with the same checks as on a wire; the others are passed as they are.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -12,17 +12,17 @@ import { asError, fail } from '../../wire/errors.ts';
 import { decodeValue } from '../messages/decode.ts';
 import type { Dispatched, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
-import { forwardToOrchestrator, ORCHESTRATOR_FEATURES } from './forward.ts';
+import { forwardToOrchestrator, logNotStored, ORCHESTRATOR_FEATURES } from './forward.ts';
 import type { FleetPeer, OrchestratorBus, PeerEvents } from './peer.ts';
 import type { DispatchOutcome, ReplyChannel, WorkerPort } from './reply-channel.ts';
-import { type Answer, WorkerMessageHandler } from './worker-messages.ts';
+import { WorkerMessageHandler, type WorkerReply } from './worker-messages.ts';
 
 export interface InProcessOptions {
   readonly log?: Log;
   /** Seconds between the heartbeats of a worker. Default 15. */
   readonly heartbeatS?: number;
-  /** How long a result may take to be kept before its worker is told to send it again, milliseconds. Default 15,000. */
-  readonly keepTimeoutMs?: number;
+  /** How long storing a result may take before its worker must send it again, milliseconds. Default 15,000. */
+  readonly storeTimeoutMs?: number;
 }
 
 const FEATURES: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
@@ -67,7 +67,7 @@ class InProcessBus implements OrchestratorBus {
   }
 }
 
-/** One worker, as the orchestrator sees it, and the outlet through which the worker speaks. */
+/** One worker, as the orchestrator sees it, and its reply channel. */
 class LocalPeer implements FleetPeer {
   readonly peerId: string;
   readonly binding = 'in-process';
@@ -77,14 +77,14 @@ class LocalPeer implements FleetPeer {
   readonly features: ReadonlySet<Feature>;
   readonly #worker: WorkerPort;
   readonly #events: PeerEvents;
-  readonly #intake: WorkerMessageHandler;
+  readonly #handler: WorkerMessageHandler;
   readonly #log: Log | undefined;
-  readonly #keepTimeoutMs: number;
-  readonly #outlet: ReplyChannel;
+  readonly #storeTimeoutMs: number;
+  readonly #channel: ReplyChannel;
   #detach: (() => void) | undefined;
   #beats = 0;
   /** Between `joined` and `left`. */
-  #here = false;
+  #connected = false;
   #closed = false;
 
   constructor(worker: WorkerPort, events: PeerEvents, options: InProcessOptions) {
@@ -94,93 +94,94 @@ class LocalPeer implements FleetPeer {
     this.#worker = worker;
     this.#events = events;
     this.#log = options.log;
-    this.#keepTimeoutMs = options.keepTimeoutMs ?? 15_000;
-    this.#intake = new WorkerMessageHandler(worker, options.log);
-    this.#outlet = {
+    this.#storeTimeoutMs = options.storeTimeoutMs ?? 15_000;
+    this.#handler = new WorkerMessageHandler(worker, options.log);
+    this.#channel = {
       name: 'in-process',
       features: FEATURES,
-      send: (message) => this.#hear(message),
-      deliverResult: (result) => this.#keep(result),
+      send: (message) => this.#receive(message),
+      deliverResult: (result) => this.#store(result),
     };
   }
 
   get reachable(): boolean {
-    return this.#here;
+    return this.#connected;
   }
 
   async join(): Promise<void> {
-    this.#greet();
+    this.#connect();
     try {
-      this.#hear(await this.#worker.announce());
+      this.#receive(await this.#worker.announce());
     } catch (thrown) {
-      this.#log?.warn('a worker could not describe itself', { worker: this.peerId, error: asError(thrown).message });
+      this.#log?.warn('worker could not describe itself', { worker: this.peerId, error: asError(thrown).message });
     }
-    if (!this.#closed) this.#detach = this.#worker.attach(this.#outlet);
+    if (!this.#closed) this.#detach = this.#worker.attach(this.#channel);
   }
 
   close(): void {
     this.#closed = true;
-    this.#here = false;
+    this.#connected = false;
     this.#detach?.();
   }
 
   beat(): void {
-    if (!this.#here) return;
+    if (!this.#connected) return;
     const { agentId: agent_id, incarnation, activeTasks: active_tasks } = this.#worker;
     const seq = ++this.#beats;
-    this.#tell(fleetMessage('SESSION_HEARTBEAT', { agent_id, incarnation, seq, active_tasks }));
+    this.#forward(fleetMessage('SESSION_HEARTBEAT', { agent_id, incarnation, seq, active_tasks }));
   }
 
   async send(message: FleetMessage): Promise<void> {
-    if (!this.#here) throw fail('unreachable', `${this.peerId} is not there`, { peer: this.peerId });
+    if (!this.#connected) throw fail('unreachable', `${this.peerId} is not connected`, { peer: this.peerId });
     if (message.type === 'TASK_DISPATCH') return this.#dispatch(message);
     const decoded = decodeValue(message);
     if (!decoded.valid) throw fail('invalid_message', `${message.type} is not valid`, { errors: decoded.errors });
-    void this.#intake.take(decoded.message, this.#outlet, this.#answer);
+    void this.#handler.receive(decoded.message, this.#channel, this.#reply);
   }
 
   async #dispatch(message: TaskDispatch): Promise<void> {
     const decoded = decodeValue(message);
     if (!decoded.valid) {
-      if (this.#intake.unreadable(decoded.taskId, decoded.errors, this.#answer)) return;
+      if (this.#handler.malformed(decoded.taskId, decoded.errors, this.#reply)) return;
       throw fail('invalid_message', 'the dispatch is not valid', { errors: decoded.errors });
     }
     const dispatch = decoded.message as Dispatched;
-    let reception: DispatchOutcome;
+    let outcome: DispatchOutcome;
     try {
-      reception = await this.#intake.dispatch(dispatch, this.#outlet, this.#answerDispatch);
+      outcome = await this.#handler.dispatch(dispatch, this.#channel, this.#replyToDispatch);
     } catch (thrown) {
-      const { code, message: why } = asError(thrown);
-      throw fail('unreachable', `${this.peerId} could not take the task: ${why}`, { reason: code }, thrown);
+      const { code: reason, message } = asError(thrown);
+      throw fail('unreachable', `${this.peerId} could not accept the task: ${message}`, { reason }, thrown);
     }
-    if (reception.kind === 'busy') {
-      const { reason, retryAfterS } = reception;
+    if (outcome.kind === 'busy') {
+      const { reason, retryAfterS } = outcome;
       throw fail('over_capacity', `${this.peerId} is busy`, { reason, retry_after_ms: retryAfterS * 1000 });
     }
   }
 
-  readonly #answer = (answer: Answer): void => this.#hear(answer);
+  readonly #reply = (answer: WorkerReply): void => this.#receive(answer);
 
-  /** A busy worker is told by the failure of `send`. */
-  readonly #answerDispatch = (answer: Answer): void => {
-    if (answer.type !== 'TASK_ACK' || answer.accepted) this.#hear(answer);
+  /** The failure of `send` reports a busy worker. */
+  readonly #replyToDispatch = (answer: WorkerReply): void => {
+    if (answer.type !== 'TASK_ACK' || answer.accepted) this.#receive(answer);
   };
 
-  /** Anything the worker says that it does not wait for. */
-  #hear(message: FleetMessage): void {
+  /** Handles every message the worker does not wait for. */
+  #receive(message: FleetMessage): void {
     if (this.#closed) return;
     if (message.type === 'SESSION_BYE') return this.#bye(message.reason);
-    if (!this.#here) this.#greet();
+    if (!this.#connected) this.#connect();
     const incoming = this.#normalised(message);
-    if (incoming !== undefined) this.#tell(incoming);
+    if (incoming !== undefined) this.#forward(incoming);
   }
 
-  async #keep(result: TaskResult): Promise<void> {
-    if (this.#closed) throw fail('unreachable', 'the orchestrator is not there');
+  async #store(result: TaskResult): Promise<void> {
+    if (this.#closed) throw fail('unreachable', 'the orchestrator is not connected');
     const reported = this.#normalised(result);
     if (reported === undefined) throw fail('invalid_message', 'the result is not valid', { task_id: result.task_id });
-    const kept = forwardToOrchestrator(this.#events, this, reported);
-    await withTimeout(kept, this.#keepTimeoutMs, () => fail('timeout', 'the result was not kept in time'));
+    const stored = forwardToOrchestrator(this.#events, this, reported);
+    const late = () => fail('timeout', `the result was not stored within ${this.#storeTimeoutMs} ms`);
+    await withTimeout(stored, this.#storeTimeoutMs, late);
   }
 
   #normalised(message: FleetMessage): Incoming | undefined {
@@ -189,26 +190,25 @@ class LocalPeer implements FleetPeer {
     const decoded = decodeValue(message);
     if (decoded.valid) return decoded.message;
     const codes = decoded.errors.map(({ code }) => code);
-    this.#log?.warn('a worker sent what is no message', { worker: this.peerId, type: message.type, codes });
-    this.#events.unreadable(this, codes);
+    this.#log?.warn('worker sent an invalid message', { worker: this.peerId, type: message.type, codes });
+    this.#events.malformed(this, codes);
     return undefined;
   }
 
-  #tell(message: Incoming): void {
-    forwardToOrchestrator(this.#events, this, message).catch((thrown: unknown) => {
-      const { code, message: why } = asError(thrown);
-      this.#log?.warn('a message was not kept', { worker: this.peerId, type: message.type, code, error: why });
-    });
+  #forward(message: Incoming): void {
+    forwardToOrchestrator(this.#events, this, message).catch((thrown: unknown) =>
+      logNotStored(this.#log, this, message, thrown),
+    );
   }
 
-  #greet(): void {
-    this.#here = true;
+  #connect(): void {
+    this.#connected = true;
     this.#events.joined(this);
   }
 
   #bye(reason: string): void {
-    if (!this.#here) return;
-    this.#here = false;
+    if (!this.#connected) return;
+    this.#connected = false;
     this.#events.left(this, reason, true);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The orchestrator's side of a bus: peers come, go, are sent messages, and say something.
+ * The orchestrator's side of a bus: peers connect and leave, receive messages, and send some.
  *
  * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS
  * JetStream. Called by `orchestrator/`, which knows none of them. A bus whose peers do not speak messages translates.
@@ -14,18 +14,18 @@ export type DispatchMode = 'structured' | 'inline' | 'plain';
 
 /** One worker, as its transport knows it. */
 export interface FleetPeer {
-  /** Who it is: what the transport authenticated, not what the worker says. Unique among the peers of an orchestrator. */
+  /** The identity that the transport authenticated, not the one the worker announces. Unique in an orchestrator. */
   readonly peerId: string;
   readonly binding: Binding;
   /** For people. Never holds a secret. */
   readonly address: string;
-  /** Its agent card, or its link, says that it speaks this protocol. */
+  /** Its agent card, or its link, shows that it speaks this protocol. */
   readonly structured: boolean;
   /** What it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
   readonly features: ReadonlySet<Feature>;
   /**
    * True when tasks and results live on the bus and survive both ends (NATS): a dispatch that was sent need not be polled
-   * or sent again after a restart, and leases are kept by the bus.
+   * or sent again after a restart, and the bus holds the leases.
    */
   readonly durable: boolean;
   /** What a peer is known to be without an announce, from configuration: used for plain peers only. */
@@ -46,18 +46,18 @@ export interface SendOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What the orchestrator hears. */
+/** The events of a bus, which the orchestrator handles. */
 export interface PeerEvents {
-  /** A peer is there, or is there again. Its announce follows as a message where it makes one. */
+  /** A peer has connected. Its announce follows as a message where it sends one. */
   joined(peer: FleetPeer): void;
   /**
    * A message of a peer. Resolves when what must not be lost (a result, a question) is on disk; the bus acknowledges to
-   * the worker then. Rejects when it could not be kept: the worker will send it again.
+   * the worker then. Rejects when it could not be stored: the worker sends it again.
    */
   received(peer: FleetPeer, message: Incoming): Promise<void> | void;
-  /** Something came that is no message; for the log and the counters. */
-  unreadable(peer: FleetPeer, codes: readonly string[]): void;
-  /** The peer is gone. `asleep`: it said so itself. */
+  /** A peer sent bytes that are not a message; for the log and the counters. */
+  malformed(peer: FleetPeer, codes: readonly string[]): void;
+  /** The peer is not connected any more. `asleep`: it shut down in order. */
   left(peer: FleetPeer, reason: string, asleep: boolean): void;
 }
 
@@ -65,7 +65,7 @@ export interface PeerEvents {
 export interface OrchestratorBus {
   readonly binding: Binding;
   start(events: PeerEvents): Promise<void>;
-  /** Puts a task where any worker of a pool may take it; absent: this bus has no pools. Resolves when it is kept. */
+  /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
   /** Ends all peers in good order. Bounded, never rejects. */
   stop(): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * The worker's side of a bus: where its messages go, and what the bus asks of the worker.
+ * The worker's side of a bus: the channel of its messages, and the port through which the bus calls the worker.
  *
  * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel} and calls the port.
  */
@@ -9,21 +9,21 @@ import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 /** Where the messages of a worker go. */
 export interface ReplyChannel {
   /**
-   * Names who is at the other end, the same after a restart: results of the tasks it sent wait for the outlet of this name.
+   * Names the other end, the same after a restart: results of the tasks it sent wait for the channel of this name.
    */
   readonly name: string;
   /** What the other end understands beside the three messages. */
   readonly features: ReadonlySet<Feature>;
   /**
-   * True when dispatches live on the bus, which keeps their leases: they may wait there for as long as they must, and one
-   * that is answered `busy` comes again without anybody having been told.
+   * True when dispatches live on the bus, which holds their leases: they wait there without a limit, and the bus redelivers
+   * one that was answered `busy` without a message to the orchestrator.
    */
   readonly durable?: boolean;
-  /** Sends, or drops when the other end is away: announces, progress, heartbeats, questions. Never throws. */
+  /** Sends, or drops when the other end is not connected: announces, progress, heartbeats, questions. Never throws. */
   send(message: FleetMessage): void;
   /**
-   * Sends a result and resolves when the other end has it for good. Rejects when that did not happen within its own bound;
-   * the worker's outbox tries again with backoff, and at once when the outlet is attached again.
+   * Sends a result; resolves when the other end has stored it durably. Rejects when that did not happen within its own bound;
+   * the worker's outbox retries with backoff, and at once when the channel is attached again.
    */
   deliverResult(result: TaskResult): Promise<void>;
 }
@@ -35,15 +35,15 @@ export interface Lease {
   /** How long it holds without renewal, seconds. */
   readonly ttlS: number;
   /**
-   * Renews it; false: it is lost for good. Rejects when that cannot be told now. Absent: progress renews it on the other
+   * Renews it; false: it is lost for good. Rejects when that is unknown. Absent: progress renews it on the other
    * side, and this side cannot lose it.
    */
   renew?(): Promise<boolean>;
-  /** Gives it back. */
+  /** Releases it. */
   release?(): Promise<void>;
 }
 
-/** The attempt of a dispatch is here already: this is another copy. */
+/** This worker has the attempt of a dispatch already: this is a duplicate. */
 export interface AlreadyTaken {
   readonly kind: 'taken';
   readonly state: 'accepted' | 'running';
@@ -53,21 +53,21 @@ export interface AlreadyTaken {
   readonly retryAfterS: number;
 }
 
-/** What a worker makes of a dispatch. Nothing has been run yet, and no token spent. */
+/** A worker's decision on a dispatch. Nothing has run yet, and no token is spent. */
 export type DispatchOutcome =
-  /** It is refused (phase 4), or its text is no dispatch. */
+  /** It is refused (phase 4), or its text is not a dispatch. */
   | { readonly kind: 'refused'; readonly result: TaskResult }
   /** It ended before; this is how. */
   | { readonly kind: 'replay'; readonly result: TaskResult }
   /** Another attempt at the same task, or another turn of its context, runs. */
   | { readonly kind: 'busy'; readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' }
   | AlreadyTaken
-  /** It is in the journal, on disk. The bus acknowledges, then calls `begin`. */
+  /** It is in the journal, on disk. The bus acknowledges, then calls `start`. */
   | {
       readonly kind: 'accepted';
-      /** Runs it. Never throws; the result goes to the outlet. */
-      begin(lease: Lease): void;
-      /** Another worker has it: it is forgotten. */
+      /** Runs it. Never throws; the result goes to the channel. */
+      start(lease: Lease): void;
+      /** Another worker has it: it is dropped here. */
       abandon(): Promise<void>;
     };
 
@@ -85,14 +85,14 @@ export interface WorkerPort {
   /** Describes the worker as it is now; probes what is not known freshly. Bounded at 10 s. */
   announce(contextId?: string | null): Promise<SessionAnnounce>;
   /**
-   * Sends announces, progress and results to `outlet` from now on; what waits for it is sent at once. Returns what undoes
-   * it; results wait in the outbox then.
+   * Sends announces, progress and results to `channel` from now on, and the results that wait for it at once. Returns the
+   * function that detaches it; results wait in the outbox then.
    */
-  attach(outlet: ReplyChannel): () => void;
-  /** Decides on a dispatch within 2 s. Its result and progress go to the outlet of this name. */
-  receive(dispatch: Dispatched, outlet: ReplyChannel): Promise<DispatchOutcome>;
+  attach(channel: ReplyChannel): () => void;
+  /** Decides on a dispatch within 2 s. Its result and progress go to the channel of this name. */
+  receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome>;
   /** A dispatch that could not be read: the refusal to answer with, `undefined` when it does not even name a task. */
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined;
   /** Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns what to answer, if anything. */
-  handle(message: Incoming, outlet: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
+  handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
 }

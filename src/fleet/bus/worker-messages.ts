@@ -1,6 +1,6 @@
 /**
- * What every bus does with a message for its worker: a dispatch is decided on, acknowledged and begun, in this order; all
- * else is handed over and answered. Messages about one task keep their order, also while its dispatch is being decided on.
+ * Handles a message for a worker, the same on every bus: a dispatch is decided on, acknowledged and started, in this order;
+ * any other message is passed on and answered. Messages about one task stay in order, also while its dispatch is decided on.
  *
  * One for each worker and bus. Called by the worker's side of the bindings.
  */
@@ -11,13 +11,13 @@ import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage, resultMessage } from '../messages/encode.ts';
 import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './reply-channel.ts';
 
-/** What a worker answers. */
-export type Answer = TaskAck | TaskResult | SessionAnnounce;
+/** A worker's reply. */
+export type WorkerReply = TaskAck | TaskResult | SessionAnnounce;
 
-/** Sends an answer to whoever asked. Never throws; drops it when nobody is there, because whoever misses it asks again. */
-export type Reply = (answer: Answer) => void;
+/** Sends a reply to the orchestrator. Never throws; drops it when there is no connection, because the orchestrator polls. */
+export type Reply = (answer: WorkerReply) => void;
 
-/** Types of messages only an orchestrator sends, and a worker takes. */
+/** Types of messages that only an orchestrator sends. */
 const FOR_WORKERS = new Set<Incoming['type']>([
   'TASK_DISPATCH',
   'TASK_CANCEL',
@@ -28,7 +28,7 @@ const FOR_WORKERS = new Set<Incoming['type']>([
   'ANNOUNCE_REQUEST',
 ]);
 
-/** Lifetime of a lease nobody named, seconds. */
+/** Lifetime of a lease that the dispatch does not name, seconds. */
 const DEFAULT_LEASE_TTL_S = 45;
 
 export class WorkerMessageHandler {
@@ -43,61 +43,61 @@ export class WorkerMessageHandler {
     this.#log = log;
   }
 
-  /** Messages whose answer has not been found yet. */
+  /** Messages without a reply yet. */
   get pending(): number {
     return this.#pending;
   }
 
   /**
-   * Takes any message of an orchestrator; resolves when it has been answered. False: it is not one a worker takes. Never
-   * rejects: what fails inside the worker is logged, and the orchestrator asks again.
+   * Handles any message of an orchestrator; resolves when it was answered. False: it is not for workers. Never rejects: a
+   * failure inside the worker is logged, and the orchestrator polls.
    */
-  async take(message: Incoming, outlet: ReplyChannel, reply: Reply): Promise<boolean> {
+  async receive(message: Incoming, channel: ReplyChannel, reply: Reply): Promise<boolean> {
     if (!FOR_WORKERS.has(message.type)) return false;
     try {
-      if (message.type === 'TASK_DISPATCH') await this.dispatch(message, outlet, reply);
-      else await this.#other(message, outlet, reply);
+      if (message.type === 'TASK_DISPATCH') await this.dispatch(message, channel, reply);
+      else await this.#other(message, channel, reply);
     } catch (thrown) {
-      const { code, message: why } = asError(thrown);
-      this.#log?.error('a message could not be handled', { type: message.type, code, error: why });
+      const { code, message: error } = asError(thrown);
+      this.#log?.error('message could not be handled', { type: message.type, code, error });
     }
     return true;
   }
 
   /**
-   * Decides on a dispatch, answers it and begins it. Resolves with what the worker made of it; rejects when the worker could
-   * not even decide, and nothing is kept of it then.
+   * Decides on a dispatch, replies and starts it. Resolves with the worker's decision; rejects when the worker could not
+   * decide, and nothing of the dispatch is stored then.
    */
-  dispatch(dispatch: Dispatched, outlet: ReplyChannel, reply: Reply): Promise<DispatchOutcome> {
+  dispatch(dispatch: Dispatched, channel: ReplyChannel, reply: Reply): Promise<DispatchOutcome> {
     return this.#inOrder(dispatch.task_id, async () => {
-      const reception = await this.#worker.receive(dispatch, outlet);
-      const answer = answerTo(dispatch, reception, outlet);
+      const outcome = await this.#worker.receive(dispatch, channel);
+      const answer = replyTo(dispatch, outcome, channel);
       if (answer !== undefined) reply(answer);
-      if (reception.kind === 'accepted') reception.begin(leaseOf(dispatch));
-      return reception;
+      if (outcome.kind === 'accepted') outcome.start(leaseOf(dispatch));
+      return outcome;
     });
   }
 
-  /** A dispatch that could not be read: answers what may be answered. False: nothing could. */
-  unreadable(taskId: string | undefined, errors: readonly Finding[], reply: Reply): boolean {
+  /** Replies to a dispatch that is malformed. False: it does not even name a task. */
+  malformed(taskId: string | undefined, errors: readonly Finding[], reply: Reply): boolean {
     const result = this.#worker.refuse(taskId, errors);
     if (result === undefined) return false;
     reply(result);
     return true;
   }
 
-  #other(message: Exclude<Incoming, Dispatched>, outlet: ReplyChannel, reply: Reply): Promise<void> {
+  #other(message: Exclude<Incoming, Dispatched>, channel: ReplyChannel, reply: Reply): Promise<void> {
     if (message.type === 'ANNOUNCE_REQUEST') {
       return this.#inOrder('', async () => reply(await this.#worker.announce(message.context_id)));
     }
     const taskId = (message as { readonly task_id?: string }).task_id ?? '';
     return this.#inOrder(taskId, async () => {
-      const answer = await this.#worker.handle(message, outlet);
+      const answer = await this.#worker.handle(message, channel);
       if (answer !== undefined) reply(caused(answer, message.envelope?.message_id));
     });
   }
 
-  /** Runs `work` behind what is being decided about the same task; at once when nothing is. */
+  /** Runs `work` behind the decision on the same task; at once when there is none. */
   async #inOrder<T>(taskId: string, work: () => Promise<T>): Promise<T> {
     this.#pending++;
     const before = taskId === '' ? undefined : this.#deciding.get(taskId);
@@ -112,20 +112,20 @@ export class WorkerMessageHandler {
   }
 }
 
-/** The message that tells an orchestrator what became of its dispatch; undefined when it could not read one. */
-function answerTo(dispatch: Dispatched, reception: DispatchOutcome, outlet: ReplyChannel): Answer | undefined {
+/** The reply to a dispatch; undefined when the orchestrator could not read one. */
+function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyChannel): WorkerReply | undefined {
   const { task_id, envelope } = dispatch;
   const back = { causation_id: envelope.message_id, attempt: envelope.attempt };
-  switch (reception.kind) {
+  switch (outcome.kind) {
     case 'refused':
     case 'replay':
-      return caused(reception.result, envelope.message_id);
+      return caused(outcome.result, envelope.message_id);
     case 'busy': {
-      const { reason, retryAfterS: retry_after_s } = reception;
+      const { reason, retryAfterS: retry_after_s } = outcome;
       // `running` in the place of `busy`: it is another attempt at this task that runs.
       const state = reason === 'in_flight' ? 'running' : 'busy';
-      if (outlet.features.has('ack')) return ack(task_id, { accepted: false, state, retry_after_s }, back);
-      // A result would end a task that runs; its own result comes all the same.
+      if (channel.features.has('ack')) return ack(task_id, { accepted: false, state, retry_after_s }, back);
+      // A result would end a task that runs; its own result follows.
       if (reason === 'in_flight') return undefined;
       return resultMessage(
         {
@@ -139,14 +139,14 @@ function answerTo(dispatch: Dispatched, reception: DispatchOutcome, outlet: Repl
       );
     }
     case 'taken': {
-      // Nothing is said where that could not be understood; its own result comes all the same.
-      if (!outlet.features.has('ack')) return undefined;
-      const { state, lease } = reception;
-      return ack(task_id, { accepted: true, state, lease: lease ?? told(dispatch) }, back);
+      // No reply where it could not be understood; its own result follows.
+      if (!channel.features.has('ack')) return undefined;
+      const { state, lease } = outcome;
+      return ack(task_id, { accepted: true, state, lease: lease ?? leaseTerms(dispatch) }, back);
     }
     case 'accepted': {
-      if (!outlet.features.has('ack')) return undefined;
-      return ack(task_id, { accepted: true, state: 'accepted', lease: told(dispatch) }, back);
+      if (!channel.features.has('ack')) return undefined;
+      return ack(task_id, { accepted: true, state: 'accepted', lease: leaseTerms(dispatch) }, back);
     }
   }
 }
@@ -160,7 +160,7 @@ export function ack(
   return fleetMessage('TASK_ACK', { task_id, ...members }, envelope);
 }
 
-/** The lease a dispatch brings. Where nobody keeps leases apart from the messages, the attempt is the fence. */
+/** The lease of a dispatch. Where only messages carry leases, the attempt is the fence. */
 export function leaseOf({ envelope }: Dispatched): Lease {
   return {
     fence: envelope.lease?.fence ?? envelope.attempt ?? 1,
@@ -168,12 +168,12 @@ export function leaseOf({ envelope }: Dispatched): Lease {
   };
 }
 
-function told(dispatch: Dispatched): NonNullable<TaskAck['lease']> {
+function leaseTerms(dispatch: Dispatched): NonNullable<TaskAck['lease']> {
   const { ttlS, fence } = leaseOf(dispatch);
   return { ttl_s: ttlS, fence };
 }
 
-/** The same message, naming the one it answers. */
+/** The same message, naming the one it replies to. */
 function caused<M extends TaskAck | TaskResult>(message: M, causation_id: string | undefined): M {
   if (causation_id === undefined) return message;
   return { ...message, envelope: { ...message.envelope, causation_id } };

@@ -7,7 +7,7 @@
  * @see docs/fleet.md#tokens
  */
 import type { Usage } from '../../protocol/fleet.ts';
-import { type Frame, objectOf, wordOf } from './programs/frame.ts';
+import { type Frame, objectOf, textOf } from './programs/frame.ts';
 
 /** Nothing was recorded; never zero. */
 export const UNKNOWN_USAGE: Usage = Object.freeze({ source: 'unknown' });
@@ -84,7 +84,7 @@ export class ClaudeMeter {
 
   #message(message: Frame | undefined): void {
     const usage = objectOf(message?.usage);
-    if (usage !== undefined) this.#messages.set(wordOf(message?.id) || String(this.#messages.size), claudeSum(usage));
+    if (usage !== undefined) this.#messages.set(textOf(message?.id) || String(this.#messages.size), claudeSum(usage));
   }
 }
 

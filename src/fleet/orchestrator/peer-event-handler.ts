@@ -61,7 +61,7 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine.options.log.info('a worker left', { worker: peer.peerId, reason, asleep });
   }
 
-  unreadable(peer: FleetPeer, codes: readonly string[]): void {
+  malformed(peer: FleetPeer, codes: readonly string[]): void {
     this.#engine.count('unreadable');
     this.#engine.options.log.warn('a worker sent what is no message', { worker: peer.peerId, codes });
   }

@@ -134,7 +134,7 @@ export class RunningTasks {
       cancelTimer();
       if (run.claim()) void this.#perform(run, outlet, lease);
     };
-    return { kind: 'accepted', begin, abandon };
+    return { kind: 'accepted', start: begin, abandon };
   }
 
   /** Stops all of them; what is not begun is reported as not begun. */

@@ -61,7 +61,7 @@ async function orchestratorOf(
           if (message.type === 'SESSION_ANNOUNCE') seen(peer.peerId);
           return kept;
         },
-        unreadable: (...told) => events.unreadable(...told),
+        malformed: (...told) => events.malformed(...told),
         left: (...told) => events.left(...told),
       }),
   };

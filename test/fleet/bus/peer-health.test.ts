@@ -139,7 +139,7 @@ test('what the orchestrator throws does not end the watch', async (context) => {
   let told = 0;
   watch.start({
     received: () => {},
-    unreadable: () => {},
+    malformed: () => {},
     left: (...call) => events.left(...call),
     joined: () => {
       told += 1;

@@ -50,7 +50,7 @@ test('a renewal that was done and not confirmed in time is not taken for another
     monotonic: () => 0,
   };
   const lease = new LeaderLease({ ...options, incarnation: 'first', lost: ({ code }) => lost.push(code) });
-  await lease.take();
+  await lease.acquire();
   const pass = async (): Promise<void> => {
     t.mock.timers.tick(10_000);
     await turn();
@@ -61,7 +61,7 @@ test('a renewal that was done and not confirmed in time is not taken for another
   await pass();
   assert.deepEqual([lost, lease.held, bucket.entry?.revision], [[], true, 4]);
   // One that really takes it is noticed.
-  await new LeaderLease({ ...options, incarnation: 'second', lost: () => {} }).take();
+  await new LeaderLease({ ...options, incarnation: 'second', lost: () => {} }).acquire();
   await pass();
   assert.deepEqual([lost, lease.held], [['superseded'], false]);
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
 import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
 import { openNats } from '../../../src/fleet/bus/nats/connection.ts';
-import { type HeldLease, Leases, type Taken } from '../../../src/fleet/bus/nats/leases.ts';
+import { type HeldLease, type LeaseOutcome, Leases } from '../../../src/fleet/bus/nats/leases.ts';
 import { ensureFleet } from '../../../src/fleet/bus/nats/streams.ts';
 import { log } from './fleet.ts';
 import { type Installed, NatsServer, natsTest } from './server.ts';
@@ -26,16 +26,16 @@ async function staged(context: TestContext, installed: Installed, leaseTtlS = 45
   };
 }
 
-function held(taken: Taken): HeldLease {
+function held(taken: LeaseOutcome): HeldLease {
   assert.equal(taken.kind, 'taken');
-  return (taken as Extract<Taken, { kind: 'taken' }>).lease;
+  return (taken as Extract<LeaseOutcome, { kind: 'taken' }>).lease;
 }
 
 // They wait more than they work.
 describe('leases on NATS', { concurrency: 4 }, () => {
   natsTest('of twenty who want a lease at once, one has it', async (context, installed) => {
     const { as } = await staged(context, installed);
-    const takers = Array.from({ length: 20 }, (_, index) => as(`w-${index}`).take('t', 1));
+    const takers = Array.from({ length: 20 }, (_, index) => as(`w-${index}`).acquire('t', 1));
     const kinds = (await Promise.all(takers)).map(({ kind }) => kind).sort();
     assert.deepEqual(kinds, [...Array.from({ length: 19 }, () => 'held'), 'taken']);
   });
@@ -44,38 +44,38 @@ describe('leases on NATS', { concurrency: 4 }, () => {
     'a later attempt takes the lease away, with a higher fence, and the earlier one learns of it',
     async (context, installed) => {
       const { as } = await staged(context, installed);
-      const first = held(await as('one').take('t', 1));
+      const first = held(await as('one').acquire('t', 1));
       assert.equal(await first.renew(), true);
-      const second = held(await as('two').take('t', 2));
+      const second = held(await as('two').acquire('t', 2));
       assert.ok(second.fence > first.fence);
       assert.equal(await first.renew(), false);
       assert.equal(await first.renew(), false);
       // Giving back what it does not have must not take it from who has it.
       await first.release();
       assert.equal(await second.renew(), true);
-      assert.deepEqual(await as('three').take('t', 1), { kind: 'stale', attempt: 2 });
-      assert.deepEqual(await as('three').take('t', 2), { kind: 'held', agent: 'two' });
+      assert.deepEqual(await as('three').acquire('t', 1), { kind: 'stale', attempt: 2 });
+      assert.deepEqual(await as('three').acquire('t', 2), { kind: 'held', agent: 'two' });
     },
   );
 
   natsTest('a lease that was given back is free at once, with a higher fence', async (context, installed) => {
     const { as } = await staged(context, installed);
-    const first = held(await as('one').take('t', 1));
+    const first = held(await as('one').acquire('t', 1));
     await first.release();
     assert.equal(await first.renew(), false);
-    assert.ok(held(await as('two').take('t', 1)).fence > first.fence);
+    assert.ok(held(await as('two').acquire('t', 1)).fence > first.fence);
   });
 
   natsTest('a lease that is not renewed runs out by the clock of the server', async (context, installed) => {
     const { as } = await staged(context, installed, 8);
-    const take = async (name: string): Promise<HeldLease> => held(await as('one').take(name, 1));
+    const take = async (name: string): Promise<HeldLease> => held(await as('one').acquire(name, 1));
     const [untouched, silent, kept] = [await take('untouched'), await take('silent'), await take('kept')];
-    let next = await as('two').take('silent', 1);
+    let next = await as('two').acquire('silent', 1);
     while (next.kind !== 'taken') {
       assert.deepEqual(next, { kind: 'held', agent: 'one' });
       assert.equal(await kept.renew(), true);
       await new Promise((resolve) => setTimeout(resolve, 200));
-      next = await as('two').take('silent', 1);
+      next = await as('two').acquire('silent', 1);
     }
     assert.ok(next.lease.fence > silent.fence);
     // Nobody has asked for this one, which is older.
@@ -100,7 +100,7 @@ describe('leases on NATS', { concurrency: 4 }, () => {
 
   natsTest('a renewal that meets a server that was killed succeeds when it is back', async (context, installed) => {
     const { as, server } = await staged(context, installed);
-    const lease = held(await as('one').take('t', 1));
+    const lease = held(await as('one').acquire('t', 1));
     await server.kill();
     const renewed = lease.renew();
     await server.up();

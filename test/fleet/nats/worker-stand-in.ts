@@ -87,7 +87,7 @@ export class WorkerStandIn implements WorkerPort {
     this.activeTasks++;
     return {
       kind: 'accepted',
-      begin: (lease) => {
+      start: (lease) => {
         this.begun.push(name);
         this.#write('begun', name);
         this.#options.begun?.(name);

@@ -33,7 +33,7 @@ export class PeerRecorder implements PeerEvents {
     await this.keep(message);
   }
 
-  unreadable(_peer: FleetPeer, codes: readonly string[]): void {
+  malformed(_peer: FleetPeer, codes: readonly string[]): void {
     this.oddities.push(codes);
     this.#look();
   }

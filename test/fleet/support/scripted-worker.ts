@@ -122,7 +122,7 @@ export class ScriptedWorker implements WorkerPort {
     this.journal.set(dispatch.task_id, entry);
     return {
       kind: 'accepted',
-      begin: (lease) => {
+      start: (lease) => {
         this.leases.push(lease);
         this.begun.push(dispatch.task_id);
         entry.state = 'running';

@@ -155,7 +155,7 @@ export async function bench(
   await worker.start();
   const give: Bench['give'] = async (message, lease = LEASE) => {
     const reception = await worker.receive(message, desk);
-    if (reception.kind === 'accepted') reception.begin(lease);
+    if (reception.kind === 'accepted') reception.start(lease);
     return reception;
   };
   return {

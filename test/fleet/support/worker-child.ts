@@ -71,7 +71,7 @@ process.on('message', (message: FleetMessage) => {
     return;
   }
   const decoded = decodeValue(message);
-  if (decoded.valid) void intake.take(decoded.message, outlet, say);
+  if (decoded.valid) void intake.receive(decoded.message, outlet, say);
 });
 process.on('disconnect', () => process.exit(0));
 worker.attach(outlet);

@@ -99,7 +99,7 @@ test('busy is the answer to an attempt, unless the bus keeps it and tells nobody
   await made.idle();
   const delivered = await worker.receive(attempt('t-3', 1, { envelope }), stream);
   assert.equal(delivered.kind, 'accepted', 'delivered again by the bus');
-  if (delivered.kind === 'accepted') delivered.begin(LEASE);
+  if (delivered.kind === 'accepted') delivered.start(LEASE);
   assert.equal((await stream.result('t-3')).status, 'done');
 });
 
@@ -189,7 +189,7 @@ test('a copy of what is taken or runs is answered with how it is, and other cont
     }),
   );
   assert.deepEqual(taken.map(({ kind }) => kind).sort(), ['accepted', 'taken', 'taken']);
-  for (const one of taken) if (one.kind === 'accepted') one.begin({ fence: 7, ttlS: 45 });
+  for (const one of taken) if (one.kind === 'accepted') one.start({ fence: 7, ttlS: 45 });
 
   const intake = new WorkerMessageHandler(worker);
   const answers: FleetMessage[] = [];
@@ -244,7 +244,7 @@ test('what comes after its lease has run out is not begun where a second run may
   assert.equal((await give(sent('t-4', 1, 46_000, { retry_safe: true }))).kind, 'accepted');
   const waited = await worker.receive(sent('t-5', 1, 46_000), stream);
   assert.equal(waited.kind, 'accepted', 'that bus keeps the leases');
-  if (waited.kind === 'accepted') waited.begin(LEASE);
+  if (waited.kind === 'accepted') waited.start(LEASE);
   const { lease: _, ...envelope } = sent('t-6', 1, 46_000).envelope;
   assert.equal((await give(dispatch('t-6', { envelope }))).kind, 'accepted');
   await made.idle();

@@ -135,7 +135,7 @@ test('a result waits while its outlet is detached, and goes to the one that come
   const reception = await worker.receive(dispatch('t-1'), away);
   detach();
   away.refuses = true;
-  if (reception.kind === 'accepted') reception.begin({ fence: 1, ttlS: 45 });
+  if (reception.kind === 'accepted') reception.start({ fence: 1, ttlS: 45 });
   await made.idle();
   const back = new Desk('away');
   worker.attach(back);

@@ -58,7 +58,7 @@ test('nothing runs between the acceptance and begin, and what is abandoned was n
   assert.equal(((await worker.handle(poll, desk)) as { state?: string }).state, 'accepted');
   if (reception.kind === 'accepted') {
     await reception.abandon();
-    reception.begin(LEASE);
+    reception.start(LEASE);
   }
   assert.equal(((await worker.handle(poll, desk)) as { state?: string }).state, 'unknown');
   assert.equal(worker.activeTasks, 0);
@@ -162,7 +162,7 @@ test('a task canceled before it is begun starts no executor', async (t) => {
   const { desk, worker } = await bench(t, { executor });
   const reception = await worker.receive(dispatch('t-1'), desk);
   await worker.handle({ type: 'TASK_CANCEL', protocol_version: '2.0', task_id: 't-1' }, desk);
-  if (reception.kind === 'accepted') reception.begin(LEASE);
+  if (reception.kind === 'accepted') reception.start(LEASE);
   const result = await desk.result('t-1');
   assert.deepEqual([result.status, result.tokens_spent], ['error', 0]);
   assert.equal(executor.turns.length, 0);
@@ -233,7 +233,7 @@ test('a question is refused at once where nobody can be asked', async (t) => {
   const desk = new Desk('deaf', ['ack']);
   worker.attach(desk);
   const reception = await worker.receive(dispatch('t-1'), desk);
-  if (reception.kind === 'accepted') reception.begin(LEASE);
+  if (reception.kind === 'accepted') reception.start(LEASE);
   assert.equal((await desk.result('t-1')).summary, 'false: nobody can be asked');
   assert.ok(
     desk.told.every(({ type }) => type === 'SESSION_ANNOUNCE'),
@@ -372,7 +372,7 @@ test('messages of a task reach an outlet that was never attached, and its result
   const { worker } = await bench(t);
   const desk = new Desk('passing');
   const reception = await worker.receive(dispatch('t-1'), desk);
-  if (reception.kind === 'accepted') reception.begin(LEASE);
+  if (reception.kind === 'accepted') reception.start(LEASE);
   await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
   assert.equal((await desk.result('t-1')).status, 'done');
 });

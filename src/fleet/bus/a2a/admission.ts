@@ -155,7 +155,7 @@ export class A2aAdmission {
         return this.#start(call, { ...about, what: { kind: 'end', result: outcome.result } });
       starts = true;
       const start = (): void => {
-        outcome.begin(leaseOf(dispatch));
+        outcome.start(leaseOf(dispatch));
         release();
       };
       const abandon = async (): Promise<void> => {

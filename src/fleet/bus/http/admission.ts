@@ -16,7 +16,7 @@ import { type ClientMessage, isFleetMessage, readStructured, readText } from '..
 import { announceBlock, queuedText, type ReplyForm, replyText } from '../plain/reply-text.ts';
 import { busyError, errorResponse, RPC, type RpcId } from '../plain/rpc.ts';
 import type { DispatchOutcome, WorkerPort } from '../reply-channel.ts';
-import { type Answer, ack, WorkerMessageHandler } from '../worker-messages.ts';
+import { ack, WorkerMessageHandler, type WorkerReply } from '../worker-messages.ts';
 import { type HttpMessage, messageResponse } from './messages.ts';
 import type { HttpReplyChannel } from './reply-channel.ts';
 
@@ -101,8 +101,8 @@ export class HttpAdmission {
       if (result === undefined) return this.#fail(request, RPC.params, 'the task cannot be read');
       return this.#reply(request, contextId, replyText(result, form), []);
     }
-    const answers: Answer[] = [];
-    const dispatch = taskId !== undefined && this.#handler.unreadable(taskId, errors, (one) => answers.push(one));
+    const answers: WorkerReply[] = [];
+    const dispatch = taskId !== undefined && this.#handler.malformed(taskId, errors, (one) => answers.push(one));
     const found = errors.map(({ code, path }) => `${code} ${path}`).join(', ');
     if (!dispatch) return this.#fail(request, RPC.params, `the message in the data part is not valid: ${found}`);
     this.#reply(request, contextId ?? taskId, `Not started: ${found}`, answers);
@@ -110,8 +110,8 @@ export class HttpAdmission {
 
   /** Poll, cancel, steer and the like: the response is the worker's reply. */
   async #other(request: TaskRequest, message: Incoming): Promise<void> {
-    const answers: Answer[] = [];
-    if (!(await this.#handler.take(message, request.channel, (one) => answers.push(one)))) {
+    const answers: WorkerReply[] = [];
+    if (!(await this.#handler.receive(message, request.channel, (one) => answers.push(one)))) {
       return this.#fail(request, RPC.params, `${message.type} is nothing a worker takes`);
     }
     const taskId = (message as { readonly task_id?: string }).task_id;
@@ -223,7 +223,7 @@ export class HttpAdmission {
     void finished(response).then((received) => {
       if (!received) return;
       const stored = ack(task_id, { accepted: true, state: 'finished' }, { attempt: envelope?.attempt });
-      return this.#handler.take(stored, channel, () => {});
+      return this.#handler.receive(stored, channel, () => {});
     });
   }
 

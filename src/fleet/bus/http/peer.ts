@@ -98,7 +98,7 @@ export class HttpPeer implements HealthCheckedPeer {
       if (decoded.valid && decoded.message.type === 'SESSION_ANNOUNCE') await this.inbound.forward(decoded.message);
       else {
         const codes = decoded.errors.map(({ code }) => code);
-        this.#owner.events.unreadable(this, codes);
+        this.#owner.events.malformed(this, codes);
       }
     } catch (thrown) {
       const { message: error } = asError(thrown);

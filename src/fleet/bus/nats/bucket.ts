@@ -21,13 +21,13 @@ export interface Entry {
   /** False for what was there when the watch began. */
   readonly update: boolean;
   /** The key was deleted, or has expired. */
-  readonly gone: boolean;
+  readonly removed: boolean;
 }
 
 /** Error numbers of JetStream for a write that expected another revision. */
 const WRONG_SEQUENCE = new Set([10071, 10164]);
 /** Headers of what says that a key is gone. */
-const GONE = ['KV-Operation', 'Nats-Marker-Reason'];
+const REMOVED = ['KV-Operation', 'Nats-Marker-Reason'];
 const EXPECTED = 'Nats-Expected-Last-Subject-Sequence';
 
 const isConflict = (error: unknown): boolean => WRONG_SEQUENCE.has((error as { code?: unknown }).code as number);
@@ -62,7 +62,7 @@ export class Bucket {
           if (!isConflict(error)) throw error;
           // What was deleted, or has expired with a marker, is not there, but has a revision.
           const entry = await this.#latest(key);
-          if (entry === undefined || !entry.gone) throw error;
+          if (entry === undefined || !entry.removed) throw error;
           return this.#write(key, value, entry.revision);
         }
       },
@@ -76,19 +76,19 @@ export class Bucket {
   }
 
   put(key: string, value: Uint8Array): Promise<number> {
-    return this.#link.until(() => this.#link.keep(this.subject(key), value, {}));
+    return this.#link.until(() => this.#link.store(this.subject(key), value, {}));
   }
 
   async get(key: string): Promise<Entry | undefined> {
     const entry = await this.#link.until(() => this.#latest(key));
-    return entry?.gone === false ? entry : undefined;
+    return entry?.removed === false ? entry : undefined;
   }
 
   /** Keeps a key that was never written from being created, by whoever has not heard that it may not. */
-  async bar(key: string): Promise<void> {
+  async preventCreate(key: string): Promise<void> {
     const marker = { 'KV-Operation': 'DEL', [EXPECTED]: '0' };
     try {
-      await this.#link.until(() => this.#link.keep(this.subject(key), new Uint8Array(), marker));
+      await this.#link.until(() => this.#link.store(this.subject(key), new Uint8Array(), marker));
     } catch (error) {
       // Written meanwhile, or barred before: then it is there to be seen.
       if (!isConflict((error as Error).cause)) throw error;
@@ -107,7 +107,7 @@ export class Bucket {
   }
 
   /** Removes a key without a trace. */
-  async forget(key: string): Promise<void> {
+  async purge(key: string): Promise<void> {
     const manager = await this.#link.manager();
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
   }
@@ -142,7 +142,7 @@ export class Bucket {
         for await (const entry of watch) {
           if (mine !== round) break;
           const { operation, revision, value, isUpdate: update } = entry;
-          listener({ key: entry.key, value, revision, update, gone: operation !== 'PUT' });
+          listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
           if (told.size >= there) continue;
           // It may be told by a server that is a moment behind the one that counted.
           if (told.add(entry.key).size >= there) resolve();
@@ -181,13 +181,13 @@ export class Bucket {
     const last_by_subj = this.subject(key);
     const found = await manager.streams.getMessage(`KV_${this.name}`, { last_by_subj });
     if (found === null) return undefined;
-    const gone = GONE.some((name) => found.header.get(name) !== '');
-    return { key, value: found.data, revision: found.seq, update: false, gone };
+    const gone = REMOVED.some((name) => found.header.get(name) !== '');
+    return { key, value: found.data, revision: found.seq, update: false, removed: gone };
   }
 
   async #write(key: string, value: Uint8Array, revision: number): Promise<number> {
     this.#check();
-    return this.#link.keep(this.subject(key), value, { [EXPECTED]: `${revision}` });
+    return this.#link.store(this.subject(key), value, { [EXPECTED]: `${revision}` });
   }
 
   /** The revision a write made; undefined when somebody else was first. Looks, when an earlier try had no answer. */

@@ -304,13 +304,13 @@ export class NatsLink {
   ): Promise<void> {
     const once = async (): Promise<number> => {
       check?.();
-      return this.keep(subject, data, { 'Nats-Msg-Id': id });
+      return this.store(subject, data, { 'Nats-Msg-Id': id });
     };
     await this.until(once, undefined, signal);
   }
 
   /** Puts a message on the stream of its subject, once. Resolves with its place there; fails with what the server says. */
-  async keep(subject: string, data: Uint8Array, named: Readonly<Record<string, string>>): Promise<number> {
+  async store(subject: string, data: Uint8Array, named: Readonly<Record<string, string>>): Promise<number> {
     return readPublishAck(await this.#asking.ask(subject, data, this.headers(named)));
   }
 
@@ -326,7 +326,7 @@ export class NatsLink {
   }
 
   /** Sends when that is possible now; nobody is told otherwise. */
-  tell(subject: string, data: Uint8Array): void {
+  notify(subject: string, data: Uint8Array): void {
     if (!this.#up || this.connection.isClosed()) return;
     try {
       this.connection.publish(subject, data);

@@ -25,7 +25,7 @@ import { subjects, tokenOf } from './subjects.ts';
 export interface ReceptionOptions {
   readonly link: NatsLink;
   readonly worker: WorkerPort;
-  readonly outlet: NatsReplyChannel;
+  readonly channel: NatsReplyChannel;
   readonly leases: Leases;
   /** There may be room for more. */
   readonly freed: () => void;
@@ -60,7 +60,7 @@ export class DispatchConsumer {
   /** Tasks that are being decided on, and what waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
   /** Tasks this process took: their attempt. The oldest are forgotten. */
-  readonly #taken = new Map<string, number>();
+  readonly #accepted = new Map<string, number>();
   readonly #early = new Map<string, Early[]>();
   /** Cancelled before they came. */
   readonly #canceled = new Map<string, Early['message']>();
@@ -82,7 +82,7 @@ export class DispatchConsumer {
   }
 
   /** Takes a dispatch as it was delivered. Never throws. */
-  take(delivery: Delivery): void {
+  receive(delivery: Delivery): void {
     if (this.#stopped) return delivery.nak();
     const open = this.#open.get(nameOf(delivery));
     if (open !== undefined) return open.adopt(delivery);
@@ -103,7 +103,7 @@ export class DispatchConsumer {
   /** Handles anything but a dispatch, in its turn. `reply` never throws. */
   handle(message: Early['message'], reply: (answer: Answer) => void): void {
     const taskId = (message as { readonly task_id?: string }).task_id;
-    const known = taskId !== undefined && (this.#taken.has(taskId) || this.#deciding.has(taskId));
+    const known = taskId !== undefined && (this.#accepted.has(taskId) || this.#deciding.has(taskId));
     if (taskId === undefined || (known && !this.#early.has(taskId))) {
       void this.#inTurn(taskId, () => this.#handled(message, reply));
       return;
@@ -130,11 +130,11 @@ export class DispatchConsumer {
   }
 
   async #handled(message: Early['message'], reply: (answer: Answer) => void): Promise<void> {
-    const { worker, outlet, link } = this.#options;
+    const { worker, channel, link } = this.#options;
     try {
       if (message.type === 'ANNOUNCE_REQUEST') reply(await worker.announce(message.context_id));
       else {
-        const answer = await worker.handle(message, outlet);
+        const answer = await worker.handle(message, channel);
         const causation_id = message.envelope?.message_id;
         if (answer !== undefined) {
           reply(causation_id === undefined ? answer : { ...answer, envelope: { ...answer.envelope, causation_id } });
@@ -170,7 +170,7 @@ export class DispatchConsumer {
 
   /** The dispatch in a delivery. One that cannot be read is answered and ended here. */
   async #read(delivery: Delivery): Promise<Dispatched | undefined> {
-    const { worker, outlet, link } = this.#options;
+    const { worker, channel, link } = this.#options;
     let codes: readonly string[];
     let taskId: string | undefined;
     try {
@@ -181,7 +181,7 @@ export class DispatchConsumer {
       taskId = decoded.valid ? undefined : decoded.taskId;
       const refusal = worker.refuse(taskId, errors);
       // Other wrong dispatches of this task are told apart by their place in the stream.
-      if (refusal !== undefined) await outlet.answer(refusal, delivery.seq);
+      if (refusal !== undefined) await channel.answer(refusal, delivery.seq);
     } catch (thrown) {
       const { code } = asError(thrown);
       if (code !== 'too_large' && code !== 'parse_error') throw thrown;
@@ -201,16 +201,16 @@ export class DispatchConsumer {
   }
 
   async #receive(dispatch: Dispatched, delivery: Delivery, decided: () => void): Promise<void> {
-    const { worker, outlet } = this.#options;
+    const { worker, channel } = this.#options;
     const { task_id } = dispatch;
     const attempt = attemptOf(dispatch);
-    const reception = await worker.receive(dispatch, outlet);
+    const reception = await worker.receive(dispatch, channel);
     decided();
     switch (reception.kind) {
       case 'refused':
       case 'replay':
-        await outlet.answer(caused(reception.result, dispatch), attempt);
-        remember(this.#taken, task_id, attempt);
+        await channel.answer(caused(reception.result, dispatch), attempt);
+        remember(this.#accepted, task_id, attempt);
         delivery.ack();
         break;
       case 'busy':
@@ -222,7 +222,7 @@ export class DispatchConsumer {
         else delivery.nak(RETRY_MS);
         break;
       case 'accepted':
-        await this.#begin(dispatch, delivery, reception);
+        await this.#start(dispatch, delivery, reception);
     }
     this.#flushEarly(task_id, reception.kind === 'accepted');
   }
@@ -234,7 +234,7 @@ export class DispatchConsumer {
   ): Promise<void> {
     const { task_id } = dispatch;
     // The same attempt once more, because its acknowledgement was lost: it is here, and needs nothing.
-    if (reason === 'in_flight' && this.#taken.get(task_id) === attemptOf(dispatch)) return delivery.ack();
+    if (reason === 'in_flight' && this.#accepted.get(task_id) === attemptOf(dispatch)) return delivery.ack();
     if (delivery.deliveries < MAX_DELIVER) return delivery.nak(retryAfterS * 1000);
     // Once more and the server would take it for poison.
     const code = reason === 'in_flight' ? 'in_flight' : 'busy';
@@ -245,21 +245,21 @@ export class DispatchConsumer {
       blocked_reason: `${code}: ${reason === 'in_flight' ? 'an earlier attempt' : 'a turn of this context'} is running`,
       blocked: { code, retryable: true, retry_after_s: retryAfterS },
     });
-    await this.#options.outlet.answer(caused(refusal, dispatch), attemptOf(dispatch));
+    await this.#options.channel.answer(caused(refusal, dispatch), attemptOf(dispatch));
     delivery.ack();
   }
 
-  async #begin(
+  async #start(
     dispatch: Dispatched,
     delivery: Delivery,
     accepted: Extract<DispatchOutcome, { kind: 'accepted' }>,
   ): Promise<void> {
-    const { leases, outlet, link } = this.#options;
+    const { leases, channel, link } = this.#options;
     const { task_id, envelope } = dispatch;
     const attempt = attemptOf(dispatch);
     let lease: HeldLease | undefined;
     try {
-      const taken = await leases.take(task_id, attempt);
+      const taken = await leases.acquire(task_id, attempt);
       if (taken.kind !== 'taken') {
         link.log?.info('a task is taken elsewhere', { task_id, attempt, by: taken.kind });
         await accepted.abandon();
@@ -273,7 +273,7 @@ export class DispatchConsumer {
       // Said before the claim: if this worker dies now, whoever waits sees the lease run out.
       const back = { causation_id: envelope.message_id, attempt, sender: this.#options.worker.agentId };
       const held = { ttl_s: lease.ttlS, fence: lease.fence };
-      outlet.send(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
+      channel.send(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
       if (!(await leases.claim(task_id, attempt))) {
         link.log?.warn('an attempt was begun before, and is not begun again', { task_id, attempt });
         await accepted.abandon();
@@ -292,8 +292,8 @@ export class DispatchConsumer {
       await lease?.release();
       throw thrown;
     }
-    remember(this.#taken, task_id, attempt);
-    accepted.begin(lease);
+    remember(this.#accepted, task_id, attempt);
+    accepted.start(lease);
   }
 
   /** What came before the dispatch it is about is handled behind it. */
@@ -303,7 +303,7 @@ export class DispatchConsumer {
     const early = this.#early.get(taskId) ?? [];
     this.#early.delete(taskId);
     if (begun && canceled !== undefined) {
-      void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.outlet.send(answer)));
+      void this.#inTurn(taskId, () => this.#handled(canceled, (answer) => this.#options.channel.send(answer)));
     }
     for (const { message, reply, timer } of early) {
       clearTimeout(timer);

@@ -31,7 +31,7 @@ export interface EventIntakeOptions {
 /** Messages that are being kept, at most. */
 const MAX_IN_FLIGHT = 1024;
 /** Messages that were kept and whose acknowledgement may have been lost. */
-const MAX_KEPT = 16_384;
+const MAX_STORED = 16_384;
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
 
@@ -43,7 +43,7 @@ export class EventConsumer {
   readonly #puller: PullConsumer;
   /** By place in the stream; when they came, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
-  readonly #kept = new Set<number>();
+  readonly #stored = new Set<number>();
   readonly #timer: NodeJS.Timeout;
   #stopped = false;
 
@@ -54,8 +54,8 @@ export class EventConsumer {
     this.#puller = new PullConsumer(link, {
       stream: STREAMS.events,
       consumer: consumers.orchestrator(name),
-      room: () => MAX_IN_FLIGHT - this.#inFlight.size,
-      take: (delivery) => void this.#take(delivery),
+      capacity: () => MAX_IN_FLIGHT - this.#inFlight.size,
+      onDelivery: (delivery) => void this.#take(delivery),
       restore,
     });
   }
@@ -71,7 +71,7 @@ export class EventConsumer {
 
   async #take(delivery: Delivery): Promise<void> {
     if (this.#stopped) return delivery.nak();
-    if (this.#kept.has(delivery.seq)) return delivery.ack();
+    if (this.#stored.has(delivery.seq)) return delivery.ack();
     // Delivered again while it is being kept: its one acknowledgement counts for both.
     if (this.#inFlight.has(delivery.seq)) return;
     this.#inFlight.set(delivery.seq, { delivery, since: performance.now() });
@@ -79,8 +79,8 @@ export class EventConsumer {
       const handled = this.#handle(delivery);
       if (handled !== undefined) await handled;
       if (this.#stopped) return;
-      this.#kept.add(delivery.seq);
-      if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.values().next().value!);
+      this.#stored.add(delivery.seq);
+      if (this.#stored.size > MAX_STORED) this.#stored.delete(this.#stored.values().next().value!);
       delivery.ack();
     } catch (thrown) {
       if (this.#stopped) return;
@@ -103,7 +103,7 @@ export class EventConsumer {
       case 'events':
         return this.#message(peer(about.agent), about.task, delivery);
       case 'dead':
-        return events.unreadable(peer(about.agent), deadCodes(delivery.data));
+        return events.malformed(peer(about.agent), deadCodes(delivery.data));
       case 'max_deliveries':
         return this.#park(about.consumer, delivery.data);
       default:
@@ -118,20 +118,20 @@ export class EventConsumer {
     try {
       text = unpack(delivery.data);
     } catch {
-      return events.unreadable(peer, ['E_LIMIT']);
+      return events.malformed(peer, ['E_LIMIT']);
     }
     const decoded = decode(text);
     if (!decoded.valid) {
       const codes = decoded.errors.map(({ code }) => code);
-      return events.unreadable(peer, codes);
+      return events.malformed(peer, codes);
     }
     const { message } = decoded;
     const { task_id } = message as { readonly task_id?: string };
     // A worker may speak on its own subjects only; what it says about which task must be the same inside and outside.
     if (!FROM_WORKERS.has(message.type) || task_id === undefined || tokenOf(task_id) !== task) {
-      return events.unreadable(peer, ['E_TYPE']);
+      return events.malformed(peer, ['E_TYPE']);
     }
-    return this.#tell(peer, message);
+    return this.#forward(peer, message);
   }
 
   /**
@@ -156,7 +156,7 @@ export class EventConsumer {
     const { agent, pool: queue } = readConsumer(consumer);
     const from = agent !== undefined ? peer(agent) : pool(queue ?? consumer);
     const dispatch = readDispatch(stored.data);
-    if (dispatch === undefined) events.unreadable(from, ['E_NOT_JSON']);
+    if (dispatch === undefined) events.malformed(from, ['E_NOT_JSON']);
     else {
       const { task_id, envelope } = dispatch;
       const refusal = resultMessage(
@@ -170,13 +170,13 @@ export class EventConsumer {
         { attempt: envelope.attempt ?? 1, causation_id: envelope.message_id },
       );
       const decoded = decode(pack(refusal));
-      if (decoded.valid) await this.#tell(from, decoded.message);
+      if (decoded.valid) await this.#forward(from, decoded.message);
     }
     await link.until(() => manager.streams.deleteMessage(STREAMS.dispatch, seq, false));
   }
 
   /** Who speaks from the record may be gone since, and must not count as a worker that is here. */
-  #tell(peer: NatsPeer, message: Incoming): Promise<void> | void {
+  #forward(peer: NatsPeer, message: Incoming): Promise<void> | void {
     const { events } = this.#options;
     const kept = events.received(peer, message);
     if (!peer.present) events.left(peer, 'it is not there', false);

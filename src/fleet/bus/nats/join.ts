@@ -146,7 +146,7 @@ class Membership implements Joined {
         this.#over.resolve(error);
       },
     });
-    const outlet = new NatsReplyChannel({
+    const channel = new NatsReplyChannel({
       link,
       name: channelName,
       agentId: worker.agentId,
@@ -161,7 +161,7 @@ class Membership implements Joined {
     const reception = new DispatchConsumer({
       link,
       worker,
-      outlet,
+      channel,
       leases: new Leases({ leases: leases!, journal: journal!, agent: agentId, incarnation, ttlS, monotonic }),
       freed: () => this.#freed(),
       workingMs: ((this.#options.ackWaitS ?? ACK_WAIT_S) * 1000) / 3,
@@ -172,25 +172,25 @@ class Membership implements Joined {
       agentId,
       restore,
       handle: (message, reply) => reception.handle(message, reply),
-      tell: (answer) => outlet.send(answer),
+      tell: (answer) => channel.send(answer),
     });
     try {
-      await presence.begin(await worker.announce());
+      await presence.start(await worker.announce());
     } catch (error) {
       presence.end();
       control.stop();
       await reception.stop();
       throw error;
     }
-    this.#attach(link, outlet);
+    this.#attach(link, channel);
     const queues = [consumers.agent(agent), ...pools.map(consumers.pool)];
     const pullers = queues.map(
       (consumer) =>
         new PullConsumer(link, {
           stream: STREAMS.dispatch,
           consumer,
-          room: () => this.#room(reception),
-          take: (delivery) => reception.take(delivery),
+          capacity: () => this.#room(reception),
+          onDelivery: (delivery) => reception.receive(delivery),
           restore,
         }),
     );
@@ -198,11 +198,11 @@ class Membership implements Joined {
   }
 
   /** Results wait in the worker's outbox while the server is away, and go at once when it is back. */
-  #attach(link: NatsLink, outlet: NatsReplyChannel): void {
-    this.#detach = this.#worker.attach(outlet);
+  #attach(link: NatsLink, channel: NatsReplyChannel): void {
+    this.#detach = this.#worker.attach(channel);
     link.onChange((up) => {
       this.#detach?.();
-      this.#detach = up ? this.#worker.attach(outlet) : undefined;
+      this.#detach = up ? this.#worker.attach(channel) : undefined;
       if (this.#leaving.signal.aborted) return;
       const reason = fail('connection_lost', 'the connection to the NATS server is lost');
       this.#options.onState?.(up ? { state: 'resumed' } : { state: 'lost', reason, attempt: 1, retryInMs: 0 });

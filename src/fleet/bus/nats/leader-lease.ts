@@ -44,7 +44,7 @@ export class LeaderLease {
   #confirmedAt = 0;
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
-  #over = false;
+  #ended = false;
 
   constructor(options: OrchestratorLeaseOptions) {
     this.#options = options;
@@ -54,14 +54,14 @@ export class LeaderLease {
 
   /** True while nobody else can have it. */
   get held(): boolean {
-    return !this.#over && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
+    return !this.#ended && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
   }
 
   /**
    * Takes it, or waits until the one who has it has been silent for its lifetime. Fails with `superseded` when that one is
    * alive; `standby`: waits for its end instead, through outages of the server too.
    */
-  async take(standby = false): Promise<void> {
+  async acquire(standby = false): Promise<void> {
     const { signal, name, log } = this.#options;
     let first: Entry | undefined;
     // Its last renewal may be as young as our first look.
@@ -89,8 +89,8 @@ export class LeaderLease {
   async release(): Promise<void> {
     clearInterval(this.#timer);
     await this.#renewing;
-    if (!this.#over && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
-    this.#over = true;
+    if (!this.#ended && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
+    this.#ended = true;
   }
 
   /** Takes it where it is free, or was ours; else whoever has it. Undefined: somebody was faster. */
@@ -106,11 +106,11 @@ export class LeaderLease {
         ? await bucket.create(this.#key, value)
         : await bucket.update(this.#key, value, entry.revision);
     if (revision === undefined) return undefined;
-    this.#begin(revision, askedAt);
+    this.#start(revision, askedAt);
     return 'taken';
   }
 
-  #begin(revision: number, askedAt: number): void {
+  #start(revision: number, askedAt: number): void {
     this.#revision = revision;
     this.#confirmedAt = askedAt;
     this.#timer = setInterval(
@@ -145,8 +145,8 @@ export class LeaderLease {
       // Nobody answers: it is asked again at the next turn.
       return;
     }
-    if (signal.aborted || this.#over) return;
-    this.#over = true;
+    if (signal.aborted || this.#ended) return;
+    this.#ended = true;
     clearInterval(this.#timer);
     this.#options.lost(this.#superseded());
   }

@@ -85,7 +85,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
       log,
     });
     lease = taking;
-    await taking.take(standby);
+    await taking.acquire(standby);
     void link.lost.then(resolve);
     return {
       name,

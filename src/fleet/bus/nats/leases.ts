@@ -29,7 +29,7 @@ interface ClaimValue {
 }
 
 /** What came of asking for a lease. */
-export type Taken =
+export type LeaseOutcome =
   | { readonly kind: 'taken'; readonly lease: HeldLease }
   /** Another worker has it for the same attempt. */
   | { readonly kind: 'held'; readonly agent: string }
@@ -77,7 +77,7 @@ export class Leases {
    * Takes the lease of a task. A later attempt takes it away from an earlier one: an orchestrator sends one only when it has
    * given the other up. Fails with `unreachable` or `timeout` when the server does not answer.
    */
-  async take(taskId: string, attempt: number): Promise<Taken> {
+  async acquire(taskId: string, attempt: number): Promise<LeaseOutcome> {
     const { leases, agent, incarnation, ttlS } = this.#options;
     const key = tokenOf(taskId);
     const value: LeaseValue = { task_id: taskId, agent, incarnation, attempt, ttl_s: ttlS, renewed: 0 };

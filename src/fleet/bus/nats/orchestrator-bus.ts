@@ -53,7 +53,7 @@ class JetStreamBus implements NatsBus {
   readonly binding = 'nats';
   readonly ended: Promise<HandfastError | undefined>;
   readonly #options: NatsBusOptions;
-  readonly #over = Promise.withResolvers<HandfastError | undefined>();
+  readonly #ended = Promise.withResolvers<HandfastError | undefined>();
   readonly #stopping = new AbortController();
   /** By the token of their name. */
   readonly #peers = new Map<string, NatsPeer>();
@@ -62,7 +62,7 @@ class JetStreamBus implements NatsBus {
 
   constructor(options: NatsBusOptions) {
     this.#options = options;
-    this.ended = this.#over.promise;
+    this.ended = this.#ended.promise;
   }
 
   async start(events: PeerEvents): Promise<void> {
@@ -87,7 +87,7 @@ class JetStreamBus implements NatsBus {
     if (this.#stopping.signal.aborted) return void (await this.ended);
     this.#stopping.abort();
     await this.#close();
-    this.#over.resolve(undefined);
+    this.#ended.resolve(undefined);
   }
 
   async #open(): Promise<void> {
@@ -104,7 +104,7 @@ class JetStreamBus implements NatsBus {
       {
         present: (agent, announce) => this.#present(agent, announce),
         absent: (agent, reason, asleep) => this.#absent(agent, reason, asleep),
-        unreadable: (agent, codes) => this.#events!.unreadable(this.#peer(agent), codes),
+        unreadable: (agent, codes) => this.#events!.malformed(this.#peer(agent), codes),
       },
       { ttlS: profileTtlS, monotonic },
     );
@@ -146,7 +146,7 @@ class JetStreamBus implements NatsBus {
       this.#events?.left(peer, error.message, false);
     }
     await this.#close();
-    this.#over.resolve(error);
+    this.#ended.resolve(error);
   }
 
   #check(): void {
@@ -189,7 +189,7 @@ class JetStreamBus implements NatsBus {
   }
 
   /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
-  #leased({ value, update, gone, revision, key }: Entry): void {
+  #leased({ value, update, removed: gone, revision, key }: Entry): void {
     const lease = gone ? undefined : readLease(value);
     if (lease === undefined || (update && lease.renewed === 0)) return;
     const { agent, attempt, ttl_s } = lease;

@@ -55,10 +55,10 @@ export class NatsPeer implements FleetPeer {
       case 'TASK_STEER':
       case 'TASK_POLL':
       case 'TASK_ANSWER':
-        return requests.ask(subjects.control(this.#agent, tokenOf(message.task_id)), message, this, check, how.signal);
+        return requests.send(subjects.control(this.#agent, tokenOf(message.task_id)), message, this, check, how.signal);
       case 'ANNOUNCE_REQUEST':
         // The reply is the profile.
-        return link.tell(subjects.requests(this.#agent), pack(message));
+        return link.notify(subjects.requests(this.#agent), pack(message));
       default:
         // The stream stores results, and a profile needs no acceptance: a worker needs no message.
         return;

@@ -45,12 +45,12 @@ export class Presence {
   }
 
   /** Takes the name and writes the first description. */
-  async begin(announce: SessionAnnounce): Promise<void> {
+  async start(announce: SessionAnnounce): Promise<void> {
     const { link, profiles, discovery, worker } = this.#options;
     this.#announce ??= announce;
     const first = this.#announce;
     this.#revision = await profiles.put(this.#key, pack(this.#now(first)));
-    link.tell(subjects.announce(this.#key), pack(first));
+    link.notify(subjects.announce(this.#key), pack(first));
     // It was asked again meanwhile.
     if (this.#announce !== first) void this.#write();
     await discovery.put(cardKey(this.#key), pack(cardOf(worker)));
@@ -60,7 +60,7 @@ export class Presence {
   announce(announce: SessionAnnounce): void {
     if (this.#ended) return;
     this.#announce = announce;
-    this.#options.link.tell(subjects.announce(this.#key), pack(announce));
+    this.#options.link.notify(subjects.announce(this.#key), pack(announce));
     void this.#write();
   }
 
@@ -70,7 +70,7 @@ export class Presence {
     this.end();
     await this.#writing;
     const { link, profiles } = this.#options;
-    link.tell(subjects.announce(this.#key), pack(bye));
+    link.notify(subjects.announce(this.#key), pack(bye));
     try {
       if (this.#revision > 0) await profiles.update(this.#key, pack(bye), this.#revision, 2_000);
     } catch (error) {

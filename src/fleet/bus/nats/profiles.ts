@@ -60,7 +60,7 @@ export class Profiles {
     this.#stop?.();
   }
 
-  #hear({ key, value, revision, update, gone }: Entry): void {
+  #hear({ key, value, revision, update, removed: gone }: Entry): void {
     const last = this.#seen.get(key)?.revision ?? this.#gone.get(key) ?? 0;
     // A watch that begins anew tells again what was told before.
     if (revision === last) return;

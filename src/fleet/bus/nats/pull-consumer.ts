@@ -41,7 +41,7 @@ export class Delivery {
 
   /** Done. Not waited for: when it is lost, the message comes again. */
   ack(): void {
-    this.#say('+ACK');
+    this.#respond('+ACK');
   }
 
   /** The same message was delivered once more: what is said about it from now on is said to that delivery. */
@@ -67,22 +67,22 @@ export class Delivery {
 
   /** Not now: again after this time. */
   nak(delayMs = 0): void {
-    this.#say(delayMs > 0 ? `-NAK {"delay":${Math.round(delayMs * 1_000_000)}}` : '-NAK');
+    this.#respond(delayMs > 0 ? `-NAK {"delay":${Math.round(delayMs * 1_000_000)}}` : '-NAK');
   }
 
   /** It is being worked on: it does not come again yet. */
   working(): void {
-    this.#say('+WPI');
+    this.#respond('+WPI');
   }
 
   /** Never again. */
   end(reason: string): void {
     // Servers before 2.11 do not know a word with a reason, and deliver again.
-    this.#say(this.#link.atLeast(2, 11) ? `+TERM ${reason}` : '+TERM');
+    this.#respond(this.#link.atLeast(2, 11) ? `+TERM ${reason}` : '+TERM');
   }
 
-  #say(word: string): void {
-    this.#link.tell(this.#reply, Buffer.from(word));
+  #respond(word: string): void {
+    this.#link.notify(this.#reply, Buffer.from(word));
   }
 }
 
@@ -90,8 +90,8 @@ export interface PullOptions {
   readonly stream: string;
   readonly consumer: string;
   /** How many messages there is room for now, counted with those that were asked for and have not come yet. */
-  readonly room: () => number;
-  readonly take: (delivery: Delivery) => void;
+  readonly capacity: () => number;
+  readonly onDelivery: (delivery: Delivery) => void;
   /** Called when the consumer seems to be gone; makes it again. */
   readonly restore: () => Promise<void>;
 }
@@ -112,25 +112,25 @@ export class PullConsumer {
   readonly #stopped = new AbortController();
   #inbox: Subscription | undefined;
   /** Asked for, and neither delivered nor given up by the server. */
-  #asked = 0;
-  #heardAt = performance.now();
-  #soon: NodeJS.Immediate | undefined;
+  #requested = 0;
+  #receivedAt = performance.now();
+  #scheduled: NodeJS.Immediate | undefined;
   #restoring = false;
 
   constructor(link: NatsLink, options: PullOptions) {
     this.#link = link;
     this.#options = options;
     this.#subject = `$JS.API.CONSUMER.MSG.NEXT.${options.stream}.${options.consumer}`;
-    this.#stopListening = link.onChange((up) => up && this.#again());
+    this.#stopListening = link.onChange((up) => up && this.#restart());
     this.#watchdog = setInterval(() => this.#check(), IDLE_HEARTBEAT_MS).unref();
-    this.#again();
+    this.#restart();
   }
 
   /** There may be more room. Asks once for all that happened in one turn of the event loop. */
   more(): void {
-    this.#soon ??= setImmediate(() => {
-      this.#soon = undefined;
-      this.#ask();
+    this.#scheduled ??= setImmediate(() => {
+      this.#scheduled = undefined;
+      this.#request();
     });
   }
 
@@ -139,50 +139,50 @@ export class PullConsumer {
     this.#stopped.abort();
     this.#stopListening();
     clearInterval(this.#watchdog);
-    if (this.#soon !== undefined) clearImmediate(this.#soon);
+    if (this.#scheduled !== undefined) clearImmediate(this.#scheduled);
     this.#inbox?.unsubscribe();
   }
 
-  #ask(): void {
+  #request(): void {
     if (this.#stopped.signal.aborted || this.#restoring || !this.#link.up || this.#inbox === undefined) return;
-    const room = this.#options.room();
-    const missing = room - this.#asked;
+    const room = this.#options.capacity();
+    const missing = room - this.#requested;
     // Many small requests cost more than a little room that stays unused for a moment.
-    if (missing <= 0 || (missing < room / 4 && this.#asked > 0)) return;
+    if (missing <= 0 || (missing < room / 4 && this.#requested > 0)) return;
     const request = { batch: missing, expires: EXPIRES_MS * 1e6, idle_heartbeat: IDLE_HEARTBEAT_MS * 1e6 };
-    if (this.#asked === 0) this.#heardAt = performance.now();
-    this.#asked += missing;
+    if (this.#requested === 0) this.#receivedAt = performance.now();
+    this.#requested += missing;
     this.#link.connection.publish(this.#subject, JSON.stringify(request), { reply: this.#inbox.getSubject() });
   }
 
   /** Forgets what was asked for, with a new inbox so that the server forgets it too, and asks anew. */
-  #again(): void {
+  #restart(): void {
     if (this.#stopped.signal.aborted || this.#link.connection.isClosed()) return;
     this.#inbox?.unsubscribe();
-    this.#asked = 0;
-    this.#heardAt = performance.now();
+    this.#requested = 0;
+    this.#receivedAt = performance.now();
     const inbox = this.#link.connection.subscribe(this.#link.inbox(), {
       callback: (error, message) => {
         if (this.#inbox !== inbox) return;
         if (error) this.#link.log?.error('messages cannot be received', { error: error.message });
-        else this.#hear(message, inbox.getSubject());
+        else this.#receive(message, inbox.getSubject());
       },
     });
     this.#inbox = inbox;
-    this.#ask();
+    this.#request();
   }
 
-  #hear(message: Msg, inbox: string): void {
-    this.#heardAt = performance.now();
+  #receive(message: Msg, inbox: string): void {
+    this.#receivedAt = performance.now();
     if (message.subject !== inbox) {
-      this.#asked = Math.max(0, this.#asked - 1);
-      this.#options.take(new Delivery(this.#link, message));
+      this.#requested = Math.max(0, this.#requested - 1);
+      this.#options.onDelivery(new Delivery(this.#link, message));
       return this.more();
     }
     const code = message.headers?.code ?? 0;
     if (code === 100) return;
     const left = Number(message.headers?.get('Nats-Pending-Messages') ?? 0);
-    this.#asked = Math.max(0, this.#asked - left);
+    this.#requested = Math.max(0, this.#requested - left);
     if (code === 408 || code === 404) return this.more();
     // No such consumer, a leader that changed, a server that stops: find out, and begin anew.
     void this.#restore(message.headers?.description || `${code}`);
@@ -190,9 +190,9 @@ export class PullConsumer {
 
   #check(): void {
     if (!this.#link.up) return;
-    if (this.#asked > 0 && performance.now() - this.#heardAt > SILENCE_MS) this.#again();
+    if (this.#requested > 0 && performance.now() - this.#receivedAt > SILENCE_MS) this.#restart();
     // Room may have appeared without a word to us.
-    else this.#ask();
+    else this.#request();
   }
 
   async #restore(why: string): Promise<void> {
@@ -211,7 +211,7 @@ export class PullConsumer {
       await sleep(RESTORE_AGAIN_MS, signal);
     } finally {
       this.#restoring = false;
-      this.#again();
+      this.#restart();
     }
   }
 }

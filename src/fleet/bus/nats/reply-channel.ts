@@ -50,7 +50,7 @@ export class NatsReplyChannel implements ReplyChannel {
       case 'TASK_ACK':
       case 'TASK_PROGRESS':
       case 'TASK_RESULT':
-        return link.tell(subjects.events(this.#agent, tokenOf(message.task_id)), pack(message));
+        return link.notify(subjects.events(this.#agent, tokenOf(message.task_id)), pack(message));
       default:
         link.log?.warn('a worker does not send this', { type: message.type });
     }

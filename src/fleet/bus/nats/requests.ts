@@ -47,13 +47,13 @@ export class ControlRequests {
     this.#subscription = link.connection.subscribe(`${this.#prefix}.*`, {
       callback: (error, message) => {
         if (error) link.log?.error('answers cannot be received', { error: error.message });
-        else this.#hear(message);
+        else this.#receive(message);
       },
     });
   }
 
   /** Resolves when the control stream has it; what the worker answers comes by itself. */
-  async ask(
+  async send(
     subject: string,
     message: FleetMessage & { readonly task_id: string },
     peer: FleetPeer,
@@ -101,7 +101,7 @@ export class ControlRequests {
     );
   }
 
-  #hear(message: Msg): void {
+  #receive(message: Msg): void {
     const waiting = this.#waiting.get(message.subject.slice(this.#prefix.length + 1));
     if (waiting === undefined) return;
     const { link, answered } = this.#options;

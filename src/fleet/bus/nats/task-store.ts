@@ -107,11 +107,11 @@ class BucketTaskStore implements TaskStore {
     const entry = await this.#bucket.get(numberKey(number));
     if (entry === undefined) return;
     const key = tokenOf(JSON.parse(Buffer.from(entry.value).toString()) as string);
-    if (!this.#known.has(key)) await this.#bucket.bar(key);
+    if (!this.#known.has(key)) await this.#bucket.preventCreate(key);
     const came = await this.#bucket.get(key);
     if (came !== undefined) return this.#learn(came);
     // The highest number stays, so that no number is given twice.
-    if (number < this.#last) await this.#bucket.forget(numberKey(number));
+    if (number < this.#last) await this.#bucket.purge(numberKey(number));
   }
 
   async #rewrite(key: string): Promise<void> {
@@ -210,13 +210,13 @@ class BucketTaskStore implements TaskStore {
   }
 
   async #forget(key: string, { facts, taskId }: Known): Promise<void> {
-    await this.#bucket.forget(key);
+    await this.#bucket.purge(key);
     // The highest number stays, so that no number is given twice.
-    if (facts.number < this.#last) await this.#bucket.forget(numberKey(facts.number));
+    if (facts.number < this.#last) await this.#bucket.purge(numberKey(facts.number));
     if (this.#known.get(key)?.taskId === taskId) this.#known.delete(key);
   }
 
-  #learn({ key, value, revision, gone }: Entry): void {
+  #learn({ key, value, revision, removed: gone }: Entry): void {
     const known = this.#known.get(key);
     if (known !== undefined && known.revision >= revision) return;
     if (gone) return void this.#known.delete(key);

@@ -49,8 +49,8 @@ export class WorkerControl {
     this.#puller = new PullConsumer(link, {
       stream: STREAMS.control,
       consumer: consumers.control(agent),
-      room: () => MAX_IN_FLIGHT,
-      take: (delivery) => this.#missed(delivery),
+      capacity: () => MAX_IN_FLIGHT,
+      onDelivery: (delivery) => this.#missed(delivery),
       restore,
     });
   }
@@ -63,7 +63,7 @@ export class WorkerControl {
   #request(message: Msg): void {
     if (!this.#isNew(message.headers)) return;
     this.#take(message.subject, message.data, (answer) => {
-      if (message.reply !== undefined && message.reply !== '') this.#options.link.tell(message.reply, pack(answer));
+      if (message.reply !== undefined && message.reply !== '') this.#options.link.notify(message.reply, pack(answer));
       else this.#options.tell(answer);
     });
   }

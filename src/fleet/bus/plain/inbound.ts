@@ -32,7 +32,7 @@ export class PlainInbound {
     const decoded = decodeValue(value);
     if (decoded.valid) return this.#accepted.has(decoded.message.type) ? decoded.message : undefined;
     const codes = decoded.errors.map(({ code }) => code);
-    this.owner.events.unreadable(this.peer, codes);
+    this.owner.events.malformed(this.peer, codes);
     return undefined;
   }
 

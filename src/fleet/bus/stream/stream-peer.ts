@@ -214,7 +214,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     if (count !== undefined) {
       this.#owner.log.warn('a worker sent invalid messages', { peer: this.peerId, type, codes, count });
     }
-    this.#owner.events.unreadable(this, codes);
+    this.#owner.events.malformed(this, codes);
   }
 
   #lost(reason: string, asleep: boolean): void {

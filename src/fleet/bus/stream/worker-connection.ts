@@ -158,7 +158,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
 
   malformed({ type, taskId, errors }: FleetMalformed): void {
     const dispatch = type === 'TASK_DISPATCH' && this.#accepted !== undefined;
-    if (dispatch && this.#messages.unreadable(taskId, errors, this.#reply)) return;
+    if (dispatch && this.#messages.malformed(taskId, errors, this.#reply)) return;
     this.#reportMalformed(
       errors.map(({ code }) => code),
       type,
@@ -196,7 +196,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
   }
 
   async #handle(message: Incoming): Promise<void> {
-    const handled = await this.#messages.take(message, this, this.#reply);
+    const handled = await this.#messages.receive(message, this, this.#reply);
     if (!handled) this.#reportMalformed(['E_TYPE'], message.type);
   }
 

@@ -16,7 +16,7 @@ import { askWhileRunning } from '../ask.ts';
 import type { AcpConfig } from '../config.ts';
 import type { ExecutorContext, ExecutorTask } from '../executor.ts';
 import { noteOf } from '../programs/cli.ts';
-import { type Frame, objectOf, wordOf } from '../programs/frame.ts';
+import { type Frame, objectOf, textOf } from '../programs/frame.ts';
 import { ReplyText } from '../reply-text.ts';
 import { UNKNOWN_USAGE } from '../usage.ts';
 
@@ -142,7 +142,7 @@ export class AcpTurn {
       const harmless = risks.length > 0 && risks.every((risk) => risk === 'reads' || risk === 'network');
       return this.#task.access === 'write' || harmless;
     }
-    const name = wordOf(nameOf(fields)) || 'tool';
+    const name = textOf(nameOf(fields)) || 'tool';
     const { allowed } = await askWhileRunning(this.#context, {
       kind: 'tool',
       title: noteOf(fields.title) ?? name,

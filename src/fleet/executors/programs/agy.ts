@@ -48,8 +48,8 @@ export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsF
     signIn: 'run `agy` once and sign in',
     version: ['--version'],
     killMs: killAfter(seconds * 1000, GRACE_MS),
-    alone: ({ kept }) => kept === undefined,
-    argv: ({ prompt, cwd, kept, extra }) => [
+    exclusive: ({ conversation: kept }) => kept === undefined,
+    argv: ({ prompt, cwd, conversation: kept, extra }) => [
       ...(kept === undefined ? [] : ['--conversation', kept.session]),
       ...['--print', prompt, '--dangerously-skip-permissions', '--add-dir', cwd, '--print-timeout', `${seconds}s`],
       ...(sandbox ? ['--sandbox'] : []),
@@ -97,7 +97,7 @@ class AgyReader implements CliReader {
     const onStdout = NOT_FOUND.test(firstLine.trim());
     const lost = onStdout || NOT_FOUND.test((stderr.split('\n', 1)[0] ?? '').trim());
     const printed = onStdout ? stdout.slice(firstLine.length).replace(/^\r?\n/, '') : stdout;
-    const kept = lost ? undefined : this.#turn.kept;
+    const kept = lost ? undefined : this.#turn.conversation;
     if (lost) warnings.push('the earlier conversation was not found; it was run in a new one');
     const earlier = kept?.printed;
     const goesOn = earlier === undefined || beginsWith(printed, earlier);
@@ -116,7 +116,7 @@ class AgyReader implements CliReader {
       usage: UNKNOWN_USAGE,
       ...(warnings.length > 0 && { warnings }),
       ...(Object.keys(facts).length > 0 && { facts }),
-      ...(session !== undefined && { kept: { session, ...(known !== undefined && { printed: known }) } }),
+      ...(session !== undefined && { conversation: { session, ...(known !== undefined && { printed: known }) } }),
     };
   }
 

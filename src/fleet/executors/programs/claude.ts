@@ -10,9 +10,9 @@ import type { ProgramEnd } from '../../../base/program.ts';
 import { canonicalName } from '../../messages/names.ts';
 import type { ClaudeConfig } from '../config.ts';
 import { ClaudeMeter } from '../usage.ts';
-import { type Cli, type CliReply, noteOf, saidOn } from './cli.ts';
+import { type Cli, type CliReply, noteOf, summaryOfStderr } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
-import { type Frame, frameOf, objectOf, wordOf } from './frame.ts';
+import { type Frame, frameOf, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
 
@@ -96,7 +96,7 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
       const status = frameOf(((await run('auth', 'status'))?.stdout ?? '').replace(/\n/g, ' '));
       return typeof status?.loggedIn === 'boolean' ? status.loggedIn : undefined;
     },
-    argv: ({ prompt, cwd, kept, task, extra }) => {
+    argv: ({ prompt, cwd, conversation: kept, task, extra }) => {
       const servers = mcpConfig ?? join(cwd, '.mcp.json');
       return [
         ...['-p', prompt, '--output-format', 'stream-json', '--verbose'],
@@ -118,7 +118,7 @@ class ClaudeReader extends FrameReader {
   #result: Frame | undefined;
   #cwd: string | undefined;
 
-  protected take(frame: Frame): void {
+  protected read(frame: Frame): void {
     this.#meter.take(frame);
     switch (frame.type) {
       case 'system':
@@ -137,9 +137,9 @@ class ClaudeReader extends FrameReader {
   }
 
   retry(end: ProgramEnd): 'begin' | 'resume' | undefined {
-    const { kept, task } = this.turn;
+    const { conversation: kept, task } = this.turn;
     if (end.code === 0 && this.#result?.is_error !== true) return undefined;
-    const told = `${wordOf(this.#result?.result)}\n${errorsIn(this.#result)}`;
+    const told = `${textOf(this.#result?.result)}\n${errorsIn(this.#result)}`;
     if (kept !== undefined) return this.refused(end, NOT_FOUND, told) ? 'begin' : undefined;
     if (!this.refused(end, IN_USE, told)) return undefined;
     this.session = claudeSession(task.contextId);
@@ -147,15 +147,15 @@ class ClaudeReader extends FrameReader {
   }
 
   finish(end: ProgramEnd, stopped: boolean): CliReply {
-    const session = this.session ?? this.turn.kept?.session;
+    const session = this.session ?? this.turn.conversation?.session;
     const result = this.#result;
-    const said = wordOf(result?.result);
+    const said = textOf(result?.result);
     // A turn that was ended leaves no final record.
     const cut = result === undefined && (stopped || end.killedBy !== null);
     const reply = {
       text: said.trim() === '' ? this.#said : said,
       usage: cut ? this.#meter.soFar() : this.#meter.total(),
-      ...(session !== undefined && (this.begun || result !== undefined) && { kept: { session } }),
+      ...(session !== undefined && (this.started || result !== undefined) && { kept: { session } }),
       ...(this.#cwd !== undefined && this.#cwd !== this.turn.cwd && { facts: { cwd: this.#cwd } }),
     };
     if (result === undefined || (result.is_error !== true && result.subtype === 'success')) return reply;
@@ -163,7 +163,7 @@ class ClaudeReader extends FrameReader {
       return { ...reply, text: this.#said, ending: 'limit' };
     }
     const told = noteOf(said) ?? noteOf(errorsIn(result));
-    const why = told ?? (saidOn(end.stderr) || wordOf(result.subtype) || 'the turn failed');
+    const why = told ?? (summaryOfStderr(end.stderr) || textOf(result.subtype) || 'the turn failed');
     return { ...reply, failure: `claude: ${why}` };
   }
 
@@ -175,7 +175,7 @@ class ClaudeReader extends FrameReader {
       for (const value of frame.mcp_servers) {
         const server = objectOf(value);
         if (typeof server?.name !== 'string') continue;
-        const status = wordOf(server.status);
+        const status = textOf(server.status);
         found.set(canonicalName(server.name), Object.hasOwn(HEALTH, status) ? (HEALTH[status] as string) : 'unknown');
       }
       this.events.mcpHealth(found);
@@ -184,7 +184,7 @@ class ClaudeReader extends FrameReader {
   }
 
   #assistant({ message: value, parent_tool_use_id: parent }: Frame): void {
-    this.begun = true;
+    this.started = true;
     const message = objectOf(value);
     const parts = (Array.isArray(message?.content) ? message.content : []).map(objectOf);
     const text = parts
@@ -209,5 +209,5 @@ function callNote({ name, input }: Frame): string | undefined {
   const about = [given.file_path, given.command, given.pattern, given.path, given.description, given.url].find(
     (one) => typeof one === 'string',
   );
-  return noteOf(`${wordOf(name)} ${wordOf(about)}`);
+  return noteOf(`${textOf(name)} ${textOf(about)}`);
 }

@@ -12,7 +12,7 @@ import type { OwnedFlags } from './flags.ts';
 import { objectOf } from './frame.ts';
 
 /** What is kept of a conversation between its turns. */
-export interface Kept {
+export interface StoredConversation {
   /** The id the program knows it by. */
   readonly session: string;
   /** Counters that go on from turn to turn, as of the last one. */
@@ -37,7 +37,7 @@ export interface CliTurn {
   /** Absolute. */
   readonly cwd: string;
   /** Undefined: the conversation begins. */
-  readonly kept: Kept | undefined;
+  readonly conversation: StoredConversation | undefined;
   /** The operator's own arguments, filtered. */
   readonly extra: readonly string[];
 }
@@ -60,7 +60,7 @@ export interface Cli {
   /** Milliseconds after which a turn is ended from here; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
   /** True when no other turn may begin its conversation meanwhile. */
-  alone?(turn: CliTurn): boolean;
+  exclusive?(turn: CliTurn): boolean;
   argv(turn: CliTurn): readonly string[];
   env?(turn: CliTurn): Readonly<Record<string, string>>;
   /** Made before the program starts. */
@@ -88,11 +88,11 @@ export interface CliReply {
   readonly warnings?: readonly string[];
   readonly facts?: Readonly<Record<string, unknown>>;
   /** Undefined: there is nothing to go on with. */
-  readonly kept?: Kept;
+  readonly conversation?: StoredConversation;
 }
 
 /** An entry as it was kept on disk. */
-export function keptOf(value: Readonly<Record<string, unknown>>): Kept | undefined {
+export function readConversation(value: Readonly<Record<string, unknown>>): StoredConversation | undefined {
   const { session, unfinished } = value;
   if (typeof session !== 'string' || session === '') return undefined;
   const counters = objectOf(value.counters);
@@ -122,7 +122,7 @@ export function noteOf(text: unknown): string | undefined {
 const SAID_CHARACTERS = 600;
 
 /** The end of what a program wrote to stderr, in a line: without colours, and without frames of a stack nobody can read. */
-export function saidOn(stderr: string): string {
+export function summaryOfStderr(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')
     .map((line) => line.trim())

@@ -11,7 +11,7 @@ import type { ExecutorEvents } from '../executor.ts';
 import { CodexMeter } from '../usage.ts';
 import { type Cli, type CliReply, type CliTurn, noteOf } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
-import { type Frame, objectOf, wordOf } from './frame.ts';
+import { type Frame, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
 
@@ -58,7 +58,7 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
         return undefined;
       return false;
     },
-    argv({ prompt, kept, extra }) {
+    argv({ prompt, conversation: kept, extra }) {
       const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
       if (kept === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
       // A resumed thread takes no -s, and without being told anew it may only read. Most flags it takes only in front.
@@ -89,20 +89,20 @@ class CodexReader extends FrameReader {
 
   constructor(turn: CliTurn, events: ExecutorEvents) {
     super(turn, events);
-    this.#meter = new CodexMeter(turn.kept?.counters ?? null);
+    this.#meter = new CodexMeter(turn.conversation?.counters ?? null);
   }
 
-  protected take(frame: Frame): void {
+  protected read(frame: Frame): void {
     this.#meter.take(frame);
     switch (frame.type) {
       case 'thread.started':
         if (typeof frame.thread_id !== 'string') return;
         this.session = frame.thread_id;
         // Counters are the thread's: another one begins at zero.
-        if (frame.thread_id !== this.turn.kept?.session) this.#meter = new CodexMeter(null);
+        if (frame.thread_id !== this.turn.conversation?.session) this.#meter = new CodexMeter(null);
         return;
       case 'turn.started':
-        this.begun = true;
+        this.started = true;
         this.events.progress('running');
         return;
       case 'item.started':
@@ -124,12 +124,12 @@ class CodexReader extends FrameReader {
   }
 
   retry(end: ProgramEnd): 'begin' | undefined {
-    if (this.turn.kept === undefined || end.code === 0) return undefined;
+    if (this.turn.conversation === undefined || end.code === 0) return undefined;
     return this.refused(end, NOT_FOUND, this.#error) ? 'begin' : undefined;
   }
 
   finish(): CliReply {
-    const { kept } = this.turn;
+    const { conversation: kept } = this.turn;
     const session = this.session ?? kept?.session;
     const same = session === kept?.session;
     const counters = this.#meter.counters ?? (same ? kept?.counters : undefined);
@@ -149,8 +149,12 @@ class CodexReader extends FrameReader {
       ...(failure !== undefined && { failure: `codex: ${failure}` }),
       ...(warnings.length > 0 && { warnings }),
       ...(session !== undefined &&
-        (this.begun || kept !== undefined) && {
-          kept: { session, ...(counters !== undefined && { counters }), ...(!finished && { unfinished: true }) },
+        (this.started || kept !== undefined) && {
+          conversation: {
+            session,
+            ...(counters !== undefined && { counters }),
+            ...(!finished && { unfinished: true }),
+          },
         }),
     };
   }
@@ -167,15 +171,15 @@ class CodexReader extends FrameReader {
 function itemNote(item: Frame): string | undefined {
   switch (item.type) {
     case 'command_execution':
-      return noteOf(`$ ${wordOf(item.command)}`);
+      return noteOf(`$ ${textOf(item.command)}`);
     case 'mcp_tool_call':
-      return noteOf(`${wordOf(item.server)}.${wordOf(item.tool)}`);
+      return noteOf(`${textOf(item.server)}.${textOf(item.tool)}`);
     case 'file_change': {
       const changes = Array.isArray(item.changes) ? item.changes.map(objectOf) : [];
-      return noteOf(`changes ${changes.map((change) => wordOf(change?.path)).join(', ')}`);
+      return noteOf(`changes ${changes.map((change) => textOf(change?.path)).join(', ')}`);
     }
     case 'web_search':
-      return noteOf(`searches ${wordOf(item.query)}`);
+      return noteOf(`searches ${textOf(item.query)}`);
     default:
       return noteOf(item.text ?? item.message);
   }

@@ -35,7 +35,7 @@ export function commandCli({ command, args = [], output = 'text', timeoutMs }: C
     program: command,
     owned: {},
     killMs: killAfter(timeoutMs),
-    argv: ({ prompt, cwd, kept, task }) => {
+    argv: ({ prompt, cwd, conversation: kept, task }) => {
       const values = {
         prompt,
         cwd,
@@ -48,7 +48,7 @@ export function commandCli({ command, args = [], output = 'text', timeoutMs }: C
         arg.replace(/\{(prompt|cwd|task_id|context_id|session)\}/g, (_, name: keyof typeof values) => values[name]),
       );
     },
-    env: ({ task, kept }) => ({
+    env: ({ task, conversation: kept }) => ({
       HANDFAST_TASK_ID: task.taskId,
       HANDFAST_CONTEXT_ID: task.contextId,
       HANDFAST_ACCESS: task.access,
@@ -105,12 +105,12 @@ class CommandReader implements CliReader {
   }
 
   finish({ stdout }: ProgramEnd): CliReply {
-    const session = this.#session ?? this.#turn.kept?.session;
+    const session = this.#session ?? this.#turn.conversation?.session;
     return {
       text: (this.#framed ? this.#reply.text : stdout).trim(),
       usage: this.#usage,
       ...(this.#failure !== undefined && { failure: this.#failure }),
-      ...(session !== undefined && { kept: { session } }),
+      ...(session !== undefined && { conversation: { session } }),
     };
   }
 }

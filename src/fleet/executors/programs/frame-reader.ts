@@ -14,7 +14,7 @@ export abstract class FrameReader implements CliReader {
   protected readonly turn: CliTurn;
   protected readonly events: ExecutorEvents;
   /** The model was asked. What it says of sessions is not what the program says of its own. */
-  protected begun = false;
+  protected started = false;
   #noise = '';
 
   constructor(turn: CliTurn, events: ExecutorEvents) {
@@ -26,15 +26,15 @@ export abstract class FrameReader implements CliReader {
   line(line: string): void {
     const frame = frameOf(line);
     if (frame === undefined) this.#noise = `${this.#noise}${line}\n`.slice(-NOISE_CHARACTERS);
-    else this.take(frame);
+    else this.read(frame);
   }
 
   abstract finish(end: ProgramEnd, stopped: boolean): CliReply;
 
-  protected abstract take(frame: Frame): void;
+  protected abstract read(frame: Frame): void;
 
   /** True when the program said one of these before anything was run; `more`: what its frames said. */
   protected refused({ stderr }: ProgramEnd, signals: readonly string[], more = ''): boolean {
-    return !this.begun && hasSignal([stderr, this.#noise, more].join('\n'), signals);
+    return !this.started && hasSignal([stderr, this.#noise, more].join('\n'), signals);
   }
 }

@@ -22,4 +22,4 @@ export function frameOf(line: string): Frame | undefined {
 export const objectOf = (value: unknown): Frame | undefined => (isObject(value) ? (value as Frame) : undefined);
 
 /** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
-export const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -9,7 +9,7 @@ import { ReplyText } from '../reply-text.ts';
 import { OpencodeMeter } from '../usage.ts';
 import { type Cli, type CliReply, noteOf } from './cli.ts';
 import type { OwnedFlags } from './flags.ts';
-import { type Frame, objectOf, wordOf } from './frame.ts';
+import { type Frame, objectOf, textOf } from './frame.ts';
 import { FrameReader } from './frame-reader.ts';
 import { killAfter } from './timers.ts';
 
@@ -45,7 +45,7 @@ export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
     signIn: 'run `opencode auth login`, or configure a provider',
     version: ['--version'],
     killMs: killAfter(timeoutMs),
-    argv: ({ prompt, kept, extra }) => [
+    argv: ({ prompt, conversation: kept, extra }) => [
       'run',
       ...(kept === undefined ? [] : ['--session', kept.session]),
       prompt,
@@ -63,23 +63,23 @@ class OpencodeReader extends FrameReader {
   readonly #reply = new ReplyText();
   #failure: string | undefined;
 
-  protected take(frame: Frame): void {
+  protected read(frame: Frame): void {
     if (typeof frame.sessionID === 'string' && frame.sessionID !== '') this.session = frame.sessionID;
     this.#meter.take(frame);
     const part = objectOf(frame.part);
     switch (frame.type) {
       case 'text':
-        this.begun = true;
+        this.started = true;
         // A part may begin with a fence, which must stand on a line of its own.
         if (typeof part?.text === 'string') this.#reply.add(part.text, '\n');
         this.events.progress('running', noteOf(part?.text));
         return;
       case 'tool_use':
-        this.begun = true;
+        this.started = true;
         this.events.progress('running', toolNote(part));
         return;
       case 'step_finish':
-        this.begun = true;
+        this.started = true;
         this.events.usage(this.#meter.total());
         return;
       case 'step_start':
@@ -96,23 +96,23 @@ class OpencodeReader extends FrameReader {
   }
 
   retry(end: ProgramEnd): 'begin' | undefined {
-    return this.turn.kept !== undefined && this.refused(end, NOT_FOUND) ? 'begin' : undefined;
+    return this.turn.conversation !== undefined && this.refused(end, NOT_FOUND) ? 'begin' : undefined;
   }
 
   finish(): CliReply {
-    const session = this.session ?? this.turn.kept?.session;
+    const session = this.session ?? this.turn.conversation?.session;
     return {
       text: this.#reply.text,
       usage: this.#meter.total(),
       ...(this.#failure !== undefined && { failure: `opencode: ${this.#failure}` }),
-      ...(session !== undefined && { kept: { session } }),
+      ...(session !== undefined && { conversation: { session } }),
     };
   }
 }
 
 function toolNote(part: Frame | undefined): string | undefined {
   const state = objectOf(part?.state);
-  return noteOf(`${wordOf(part?.tool)} ${wordOf(state?.title)}`);
+  return noteOf(`${textOf(part?.tool)} ${textOf(state?.title)}`);
 }
 
 function errorNote(error: Frame | undefined): string {

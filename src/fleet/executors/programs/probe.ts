@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import type { Readiness } from '../executor.ts';
-import { type Cli, saidOn } from './cli.ts';
+import { type Cli, summaryOfStderr } from './cli.ts';
 
 /** For everything together; with the time to end what hangs it stays under three seconds. */
 const PROBE_MS = 2200;
@@ -44,7 +44,7 @@ export async function probeProgram(
   if (cli.version !== undefined && versionEnd !== undefined && versionEnd.code !== 0) {
     return {
       present: false,
-      detail: `${program} does not run: ${saidOn(versionEnd.stderr) || `exit code ${versionEnd.code}`}`,
+      detail: `${program} does not run: ${summaryOfStderr(versionEnd.stderr) || `exit code ${versionEnd.code}`}`,
     };
   }
   const version = versionOf(versionEnd?.stdout ?? '');

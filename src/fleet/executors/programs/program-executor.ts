@@ -15,7 +15,15 @@ import { ContextMap } from '../context-map.ts';
 import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTask, Readiness } from '../executor.ts';
 import { RunningTurns } from '../running-turns.ts';
 import { UNKNOWN_USAGE } from '../usage.ts';
-import { type Cli, type CliReader, type CliReply, type CliTurn, type Kept, keptOf, saidOn } from './cli.ts';
+import {
+  type Cli,
+  type CliReader,
+  type CliReply,
+  type CliTurn,
+  readConversation,
+  type StoredConversation,
+  summaryOfStderr,
+} from './cli.ts';
 import { filterFlags } from './flags.ts';
 import { overheadOf } from './overhead-turn.ts';
 import { probeProgram } from './probe.ts';
@@ -47,25 +55,25 @@ class ProgramExecutor implements Executor {
   readonly canSteer = false;
   readonly canAsk = false;
   readonly #cli: Cli;
-  readonly #parts: ProgramExecutorDeps;
+  readonly #deps: ProgramExecutorDeps;
   readonly #extra: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
-  readonly #contexts: ContextMap<Kept>;
+  readonly #contexts: ContextMap<StoredConversation>;
   readonly #turns = new RunningTurns();
   /** The turn that must be alone; those that follow wait for it. */
-  #alone: Promise<unknown> = Promise.resolve();
+  #exclusiveTurn: Promise<unknown> = Promise.resolve();
 
   constructor(parts: ProgramExecutorDeps) {
     const { cli, config, contextFile: file, log } = parts;
     this.kind = cli.kind;
     this.#cli = cli;
-    this.#parts = parts;
+    this.#deps = parts;
     this.#env = programEnvironment(config.env);
     const { kept, dropped } = filterFlags(config.args ?? [], cli.owned);
     this.#extra = kept;
     if (dropped.length > 0) log.warn(`arguments for ${cli.kind} that it sets itself are left out`, { dropped });
     const damaged = (kept: string): void => log.warn(`the conversations of ${cli.kind} could not be read`, { kept });
-    this.#contexts = new ContextMap({ file, read: keptOf, damaged });
+    this.#contexts = new ContextMap({ file, read: readConversation, damaged });
   }
 
   probe(signal: AbortSignal): Promise<Readiness> {
@@ -89,15 +97,21 @@ class ProgramExecutor implements Executor {
   }
 
   get #program(): string {
-    return this.#parts.config.command ?? this.#cli.program;
+    return this.#deps.config.command ?? this.#cli.program;
   }
 
   async #outcome(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
-    return withPrompt(task.prompt, this.#parts.promptFolder, async (prompt, asFile) => {
-      const turn = { task, prompt, cwd: context.cwd, kept: this.#contexts.get(task.contextId), extra: this.#extra };
+    return withPrompt(task.prompt, this.#deps.promptFolder, async (prompt, asFile) => {
+      const turn = {
+        task,
+        prompt,
+        cwd: context.cwd,
+        conversation: this.#contexts.get(task.contextId),
+        extra: this.#extra,
+      };
       const warnings = asFile ? ['the prompt is longer than an argument may be and was handed over as a file'] : [];
       try {
-        const begun = this.#cli.alone?.(turn) === true;
+        const begun = this.#cli.exclusive?.(turn) === true;
         return await (begun
           ? this.#exclusive(context.signal, () => this.#turn(turn, context, warnings))
           : this.#turn(turn, context, warnings));
@@ -110,9 +124,9 @@ class ProgramExecutor implements Executor {
 
   /** Runs it when no other such turn runs; stops waiting with `signal`. */
   async #exclusive<Result>(signal: AbortSignal, run: () => Promise<Result>): Promise<Result> {
-    const before = this.#alone;
+    const before = this.#exclusiveTurn;
     const mine = Promise.withResolvers<void>();
-    this.#alone = before.then(() => mine.promise);
+    this.#exclusiveTurn = before.then(() => mine.promise);
     try {
       await orAborted(before, signal);
       return await run();
@@ -126,18 +140,18 @@ class ProgramExecutor implements Executor {
     let turn = first;
     let run = await this.#run(turn, context);
     const again = context.signal.aborted ? undefined : run.reader.retry?.(run.end);
-    if (again === 'begin' && turn.kept !== undefined) {
+    if (again === 'begin' && turn.conversation !== undefined) {
       // The dead id must not come back, whatever becomes of the second try.
       await this.#contexts.delete(contextId);
       warnings.push('the earlier conversation was not found; a new one was begun');
-      turn = { ...turn, kept: undefined };
+      turn = { ...turn, conversation: undefined };
       run = await this.#run(turn, context);
-    } else if (again === 'resume' && turn.kept === undefined) {
-      turn = { ...turn, kept: { session: run.reader.session ?? '' } };
+    } else if (again === 'resume' && turn.conversation === undefined) {
+      turn = { ...turn, conversation: { session: run.reader.session ?? '' } };
       run = await this.#run(turn, context);
     }
     const reply = await run.reader.finish(run.end, context.signal.aborted || run.end.timedOut);
-    await this.#keep(contextId, reply, run, warnings);
+    await this.#store(contextId, reply, run, warnings);
     return this.#ended(run.end, reply, context.signal.aborted, [...warnings, ...(reply.warnings ?? [])]);
   }
 
@@ -148,7 +162,7 @@ class ProgramExecutor implements Executor {
       const before = reader.session;
       reader.line(line);
       // At once: after a crash the conversation is found again.
-      if (reader.session !== undefined && reader.session !== before && reader.session !== turn.kept?.session) {
+      if (reader.session !== undefined && reader.session !== before && reader.session !== turn.conversation?.session) {
         void this.#contexts.set(contextId, { session: reader.session, unfinished: true }).catch(() => {});
       }
     };
@@ -165,9 +179,9 @@ class ProgramExecutor implements Executor {
     return { reader, end: await program.ended };
   }
 
-  async #keep(contextId: string, reply: CliReply, { reader }: Run, warnings: string[]): Promise<void> {
+  async #store(contextId: string, reply: CliReply, { reader }: Run, warnings: string[]): Promise<void> {
     const kept =
-      reply.kept ?? (reader.session === undefined ? undefined : { session: reader.session, unfinished: true });
+      reply.conversation ?? (reader.session === undefined ? undefined : { session: reader.session, unfinished: true });
     if (kept === undefined) return;
     try {
       await this.#contexts.set(contextId, kept);
@@ -202,7 +216,7 @@ class ProgramExecutor implements Executor {
   /** Why nothing came out; undefined when something did. */
   #silence({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
     if (text.trim() !== '') return undefined;
-    const said = saidOn(stderr);
+    const said = summaryOfStderr(stderr);
     const why = said === '' ? '' : `: ${said}`;
     if (killedBy !== null) return `${this.kind} was ended by ${killedBy}${why}`;
     if (code !== 0) return `${this.kind} ended with exit code ${code}${why}`;

@@ -83,7 +83,7 @@ for (const access of ['write', 'read'] as const) {
     const reception = await worker.receive(dispatch('t-1', { access }), desk);
     assert.ok(reception.kind === 'accepted');
     await writeFile(join(cwd, 'theirs.txt'), 'new');
-    reception.begin(LEASE);
+    reception.start(LEASE);
     const { artifacts } = await desk.result('t-1');
     assert.deepEqual(artifacts?.files_changed, ['own.txt']);
   });

@@ -157,7 +157,7 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   const away = new Desk('away');
   away.refuses = true;
   const taken = await first.worker.receive(dispatch('t-2', wanted), away);
-  if (taken.kind === 'accepted') taken.begin(LEASE);
+  if (taken.kind === 'accepted') taken.start(LEASE);
   await first.idle();
   await first.worker.stop();
   const journal = new SqliteWorkerJournal(home, Date.now);
