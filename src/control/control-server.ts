@@ -257,7 +257,7 @@ function slashCommands(server: ServerAccess, sessions: Sessions, settings: Setti
       return chatId;
     },
     forgetEverything: () => settings.forgetEverything(),
-    notice: (id, text) => sessions.open(id).say('system', text),
+    notice: (id, text) => sessions.open(id).appendMessage('system', text),
     stateChanged: (reason) => state.changed(reason),
     shutdown: (reason, call) => server.stopBehind(call, reason),
   });

@@ -129,8 +129,8 @@ export interface SessionLog {
   emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void;
   /** Appends to, or replaces, what the model is given. Journaled, not sent to anybody. */
   remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void;
-  /** Says a line to the user: a new message with an id of its own, told by `session.message.appended`. Returns it. */
-  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
+  /** Appends a message with a new id, and emits `session.message.appended`. Returns it. */
+  appendMessage(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
   /**
    * Writes a question down; then, and not before, `approval.requested` may tell of it: what somebody was asked outlives the
    * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,

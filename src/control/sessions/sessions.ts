@@ -47,13 +47,13 @@ export interface SessionLimits {
   readonly queueLength: number;
   /** Turns at the same time; further ones wait in order. Default 8. */
   readonly turns: number;
-  /** Time of a turn whose settings say nothing, in milliseconds. Default 30 minutes. */
+  /** Time limit of a turn without one in its settings, in milliseconds. Default 30 minutes. */
   readonly turnTimeoutMs: number;
   /** Time a backend has to stop, in milliseconds. Default 5 seconds. */
   readonly interruptGraceMs: number;
-  /** A session nothing happens in stays in memory for so long, in milliseconds. Default 10 minutes. */
+  /** An idle session is unloaded after this many milliseconds. Default 10 minutes. */
   readonly idleMs: number;
-  /** Sessions in memory that nothing happens in. Default 256. */
+  /** Most idle sessions in memory. Default 256. */
   readonly loaded: number;
 }
 
@@ -67,14 +67,14 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   loaded: 256,
 };
 
-/** How often quiet sessions are looked for. */
+/** How often idle sessions are unloaded. */
 const SWEEP_MS = 60_000;
 
 export interface SessionsOptions {
   readonly store: SessionStore;
   readonly hub: EventHub;
   readonly serverEvents: ServerEventLog;
-  /** Keeps the events; its lock makes this process the only one in the data directory. Closed by its owner. */
+  /** Stores the events; its lock makes this process the only one in the data directory. Closed by its owner. */
   readonly journal: Journal;
   readonly backends: ReadonlyMap<string, Backend>;
   /** Name of the backend of sessions that choose none; asked at each turn. */
@@ -92,8 +92,8 @@ export interface SessionsOptions {
   /** Refuses folders a principal may not work in. */
   readonly checkCwd?: (cwd: string, principal: Principal) => void;
   /**
-   * The principal of a name, for turns nobody is connected for. Default: as it last called; one that has not called since the
-   * server started may use no capability, as nobody here knows which were granted to it.
+   * The principal of a name, for turns whose owner is not connected. Default: as it last called. One that has not called
+   * since the server started has no capability, because its grants are unknown.
    */
   readonly principalOf?: (name: string) => Principal;
   readonly limits?: Partial<SessionLimits>;
@@ -109,16 +109,16 @@ export interface Sessions {
   handlers(changed: (reason: string, sessionId: string) => void): readonly Handled[];
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
   liveIds(owner?: string): readonly string[];
-  /** Sessions in memory; all that run, wait or ask something are. */
+  /** Sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
   /** A session. Fails with `session_not_found`. */
   open(id: string): SessionLog;
   /** A session the principal may use. Fails with `session_not_found`. */
   openFor(principal: Principal, id: string): SessionLog;
-  /** Empties a session; a running turn is ended first. `queue`: what waits is dropped too. */
+  /** Empties a session; a running turn is ended first. `queue`: queued prompts are dropped too. */
   clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
   /**
-   * Ends a running turn, then sums the conversation up, for a model with these settings where they are given. Fails with
+   * Ends a running turn, then compresses the conversation, for a model with these settings where they are given. Fails with
    * `not_configured` where there is no model to do it, and as the backend does.
    */
   compress(id: string, settings?: SessionSettings, signal?: AbortSignal): Promise<Compaction>;
@@ -129,14 +129,14 @@ export interface Sessions {
   resumeChat(id: string, which: string | undefined, principal: Principal): Promise<string>;
   /**
    * Ends all turns, bounded by the time backends have to stop, and stores everything. With `keepWaiting`, turns that only
-   * wait for the user go on in the next process. Idempotent, never rejects. Store and journal are closed by their owner.
+   * wait for the user continue in the next process. Idempotent, never rejects. Store and journal are closed by their owner.
    */
   stop(options?: { readonly keepWaiting?: boolean }): Promise<void>;
 }
 
 /**
  * Opens the sessions of a data directory: those of earlier processes are known again, and turns they left behind are ended
- * or gone on with before this resolves. Rejects as the journal does.
+ * or continued before this resolves. Rejects as the journal does.
  */
 export async function createSessions(options: SessionsOptions): Promise<Sessions> {
   const sessions = new ServedSessions(options);
@@ -144,7 +144,7 @@ export async function createSessions(options: SessionsOptions): Promise<Sessions
   return sessions;
 }
 
-/** Without tokens everybody is `local`, and may do everything. */
+/** Without tokens every client is `local`, and may do everything. */
 const unseen = (name: string): Principal =>
   name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name, capabilities: [] };
 
@@ -275,7 +275,7 @@ class ServedSessions implements Sessions {
     const chat = await turns.exclusively('cleared', async () => {
       // Found only now: the ended turn has saved its part.
       const chat = findChat(chats, ownerSeenBy(principal), which);
-      this.#forgetAgent(session);
+      this.#releaseAgent(session);
       loadChat(session, chat, chats, () => messageIds.next());
       session.snapshot();
       await session.flushed();
@@ -313,7 +313,7 @@ class ServedSessions implements Sessions {
   }
 
   #backendOf({ record }: OpenSession): Backend {
-    // A turn that runs has the backend it began with.
+    // A running turn keeps the backend it started with.
     const name = record.turn === null ? (record.settings.backend ?? this.#defaultBackend) : record.backend;
     return this.#options.backends.get(name) ?? noBackend(name);
   }
@@ -342,15 +342,15 @@ class ServedSessions implements Sessions {
     const { session } = turns;
     await turns.exclusively('cleared', async () => {
       if (dropQueue) turns.dropQueued('cleared');
-      this.#forgetAgent(session);
+      this.#releaseAgent(session);
       session.emit('session.cleared', {});
       session.snapshot();
       await session.flushed();
     });
   }
 
-  /** What stands behind a session knows what was said in it; it must not go on from there. */
-  #forgetAgent(session: OpenSession): void {
+  /** Releases what backends hold for a session: an agent that knows the old conversation must not continue it. */
+  #releaseAgent(session: OpenSession): void {
     this.#release(session);
     const { agentSession, ...settings } = session.record.settings;
     if (agentSession !== undefined) session.emit('session.configured', { settings });

@@ -30,7 +30,7 @@ after(() => rmSync(directory, { recursive: true }));
 
 function partsOf(journal: Journal = memoryJournal({ retention: roomy })): SessionDeps {
   const store = openSessionStore({ file: ':memory:' });
-  return { store, journal, hub: new EventHub(QUIET), log: QUIET, now: Date.now, awoke: () => {} };
+  return { store, journal, hub: new EventHub(QUIET), log: QUIET, now: Date.now, onLoad: () => {} };
 }
 
 function begun(parts: SessionDeps, id = 's1'): OpenSession {
@@ -70,7 +70,7 @@ function apply(session: OpenSession, { kind, id = 0, text = '', ...rest }: Chang
   const turn = `t${id}`;
   switch (kind) {
     case 'say':
-      session.say('user', text, turn, rest.unsent === true ? { unsent: true } : {});
+      session.appendMessage('user', text, turn, rest.unsent === true ? { unsent: true } : {});
       break;
     case 'queue':
       session.emit('session.turn.queued', { text: turn, images: [], enqueued_at: 'then' }, turn);
@@ -125,7 +125,7 @@ function apply(session: OpenSession, { kind, id = 0, text = '', ...rest }: Chang
       session.snapshot();
       break;
     case 'rest':
-      session.rest();
+      session.unload();
       break;
   }
 }
@@ -158,7 +158,7 @@ describe('a session log', () => {
         for (const one of changes) apply(session, one);
         const value = JSON.stringify(stateOf(session.record));
         assert.equal(stateJson(session.folded), value);
-        session.rest();
+        session.unload();
         assert.equal(stateJson(session.folded), value, 'nobody has read its lists yet');
         assert.equal(JSON.stringify(stateOf(session.record)), value);
         parts.store.close();
@@ -245,9 +245,9 @@ describe('a session log', () => {
   test('stays within what changed: a snapshot of a long session writes its end, not all of it', () => {
     const parts = partsOf();
     const session = begun(parts);
-    for (let count = 0; count < 2000; count += 1) session.say('user', `message ${count}`);
+    for (let count = 0; count < 2000; count += 1) session.appendMessage('user', `message ${count}`);
     session.snapshot();
-    session.say('user', 'one more');
+    session.appendMessage('user', 'one more');
     const [messages] = ['messages'].map((name) => session.folded[name as 'messages'].change());
     assert.equal(messages?.chunks.length, 1);
     assert.ok(messages!.chunks[0]!.items.length <= 128);

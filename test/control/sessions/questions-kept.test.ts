@@ -150,7 +150,7 @@ describe('a question that somebody was told of', () => {
     assert.equal(told.includes('approval.requested'), false);
     assert.ok(
       told.includes(
-        'system nobody could be asked "bash: echo ran": the journal could not be written: the disk is full',
+        'system the question "bash: echo ran" could not be asked: the journal could not be written: the disk is full',
       ),
     );
     const done = harness.events(id).find(({ type }) => type === 'session.tool.call.completed');

@@ -334,7 +334,7 @@ describe('an interrupt', () => {
         turn.answer('too late');
         turn.log.emit('session.plan', { entries: [] });
         turn.log.remember([{ role: 'assistant', turn: turn.id, text: 'too late' }]);
-        turn.log.say('system', 'too late');
+        turn.log.appendMessage('system', 'too late');
         turn.status('too late');
         return turn.ask({ kind: 'question', title: 'too late', risks: [] });
       };

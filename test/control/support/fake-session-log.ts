@@ -81,7 +81,7 @@ export class FakeSessionLog implements SessionLog {
     this.record.history = mode === 'replace' ? [...items] : [...this.record.history, ...items];
   }
 
-  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
+  appendMessage(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
     const message: UiMessage = { id: this.record.messages.length + 1, kind, text };
     this.record.messages = [...this.record.messages, message];
     this.emit('session.message.appended', { message }, turnId);

@@ -116,6 +116,6 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
     ...anchors,
   };
   log.emit('compaction.completed', { ...done, high_watermark_limit: limit }, turnId);
-  log.say('system', `context compressed: about ${before} tokens before, ${after} now`, turnId);
+  log.appendMessage('system', `context compressed: about ${before} tokens before, ${after} now`, turnId);
   return done;
 }

@@ -1,6 +1,6 @@
 /**
- * Who writes to which saved chat, and how a session takes up a saved one. A chat that somebody else has written to in the
- * meantime is never overwritten: whoever comes second goes on with a copy of what he knew.
+ * Which session writes to which saved chat, and how a session loads one. A chat that another session has written to in the
+ * meantime is never overwritten: the second session continues in a copy of what it had.
  *
  * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
  */
@@ -15,7 +15,7 @@ export interface ChatDeps {
   readonly chats: SavedChats;
   /** Model and provider of a session's turns; null where that means nothing. */
   readonly modelOf: (session: OpenSession) => { readonly model: string; readonly provider: Provider } | null;
-  /** The session's settings over the server's. */
+  /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
   readonly newId: () => string;
   /** Epoch milliseconds. */
@@ -24,7 +24,7 @@ export interface ChatDeps {
 
 const DEFAULT_THINKING: Thinking = 'HIGH';
 
-/** Saves what the session has said in a turn to its chat. Throws what the store throws. */
+/** Saves a turn of the session to its chat. Throws what the store throws. */
 export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps): void {
   const { chats, now } = parts;
   const { record, folded } = session;
@@ -70,7 +70,7 @@ export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats,
   if (session.record.title !== chat.title) session.emit('session.renamed', { title: chat.title });
 }
 
-/** The chat somebody asks for. Fails with `not_found`, in the protocol's words. */
+/** The chat with an id or the beginning of one; undefined = the newest. Fails with `not_found`, in the protocol's words. */
 export function findChat(chats: SavedChats, owner: string | null, which: string | undefined): ChatRow {
   if (which !== undefined) {
     const found = chats.find(owner, which);

@@ -1,6 +1,6 @@
 /**
- * A session as lines of JSON, and a conversation out of such lines. The first line says what it is, each further one is an
- * entry of the journal; where the oldest entries are gone, the session as it is now takes their place.
+ * A session as lines of JSON, and a conversation out of such lines. The first line is a header, each further one is an entry
+ * of the journal. Where the oldest entries were evicted, the session as it is now replaces them.
  *
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
@@ -54,7 +54,7 @@ export async function exportLines(
       if (kind === RESERVED) continue;
       if (isEventCursor(at)) {
         if (events === limit || characters > PAGE_CHARACTERS) return { lines, next: seq };
-        // What is missing at the start cannot be told any more; what it came to can.
+        // The evicted entries cannot be exported, but their result can.
         if (events === 0 && after === 0 && seqAt(at) > 1) lines.push(whole(session));
         events += 1;
         seq = seqAt(at);
@@ -77,7 +77,7 @@ function whole(session: OpenSession): string {
   return JSON.stringify({ seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(session.folded) });
 }
 
-/** What an export says of its session. */
+/** The session that an export describes. */
 export interface Imported extends Conversation {
   readonly title: string;
   readonly cwd: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * What one session takes over from another: the conversation of a session, or of an export, as the beginning of a new one.
+ * A conversation copied from one session, or from an export, into a new session.
  * Called by `session-handlers.ts`.
  */
 import type { UiMessage } from '../../../protocol/session-types.ts';
@@ -16,7 +16,7 @@ export interface Conversation {
 }
 
 /**
- * The conversation of a session up to and with a turn that is over, or all of it. What a running turn has said so far is
+ * The conversation of a session through an ended turn, or all of it. The output of a running turn is
  * not part of it. Fails with `not_found` when there is no such turn, or when it is only in a summary any more.
  */
 export function conversationOf(record: SessionRecord, throughTurnId?: string): Conversation {

@@ -1,5 +1,5 @@
 /**
- * Sessions and chats as they go over the wire: pure functions from what is kept to what is answered.
+ * Sessions and chats as they go over the wire: pure functions from records to results.
  *
  * Called by the handlers of this folder and by `chats.ts`.
  * @see docs/protocol/session-rpc.md#types
@@ -23,7 +23,7 @@ export function stateOf(record: SessionRecord): SessionState {
   return { ...beforeMessages(record), messages: record.messages.filter(wasSent), ...afterMessages(record) };
 }
 
-/** The JSON of {@link stateOf}. Messages that nobody has read since the session was loaded go from the store as they are. */
+/** The JSON of {@link stateOf}. Messages that were not parsed since the session was loaded are sent as they are stored. */
 export function stateJson({ record, messages }: FoldedSession): string {
   const { texts } = messages;
   const list = texts?.some((text) => text.includes(UNSENT)) === false ? joined(texts) : undefined;
@@ -75,8 +75,7 @@ export function queueItem({ turnId, text, images, enqueuedAt }: QueuedPrompt): Q
 }
 
 /**
- * A history without its tools: of each turn what the user said, then the whole answer as one message, which is how 1.0.0
- * has always told it.
+ * A history without its tools: of each turn the user's text, then the whole answer as one message, as 1.0.0 has it.
  */
 export function chatMessages(history: readonly HistoryItem[]): ChatMessage[] {
   return turnsOf(history).flatMap(({ items }) => messagesOfTurn(items));
@@ -128,7 +127,7 @@ export function summaryOf(row: SessionRow): SessionSummary {
 
 const PATH_HEAD = 'chats/';
 
-/** What a saved chat is found by again. It looks like a path, as in 1.0.0, and names no file. */
+/** The reference of a saved chat. It looks like a path, as in 1.0.0, and names no file. */
 export const rolloutPathOf = (chatId: string): string => `${PATH_HEAD}${chatId}.jsonl`;
 
 /** The chat a path names that {@link rolloutPathOf} made; undefined for every other path. */
@@ -141,7 +140,7 @@ export function savedChat(row: ChatRow): SavedChat {
   return {
     id: row.id,
     title: row.title,
-    // The protocol has no word for an agent that says nothing of its model.
+    // The protocol has no value for an agent that does not name its model.
     provider: row.provider ?? 'compatible',
     model: row.model,
     thinkingLevel: row.thinking,

@@ -1,5 +1,5 @@
 /**
- * An open session: takes events in, folds them, journals them and has them told. The one place where a session changes.
+ * An open session: folds events, journals them and publishes them. The one place where a session changes.
  *
  * Made by `session-pool.ts` (new and stored sessions) and `recovery.ts` (sessions whose journal is ahead of their
  * snapshot); used by turns, backends and approvals as a `SessionLog`.
@@ -34,8 +34,8 @@ export interface SessionDeps {
   readonly log: Log;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Told when a session that rested is looked at again. */
-  readonly awoke: (session: OpenSession) => void;
+  /** Called when an unloaded session is loaded again. */
+  readonly onLoad: (session: OpenSession) => void;
 }
 
 /** Journal stream of a session. */
@@ -45,14 +45,14 @@ export const streamOf = (id: string): string => `session/${id}`;
 export const sessionOfStream = (stream: string): string | undefined =>
   stream.startsWith('session/') ? stream.slice('session/'.length) : undefined;
 
-/** Types a crash may cost the newest of; all others are on disk before they are acknowledged. */
+/** Types whose newest events a crash may lose; all others are on disk before they are acknowledged. */
 const VOLATILE: ReadonlySet<string> = new Set(['session.stream.chunk', 'session.tool.output', 'session.debug']);
 
 /** A snapshot is written after this many entries, or later: when as much was added as writing the head costs. */
 const SNAPSHOT_ENTRIES = 512;
 const HEAD_CHARACTERS_PER_ENTRY = 128;
 
-/** A session keeps numbers free for so many events ahead, at least: see {@link RESERVED}. */
+/** A session reserves numbers for at least this many events ahead: see {@link RESERVED}. */
 const RESERVE_EVENTS = 1024;
 
 /** Entries read at a time while a session is brought up to its journal. */
@@ -61,13 +61,13 @@ const READ_ENTRIES = 1024;
 export class OpenSession implements SessionLog {
   readonly id: string;
   readonly #parts: SessionDeps;
-  /** Undefined while the session rests: then its snapshot is all there is to know. */
+  /** Undefined while the session is unloaded: then its snapshot is complete. */
   #folded: FoldedSession | undefined;
   /** Cursor of its newest entry. */
   #cursor: number;
   /** Its newest durable append. */
   #appended: Promise<void> | undefined;
-  /** Why an entry could not be written; from then on nothing is, until the whole session was. */
+  /** Why an entry could not be written; from then on no entry is, until the whole session was. */
   #failure: HandfastError | undefined;
   /** Durable entries that are not on disk yet. */
   #unwritten = 0;
@@ -75,7 +75,7 @@ export class OpenSession implements SessionLog {
   #snapshotDue = false;
   #headSize = 0;
   #unlisted = false;
-  /** Below this number, no event can come to mean another one. */
+  /** Numbers below this one are reserved. */
   #reserved = 0;
   #state: 'open' | 'sealed' | 'deleted' = 'open';
 
@@ -91,13 +91,13 @@ export class OpenSession implements SessionLog {
     return new OpenSession(id, parts, emptySession(id), 0);
   }
 
-  /** A stored session whose snapshot is up to date. Reads nothing until somebody looks. */
+  /** A stored session whose snapshot is up to date. It is loaded when it is first read. */
   static stored(id: string, parts: SessionDeps, cursor: number): OpenSession {
     return new OpenSession(id, parts, undefined, cursor);
   }
 
   /**
-   * A session as its journal has it, whatever its snapshot says; undefined when neither knows how it began. Rejects as the
+   * A session as its journal has it, newer than its snapshot; undefined when neither has its first event. Rejects as the
    * journal does.
    */
   static async recover(id: string, parts: SessionDeps): Promise<OpenSession | undefined> {
@@ -107,7 +107,7 @@ export class OpenSession implements SessionLog {
       const page = await parts.journal.read(streamOf(id), session.#cursor, READ_ENTRIES);
       for (const entry of page.entries) session.#refold(entry);
       if (page.entries.length > 0) continue;
-      // What a crash cost may have been sent: none of its numbers is used again.
+      // Events that a crash lost may have been sent: none of their numbers is used again.
       session.#cursor = Math.max(session.#cursor, page.last);
       folded.record.seq = Math.max(folded.record.seq, seqAt(session.#cursor));
       break;
@@ -119,19 +119,19 @@ export class OpenSession implements SessionLog {
     return this.folded.record;
   }
 
-  /** What only the engine looks at. */
+  /** The record with what only the engine reads. */
   get folded(): FoldedSession {
     if (this.#folded === undefined) {
       const stored = this.#parts.store.catalogue.load(this.id);
       if (stored === undefined) throw fail('runtime_error', 'a session has lost its snapshot');
       this.#folded = stored.session;
-      this.#parts.awoke(this);
+      this.#parts.onLoad(this);
     }
     return this.#folded;
   }
 
   /** True while its state is in memory. */
-  get awake(): boolean {
+  get loaded(): boolean {
     return this.#folded !== undefined;
   }
 
@@ -158,13 +158,13 @@ export class OpenSession implements SessionLog {
     this.#parts.hub.publish(event);
   }
 
-  /** Takes an entry in that is journaled and not sent. */
+  /** Folds and journals an internal entry, which is not sent. */
   note<Kind extends InternalKind>(kind: Kind, payload: InternalPayloads[Kind]): void {
     if (!this.#takesEntries()) return;
     const { folded } = this;
     const { record } = folded;
     if (this.#cursor % CURSORS_PER_EVENT >= CURSORS_PER_EVENT - 2) {
-      // No room before the next event, but for a reservation: there is one now, which says what is known already.
+      // Only a reservation fits before the next event: an event that repeats the status makes room.
       this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
     }
     const ts = this.#parts.now();
@@ -182,8 +182,8 @@ export class OpenSession implements SessionLog {
     return this.#appended === undefined && this.#failure === undefined ? undefined : this.flushed();
   }
 
-  /** Says a line: a new message. Returns it. */
-  say(
+  /** Appends a new message and returns it. */
+  appendMessage(
     kind: UiMessage['kind'],
     text: string,
     turnId?: string,
@@ -197,7 +197,7 @@ export class OpenSession implements SessionLog {
   }
 
   async flushed(): Promise<void> {
-    // An append that failed may be followed by one that did not; only a whole session makes good for it.
+    // An append that failed may be followed by one that did not; only writing the whole session repairs that.
     for (let attempt = 0; ; attempt += 1) {
       if (this.#failure !== undefined) this.#writeWhole();
       try {
@@ -212,7 +212,7 @@ export class OpenSession implements SessionLog {
 
   /**
    * Stores what is known, as soon as the journal has it: a snapshot that knew more than the journal would make good for
-   * what a crash took, but the events that told of it would be gone. True when there is nothing left to store.
+   * what a crash took, but the events themselves would be lost. True when there is nothing left to store.
    */
   snapshot(): boolean {
     this.#snapshotDue = this.#sinceSnapshot > 0 || this.#unlisted;
@@ -244,25 +244,25 @@ export class OpenSession implements SessionLog {
     this.#unlisted = false;
   }
 
-  /** Lets go of its state, which comes back when somebody looks. False when it cannot: then it stays as it is. */
-  rest(): boolean {
+  /** Unloads its state, which is loaded again when it is read. False when it cannot be stored: then it stays loaded. */
+  unload(): boolean {
     if (this.#folded === undefined) return true;
     if (!this.snapshot()) return false;
     this.#folded = undefined;
     return true;
   }
 
-  /** A backend did not stop in time and is not waited for any longer. */
+  /** A backend did not stop within its grace period and was abandoned. */
   abandoned(turnId: string, graceMs: number): void {
-    this.#parts.log.warn('a backend did not stop and was given up', { session: this.id, turn: turnId, graceMs });
+    this.#parts.log.warn('a backend did not stop and was abandoned', { session: this.id, turn: turnId, graceMs });
   }
 
-  /** From now on nothing is taken in any more, and nobody is told: as if the process had ended here. */
+  /** From now on entries are dropped, as if the process had ended here. */
   seal(): void {
     if (this.#state === 'open') this.#state = 'sealed';
   }
 
-  /** The session is gone: whoever still holds it is told so by `emit`. */
+  /** The session was deleted: a holder of this object gets `session_closed` from `emit`. */
   delete(): void {
     this.#state = 'deleted';
   }
@@ -343,14 +343,14 @@ export class OpenSession implements SessionLog {
     );
   }
 
-  /** Puts the whole session into the journal, in the place of the entries that are missing there. */
+  /** Journals the whole session in place of the entries that are missing. */
   #writeWhole(): void {
     this.#failure = undefined;
     this.note('record.restored', wholeOf(this.folded));
   }
 }
 
-/** True while a turn runs or something else keeps the session busy. */
+/** True while a turn runs or the session is busy otherwise. */
 export const isPending = ({ phase }: SessionRecord): boolean => phase === 'running' || phase === 'interrupting';
 
 const iso = (ts: number): string => new Date(ts).toISOString();

@@ -1,6 +1,5 @@
 /**
- * How an event becomes a line and a line an event again. An event is serialised once, when it is emitted; what is replayed
- * is the same text.
+ * Events as lines, and lines as events. An event is serialised once, when it is emitted; a replay sends the same text.
  *
  * Called by `open-session.ts` and `server-events.ts` (making) and by `event-source.ts` (reading).
  * @see docs/protocol/session-rpc.md#events
@@ -8,7 +7,7 @@
 import type { SessionEvent } from '../../../protocol/session-events.ts';
 import type { PublishedEvent } from '../../contract/events.ts';
 
-/** Sequence numbers step over so many cursors of the journal: an event is followed by what is never sent. */
+/** Cursors of the journal per sequence number: an event is followed by internal entries, which are never sent. */
 export const CURSORS_PER_EVENT = 256;
 
 /** The cursor of an event. Entries that are not sent lie between it and the next event's. */
@@ -21,7 +20,7 @@ export const seqAt = (cursor: number): number => Math.floor(cursor / CURSORS_PER
 export const isEventCursor = (cursor: number): boolean => cursor % CURSORS_PER_EVENT === 0;
 
 /**
- * Kind of an entry that says nothing. A journal promises for volatile entries that no cursor of theirs is used twice, even
+ * Kind of an entry without content. A journal promises for volatile entries that no cursor of theirs is used twice, even
  * if a crash costs them, and keeps a range free ahead of them. An event that is sent before it is on disk needs that promise
  * too, so a session writes one of these before its first event in a process, and again every so often.
  */
@@ -53,7 +52,7 @@ export function payloadOf(
   return payload;
 }
 
-/** A stored event. Its text is there at once; the object is made when somebody asks for it. */
+/** A stored event. Its text is at hand; the object is parsed when it is read. */
 export class StoredEvent implements PublishedEvent {
   readonly session: string;
   readonly owner: string;

@@ -52,9 +52,9 @@ export class ServerEventLog implements ServerEvents {
       new Date(ts).toISOString(),
       payloadOf({}, payload as never),
     );
-    // No request has a name here: the place of its id says whom the event is for.
+    // Server events belong to no request: its column holds the owner of the event.
     const entry = { cursor: this.#seq, ts, kind: type, request: owner, body: event.line };
-    // Refused only by a journal that is closed: then nobody is left to replay it to.
+    // Only a closed journal refuses: then no client is left to replay it to.
     journal.append(SERVER_STREAM, [entry], 'volatile')?.catch(() => {});
     hub.publish(event);
   }

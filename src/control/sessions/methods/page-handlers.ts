@@ -1,6 +1,6 @@
 /**
  * The methods that read a session in pages: its messages, its turns, its export. Cursors name a place by what stands there,
- * so pages neither repeat nor skip anything while the session goes on. Made by `sessions.ts`.
+ * so pages neither repeat nor skip a row while the session continues. Made by `sessions.ts`.
  */
 import type { Journal } from '../../../journal/journal.ts';
 import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/session-rpc.ts';

@@ -1,5 +1,5 @@
 /**
- * The methods about sessions themselves: making, listing, opening, forking, closing, forgetting, naming, configuring.
+ * The methods about sessions themselves: create, list, load, fork, import, close, delete, rename, configure.
  * Made by `sessions.ts`.
  * @see docs/protocol/session-rpc.md#methods
  */
@@ -42,8 +42,8 @@ export interface SessionHandlerDeps extends HandlerDeps {
   readonly changed: (reason: string, sessionId: string) => void;
 }
 
-/** What a new session is. */
-interface Beginning {
+/** A new session. */
+interface NewSession {
   readonly owner: string;
   readonly title: string;
   readonly cwd: string;
@@ -59,7 +59,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
   const { pool, sessionFor, changed } = parts;
   const { store } = pool.parts;
 
-  async function begin({ owner, title, cwd, settings, parent, conversation }: Beginning) {
+  async function create({ owner, title, cwd, settings, parent, conversation }: NewSession) {
     const id = parts.newId();
     const backend = settings.backend ?? parts.defaultBackend();
     const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });
@@ -94,7 +94,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
         throw wrongParam(sessionCreate.name, 'backend', `one of: ${parts.backendNames.join(', ')}`);
       }
       const cwd = parts.resolveCwd(params.cwd, principal);
-      return begin({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
+      return create({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
     }),
 
     handles(sessionGet, ({ session_id }, call) => {
@@ -141,13 +141,13 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       const { record } = sessionFor(session_id, call).session;
       const { cwd, settings, owner } = record;
       const conversation = conversationOf(record, through_turn_id);
-      return begin({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation });
+      return create({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation });
     }),
 
     handles(sessionImport, async ({ lines, title, cwd }, { caller: { principal } }) => {
       if (lines === undefined) throw wrongParam(sessionImport.name, 'lines', 'an array of strings');
       const imported = importLines(lines);
-      return begin({
+      return create({
         owner: principal.name,
         title: title ?? imported.title,
         cwd: importedCwd(cwd, imported.cwd, principal),
@@ -176,9 +176,9 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       else await turns.close('closed', 'deleted');
       const { chatId } = session.record;
       const chat = chatId === null ? undefined : store.chats.get(chatId);
-      // The chat it began goes with it, unless somebody else has gone on with that.
+      // The chat it created is removed too, unless another session has continued it.
       if (chat?.origin === session_id && chat.length === session.folded.chatLength) store.chats.remove(chat.id);
-      await pool.forget(turns);
+      await pool.delete(turns);
       changed('session_deleted', session_id);
       return { session_id, deleted: true as const };
     }),
@@ -202,7 +202,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
     }),
   ];
 
-  /** Where an imported session works: where it is told to, else where it did if there is such a place here. */
+  /** The folder of an imported session: the given one, else the exported one if it exists here. */
   function importedCwd(asked: string | undefined, exported: string | undefined, principal: Principal): string {
     if (asked !== undefined || exported === undefined) return parts.resolveCwd(asked, principal);
     try {

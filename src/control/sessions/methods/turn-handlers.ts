@@ -1,7 +1,7 @@
 /**
  * The methods about turns: sending, steering, interrupting, the queue. Made by `sessions.ts`.
  *
- * What is acknowledged is on disk: an answer that somebody may rely on waits for the journal.
+ * An acknowledged prompt is on disk: the reply waits for the journal.
  * @see docs/protocol/session-rpc.md#methods
  */
 import {
@@ -16,7 +16,7 @@ import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { acceptPrompt } from '../../rounds/prompt.ts';
 import { queueItem } from '../history/views.ts';
-import { findByIdempotencyKey, forgetSent, type SentPrompt } from '../turns/idempotent-prompts.ts';
+import { findByIdempotencyKey, releaseKey, type SentPrompt } from '../turns/idempotent-prompts.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 
 /** What the handlers of this folder share. */
@@ -41,7 +41,7 @@ export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly 
         key === undefined ? undefined : findByIdempotencyKey(turns.session, key, prompt);
       for (let sent = before(); sent !== undefined; sent = before()) {
         await turns.session.flushed();
-        // The first sending may have been refused meanwhile.
+        // The first one may have been refused meanwhile.
         const { turnId, queued } = sent;
         if (before()?.turnId === turnId) return { session_id, turn_id: turnId, accepted: true as const, queued };
       }
@@ -51,9 +51,9 @@ export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly 
       try {
         await turns.session.flushed();
       } catch (thrown) {
-        // Who is told that it failed will send it again. A turn that began looks after itself.
+        // A client that gets an error sends the prompt again. A turn that started reports its own end.
         if (queued) turns.dropQueued('error', turnId);
-        if (key !== undefined) forgetSent(turns.session, turnId);
+        if (key !== undefined) releaseKey(turns.session, turnId);
         throw thrown;
       }
       return { session_id, turn_id: turnId, accepted: true as const, queued };
@@ -68,7 +68,7 @@ export function turnHandlers({ sessionFor, newId, now }: HandlerDeps): readonly 
       return { session_id, accepted: true, outcome, turn_id: turnId, steer_id: id };
     }),
 
-    // Not held up by a disk that is slow or full: stopping must always be possible.
+    // Does not wait for the disk: an interrupt must work when the disk is slow or full.
     handles(sessionInterrupt, ({ session_id, turn_id }, call) => {
       const interrupted = sessionFor(session_id, call).interrupt('interrupted', turn_id);
       if (interrupted === undefined) return { session_id, interrupted: false };

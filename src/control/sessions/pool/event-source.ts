@@ -1,5 +1,5 @@
 /**
- * Where connections get events from: live ones from the hub, stored ones from the journal, by sequence number. Made by
+ * The events that connections get: live ones from the hub, stored ones from the journal, by sequence number. Made by
  * `sessions.ts`, used by `rpc/`.
  */
 import type { Journal } from '../../../journal/journal.ts';
@@ -37,7 +37,7 @@ export class SessionEvents implements EventSource {
     const stream = isServer ? SERVER_STREAM : streamOf(session);
     const from = Math.max(0, Math.floor(after));
     const events: StoredEvent[] = [];
-    // Numbers follow each other without a hole: where one is missing, its event is gone.
+    // Numbers have no gaps: where one is missing, its event was evicted or lost.
     let next = from + 1;
     let gap: EventPage['gap'];
     let cursor = isServer ? from : cursorOf(next) - 1;
@@ -59,7 +59,7 @@ export class SessionEvents implements EventSource {
       }
       if (page.entries.length > 0) continue;
       const stored = isServer ? page.last : seqAt(page.last);
-      // The newest ones are gone: a crash cost them.
+      // A crash lost the newest ones.
       if (events.length === 0 && gap === undefined && stored >= next) gap = { from_seq: next, to_seq: stored };
       break;
     }

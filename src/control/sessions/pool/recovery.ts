@@ -1,6 +1,6 @@
 /**
- * What happens when a server starts: sessions that were stored are known again, those whose journal went on after they
- * were stored are brought up to it, and turns that ran when the process ended are ended or gone on with.
+ * Recovery at the start of a server: stored sessions are listed again, those whose journal is ahead of their snapshot are
+ * replayed, and turns that ran when the process ended are ended or continued.
  *
  * Called once by `sessions.ts`.
  */
@@ -8,7 +8,7 @@ import type { Approver } from '../../contract/approver.ts';
 import { OpenSession, sessionOfStream, streamOf } from '../log/open-session.ts';
 import type { SessionPool } from './session-pool.ts';
 
-/** Streams looked at: all there are. */
+/** Lists every stream. */
 const ALL = Number.MAX_SAFE_INTEGER;
 
 /** Brings the sessions of an earlier process back. Rejects as the journal does. */
@@ -24,12 +24,12 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
   for (const { id, owner, closed, deleted, busy, cursor } of rows) {
     const last = ends.get(id) ?? 0;
     if (deleted || (cursor === 0 && last === 0)) {
-      // Its deletion was cut short; or its first entry never reached the disk, and nobody was told of it.
+      // Its deletion was interrupted; or its first entry never reached the disk, so no client knows it.
       await journal.delete(streamOf(id));
       store.catalogue.remove(id);
       ends.delete(id);
     } else if (busy || last > cursor) {
-      // Its place in the order of creation; what it is now is read below.
+      // Listed in the order of creation; its state is read below.
       if (!closed) pool.know(id, owner);
       unfinished.push(id);
     } else if (!closed) pool.know(id, owner);
@@ -39,17 +39,17 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
   unfinished.push(...[...ends.keys()].filter((id) => !known.has(id)).reverse());
   for (const id of unfinished) {
     const session = await OpenSession.recover(id, pool.parts);
-    if (session === undefined) log.error('a session cannot be read: its first entries are gone', { session: id });
-    else await takeUp(session, pool, approver);
+    if (session === undefined) log.error('a session cannot be read: its first entries are missing', { session: id });
+    else await resumeSession(session, pool, approver);
   }
 }
 
-async function takeUp(session: OpenSession, pool: SessionPool, approver: Approver): Promise<void> {
+async function resumeSession(session: OpenSession, pool: SessionPool, approver: Approver): Promise<void> {
   const { store, log } = pool.parts;
   const lastId = session.record.messages.at(-1)?.id;
   if (lastId !== undefined) store.messageIds.seen(lastId);
   const turns = pool.adopt(session);
-  // Kept by a process that ended before it could tell of them.
+  // Stored by a process that ended before it published them.
   for (const approval of session.folded.asked) session.emit('approval.requested', { approval }, approval.turn_id);
   turns.restart();
   approver.restore(session);

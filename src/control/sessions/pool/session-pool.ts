@@ -1,6 +1,6 @@
 /**
- * The sessions of a server: which there are, which of them are in memory, and whose they are. A session that nothing
- * happens in is let go of after a while and comes back when somebody asks for it.
+ * The sessions of a server: which exist, which of them are loaded, and who owns them. An idle session is unloaded after a
+ * while and loaded again when it is used.
  *
  * Made by `sessions.ts`; handlers and `recovery.ts` get their sessions here.
  */
@@ -15,13 +15,13 @@ import { SessionTurns, type TurnDeps } from '../turns/session-turns.ts';
 export interface PoolLimits {
   /** Most sessions that are not closed. */
   readonly sessions: number;
-  /** A quiet session is let go of after this many milliseconds. */
+  /** An idle session is unloaded after this many milliseconds. */
   readonly idleMs: number;
-  /** Quiet sessions past this many are let go of at once. */
+  /** Idle sessions past this many are unloaded at once. */
   readonly loaded: number;
 }
 
-/** With no room for another session, one that did not change for so long is closed. It can be loaded again. */
+/** At the limit of sessions, one that did not change for this long is closed. It can be loaded again. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
 interface LoadedSession {
@@ -35,14 +35,14 @@ export class SessionPool {
   readonly #limits: PoolLimits;
   /** In memory, the longest unused first. */
   readonly #loaded = new Map<string, LoadedSession>();
-  /** Let go of, but somebody may still hold them: two of one session must not be. */
-  readonly #resting = new Map<string, WeakRef<OpenSession>>();
+  /** Unloaded, but perhaps still referenced: a session must not exist twice. */
+  readonly #unloaded = new Map<string, WeakRef<OpenSession>>();
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
   /** Sessions that are not closed, in the order of their creation, with their owners. */
   readonly #live = new Map<string, string>();
 
-  constructor(parts: Omit<SessionDeps, 'awoke'>, turnParts: TurnDeps, limits: PoolLimits) {
-    this.parts = { ...parts, awoke: (session) => this.#keep(session) };
+  constructor(parts: Omit<SessionDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
+    this.parts = { ...parts, onLoad: (session) => this.#use(session) };
     this.#turnParts = turnParts;
     this.#limits = limits;
   }
@@ -66,9 +66,9 @@ export class SessionPool {
     if (this.#turnParts.isEnding()) throw fail('interrupted', 'the server is ending');
     if (this.#live.size >= this.#limits.sessions) await this.#makeRoom();
     const session = OpenSession.fresh(id, this.parts);
-    // Whoever is told of it can already ask for it.
+    // Listed first: a client that gets the event may call at once.
     this.#live.set(id, created.owner);
-    const turns = this.#keep(session);
+    const turns = this.#use(session);
     session.emit('session.created', created);
     try {
       session.list();
@@ -85,33 +85,33 @@ export class SessionPool {
     throw fail('over_capacity', 'too many sessions are open; close some', { session_limit: this.#limits.sessions });
   }
 
-  /** Takes in a session that was read from the journal. */
+  /** Adds a session that was read from the journal. */
   adopt(session: OpenSession): SessionTurns {
     this.noteLive(session);
-    return this.#keep(session);
+    return this.#use(session);
   }
 
-  /** A session that is stored as it is: nothing is read until somebody asks for it. */
+  /** A stored session whose snapshot is up to date: it is loaded when it is first used. */
   know(id: string, owner: string): void {
     this.#live.set(id, owner);
   }
 
-  /** The session, open to whoever asks. Fails with `session_not_found`. */
+  /** The session, without a check of its owner. Fails with `session_not_found`. */
   get(id: string): SessionTurns {
-    const awake = this.#loaded.get(id);
-    if (awake !== undefined) return this.#keep(awake.turns.session);
-    const resting = this.#resting.get(id)?.deref();
-    if (resting !== undefined) return this.#keep(resting);
+    const known = this.#loaded.get(id);
+    if (known !== undefined) return this.#use(known.turns.session);
+    const unloaded = this.#unloaded.get(id)?.deref();
+    if (unloaded !== undefined) return this.#use(unloaded);
     const row = this.parts.store.catalogue.row(id);
     if (row === undefined) throw unknownSession(id);
     const session = OpenSession.stored(id, this.parts, row.cursor);
-    // What the approver knew of the session went with the object it knew it by.
-    const turns = this.#keep(session);
+    // The approver knew the session by its old object.
+    const turns = this.#use(session);
     this.#turnParts.approver.restore(session);
     return turns;
   }
 
-  /** The session, if it is the principal's or he may see all. Fails with `session_not_found`. */
+  /** The session, if the principal owns it or is an administrator. Fails with `session_not_found`. */
   getFor(principal: Principal, id: string): SessionTurns {
     const owner = this.ownerOf(id);
     if (owner === undefined || (owner !== principal.name && principal.admin !== true)) throw unknownSession(id);
@@ -140,25 +140,25 @@ export class SessionPool {
     else if (!this.#live.has(id)) this.#live.set(id, record.owner);
   }
 
-  /** Forgets a session and all its entries. Rejects with what the journal failed with; then it is forgotten at the next start. */
-  async forget({ session }: SessionTurns): Promise<void> {
+  /** Deletes a session and all its entries. When the journal fails, rejects, and the next start deletes it. */
+  async delete({ session }: SessionTurns): Promise<void> {
     const { id } = session;
     const { catalogue } = this.parts.store;
     catalogue.markDeleted(id);
     session.delete();
     this.#loaded.delete(id);
-    this.#resting.delete(id);
+    this.#unloaded.delete(id);
     this.#live.delete(id);
     await this.parts.journal.delete(streamOf(id));
     catalogue.remove(id);
   }
 
-  /** Takes back a session that could not be kept. */
+  /** Deletes a session that could not be stored. */
   async undo(turns: SessionTurns): Promise<void> {
-    await this.forget(turns).catch(() => {});
+    await this.delete(turns).catch(() => {});
   }
 
-  /** Lets go of sessions that nothing happens in. */
+  /** Unloads idle sessions. */
   sweep(): void {
     const now = this.parts.now();
     for (const [id, { turns, usedAt }] of this.#loaded) {
@@ -166,27 +166,27 @@ export class SessionPool {
       // The clock may have been set back.
       const isOld = Math.abs(now - usedAt) >= this.#limits.idleMs;
       if (!(isOver || isOld)) continue;
-      if (!turns.session.awake || (turns.isQuiet && turns.session.rest())) {
+      if (!turns.session.loaded || (turns.isIdle && turns.session.unload())) {
         this.#loaded.delete(id);
-        this.#resting.set(id, new WeakRef(turns.session));
+        this.#unloaded.set(id, new WeakRef(turns.session));
       }
     }
-    for (const [id, resting] of this.#resting) if (resting.deref() === undefined) this.#resting.delete(id);
+    for (const [id, unloaded] of this.#unloaded) if (unloaded.deref() === undefined) this.#unloaded.delete(id);
   }
 
   #row(id: string): SessionRow | undefined {
     return this.parts.store.catalogue.row(id);
   }
 
-  #keep(session: OpenSession): SessionTurns {
+  #use(session: OpenSession): SessionTurns {
     const { id } = session;
     let turns = this.#turns.get(session);
     if (turns === undefined) {
       turns = new SessionTurns(session, this.#turnParts);
       this.#turns.set(session, turns);
     }
-    this.#resting.delete(id);
-    // Behind all others: it was used last.
+    this.#unloaded.delete(id);
+    // Last in the map: it was used last.
     this.#loaded.delete(id);
     this.#loaded.set(id, { turns, usedAt: this.parts.now() });
     if (this.#loaded.size > this.#limits.loaded * 2) this.sweep();
@@ -203,7 +203,7 @@ export class SessionPool {
   }
 }
 
-/** The refusal of an id that nobody has, or that is somebody else's: both sound the same. */
+/** The error for an unknown id and for a session of another principal: both are the same. */
 export function unknownSession(id: string): HandfastError {
   return fail('session_not_found', `unknown session: ${id}`, { session_id: id });
 }

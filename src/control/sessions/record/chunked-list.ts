@@ -39,7 +39,7 @@ export class ChunkedList<Item> {
     return list;
   }
 
-  /** The items: the same array until `replace`. It grows in place, nobody else may change it. */
+  /** The items: the same array until `replace`. It grows in place; callers must not change it. */
   get items(): readonly Item[] {
     this.#parse();
     return this.#items;
@@ -95,7 +95,7 @@ export class ChunkedList<Item> {
     return { count: this.#chunks.length, chunks };
   }
 
-  /** What `change` told is stored now. */
+  /** The last {@link change} was stored. */
   stored(): void {
     for (let number = this.#clean; number < this.#chunks.length; number += 1) {
       (this.#chunks[number] as Chunk).stored = true;

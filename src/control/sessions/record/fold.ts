@@ -1,9 +1,9 @@
 /**
- * The one reducer: what a journal entry makes of a session. Live events and stored ones go through the same functions,
- * so a session that was read back is the session that was.
+ * The one reducer: applies a journal entry to a session. Live events and stored ones go through the same functions, so a
+ * session that was read back equals the one before.
  *
- * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock and asks nobody. It changes the session it is given in
- * place, because appending to a long list must not copy it; a fold never throws, whatever an entry says.
+ * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock. It changes the given session
+ * in place, because appending to a long list must not copy it. A fold never throws, whatever an entry contains.
  */
 import type {
   Approval,
@@ -27,9 +27,9 @@ export interface InternalPayloads {
   'messages.replace': { readonly messages: readonly UiMessage[] };
   'turns.replace': { readonly turns: FoldedSession['record']['turns'] };
   'steer.added': { readonly steer: Steer };
-  /** Its sender was told that it was not taken: what it was called may be used again. */
+  /** The prompt was refused: its idempotency key may be used again. */
   'prompt.refused': { readonly turn_id: string };
-  /** A question, written before anybody is told of it by `approval.requested`. */
+  /** An approval, stored before `approval.requested` publishes it. */
   'approval.asked': { readonly approval: Approval };
   /** The saved chat it writes to from now on; `length` in turns. */
   'chat.attached': { readonly chat_id: string | null; readonly length: number };
@@ -57,10 +57,10 @@ export interface FoldEntry {
 
 type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
 
-/** Most answers of earlier turns that are kept because they hold for longer. */
+/** Most remembered answers of earlier turns in a record. */
 const KEPT_ANSWERS = 256;
 
-/** Takes an entry into a session. */
+/** Applies an entry to a session. */
 export function fold(session: FoldedSession, entry: FoldEntry): void {
   const { record } = session;
   const step = Object.hasOwn(STEPS, entry.kind) ? STEPS[entry.kind] : undefined;
@@ -73,7 +73,7 @@ export function fold(session: FoldedSession, entry: FoldEntry): void {
   if (entry.timestamp !== '') record.updatedAt = entry.timestamp;
 }
 
-/** True for the status that says a prompt was queued: it is told, but it is not the state of the session. */
+/** True for the status of a queued prompt: it is an event, but not the state of the session. */
 export const isQueuedLabel = (label: string): boolean => /^queued \(\d+\)$/.test(label);
 
 const STEPS: Readonly<Record<string, Step>> = {
@@ -111,7 +111,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     };
     const at = payload.position ?? record.queue.length;
     record.queue = record.queue.toSpliced(at, 0, prompt);
-    // Something said to a turn that could not take it any more.
+    // A late steer becomes a prompt.
     record.steers = record.steers.filter(({ id }) => id !== prompt.turnId);
     const { turnId, text } = prompt;
     const row = { turnId, prompt: text, startedAt: null, endedAt: null, stopReason: null, usage: NO_USAGE };
@@ -172,7 +172,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   },
 
   'session.steer.returned'({ record }, { steers }: { steers: readonly { id: string }[] }) {
-    record.steers = record.steers.filter(({ id }) => !steers.some((gone) => gone.id === id));
+    record.steers = record.steers.filter(({ id }) => !steers.some((returned) => returned.id === id));
   },
 
   'session.renamed'({ record }, { title }: { title: string }) {
@@ -219,7 +219,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     record.approvals = known
       ? record.approvals.map((one) => (one.id === approval.id ? approval : one))
       : [...record.approvals, approval];
-    forgetAnswers(record, record.turn?.id);
+    dropAnswers(record, record.turn?.id);
   },
 
   'history.append'(session, { items }: InternalPayloads['history.append'], { size }) {
@@ -305,7 +305,7 @@ interface EstimatePayload {
   readonly breakdown: ContextBreakdown;
 }
 
-/** What a turn's row keeps of how its prompt was sent. */
+/** How a turn's prompt was sent, for its row. */
 function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sent'> {
   return key === undefined ? {} : { sent: { key, queued } };
 }
@@ -321,7 +321,7 @@ function endTurn(
     record.turn = null;
     session.running = null;
     if (record.phase !== 'closed') record.phase = 'idle';
-    forgetAnswers(record, undefined);
+    dropAnswers(record, undefined);
   } else record.queue = record.queue.filter(({ turnId }) => turnId !== id);
   const at = rowOf(session, id);
   if (at === -1) return;
@@ -334,8 +334,8 @@ function rowOf({ turns }: FoldedSession, id: string): number {
   return turns.items.findLastIndex(({ turnId }) => turnId === id);
 }
 
-/** Lets go of what was answered in other turns, but for answers that hold for longer. */
-function forgetAnswers(record: FoldedSession['record'], turn: string | undefined): void {
+/** Drops approvals of other turns, but for remembered answers. */
+function dropAnswers(record: FoldedSession['record'], turn: string | undefined): void {
   const isHere = ({ state, turn_id }: Approval) => state === 'pending' || turn_id === turn;
   const lasting = record.approvals.filter(
     (one) => !isHere(one) && one.answer !== undefined && one.answer.remember !== 'once',

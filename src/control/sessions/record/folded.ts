@@ -1,5 +1,5 @@
 /**
- * A session as the fold keeps it: the record everybody sees, and what only the engine has to know of the running turn.
+ * A session as the fold has it: the record that other parts read, and the state of the running turn for the engine alone.
  *
  * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
  * lists (long, written by chunks).
@@ -28,7 +28,7 @@ export type WritableRecord = {
 export interface StoredTurn extends TurnRow {
   /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
   readonly lastMessageId?: number;
-  /** What its sender called its prompt, and what that sender was answered. */
+  /** The idempotency key of its prompt, and whether the reply said queued. */
   readonly sent?: { readonly key: string; readonly queued: boolean };
 }
 
@@ -43,7 +43,7 @@ export interface RunningTurn {
   /** Calls that were begun and not ended. */
   calls: readonly { readonly round: number; readonly call: ToolCall }[];
   usage: Usage;
-  /** Why the turn was told to end; null while nobody has. */
+  /** Why the turn was stopped; null while it was not. */
   ending: StopReason | null;
 }
 
@@ -54,7 +54,7 @@ export interface FoldedSession {
   readonly history: ChunkedList<HistoryItem>;
   readonly turns: ChunkedList<StoredTurn>;
   running: RunningTurn | null;
-  /** Questions that are kept and that nobody has been told of yet. */
+  /** Stored approvals that were not published yet. */
   asked: readonly Approval[];
   /** How many turns the saved chat had when this session last wrote or read it. */
   chatLength: number;

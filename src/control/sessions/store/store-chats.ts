@@ -1,6 +1,6 @@
 /**
- * Saved chats: what is left of a conversation when its session is cleared, closed or forgotten, tools included. A chat is
- * kept turn by turn, so saving costs what the turn was and not what the chat is.
+ * Saved chats: conversations that outlive their session's clear, close or delete, tools included. A chat is
+ * stored turn by turn, so saving costs the size of the turn and not of the chat.
  *
  * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
  */
@@ -9,7 +9,7 @@ import { inTransaction } from '../../../base/sqlite/database.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 
-/** What a chat says of itself, as its last writer left it. */
+/** The facts of a chat, as its last writer left them. */
 export interface ChatFacts {
   readonly id: string;
   readonly owner: string;
@@ -84,7 +84,7 @@ export class SavedChats {
     return this.#statements.count.get(owner)?.total as number;
   }
 
-  /** What was said and done in a chat, turn by turn. */
+  /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
     return this.#statements.items.all(id).flatMap(({ items }) => JSON.parse(items as string) as HistoryItem[]);
   }

@@ -18,7 +18,7 @@ function synced(db: DatabaseSync, write: () => void): void {
   }
 }
 
-/** The counter behind `UiMessage.id`: from 1, over all sessions, no number twice. */
+/** The counter behind `UiMessage.id`: from 1, unique over all sessions. */
 export class MessageIds {
   readonly #db: DatabaseSync;
   readonly #get: StatementSync;
@@ -35,7 +35,7 @@ export class MessageIds {
     this.#reserved = this.#next;
   }
 
-  /** A number nobody had before. */
+  /** A new number. */
   next(): number {
     if (this.#next >= this.#reserved) {
       try {

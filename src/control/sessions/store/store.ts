@@ -4,7 +4,7 @@
  *
  * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
  * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
- * process per file: whoever opens it holds the lock of the journal in the same directory.
+ * process per file: its opener holds the lock of the journal in the same directory.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';

@@ -1,5 +1,5 @@
 /**
- * Prompts that are sent twice because their sender never saw the answer. What a sender calls a prompt is kept with its turn,
+ * Prompts that are sent again because their client never got the reply. The idempotency key is stored with its turn,
  * so it is as durable as the turn, and needs no memory of its own.
  *
  * Called by `turn-handlers.ts`.
@@ -40,7 +40,7 @@ export function findByIdempotencyKey({ folded }: OpenSession, key: string, promp
   return { turnId: row.turnId, queued: row.sent.queued };
 }
 
-/** The sender of a prompt is told that it was not taken, and may send it again. */
-export function forgetSent(session: OpenSession, turnId: string): void {
+/** Releases the key of a refused prompt: its client may send it again. */
+export function releaseKey(session: OpenSession, turnId: string): void {
   if (!session.deleted) session.note('prompt.refused', { turn_id: turnId });
 }

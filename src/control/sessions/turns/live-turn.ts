@@ -1,6 +1,6 @@
 /**
- * The running turn as its backend sees it: turns what the backend says into events of the session. Once the turn is over
- * it does nothing any more, whatever a backend that was given up still says.
+ * The running turn as its backend sees it: turns the backend's output into events of the session. After the end of the turn
+ * it ignores the output of an abandoned backend.
  *
  * Made by `turn-run.ts`.
  * @see docs/protocol/session-rpc.md#events
@@ -33,7 +33,7 @@ export interface LiveTurnFacts {
   readonly principal: Principal;
   readonly settings: SessionSettings;
   readonly approver: Approver;
-  /** True when somebody listens to debug steps. */
+  /** True when a client wants debug steps. */
   readonly isDebugging: () => boolean;
 }
 
@@ -51,8 +51,8 @@ export class LiveTurn implements Turn {
   readonly #approver: Approver;
   readonly #isDebugging: () => boolean;
   readonly #controller = new AbortController();
-  #over = false;
-  /** The title of the run of thoughts under way; undefined outside of one. */
+  #ended = false;
+  /** The title of the current run of thoughts; undefined outside of one. */
   #thinking: ThoughtTitle | undefined;
   /** Gives the turn's slot to others while the user is asked. */
   whileAsking: (answer: Promise<Approval>) => Promise<Approval> = (answer) => answer;
@@ -65,36 +65,36 @@ export class LiveTurn implements Turn {
     this.cwd = session.record.cwd;
     this.#approver = approver;
     this.#isDebugging = isDebugging;
-    this.log = new TurnLog(session, () => this.#over);
+    this.log = new TurnLog(session, () => this.#ended);
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  get over(): boolean {
-    return this.#over;
+  get ended(): boolean {
+    return this.#ended;
   }
 
-  /** Tells the backend to stop. */
+  /** Asks the backend to stop. */
   abort(reason: Error): void {
     this.#controller.abort(reason);
   }
 
-  /** Nothing the backend says is heard any more; whoever it waits for is let go. */
+  /** Ignores further output of the backend and aborts what it waits for. */
   end(): void {
-    this.abort(fail('cancelled', 'the turn is over'));
-    this.#over = true;
+    this.abort(fail('cancelled', 'the turn has ended'));
+    this.#ended = true;
   }
 
-  /** The process ends, the turn does not: what happens from here on has not happened. */
+  /** The process ends, the turn does not: output from here on is ignored. */
   suspend(reason: Error): void {
-    this.#over = true;
+    this.#ended = true;
     this.abort(reason);
   }
 
   thought(text: string): void {
-    if (this.#over || text === '') return;
+    if (this.#ended || text === '') return;
     this.#thinking ??= new ThoughtTitle();
     const title = this.#thinking.add(text);
     if (title !== undefined) this.#label(`thinking: ${title}`);
@@ -104,7 +104,7 @@ export class LiveTurn implements Turn {
   }
 
   answer(text: string): void {
-    if (this.#over || text === '') return;
+    if (this.#ended || text === '') return;
     this.#thinking = undefined;
     this.#label(DRAFTING);
     this.#emit('session.stream.chunk', {
@@ -113,7 +113,7 @@ export class LiveTurn implements Turn {
   }
 
   status(label: string, detail?: Readonly<Record<string, unknown>>): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     if (detail === undefined) this.#label(label);
     else this.#session.emit('session.status', { pending: true, status_label: label, detail });
   }
@@ -137,7 +137,7 @@ export class LiveTurn implements Turn {
   }
 
   usage(used: Usage): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     const { running, record } = this.#session.folded;
     this.#emit('session.usage', {
       usage: running === null ? used : addUsage(running.usage, used),
@@ -146,12 +146,12 @@ export class LiveTurn implements Turn {
   }
 
   takeSteers(): readonly string[] {
-    if (this.#over) return [];
+    if (this.#ended) return [];
     const { steers } = this.#session.record;
     if (steers.length === 0) return [];
     this.#emit('session.steer.injected', { steer_ids: steers.map(({ id }) => id) });
     for (const { text } of steers) {
-      this.#session.say('user', text, this.id);
+      this.#session.appendMessage('user', text, this.id);
       this.#session.remember([{ role: 'user', turn: this.id, text }]);
     }
     this.#label(STEER_APPLIED);
@@ -160,11 +160,16 @@ export class LiveTurn implements Turn {
 
   async ask(request: ApprovalRequest): Promise<Approval> {
     try {
-      // The approver is given the session itself: what it keeps for a session outlives the turn.
+      // The session itself, not the turn's log: the approver's state of a session outlives the turn.
       return await this.whileAsking(this.#approver.ask(this.#session, this.id, request, this.signal));
     } catch (thrown) {
       const { message } = asError(thrown);
-      if (!this.#over) this.#session.say('system', `nobody could be asked "${request.title}": ${message}`, this.id);
+      if (!this.#ended)
+        this.#session.appendMessage(
+          'system',
+          `the question "${request.title}" could not be asked: ${message}`,
+          this.id,
+        );
       throw thrown;
     }
   }
@@ -180,18 +185,18 @@ export class LiveTurn implements Turn {
   }
 
   #emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type]): void {
-    if (!this.#over) this.#session.emit(type, payload, this.id);
+    if (!this.#ended) this.#session.emit(type, payload, this.id);
   }
 }
 
-/** The session's log for as long as a turn, or whatever else it is lent to, lasts. */
+/** The session's log while a turn, or other work, lasts; afterwards it ignores writes. */
 export class TurnLog implements SessionLog {
   readonly #session: OpenSession;
-  readonly #isOver: () => boolean;
+  readonly #hasEnded: () => boolean;
 
-  constructor(session: OpenSession, isOver: () => boolean) {
+  constructor(session: OpenSession, hasEnded: () => boolean) {
     this.#session = session;
-    this.#isOver = isOver;
+    this.#hasEnded = hasEnded;
   }
 
   get record(): SessionRecord {
@@ -199,19 +204,19 @@ export class TurnLog implements SessionLog {
   }
 
   emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void {
-    if (!this.#isOver()) this.#session.emit(type, payload, turnId);
+    if (!this.#hasEnded()) this.#session.emit(type, payload, turnId);
   }
 
   remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void {
-    if (!this.#isOver()) this.#session.remember(items, mode);
+    if (!this.#hasEnded()) this.#session.remember(items, mode);
   }
 
-  say(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
-    return this.#isOver() ? { id: 0, kind, text } : this.#session.say(kind, text, turnId);
+  appendMessage(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage {
+    return this.#hasEnded() ? { id: 0, kind, text } : this.#session.appendMessage(kind, text, turnId);
   }
 
   persistApproval(approval: Approval): Promise<void> | undefined {
-    return this.#isOver() ? undefined : this.#session.persistApproval(approval);
+    return this.#hasEnded() ? undefined : this.#session.persistApproval(approval);
   }
 
   flushed(): Promise<void> {

@@ -1,8 +1,8 @@
 /**
- * The turns of one session: feeds `turn-machine.ts` with what happens and does what it answers. What it holds in memory is
- * only what a process must hold (the running backend, timers, who waits); all else is in the session's record.
+ * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only what cannot outlive
+ * the process (the running backend, timers, waiting callers); all else is in the session's record.
  *
- * One per session that is awake, made by `session-pool.ts`; the handlers call it.
+ * One per loaded session, made by `session-pool.ts`; the handlers call it.
  */
 import { withGrace } from '../../../base/race.ts';
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
@@ -23,7 +23,7 @@ export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   readonly approver: Approver;
   /** The backend of a session's next turn. */
   readonly backendOf: (session: OpenSession) => Backend;
-  /** The session's settings over the server's. */
+  /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
   /** Whose rights the turns of an owner run with. */
   readonly principalOf: (owner: string) => Principal;
@@ -33,24 +33,24 @@ export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   /** True once the server ends: no session takes anything in any more. */
   readonly isEnding: () => boolean;
   readonly limits: TurnLimits & {
-    /** How long a backend may take to stop once it was told to, in milliseconds. */
+    /** Time a backend has to stop after an abort, in milliseconds. */
     readonly interruptGraceMs: number;
   };
 }
 
-/** What is done while a session is held. `isOver` is true once nobody waits for it any more. */
-export type Work<Value> = (signal: AbortSignal, isOver: () => boolean) => Value | Promise<Value>;
+/** Work that has a session for itself. `hasEnded` is true once its caller no longer waits for it. */
+export type Work<Value> = (signal: AbortSignal, hasEnded: () => boolean) => Value | Promise<Value>;
 
-/** A prompt that somebody sends, and what they call it. */
+/** A prompt that is being sent, with its idempotency key. */
 interface Incoming extends Prompt {
   readonly key?: string | undefined;
 }
 
-/** A turn whose backend is at work. */
+/** A turn whose backend runs. */
 interface Running {
   readonly turn: LiveTurn;
   readonly run: TurnRun;
-  /** Set once it was told to stop. */
+  /** Set once it was aborted. */
   grace: NodeJS.Timeout | undefined;
 }
 
@@ -62,9 +62,9 @@ export class SessionTurns {
   #closing: TurnState['closing'] = null;
   /** Prompts that start now and are not in the queue, by turn id. */
   readonly #incoming = new Map<string, Incoming>();
-  /** Those who wait for the session to stand still. */
-  readonly #resting = new Set<() => void>();
-  /** Those who want the session for themselves, one after the other. */
+  /** Callers that wait until no turn runs. */
+  readonly #waitingForEnd = new Set<() => void>();
+  /** Ends with the last work that wants the session for itself. */
   #line: Promise<void> = Promise.resolve();
   #inLine = 0;
   #holder: AbortController | undefined;
@@ -76,16 +76,16 @@ export class SessionTurns {
     this.#parts = parts;
   }
 
-  /** True when nothing runs, waits or holds the session: then all there is of it is in its record. */
-  get isQuiet(): boolean {
+  /** True when nothing runs, waits or holds the session: then its record is all of its state. */
+  get isIdle(): boolean {
     const { phase, turn, queue } = this.session.record;
     const isStill = phase === 'closed' || (phase === 'idle' && turn === null && queue.length === 0);
     return isStill && this.#inLine === 0 && this.#running === undefined;
   }
 
   /**
-   * Takes a prompt in: its turn starts, or with `enqueue` waits. `checked` resolves when a started turn is known to run, or
-   * is over. `key` is what its sender calls it. Throws `session_busy`, `session_closed`, `over_capacity` or `interrupted`.
+   * Accepts a prompt: its turn starts, or with `enqueue` waits. `checked` resolves when a started turn is known to run, or
+   * has ended. `key` is its idempotency key. Throws `session_busy`, `session_closed`, `over_capacity` or `interrupted`.
    */
   send(
     turnId: string,
@@ -103,14 +103,14 @@ export class SessionTurns {
     }
   }
 
-  /** Says something to the running turn. */
-  steer(steer: Steer, expectedTurn?: string): Extract<TurnEffect, { do: 'answer_steer' }> {
+  /** Steers the running turn. */
+  steer(steer: Steer, expectedTurn?: string): Extract<TurnEffect, { do: 'settle_steer' }> {
     const effects = this.#happened({ type: 'steer', steer, expectedTurn });
-    const answer = effects.find((effect) => effect.do === 'answer_steer');
-    return answer ?? { do: 'answer_steer', outcome: 'rejected', turnId: null };
+    const answer = effects.find((effect) => effect.do === 'settle_steer');
+    return answer ?? { do: 'settle_steer', outcome: 'rejected', turnId: null };
   }
 
-  /** Ends the running turn, the queue goes on. Returns its id; undefined when there was none to end. */
+  /** Interrupts the running turn; the queue continues. Returns its id; undefined when no turn was running. */
   interrupt(stopReason: StopReason, turnId?: string): string | undefined {
     const effects = this.#happened({ type: 'interrupt', turnId, stopReason });
     return effects.find((effect) => effect.do === 'abort')?.turnId;
@@ -125,13 +125,13 @@ export class SessionTurns {
 
   /**
    * Ends the turns and closes the session, or, for `shutdown`, only ends its turns for good. Resolves when nothing runs any
-   * more, at the latest when the time to stop is over. `reason` is what clients are told.
+   * more, at the latest after the grace period. `reason` is sent to clients.
    */
   async close(why: 'closed' | 'shutdown', reason = 'closed'): Promise<void> {
     this.#closeReason = reason;
     this.#holder?.abort(fail('session_closed', 'the session is being closed'));
     this.#happened({ type: 'close', why });
-    await this.#still();
+    await this.#turnsEnded();
     await this.#line;
   }
 
@@ -143,7 +143,7 @@ export class SessionTurns {
   /**
    * Runs `work` while no turn runs and none starts: a running one is ended first. Works of one session go one after the
    * other. `work` should end soon after its signal aborts, which it does when the session is closed; it is not waited for
-   * longer than a backend is, and then `isOver` is true. Fails with `session_closed` or `interrupted`.
+   * longer than a backend is, and then `hasEnded` is true. Fails with `session_closed` or `interrupted`.
    */
   async exclusively<Value>(stopReason: StopReason, work: Work<Value>): Promise<Value> {
     const before = this.#line;
@@ -157,7 +157,7 @@ export class SessionTurns {
         throw this.#refusal(closing === 'shutdown' ? 'interrupted' : 'session_closed');
       this.#happened({ type: 'hold' });
       this.interrupt(stopReason);
-      await this.#still();
+      await this.#turnsEnded();
       return await this.#heldFor(work);
     } finally {
       this.#inLine -= 1;
@@ -166,7 +166,7 @@ export class SessionTurns {
     }
   }
 
-  /** After a restart: ends what cannot go on, goes on with what can, starts what waits. */
+  /** After a restart: continues the running turn where possible, else ends it; then starts the next prompt. */
   restart(): void {
     const { turn } = this.session.record;
     const continues = turn !== null && this.#parts.backendOf(this.session).continues && waitsForUser(this.session);
@@ -174,8 +174,8 @@ export class SessionTurns {
   }
 
   /**
-   * The process ends and the session goes on in the next one, if its turn only waits for the user. True when it does:
-   * then nothing is taken in any more.
+   * The process ends and the session continues in the next one, if its turn only waits for the user. True when it does:
+   * then it accepts no input any more.
    */
   suspend(): boolean {
     const { record } = this.session;
@@ -187,7 +187,7 @@ export class SessionTurns {
     this.#running?.turn.suspend(fail('interrupted', 'the server is ending'));
     this.#running?.run.stop();
     this.#running = undefined;
-    this.#rested();
+    this.#notifyEnded();
     return true;
   }
 
@@ -203,7 +203,7 @@ export class SessionTurns {
     };
   }
 
-  /** Feeds the machine and does what it says. Throws what it refuses. */
+  /** Gives an input to the machine and carries its effects out. Throws its refusals. */
   #happened(input: TurnInput, result?: TurnResult): readonly TurnEffect[] {
     if (this.#suspended || this.session.deleted) {
       if (input.type === 'send') throw this.#refusal(this.session.deleted ? 'session_closed' : 'interrupted');
@@ -213,7 +213,7 @@ export class SessionTurns {
     this.#held = state.held;
     this.#closing = state.closing;
     for (const effect of effects) this.#do(effect, result);
-    if (this.session.record.turn === null && !isPending(this.session.record)) this.#rested();
+    if (this.session.record.turn === null && !isPending(this.session.record)) this.#notifyEnded();
     return effects;
   }
 
@@ -226,14 +226,14 @@ export class SessionTurns {
         return this.#queue(effect.turnId, effect.position, effect.steer);
       case 'start':
         return this.#start(effect.turnId, effect.steer);
-      case 'keep_steer':
+      case 'store_steer':
         return session.note('steer.added', { steer: effect.steer });
-      case 'answer_steer':
+      case 'settle_steer':
         return;
       case 'abort':
         return this.#abort(effect.turnId, effect.stopReason);
       case 'end': {
-        // Of an earlier process: it was told to end, or its process was ended with it.
+        // A turn of an earlier process: it was being stopped, or it ended with its process.
         const stopReason = session.folded.running?.ending ?? 'restart';
         const restarted: TurnResult = { kind: 'interrupted', stopReason };
         endTurn(session, effect.restart === true ? restarted : (result ?? restarted), this.#parts);
@@ -245,7 +245,7 @@ export class SessionTurns {
       case 'return_steers':
         return this.#returnSteers(effect.steers, effect.reason);
       case 'continue':
-        return this.#goOn(effect.turnId);
+        return this.#continue(effect.turnId);
       case 'ready':
         return session.emit('session.status', { pending: false, status_label: 'ready' });
       case 'close':
@@ -276,15 +276,15 @@ export class SessionTurns {
 
   #queue(turnId: string, position: number, steer: Steer | undefined): void {
     const { session } = this;
-    const said: Incoming = steer === undefined ? this.#incoming.get(turnId)! : { text: steer.text, images: [] };
-    const { text, images, key: idempotency_key } = said;
+    const queued: Incoming = steer === undefined ? this.#incoming.get(turnId)! : { text: steer.text, images: [] };
+    const { text, images, key: idempotency_key } = queued;
     const enqueued_at = new Date(this.#parts.now()).toISOString();
     const { length } = session.record.queue;
     const late = steer === undefined ? {} : { steer_id: steer.id };
     const place = position === length ? {} : { position };
-    const queued = { text, images, enqueued_at, idempotency_key };
-    session.emit('session.turn.queued', { ...queued, ...late, ...place }, turnId);
-    // What this status says is not the state of the session; a session that is idle starts the prompt next.
+    const payload = { text, images, enqueued_at, idempotency_key };
+    session.emit('session.turn.queued', { ...payload, ...late, ...place }, turnId);
+    // This status is not the state of the session: an idle session starts the prompt next.
     const status_label = `queued (${length + 1})`;
     session.emit('session.status', { pending: true, status_label, detail: { turn_id: turnId } });
   }
@@ -292,8 +292,8 @@ export class SessionTurns {
   #start(turnId: string, steer: Steer | undefined): void {
     const { session } = this;
     const waiting = session.record.queue.find((prompt) => prompt.turnId === turnId);
-    const said = steer === undefined ? undefined : { text: steer.text, images: [] };
-    const prompt: Prompt = waiting ?? this.#incoming.get(turnId) ?? said ?? { text: '', images: [] };
+    const steered = steer === undefined ? undefined : { text: steer.text, images: [] };
+    const prompt: Prompt = waiting ?? this.#incoming.get(turnId) ?? steered ?? { text: '', images: [] };
     const backend = this.#parts.backendOf(session);
     const started_at = new Date(this.#parts.now()).toISOString();
     const idempotency_key = this.#incoming.get(turnId)?.key;
@@ -307,13 +307,13 @@ export class SessionTurns {
     this.#launch(turnId, backend, (run) => run.run(prompt));
   }
 
-  #goOn(turnId: string): void {
+  #continue(turnId: string): void {
     const { session } = this;
     session.emit('session.status', { pending: true, status_label: 'preparing...' }, turnId);
-    this.#launch(turnId, this.#parts.backendOf(session), (run) => run.goOn());
+    this.#launch(turnId, this.#parts.backendOf(session), (run) => run.continue());
   }
 
-  #launch(turnId: string, backend: Backend, begin: (run: TurnRun) => Promise<TurnResult>): void {
+  #launch(turnId: string, backend: Backend, start: (run: TurnRun) => Promise<TurnResult>): void {
     const { session } = this;
     const { approver, isDebugging } = this.#parts;
     const principal = this.#parts.principalOf(session.record.owner);
@@ -322,7 +322,7 @@ export class SessionTurns {
     const run = new TurnRun(session, turn, backend, this.#parts, () => this.interrupt('timeout', turnId));
     const running: Running = { turn, run, grace: undefined };
     this.#running = running;
-    void begin(run).then((result) => this.#ended(running, result));
+    void start(run).then((result) => this.#ended(running, result));
   }
 
   #abort(turnId: string, stopReason: StopReason): void {
@@ -341,12 +341,12 @@ export class SessionTurns {
     }, this.#parts.limits.interruptGraceMs);
     running.turn.abort(
       stopReason === 'timeout'
-        ? fail('timeout', 'the turn took longer than it may')
+        ? fail('timeout', 'the turn exceeded its time limit')
         : fail('cancelled', `the turn was ended: ${stopReason}`),
     );
   }
 
-  /** The backend is done, or given up. Whatever it says afterwards is not heard. */
+  /** The backend has ended, or was abandoned: its later output is ignored. */
   #ended(running: Running, result: TurnResult): void {
     if (this.#running !== running) return;
     const { turn, run, grace } = running;
@@ -355,7 +355,7 @@ export class SessionTurns {
     turn.end();
     run.stop();
     this.#running = undefined;
-    // However a backend takes it that it was told to stop: the turn was interrupted, and not in error.
+    // A turn that was being stopped counts as interrupted, whatever its backend ended with.
     this.#happened(
       { type: 'ended', turnId: turn.id },
       ending === null ? result : { kind: 'interrupted', stopReason: ending },
@@ -365,19 +365,19 @@ export class SessionTurns {
   #returnSteers(steers: readonly Steer[], reason: string): void {
     const { session } = this;
     session.emit('session.steer.returned', { steers: steers.map(({ id, text }) => ({ id, text })), reason });
-    session.say('system', `${steers.length} steer message(s) were queued too late and not applied.`);
+    session.appendMessage('system', `${steers.length} steer message(s) were queued too late and not applied.`);
   }
 
-  /** Runs `work` while the session is held; what does not end in time is left behind. */
+  /** Runs `work` while the session is held; work that does not stop within the grace period is abandoned. */
   async #heldFor<Value>(work: Work<Value>): Promise<Value> {
     const { session } = this;
     const holder = new AbortController();
     this.#holder = holder;
     const { interruptGraceMs } = this.#parts.limits;
-    let isOver = false;
+    let hasEnded = false;
     try {
       return await withGrace(
-        work(holder.signal, () => isOver),
+        work(holder.signal, () => hasEnded),
         holder.signal,
         interruptGraceMs,
         (reason) => {
@@ -385,7 +385,7 @@ export class SessionTurns {
         },
       );
     } finally {
-      isOver = true;
+      hasEnded = true;
       this.#holder = undefined;
       if (isPending(session.record) && !session.deleted) {
         session.emit('session.status', { pending: false, status_label: 'ready' });
@@ -394,19 +394,19 @@ export class SessionTurns {
   }
 
   /** Resolves when no turn runs. Bounded by the time a backend has to stop. */
-  #still(): Promise<void> {
+  #turnsEnded(): Promise<void> {
     if (this.#running === undefined) return Promise.resolve();
-    return new Promise((resolve) => this.#resting.add(resolve));
+    return new Promise((resolve) => this.#waitingForEnd.add(resolve));
   }
 
-  #rested(): void {
+  #notifyEnded(): void {
     if (this.#running !== undefined) return;
-    for (const resolve of this.#resting) resolve();
-    this.#resting.clear();
+    for (const resolve of this.#waitingForEnd) resolve();
+    this.#waitingForEnd.clear();
   }
 }
 
-/** True when the running turn waits for the user and nothing of it is under way: no tool runs that was not asked about. */
+/** True when the running turn only waits for the user: every tool call of it that has no result waits for an approval. */
 function waitsForUser({ record, folded }: OpenSession): boolean {
   const { turn, approvals } = record;
   const waiting = [...approvals, ...folded.asked].filter(

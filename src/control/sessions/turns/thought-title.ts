@@ -1,6 +1,6 @@
 /**
  * The title of what a model is thinking, for the status line: its leading bold text, else its first line. Computed from
- * the text so far, piece by piece, and told only once it is whole, so that no half word is shown.
+ * the text so far, piece by piece, and returned once it is whole, so that no half word is shown.
  *
  * Called by `control/sessions/turns/live-turn.ts`.
  * @see docs/protocol/session-rpc.md#status-labels
@@ -8,28 +8,28 @@
 
 /** Longest title, in characters. */
 const TITLE_CHARACTERS = 80;
-/** As much of a line is looked at. */
+/** Longest part of a line that is read. */
 const LINE_CHARACTERS = 400;
 
 export class ThoughtTitle {
   #title: string | undefined;
-  /** The line under way. */
+  /** The current line. */
   #line = '';
   /** True once a whole line without bold text was taken for the title, or bold text was. */
   #settled = false;
 
-  /** Takes the next piece in; returns the title now, undefined while there is none. */
+  /** Adds the next piece; returns the current title, undefined while there is none. */
   add(text: string): string | undefined {
     const lines = text.split('\n');
     for (const [index, part] of lines.entries()) {
       if (index > 0) this.#endLine();
       if (this.#line.length < LINE_CHARACTERS) this.#line += part;
-      this.#look();
+      this.#readLine();
     }
     return this.#title;
   }
 
-  #look(): void {
+  #readLine(): void {
     const line = this.#line.trimStart();
     const bold = /^\*\*(.+?)\*\*/.exec(line)?.[1]?.trim();
     if (bold) {
@@ -37,7 +37,7 @@ export class ThoughtTitle {
       this.#set(bold);
       this.#settled = true;
     } else if (!this.#settled && this.#title === undefined && !line.startsWith('*') && line.trim() !== '') {
-      // Shown as it is; how the line goes on is shown when it is whole.
+      // Shown so far; the rest of the line is shown when it is whole.
       this.#set(line);
     }
   }

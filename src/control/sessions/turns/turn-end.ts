@@ -1,5 +1,5 @@
 /**
- * The end of a turn: what is left open is closed, the answer and the outcome are said, the chat is saved, and the one
+ * The end of a turn: open calls are closed, the answer and the outcome are appended, the chat is saved, and the one
  * terminal event is sent, then `ready`. Also the end of prompts that never ran.
  *
  * Called by `session-turns.ts`, for turns of this process and of one that was killed alike: all it needs is in the session.
@@ -17,10 +17,10 @@ import type { TurnResult } from './turn-run.ts';
 /** What an empty answer is shown as. */
 const NO_TEXT = '(No response text returned)';
 
-/** What is told of a call that never came back. */
+/** The result of a call that has none. */
 const OPEN_CALL = 'interrupted; it may or may not have taken effect';
 
-/** What the user is told of a turn that was ended. */
+/** The message for a turn that was stopped. */
 const ENDINGS: Partial<Record<StopReason, string>> = {
   interrupted: 'response interrupted by user.',
   timeout: 'response interrupted by its time limit.',
@@ -31,7 +31,7 @@ const ENDINGS: Partial<Record<StopReason, string>> = {
 };
 
 export interface TurnEndDeps {
-  /** Saves what the session says to its chat. Throws when that failed. */
+  /** Saves the turn to the session's chat. Throws when that failed. */
   readonly saveChat: (session: OpenSession, turnId: string) => void;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -44,29 +44,29 @@ export function endTurn(session: OpenSession, result: TurnResult, parts: TurnEnd
   const { running } = folded;
   if (turn === null || running === null) return;
   const failedEarly = result.kind === 'failed' && !result.asked;
-  if (!running.prompted) keepPrompt(session, turn.id, turn.text, failedEarly);
+  if (!running.prompted) appendPrompt(session, turn.id, turn.text, failedEarly);
   closeCalls(session, turn.id, running);
   closeHistory(session, turn.id);
   const hasAnswer = running.answer !== '';
-  if (result.kind === 'completed' || hasAnswer) keepAnswer(session, turn.id, running);
+  if (result.kind === 'completed' || hasAnswer) appendAnswer(session, turn.id, running);
   if (result.kind === 'interrupted') {
     const text = ENDINGS[result.stopReason] ?? 'response interrupted.';
-    session.say('system', hasAnswer ? `${text} partial output kept.` : text, turn.id);
+    session.appendMessage('system', hasAnswer ? `${text} partial output kept.` : text, turn.id);
   } else if (result.kind === 'failed') {
     const { code, message } = result.error;
-    session.say('system', code === 'not_configured' ? message : `inference error: ${message}`, turn.id);
+    session.appendMessage('system', code === 'not_configured' ? message : `inference error: ${message}`, turn.id);
   }
   if (!failedEarly) saveChat(session, turn.id, parts);
   const end = {
     usage: running.usage,
     duration_ms: Math.max(0, parts.now() - Date.parse(turn.startedAt)),
   };
-  tellEnd(session, turn.id, result, end, running);
+  emitEnd(session, turn.id, result, end, running);
   const stop_reason = result.kind === 'failed' ? 'error' : result.stopReason;
   session.emit('session.status', {
     pending: false,
     status_label: 'ready',
-    // Not as a member of its own: in 1.0.0 this label has no turn id, and clients may tell it from others by that.
+    // Not as a member of its own: this label has no turn id in 1.0.0, and clients may rely on that.
     detail: { turn_id: turn.id, stop_reason },
   });
 }
@@ -76,7 +76,7 @@ export function dropPrompt(session: OpenSession, turnId: string, stop_reason: St
   session.emit('session.interrupted', { partial_output: false, stop_reason, usage: NO_USAGE, duration_ms: 0 }, turnId);
 }
 
-function tellEnd(
+function emitEnd(
   session: OpenSession,
   turnId: string,
   result: TurnResult,
@@ -102,13 +102,13 @@ function tellEnd(
 }
 
 /** The prompt of a turn that ended before its model was asked. */
-function keepPrompt(session: OpenSession, turnId: string, text: string, unsent: boolean): void {
+function appendPrompt(session: OpenSession, turnId: string, text: string, unsent: boolean): void {
   if (text === '') return;
-  session.say('user', text, turnId, unsent ? { unsent } : {});
+  session.appendMessage('user', text, turnId, unsent ? { unsent } : {});
   session.remember([{ role: 'user', turn: turnId, text, ...(unsent && { unsent }) }]);
 }
 
-/** Calls that were begun and never ended: their backend was given up, or its process killed. */
+/** Completes calls without a result: their backend was abandoned, or its process killed. */
 function closeCalls(session: OpenSession, turnId: string, { calls }: RunningTurn): void {
   for (const { round, call } of calls) {
     const executed = failedCall(call, 'interrupted', OPEN_CALL);
@@ -116,15 +116,15 @@ function closeCalls(session: OpenSession, turnId: string, { calls }: RunningTurn
   }
 }
 
-/** Says the answer, and remembers what of it the backend has not. */
-function keepAnswer(session: OpenSession, turnId: string, running: RunningTurn): void {
+/** Appends the answer, and adds to the history what the backend has not added. */
+function appendAnswer(session: OpenSession, turnId: string, running: RunningTurn): void {
   const text = running.answer || NO_TEXT;
   const rest = running.answer === '' ? NO_TEXT : running.answer.slice(running.kept);
-  session.say('assistant', text, turnId);
+  session.appendMessage('assistant', text, turnId);
   if (rest !== '') session.remember([{ role: 'assistant', turn: turnId, text: rest }]);
 }
 
-/** Gives every call of the history a result: no provider takes a conversation in which one is missing. */
+/** Gives every call of the history a result: providers refuse a conversation in which one is missing. */
 function closeHistory(session: OpenSession, turnId: string): void {
   const items = itemsOfTurn(session.record.history, turnId);
   const done = new Set(items.flatMap((item) => (item.role === 'tool' ? [item.callId] : [])));
@@ -147,6 +147,6 @@ function saveChat(session: OpenSession, turnId: string, { saveChat: save }: Turn
   try {
     save(session, turnId);
   } catch (thrown) {
-    session.say('system', `chat history save failed: ${asError(thrown).message}`, turnId);
+    session.appendMessage('system', `chat history save failed: ${asError(thrown).message}`, turnId);
   }
 }

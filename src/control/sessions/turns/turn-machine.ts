@@ -1,9 +1,9 @@
 /**
- * The turns of one session as a pure state machine: which prompt runs, which wait, what becomes of what is said meanwhile.
- * It is given what is known and what happened, and answers what is to be done; `session-turns.ts` does it.
+ * The turns of one session as a pure state machine: which prompt runs, which wait, what becomes of steers. A state and an
+ * input give the next state and effects; `session-turns.ts` carries them out.
  *
- * What it holds to: a session runs one turn at a time; every turn id that was given out ends exactly once, as a turn that
- * ran (`end`) or a prompt that never did (`drop`); what is said to a turn is handed to it, becomes a turn, or is given back.
+ * Its rules: a session runs one turn at a time; every issued turn id ends exactly once, as a turn that ran (`end`) or a
+ * prompt that never did (`drop`); every steer is injected, becomes a turn, or is returned.
  * `test/control/sessions/turns/turn-machine.test.ts` checks that over random histories.
  * @see docs/protocol/session-rpc.md#turns
  */
@@ -11,18 +11,18 @@ import type { StopReason } from '../../../protocol/session-types.ts';
 import type { ErrorName } from '../../../wire/errors.ts';
 import type { SessionRecord, Steer } from '../../contract/session-log.ts';
 
-/** What the machine looks at. All but the last two is in the session's record and so outlives the process. */
+/** The input state. All but the last two members are in the session's record and so outlive the process. */
 export interface TurnState {
   readonly phase: SessionRecord['phase'];
   /** Id of the running turn. */
   readonly turn: string | null;
   /** Turn ids of the prompts that wait, the next one first. */
   readonly queue: readonly string[];
-  /** What was said to the running turn and not handed to it yet. */
+  /** Steers of the running turn that were not injected yet. */
   readonly steers: readonly Steer[];
-  /** Somebody has the session to himself: nothing starts until it is released. */
+  /** Work has the session for itself: no turn starts until it is released. */
   readonly held: boolean;
-  /** It is on its way to being closed, or its server to its end: nothing more is taken in. */
+  /** The session is being closed, or the server is stopping: no input is accepted. */
   readonly closing: 'closed' | 'shutdown' | null;
 }
 
@@ -37,34 +37,34 @@ export type TurnInput =
   | { readonly type: 'interrupt'; readonly turnId?: string; readonly stopReason: StopReason }
   | { readonly type: 'remove'; readonly turnId: string; readonly stopReason: StopReason }
   | { readonly type: 'clear_queue'; readonly stopReason: StopReason }
-  /** The backend is done with a turn, or was given up. */
+  /** The backend has ended a turn, or was abandoned. */
   | { readonly type: 'ended'; readonly turnId: string }
   | { readonly type: 'hold' }
   | { readonly type: 'release' }
   | { readonly type: 'close'; readonly why: 'closed' | 'shutdown' }
   | { readonly type: 'reopen' }
-  /** The process is a new one. `continues`: the turn that ran can go on where it was. */
+  /** A new process. `continues`: the turn that ran can continue. */
   | { readonly type: 'restart'; readonly continues: boolean };
 
 export type TurnEffect =
   | { readonly do: 'refuse'; readonly code: ErrorName }
-  /** Puts a prompt into the queue; `position` is its place, 0 = next. With `steer`, the prompt is what was said. */
+  /** Puts a prompt into the queue; `position` 0 = next. With `steer`, the prompt is the text of the steer. */
   | { readonly do: 'queue'; readonly turnId: string; readonly position: number; readonly steer?: Steer }
   | { readonly do: 'start'; readonly turnId: string; readonly steer?: Steer }
-  | { readonly do: 'keep_steer'; readonly steer: Steer }
-  /** How a steer was taken. */
+  | { readonly do: 'store_steer'; readonly steer: Steer }
+  /** The outcome of a steer. */
   | {
-      readonly do: 'answer_steer';
+      readonly do: 'settle_steer';
       readonly outcome: 'injected' | 'queued' | 'started' | 'rejected';
       readonly turnId: string | null;
     }
   | { readonly do: 'abort'; readonly turnId: string; readonly stopReason: StopReason }
-  /** The running turn is over: its terminal event, then `ready`. `restart`: its process ended before it did. */
+  /** The running turn has ended: its terminal event, then `ready`. `restart`: its process ended before it did. */
   | { readonly do: 'end'; readonly turnId: string; readonly restart?: true }
   | { readonly do: 'drop'; readonly turnId: string; readonly stopReason: StopReason }
   | { readonly do: 'return_steers'; readonly steers: readonly Steer[]; readonly reason: string }
   | { readonly do: 'continue'; readonly turnId: string }
-  /** What was under way without being a turn is over. */
+  /** Work that was not a turn has ended. */
   | { readonly do: 'ready' }
   | { readonly do: 'close' }
   | { readonly do: 'reopen' };
@@ -79,7 +79,7 @@ export interface TurnLimits {
   readonly queueLength: number;
 }
 
-/** What happens next. */
+/** The next state and its effects. */
 export function step(state: TurnState, input: TurnInput, limits: TurnLimits): TurnStep {
   switch (input.type) {
     case 'send':
@@ -112,7 +112,7 @@ function refuse(state: TurnState, code?: ErrorName): TurnStep {
   return { state, effects: code === undefined ? [] : [{ do: 'refuse', code }] };
 }
 
-/** Why nothing can be taken in, or undefined. */
+/** Why no input is accepted, or undefined. */
 function closedTo({ phase, closing }: TurnState): ErrorName | undefined {
   if (closing === 'shutdown') return 'interrupted';
   return phase === 'closed' || closing !== null ? 'session_closed' : undefined;
@@ -132,36 +132,36 @@ function send(state: TurnState, input: TurnInput & { type: 'send' }, { queueLeng
 }
 
 function steer(state: TurnState, input: TurnInput & { type: 'steer' }, { queueLength }: TurnLimits): TurnStep {
-  const { steer: said, expectedTurn } = input;
-  const rejected: TurnStep = { state, effects: [{ do: 'answer_steer', outcome: 'rejected', turnId: null }] };
+  const { steer: added, expectedTurn } = input;
+  const rejected: TurnStep = { state, effects: [{ do: 'settle_steer', outcome: 'rejected', turnId: null }] };
   if (closedTo(state) !== undefined || (expectedTurn !== undefined && expectedTurn !== state.turn)) return rejected;
   if (state.phase === 'running' && state.turn !== null) {
-    // What a turn cannot take in time may have to wait as a prompt, so no more is kept than could.
+    // A steer that is late may become a prompt, so no more are stored than the queue has room for.
     if (state.steers.length >= queueLength) return rejected;
     return {
-      state: { ...state, steers: [...state.steers, said] },
+      state: { ...state, steers: [...state.steers, added] },
       effects: [
-        { do: 'keep_steer', steer: said },
-        { do: 'answer_steer', outcome: 'injected', turnId: state.turn },
+        { do: 'store_steer', steer: added },
+        { do: 'settle_steer', outcome: 'injected', turnId: state.turn },
       ],
     };
   }
-  if (said.whenLate !== 'queue' || state.queue.length >= queueLength) return rejected;
+  if (added.whenLate !== 'queue' || state.queue.length >= queueLength) return rejected;
   if (isFree(state)) {
     return {
-      state: { ...state, phase: 'running', turn: said.id },
+      state: { ...state, phase: 'running', turn: added.id },
       effects: [
-        { do: 'start', turnId: said.id, steer: said },
-        { do: 'answer_steer', outcome: 'started', turnId: said.id },
+        { do: 'start', turnId: added.id, steer: added },
+        { do: 'settle_steer', outcome: 'started', turnId: added.id },
       ],
     };
   }
-  // The turn it was meant for is ending: it is the next one to say something to.
+  // Its turn is ending: the steer runs next, before the prompts that wait.
   return {
-    state: { ...state, queue: [said.id, ...state.queue] },
+    state: { ...state, queue: [added.id, ...state.queue] },
     effects: [
-      { do: 'queue', turnId: said.id, position: 0, steer: said },
-      { do: 'answer_steer', outcome: 'queued', turnId: said.id },
+      { do: 'queue', turnId: added.id, position: 0, steer: added },
+      { do: 'settle_steer', outcome: 'queued', turnId: added.id },
     ],
   };
 }
@@ -179,28 +179,28 @@ function drop(state: TurnState, isDropped: (turnId: string) => boolean, stopReas
 }
 
 function ended(state: TurnState, turnId: string, limits: TurnLimits): TurnStep {
-  // A backend that was given up may come back at any time.
+  // An abandoned backend may end at any time.
   if (state.turn !== turnId) return refuse(state);
   return afterTurn(state, [{ do: 'end', turnId }], state.closing === null ? 'late' : state.closing, limits);
 }
 
-/** The running turn is over: what was said to it, and what comes next. */
+/** The running turn has ended: settles its steers and starts the next prompt. */
 function afterTurn(state: TurnState, effects: TurnEffect[], reason: string, { queueLength }: TurnLimits): TurnStep {
   const { steers, closing } = state;
   const isQueued = ({ whenLate }: Steer, room: number) => closing === null && whenLate === 'queue' && room > 0;
   const queued: Steer[] = [];
   const returned: Steer[] = [];
-  for (const said of steers) {
-    (isQueued(said, queueLength - state.queue.length - queued.length) ? queued : returned).push(said);
+  for (const late of steers) {
+    (isQueued(late, queueLength - state.queue.length - queued.length) ? queued : returned).push(late);
   }
   if (returned.length > 0) effects.push({ do: 'return_steers', steers: returned, reason });
-  for (const [position, said] of queued.entries())
-    effects.push({ do: 'queue', turnId: said.id, position, steer: said });
+  for (const [position, late] of queued.entries())
+    effects.push({ do: 'queue', turnId: late.id, position, steer: late });
   const queue = [...queued.map(({ id }) => id), ...state.queue];
   return next({ ...state, phase: 'idle', turn: null, steers: [], queue }, effects);
 }
 
-/** Starts what waits, or closes what was to be closed, when nothing runs. */
+/** Starts the next prompt, or closes the session, when no turn runs. */
 function next(state: TurnState, effects: readonly TurnEffect[]): TurnStep {
   if (state.closing === 'closed' && state.phase === 'idle' && !state.held) {
     return { state: { ...state, phase: 'closed', closing: null }, effects: [...effects, { do: 'close' }] };

@@ -1,6 +1,6 @@
 /**
- * One turn from its prompt to what came of it: the prompt is read, the backend asked whether it could run, a slot waited
- * for, the context looked after, and the backend run. Whoever it belongs to writes the end (`turn-end.ts`).
+ * One turn from its prompt to its result: reads the prompt, checks the backend, waits for a slot, fits the context, and runs
+ * the backend. `session-turns.ts` writes the end (`turn-end.ts`).
  *
  * Made by `session-turns.ts`.
  * @see docs/protocol/session-rpc.md#turns
@@ -16,12 +16,12 @@ import type { OpenSession } from '../log/open-session.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 import type { Release, TurnSlots } from './turn-slots.ts';
 
-/** Times a turn is compressed and gone on with when the provider says it is too long. */
+/** Most compressions of a turn whose context the provider refuses as too long. */
 const MAX_OVERFLOWS = 2;
 
 export const COMPRESSING = 'compressing context...';
 
-/** What came of a turn. */
+/** The result of a turn. */
 export type TurnResult =
   | { readonly kind: 'completed'; readonly stopReason: StopReason }
   | { readonly kind: 'interrupted'; readonly stopReason: StopReason }
@@ -29,7 +29,7 @@ export type TurnResult =
   | { readonly kind: 'failed'; readonly error: HandfastError; readonly asked: boolean };
 
 export interface TurnRunDeps {
-  /** Reads the images of a prompt. Fails with what is shown to the user. */
+  /** Reads the images of a prompt. The message of a failure is shown to the user. */
   readonly readPrompt: (
     prompt: AcceptedPrompt,
     places: { readonly cwd: string; readonly roots: readonly string[] },
@@ -39,7 +39,7 @@ export interface TurnRunDeps {
   /** The skills a prompt names. */
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
   readonly slots: TurnSlots;
-  /** Time a turn may take where its settings say nothing, in milliseconds. The time users take to answer does not count. */
+  /** Time limit of a turn without one in its settings, in milliseconds. Waiting for the user does not count. */
   readonly turnTimeoutMs: number;
 }
 
@@ -53,13 +53,13 @@ export class TurnRun {
   #slot: Release | undefined;
   /** The slot that is waited for after an answer of the user. */
   #returning: Promise<void> | undefined;
-  /** Questions to the user that wait. */
+  /** Pending questions to the user. */
   #asking = 0;
   #leftMs: number;
   #countingSince = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `onTimeout` is called once when the turn has taken its time. */
+  /** `onTimeout` is called once at the turn's time limit. */
   constructor(session: OpenSession, turn: LiveTurn, backend: Backend, parts: TurnRunDeps, onTimeout: () => void) {
     this.#session = session;
     this.#turn = turn;
@@ -70,7 +70,7 @@ export class TurnRun {
     turn.whileAsking = (answer) => this.#whileAsking(answer);
   }
 
-  /** Resolves when it is known that the turn can run, or when it is over. */
+  /** Resolves when the turn is known to run, or has ended. */
   get checked(): Promise<void> {
     return this.#checked.promise;
   }
@@ -80,19 +80,19 @@ export class TurnRun {
     return this.#guarded(async () => {
       const read = await this.#prepare(prompt);
       await this.#takeSlot();
-      await this.#makeRoom();
-      this.#thinking();
+      await this.#fitContext();
+      this.#statusThinking();
       this.#turn.history = [...this.#session.record.history];
       this.#turn.prompt = read;
-      this.#session.say('user', read.text, this.#turn.id, { images: read.images });
+      this.#session.appendMessage('user', read.text, this.#turn.id, { images: read.images });
       const images = read.images.length > 0 ? { images: read.images } : {};
       this.#session.remember([{ role: 'user', turn: this.#turn.id, text: read.text, ...images }]);
       return this.#askBackend();
     });
   }
 
-  /** Goes on with a turn of an earlier process. Never rejects. */
-  goOn(): Promise<TurnResult> {
+  /** Continues a turn of an earlier process. Never rejects. */
+  continue(): Promise<TurnResult> {
     return this.#guarded(async () => {
       const { record } = this.#session;
       const isOurs = ({ turn }: { readonly turn: string }) => turn === this.#turn.id;
@@ -121,7 +121,7 @@ export class TurnRun {
     }
   }
 
-  /** Gives back what the turn holds. */
+  /** Releases the slot and the timer. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -137,9 +137,9 @@ export class TurnRun {
     await this.#unlessAborted(this.#backend.preflight(settings));
     const skills = await this.#unlessAborted(skillsFor(read.text, cwd));
     if (skills.length > 0) {
-      this.#session.say('system', `skills applied: ${skills.map(({ name }) => name).join(', ')}`, id);
+      this.#session.appendMessage('system', `skills applied: ${skills.map(({ name }) => name).join(', ')}`, id);
     }
-    // Nothing is done for a prompt that could still be forgotten.
+    // The prompt must be on disk before the backend works for it.
     await this.#unlessAborted(this.#session.flushed());
     this.#checked.resolve();
     return read;
@@ -156,8 +156,8 @@ export class TurnRun {
     this.#count();
   }
 
-  /** Looks after the context before the model is asked. */
-  async #makeRoom(): Promise<void> {
+  /** Compresses the context where needed before the model is asked. */
+  async #fitContext(): Promise<void> {
     const { record } = this.#session;
     const provider = this.#backend.modelOf(this.#turn.settings)?.provider ?? null;
     const isSwitched = provider !== null && record.provider !== null && provider !== record.provider;
@@ -182,7 +182,7 @@ export class TurnRun {
     }
   }
 
-  /** The provider says the context is too long: true when it is shorter now and the turn can go on. */
+  /** The context exceeds the provider's limit: true when it was compressed and the turn can continue. */
   async #overflowed(): Promise<boolean> {
     const turn = this.#turn;
     if (this.#backend.compact === undefined || turn.signal.aborted) return false;
@@ -193,19 +193,19 @@ export class TurnRun {
     const { history } = this.#session.record;
     turn.history = history.filter((item) => item.turn !== turn.id);
     const last = history.findLast((item) => item.turn === turn.id);
-    // Text that broke off reads like a finished answer: then the model is asked anew.
+    // Text that was cut off looks like a finished answer: then the model is asked again.
     turn.continued = !(last?.role === 'assistant' && (last.calls ?? []).length === 0);
-    this.#thinking();
+    this.#statusThinking();
     return true;
   }
 
-  #thinking(): void {
+  #statusThinking(): void {
     this.#announce(this.#turn.settings.thinking === 'OFF' ? DRAFTING : 'thinking...');
   }
 
   /** The labels that name their turn. */
   #announce(status_label: string): void {
-    if (!this.#turn.over) this.#session.emit('session.status', { pending: true, status_label }, this.#turn.id);
+    if (!this.#turn.ended) this.#session.emit('session.status', { pending: true, status_label }, this.#turn.id);
   }
 
   /** What is waited for before the backend runs can be left at any time. */
@@ -213,7 +213,7 @@ export class TurnRun {
     return orAborted(work, this.#turn.signal);
   }
 
-  /** While the user is asked, the turn's slot is somebody else's and its time stands still. */
+  /** While the turn waits for the user, another turn has its slot, and its time limit is paused. */
   async #whileAsking(answer: Promise<Approval>): Promise<Approval> {
     const isDecided = await Promise.race([
       answer.then(() => true),
@@ -238,10 +238,10 @@ export class TurnRun {
   async #return(): Promise<void> {
     try {
       this.#slot ??= await this.#parts.slots.take(this.#turn.signal, true);
-      if (this.#turn.over) this.#slot();
+      if (this.#turn.ended) this.#slot();
       else this.#count();
     } catch {
-      // The turn ends; it needs no slot for that.
+      // The turn ends, which needs no slot.
     } finally {
       this.#returning = undefined;
     }
@@ -262,7 +262,7 @@ export class TurnRun {
   }
 }
 
-/** The failure of a turn whose backend is not there (any more). */
+/** A backend that fails every turn: the named one does not exist (any more). */
 export function noBackend(name: string): Backend {
   const missing = () => fail('not_configured', `this server has no backend named "${name}"`);
   return {

@@ -80,7 +80,7 @@ class World {
         assert.notEqual(this.running, effect.turnId);
         this.ends.set(effect.turnId, this.ends.get(effect.turnId)! + 1);
         break;
-      case 'keep_steer':
+      case 'store_steer':
         this.said.add(effect.steer.id);
         break;
       case 'return_steers':
@@ -140,7 +140,7 @@ function happen(world: World, what: Record<string, unknown> & { type: string }):
         what.expected as string
       ];
       const effects = world.feed({ type: 'steer', steer: steerOf(id, what.whenLate as 'queue'), expectedTurn });
-      const answer = effects.find((effect) => effect.do === 'answer_steer')!;
+      const answer = effects.find((effect) => effect.do === 'settle_steer')!;
       if (answer.outcome === 'injected') assert.equal(answer.turnId, before.turn);
       if (answer.outcome === 'rejected') assert.deepEqual(world.state, before, 'what is rejected leaves no trace');
       if (answer.outcome === 'queued' || answer.outcome === 'started') assert.equal(answer.turnId, id);
@@ -259,7 +259,7 @@ describe('turn machine', () => {
     const steered = run(ending.state, { type: 'steer', steer: steerOf('s1', 'queue'), expectedTurn: 'a' });
     assert.deepEqual(steered.effects, [
       { do: 'queue', turnId: 's1', position: 0, steer: steerOf('s1', 'queue') },
-      { do: 'answer_steer', outcome: 'queued', turnId: 's1' },
+      { do: 'settle_steer', outcome: 'queued', turnId: 's1' },
     ]);
     const { effects, state } = run(steered.state, ended('a'));
     assert.deepEqual(effects.at(-1), { do: 'start', turnId: 's1' });
