@@ -67,7 +67,8 @@ import type * as schemas from './${source}';
 ${values.join('\n')}
 
 /** Every method, by name. */
-export const ${all} = Object.freeze({ ${declared.map(([name]) => name).join(', ')} });
+export const ${all}: { ${declared.map(([name]) => `readonly ${name}: typeof ${name}`).join('; ')} } =
+  Object.freeze({ ${declared.map(([name]) => name).join(', ')} });
 `;
 }
 

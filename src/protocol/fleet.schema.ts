@@ -26,7 +26,7 @@ export interface MessageNote extends Note {
 }
 
 /** Marks a member that readers always get, with the value of its note where it is absent. */
-interface Filled {
+export interface Filled {
   readonly '~filled': true;
 }
 
