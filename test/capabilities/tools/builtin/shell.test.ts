@@ -156,7 +156,7 @@ test('standard input is given whole, or not at all, and need not be read', async
 test('of long output the beginning and the end are kept, in bounded memory', async (t) => {
   const { workspace } = await makeWorkspace(t);
   // Events that were kept by the test would be what takes the memory.
-  const context = { ...testCall(workspace), emit: () => undefined };
+  const context = Object.assign(testCall(workspace), { emit: () => undefined });
   const before = process.memoryUsage().rss;
   const command = 'echo begin; head -c 100000000 /dev/zero | tr "\\0" x; echo; echo end';
   const run = await callShaped(tool, { command, max_output_bytes: 1000 }, context);
@@ -238,7 +238,7 @@ test('a time limit ends the whole group and keeps the output', async (t) => {
 
 test('a deadline of the call that comes first still leaves time for the output', async (t) => {
   const { workspace } = await makeWorkspace(t);
-  const context = { ...testCall(workspace), remainingMs: () => 2000 };
+  const context = Object.assign(testCall(workspace), { remainingMs: () => 2000 });
   const run = await call(tool, { command: 'echo so far; sleep 60' }, context);
   assert.deepEqual([run.timed_out, run.stdout], [true, 'so far\n']);
 });
