@@ -37,7 +37,9 @@ export {
   type CapabilityCommand,
   type CapabilityFinding,
   type CapabilityOptions,
+  type CheckedHost,
   type CommandContext,
+  type CommandTerminal,
   defineCapability,
 } from './packages/capability.ts';
 export { type Body, type Method, type MethodSchemas, method, type Push, push } from './protocol/method.ts';

@@ -5,6 +5,7 @@
  * Called by `main.ts`.
  */
 import { fail } from '../wire/errors.ts';
+import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
 import { reportFailure } from './failure.ts';
 import { addFleet } from './fleet-commands.ts';
 import {
@@ -41,10 +42,12 @@ export async function run(words: readonly string[]): Promise<number> {
     process.exit(reportFailure(fail(code, `the output could not be written: ${error.message}`), json));
   });
   let exit = 0;
-  const program = commandLine((code) => {
+  const act = performer((code) => {
     exit = code;
   }, json);
+  const program = commandLine(act);
   try {
+    await addPackageCommands(program, words, act);
     await program.parseAsync([...words], { from: 'user' });
     return exit;
   } catch (error) {
@@ -56,8 +59,9 @@ export async function run(words: readonly string[]): Promise<number> {
   }
 }
 
-function commandLine(setExit: (code: number) => void, json: boolean): Command {
-  const act = async (action: Act): Promise<void> => {
+/** Runs what a command does, with a terminal. */
+function performer(setExit: (code: number) => void, json: boolean): (action: Act) => Promise<void> {
+  return async (action) => {
     const terminal = new Terminal(json);
     try {
       const result = await action(terminal);
@@ -66,6 +70,9 @@ function commandLine(setExit: (code: number) => void, json: boolean): Command {
       terminal.settle();
     }
   };
+}
+
+function commandLine(act: (action: Act) => Promise<void>): Command {
   const program = new Command('handfast')
     .description('Sessions for agents: negotiate first, keep what was agreed, lose nothing.')
     .version(packageVersion(), '-V, --version', 'print the version')
@@ -96,6 +103,7 @@ ${EXIT_CODES}`,
   addFleet(program, act);
   addLooking(program, act);
   addPreparing(program, act);
+  addBuiltinCommands(program, act);
   return program;
 }
 

@@ -5,7 +5,9 @@
  * The settings themselves are described in `handfast.schema.ts`; here is what depends on several of them, on other files,
  * or on the environment. Called by the command line before it creates a host.
  */
+
 import { realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import type { PrincipalTokens } from '../session/auth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -191,6 +193,15 @@ function storesOf({ settings, problem }: Loading, home: string): Pick<HostConfig
   };
 }
 
+/** The module of a package as the folder of the file finds it; undefined when it is not installed there. */
+function packageAt(folder: string, name: string): string | undefined {
+  try {
+    return createRequire(join(folder, 'handfast.yaml')).resolve(name);
+  } catch {
+    return undefined;
+  }
+}
+
 function pluginsOf({ settings, folder, item, problem, readPart }: Loading): PluginConfig[] {
   const plugins: PluginConfig[] = [];
   const names = Object.keys(handfast.properties?.plugins?.items?.variants?.of ?? {});
@@ -207,12 +218,13 @@ function pluginsOf({ settings, folder, item, problem, readPart }: Loading): Plug
       plugins.push(Object.freeze({ ...plugin, builtin }));
       continue;
     }
-    if (!/^\.{0,2}\//.test(use) && !isAbsolute(use)) {
-      const expected = `expected a built-in plugin (${names.join(', ')}) or a path that starts with ./, ../ or /`;
+    const isPath = /^\.{0,2}\//.test(use) || isAbsolute(use);
+    const module = isPath ? resolve(folder, use) : packageAt(folder, use);
+    if (module === undefined) {
+      const expected = `expected a built-in plugin (${names.join(', ')}), an installed package, or a path that starts with ./, ../ or /`;
       problem(path, `${expected}, got ${JSON.stringify(use)}${meant(use, names)}`);
       continue;
     }
-    const module = resolve(folder, use);
     const found = whatIs(module);
     if (found !== 'a file') problem(path, `expected the path of a module, got ${found}: ${module}`);
     const config = Object.freeze({ ...plugin, use: module, builtin });

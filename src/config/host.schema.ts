@@ -82,6 +82,11 @@ const token = group(
         deny_risks: optional(list('No tool that carries one of these flags.', risk)),
       }),
     ),
+    grants: optional(
+      anything(
+        'Further rights by capability: what each key holds is checked by that capability. A grant also allows the capability.',
+      ),
+    ),
     limits: optional(
       group('Its own limits in place of those below.', {
         max_parallel: optional(maxParallel()),
@@ -227,8 +232,8 @@ const plugin = group(
   { description: 'One plugin.', short: 'use', variants: { by: 'use', member: 'options', of: builtinPlugins } },
   {
     use: Type.String({
-      expected: `a built-in plugin (${Object.keys(builtinPlugins).join(', ')}) or a path that starts with ./, ../ or /`,
-      description: 'The name of a built-in plugin, or the path of a module that exports one.',
+      expected: `a built-in plugin (${Object.keys(builtinPlugins).join(', ')}), an installed package, or a path that starts with ./, ../ or /`,
+      description: 'The name of a built-in plugin or an installed package, or the path of a module that exports one.',
     }),
     priority: integer('Of several plugins for one capability, the highest is asked first.', [-1000, 1000], 0),
     exclusive: flag('This plugin alone serves its capability.', false),
@@ -240,7 +245,7 @@ export const plugins = list(
   {
     default: ['tools'],
     shown: true,
-    description: 'What this host can do: built-in plugins by name, own ones by path.',
+    description: 'What this host can do: built-in plugins and installed packages by name, own ones by path.',
     example: [
       'plugins:',
       '  - use: tools',

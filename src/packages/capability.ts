@@ -6,7 +6,7 @@
  * @see docs/capabilities.md
  */
 import type { AgentSession } from '../agent/agent.ts';
-import type { JsonSchema } from '../base/json-schema.ts';
+import type { SettingSchema } from '../config/setting.ts';
 import type { Plugin } from '../host/plugin.ts';
 
 /** The options a configuration gives, checked against the schema and with its defaults filled in. */
@@ -17,8 +17,12 @@ export interface Capability<Name extends string = string> {
   readonly name: Name;
   /** One sentence for `handfast doctor` and help. */
   readonly about: string;
-  /** The shape of `options` in the configuration. Without it no options are accepted. */
-  readonly options?: JsonSchema;
+  /**
+   * The shape of `options` in the configuration, as JSON Schema with snake_case keys; see `SettingSchema` for the keywords
+   * that are understood. Problems are reported by line and column; the options arrive with defaults and camelCase keys.
+   * Without it no options are accepted.
+   */
+  readonly options?: SettingSchema;
   /** Makes the plugin of a host; loaded and called only by hosts. */
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
   /** Makes `agent.<name>`. Its type belongs into `CapabilityClients` of `handfast/capability`. */
@@ -26,10 +30,16 @@ export interface Capability<Name extends string = string> {
   /** Commands below `handfast <name>`. */
   readonly commands?: readonly CapabilityCommand[];
   /** What `handfast doctor` looks at, with the options of the configuration. */
-  readonly check?: (options: CapabilityOptions) => Made<readonly CapabilityFinding[]>;
+  readonly check?: (options: CapabilityOptions, host: CheckedHost) => Made<readonly CapabilityFinding[]>;
 }
 
 type Made<T> = T | Promise<T>;
+
+/** What `handfast doctor` knows of the host that the configuration describes. */
+export interface CheckedHost {
+  /** Absolute path of the workspace. */
+  readonly workspace: string;
+}
 
 /** One line of `handfast doctor`. */
 export interface CapabilityFinding {
@@ -56,16 +66,25 @@ export interface CommandContext {
   /** The arguments in order; one that may repeat is a list. */
   readonly args: readonly (string | readonly string[] | undefined)[];
   readonly options: Readonly<Record<string, unknown>>;
-  /** An agent with this capability, by the address of the command line. */
+  /** An agent with this capability, and its client as `agent.<name>`, by the address of the command line. */
   readonly agent: AgentSession;
   /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
+  readonly terminal: CommandTerminal;
+}
+
+/** Where a command prints: results to stdout, what is about them to stderr. */
+export interface CommandTerminal {
   /** True when `--json` was given: print documents. */
   readonly json: boolean;
-  /** Prints a line for people. */
-  print(line: string): void;
-  /** Prints a value as one line of JSON. */
+  /** One line of result. */
+  line(text?: string): void;
+  /** One JSON document, on one line. */
   document(value: unknown): void;
+  /** One line about the result, for people: to stderr. */
+  note(text: string): void;
+  /** Rows below headings, fitted into the width of the terminal. */
+  table(headings: readonly string[], rows: readonly (readonly string[])[]): void;
 }
 
 /**

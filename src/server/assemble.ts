@@ -5,6 +5,7 @@
  * Whatever a configuration does not ask for is not loaded: a host on pipes must answer before its parent loses patience.
  */
 
+import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
@@ -12,7 +13,7 @@ import type { Plugin } from '../host/plugin.ts';
 import type { Journal } from '../journal/journal.ts';
 import { memoryJournal } from '../journal/memory.ts';
 import type { Authenticator } from '../session/auth.ts';
-import { builtinPlugin } from './builtin-plugins.ts';
+import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
 
 export interface AssembleOptions {
@@ -47,6 +48,8 @@ export interface AssembledHost {
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
   const { log, auth, newId, dialects, backoff } = options;
   const { hostId, home, workspace, limits } = config;
+  // Hosts of one user must not write into each other's files, so each has a folder by its name.
+  const own = join(home, 'hosts', hostId);
   const closing: (() => unknown)[] = [];
   try {
     const plugins = await loadPlugins(config, closing);
@@ -66,6 +69,8 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       journal,
       forgetClosed: config.journal.kind === 'memory',
       audit,
+      stateFile: join(own, 'state.db'),
+      dataDir: join(own, 'data'),
       snapshots: await snapshotsOf(plugins, { home, hostId, log }),
       newId,
       dialects,
@@ -110,8 +115,7 @@ export async function loadPlugins({ plugins }: HostConfig, closing: (() => unkno
   if (modules !== undefined) closing.push(modules.shareOwnPackage());
   const loaded: Plugin[] = [];
   for (const plugin of plugins) {
-    if (plugin.builtin) loaded.push(builtinPlugin(plugin));
-    else loaded.push(...(await modules!.loadPluginModule(plugin)));
+    loaded.push(...(plugin.builtin ? await builtinPlugins(plugin) : await modules!.loadPlugins(plugin)));
   }
   return loaded;
 }

@@ -1,33 +1,29 @@
 /**
- * Makes the plugins that come with Handfast from what the configuration says of them.
- *
- * Called by `assemble.ts`. Their options were checked when the configuration was read (`config/host.schema.ts`).
+ * The plugins of capabilities that come with Handfast, as the configuration wants them. Apart from `plugin-modules.ts`, which
+ * hosts without plugins of the user never load.
  */
-import { builtinTools } from '../capabilities/tools/builtin/index.ts';
-import { toolsPlugin } from '../capabilities/tools/plugin.ts';
+import { builtinCapability } from '../capabilities/index.ts';
 import type { PluginConfig } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
 
-/** What `options` of the `tools` plugin may hold. */
-interface ToolsOptions {
-  readonly shell?: boolean;
-  readonly allowPrivateAddresses?: boolean;
-  readonly allow?: readonly string[];
-  readonly deny?: readonly string[];
-  readonly denyRisks?: readonly string[];
-  readonly maxSeconds?: number;
+/** The plugins of a built-in capability. Its options were checked when the configuration was read. */
+export async function builtinPlugins(config: PluginConfig): Promise<Plugin[]> {
+  const made = await builtinCapability(config.use)?.plugin?.(config.options);
+  return made === undefined ? [] : [made].flat().map((plugin) => ranked(plugin, config));
 }
 
-/** The built-in plugin that `use` names. The configuration lets no other name through. */
-export function builtinPlugin({ priority, exclusive, options }: PluginConfig): Plugin {
-  const { shell, allowPrivateAddresses, allow, deny, denyRisks, maxSeconds } = options as ToolsOptions;
-  return toolsPlugin({
-    tools: builtinTools({ shell, allowPrivateAddresses }),
-    priority,
-    exclusive,
-    rules: { allow, deny, denyRisks },
-    maxSeconds,
-    // These schemas are known to be right, and compiling them would double the time to the first handshake.
-    compile: 'first-call',
+/** The plugin as the configuration ranks it. Its functions keep their own `this`. */
+export function ranked(plugin: Plugin, { priority, exclusive }: PluginConfig): Plugin {
+  if (priority === 0 && !exclusive) return plugin;
+  const ranks: Partial<Plugin> = {
+    priority: priority === 0 ? plugin.priority : priority,
+    exclusive: exclusive || plugin.exclusive,
+  };
+  return new Proxy(plugin, {
+    get(target, key) {
+      if (Object.hasOwn(ranks, key)) return ranks[key as keyof Plugin];
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
   });
 }

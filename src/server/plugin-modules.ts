@@ -1,17 +1,20 @@
 /**
- * Loads plugins from modules of the user: a file that exports `plugin` or `plugins`, each a plugin or a function that
- * makes one from its options, and may export `optionsSchema`, by which those options are read. TypeScript is fine: Node
- * strips the types.
+ * Loads capabilities and plugins from modules and packages of the user. A module exports `capability` (or a list,
+ * `capabilities`), made with `defineCapability`; or `plugin` or `plugins`, each a plugin or a function that makes one from
+ * its options, which `optionsSchema` describes. TypeScript is fine outside `node_modules`: Node strips the types.
  *
  * Loaded by `assemble.ts` only when the configuration names a module. Plugins run in this process and are trusted code.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
+import { builtinCapability } from '../capabilities/index.ts';
 import { type PluginConfig, readPluginOptions, type SettingSchema } from '../config/config.ts';
 import type { Plugin } from '../host/plugin.ts';
-import { capabilityNames } from '../protocol/a2e.ts';
-import { fail } from '../wire/errors.ts';
+import type { Capability, CapabilityOptions } from '../packages/capability.ts';
+import { capabilityNames, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
+import { fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { ranked } from './builtin-plugins.ts';
 
 /** What a module may export under `plugin`; under `plugins` the same, but of a list. */
 type Exported<T> = T | ((options: Readonly<Record<string, unknown>>) => T | Promise<T>);
@@ -33,68 +36,102 @@ export function shareOwnPackage(): () => void {
 }
 
 /**
- * The plugins of one module, with the priority and exclusiveness the configuration gives them.
+ * The plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
+ * capability, of a module or package that exports `capability`, or of a module that exports `plugin` or `plugins`.
  *
- * Fails with `config_invalid` when the module cannot be loaded, exports no plugin, or throws while it makes one, and with
- * the problems of its options by line and column.
+ * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one, and
+ * with the problems of its options by line and column.
  */
-export async function loadPluginModule(config: PluginConfig): Promise<Plugin[]> {
+export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   const { use } = config;
-  let module: { plugin?: Exported<unknown>; plugins?: Exported<unknown>; optionsSchema?: SettingSchema };
+  const module = config.builtin ? undefined : await load(use);
+  const declared = capabilitiesOf(config, module);
+  let made: unknown[];
   try {
-    module = await import(pathToFileURL(use).href);
+    made =
+      declared.length > 0
+        ? (await Promise.all(declared.map((capability) => pluginOf(capability, config)))).flat()
+        : await exportedPlugins(module as PluginModule, config);
   } catch (error) {
-    throw broken(use, `cannot be loaded: ${reasonOf(error)}`, error);
+    throw isOwn(error) ? error : broken(use, `cannot be made: ${reasonOf(error)}`, error);
   }
-  const { optionsSchema } = module;
-  const options = optionsSchema === undefined ? config.options : readPluginOptions(config, optionsSchema);
-  const exported = module.plugins ?? module.plugin;
-  if (exported === undefined) throw broken(use, 'exports neither "plugin" nor "plugins"');
-  if (typeof exported !== 'function' && Object.keys(config.options).length > 0) {
-    throw broken(use, 'takes no options: only an exported function of its options does');
-  }
-  let made: unknown;
-  try {
-    made = typeof exported === 'function' ? await exported(options) : exported;
-  } catch (error) {
-    throw broken(use, `cannot be made: ${reasonOf(error)}`, error);
-  }
-  const plugins = Array.isArray(made) ? made : [made];
-  return plugins.map((plugin) => {
+  return made.map((plugin) => {
     const problem = problemOf(plugin);
     if (problem !== undefined) throw broken(use, problem);
     return ranked(plugin as Plugin, config);
   });
 }
 
+/** The capabilities that one entry of `plugins:` declares; none for a module of plain plugins. Fails as {@link loadPlugins}. */
+export async function loadCapabilities(config: PluginConfig): Promise<Capability[]> {
+  return capabilitiesOf(config, config.builtin ? undefined : await load(config.use));
+}
+
+/** The options of a capability as its schema reads them; without a schema there are none. */
+export function capabilityOptions({ name, options }: Capability, config: PluginConfig): CapabilityOptions {
+  if (config.builtin) return config.options;
+  if (options !== undefined) return readPluginOptions(config, options);
+  if (Object.keys(config.options).length === 0) return {};
+  throw broken(config.use, `declares the capability ${JSON.stringify(name)}, which has no options`);
+}
+
+/** What a module may export. */
+interface PluginModule {
+  readonly plugin?: Exported<unknown>;
+  readonly plugins?: Exported<unknown>;
+  readonly capability?: unknown;
+  readonly capabilities?: unknown;
+  readonly optionsSchema?: SettingSchema;
+}
+
+async function load(use: string): Promise<PluginModule> {
+  try {
+    return await import(pathToFileURL(use).href);
+  } catch (error) {
+    throw broken(use, `cannot be loaded: ${reasonOf(error)}`, error);
+  }
+}
+
+function capabilitiesOf({ use }: PluginConfig, module: PluginModule | undefined): Capability[] {
+  const exported = module === undefined ? builtinCapability(use) : (module.capabilities ?? module.capability);
+  const declared = exported === undefined ? [] : [exported].flat();
+  for (const capability of declared) {
+    const { name } = isObject(capability) ? capability : {};
+    if (typeof name === 'string' && (capabilityOf(name) !== undefined || isAdditionalCapability(name))) continue;
+    throw broken(use, 'exports a "capability" without a usable name: declare it with defineCapability');
+  }
+  return declared as Capability[];
+}
+
+async function pluginOf(capability: Capability, config: PluginConfig): Promise<unknown[]> {
+  const made = await capability.plugin?.(capabilityOptions(capability, config));
+  return made === undefined ? [] : [made].flat();
+}
+
+async function exportedPlugins(module: PluginModule, config: PluginConfig): Promise<unknown[]> {
+  const { use } = config;
+  const { optionsSchema } = module;
+  const options = optionsSchema === undefined ? config.options : readPluginOptions(config, optionsSchema);
+  const exported = module.plugins ?? module.plugin;
+  if (exported === undefined) throw broken(use, 'exports neither "plugin" nor "plugins", nor a "capability"');
+  if (typeof exported !== 'function' && Object.keys(config.options).length > 0) {
+    throw broken(use, 'takes no options: only an exported function of its options does');
+  }
+  return [typeof exported === 'function' ? await exported(options) : exported].flat();
+}
+
+const isOwn = (error: unknown): boolean => error instanceof HandfastError && error.code === 'config_invalid';
+
 /** Why something is no plugin; undefined when it is one. */
 function problemOf(plugin: unknown): string | undefined {
   if (!isObject(plugin)) return 'exports something that is no plugin: use definePlugin or toolsPlugin';
   const { name, type, methods } = plugin;
   if (typeof name !== 'string' || name === '') return 'exports a plugin without a name';
-  if (!(capabilityNames as readonly unknown[]).includes(type)) {
-    return `exports the plugin ${JSON.stringify(name)} with type ${JSON.stringify(type)}, which is none of ${capabilityNames.join(', ')}`;
+  if (!(capabilityNames as readonly unknown[]).includes(type) && !isAdditionalCapability(type)) {
+    const expected = `${capabilityNames.join(', ')} or a name of its own (a-z, 0-9, "_", "." or "-")`;
+    return `exports the plugin ${JSON.stringify(name)} with type ${JSON.stringify(type)}; expected ${expected}`;
   }
   return Array.isArray(methods) ? undefined : `exports the plugin ${JSON.stringify(name)} without methods`;
-}
-
-/** The plugin as the configuration ranks it. Its functions keep their own `this`. */
-function ranked(plugin: Plugin, { priority, exclusive }: PluginConfig): Plugin {
-  if (priority === 0 && !exclusive) return plugin;
-  return {
-    name: plugin.name,
-    type: plugin.type,
-    metadata: plugin.metadata,
-    methods: plugin.methods,
-    priority: priority === 0 ? plugin.priority : priority,
-    exclusive: exclusive || plugin.exclusive,
-    start: plugin.start?.bind(plugin),
-    stop: plugin.stop?.bind(plugin),
-    opened: plugin.opened?.bind(plugin),
-    closed: plugin.closed?.bind(plugin),
-    snapshot: plugin.snapshot?.bind(plugin),
-    restore: plugin.restore?.bind(plugin),
-  };
 }
 
 function broken(use: string, why: string, cause?: unknown) {

@@ -9,10 +9,15 @@ import type { Principal } from './principal.ts';
 /** The name a capability is known by: the standard one for its other spellings, else as it is. */
 const nameOf = (capability: string): string => capabilityOf(capability) ?? capability;
 
-/** True when the principal may use a capability. */
-export function mayUse({ capabilities }: Pick<Principal, 'capabilities'>, capability: string): boolean {
+/** True when the principal may use a capability: it is listed, or a grant names it; without a list all may be used. */
+export function mayUse(principal: Pick<Principal, 'capabilities' | 'grants'>, capability: string): boolean {
+  const { capabilities } = principal;
   const wanted = nameOf(capability);
-  return capabilities === undefined || capabilities.some((allowed) => nameOf(allowed) === wanted);
+  return (
+    capabilities === undefined ||
+    capabilities.some((allowed) => nameOf(allowed) === wanted) ||
+    grantOf(principal, capability) !== undefined
+  );
 }
 
 /** What the configuration grants the principal within a capability, unchecked; undefined when it says nothing. */

@@ -1,4 +1,5 @@
 /** The tools capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+import { existsSync } from 'node:fs';
 import { defineCapability } from '../../packages/capability.ts';
 import { ToolsClient } from './client.ts';
 
@@ -30,4 +31,12 @@ export const tools = defineCapability({
     });
   },
   client: (agent) => new ToolsClient(agent),
+  check({ shell }, { workspace }) {
+    if (shell === false) return [{ status: 'ok', message: `files in ${workspace}, search, web; no shell` }];
+    if (existsSync('/bin/sh')) {
+      return [{ status: 'ok', message: `files in ${workspace}, search, web, and a shell outside any sandbox` }];
+    }
+    const fix = 'call the shell tool with argv instead of command';
+    return [{ status: 'warn', message: 'the shell tool is on, but there is no /bin/sh', fix }];
+  },
 });

@@ -40,7 +40,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   const running = await findRunning(home);
   if (config !== undefined) {
     yield* portChecks(config, running);
-    yield toolsCheck(config);
+    yield* capabilityChecks(config);
   }
   yield await sqliteCheck();
   yield* runningChecks(running, home);
@@ -120,19 +120,25 @@ async function* portChecks({ listen }: HostConfig, running: readonly RunningHost
   }
 }
 
-/** What the built-in tools need of this machine. */
-function toolsCheck({ plugins, workspace }: HostConfig): Check {
-  const name = 'tools';
-  const builtin = plugins.find(({ use, builtin }) => builtin && use === 'tools');
-  if (builtin === undefined) return { name, status: 'ok', message: 'the built-in tools are not loaded' };
-  if (builtin.options.shell === false) {
-    return { name, status: 'ok', message: `files in ${workspace}, search, web; no shell` };
+/** What each capability of the configuration says of itself. */
+async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGenerator<Check> {
+  const { capabilityOptions, loadCapabilities, shareOwnPackage } = await import('../../server/plugin-modules.ts');
+  const release = shareOwnPackage();
+  for (const plugin of plugins) {
+    const findings: Check[] = [];
+    const loaded = await guarded(plugin.use, 'install the package, or correct its entry in plugins:', async () => {
+      const capabilities = await loadCapabilities(plugin);
+      for (const capability of capabilities) {
+        const found = (await capability.check?.(capabilityOptions(capability, plugin), { workspace })) ?? [];
+        findings.push(...found.map((one) => ({ ...one, name: capability.name })));
+      }
+      const what = capabilities.map(({ name, about }) => `${name}: ${about}`).join('; ');
+      return { name: plugin.use, status: 'ok', message: what || 'a plugin without a declaration' };
+    });
+    if (findings.length === 0) yield loaded;
+    yield* findings.map((finding) => ({ ...finding, ...(finding.status === 'fail' && { code: 'config_invalid' }) }));
   }
-  if (!existsSync('/bin/sh')) {
-    const fix = 'call the shell tool with argv instead of command';
-    return { name, status: 'warn', message: 'the shell tool is on, but there is no /bin/sh', fix };
-  }
-  return { name, status: 'ok', message: `files in ${workspace}, search, web, and a shell outside any sandbox` };
+  release();
 }
 
 function sqliteCheck(): Promise<Check> {

@@ -64,7 +64,7 @@ export function openStateDatabase(options: Pick<DatabaseOptions, 'file' | 'onCor
       migrations: MIGRATIONS,
       synchronous: 'FULL',
       ownCheckpoints: true,
-      lock: soleOwner('another host has this store open; give each host its own host_id or store.file'),
+      lock: soleOwner('another host has this store open; give each host its own host_id'),
     },
     (database, release) => new SqliteState(database, release),
   );

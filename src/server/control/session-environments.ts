@@ -9,14 +9,15 @@ import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
-import type { HostConfig, PluginConfig } from '../../config/config.ts';
+import type { HostConfig } from '../../config/config.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
 import { createHost, type Host } from '../../host/host.ts';
+import type { Plugin } from '../../host/plugin.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { memoryPair } from '../../transport/memory.ts';
 import { loadPlugins } from '../assemble.ts';
-import { builtinPlugin } from '../builtin-plugins.ts';
+import { builtinPlugins } from '../builtin-plugins.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -55,7 +56,7 @@ export function sessionEnvironments(
     const closing: (() => unknown)[] = [];
     const host = createHost({
       hostId: config.hostId,
-      plugins: own ? await loadPlugins(config, closing) : config.plugins.filter(isBuiltin).map(builtinPlugin),
+      plugins: own ? await loadPlugins(config, closing) : await pluginsAnywhere(config),
       limits: { ...config.limits, maxParallel: 64 },
       workspace: cwd,
       auth: { hasTokens: false, authenticate: () => principal },
@@ -66,7 +67,10 @@ export function sessionEnvironments(
   };
 }
 
-const isBuiltin = ({ builtin }: PluginConfig): boolean => builtin;
+/** The plugins of a host for another folder than that of the configuration: those that come with Handfast. */
+async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
+  return (await Promise.all(plugins.filter(({ builtin }) => builtin).map(builtinPlugins))).flat();
+}
 
 async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {
   await host.stop(0);

@@ -1,0 +1,75 @@
+/**
+ * The commands of capabilities, below `handfast <capability>`: of those that come with Handfast, and of the packages that
+ * the configuration names, which are loaded only for a command that nothing else has.
+ *
+ * Called by `program.ts`.
+ */
+import { builtinCapabilities } from '../capabilities/index.ts';
+import type { Capability, CapabilityCommand } from '../packages/capability.ts';
+import { configOf } from './config-file.ts';
+import type { ConnectFlags } from './connect/find-host.ts';
+import { type Act, type Command, connecting, jsonOption } from './options.ts';
+
+type Perform = (action: Act) => Promise<void>;
+
+/** Adds the commands of the built-in capabilities. */
+export function addBuiltinCommands(program: Command, act: Perform): void {
+  for (const capability of builtinCapabilities) addCommands(program, capability, act);
+}
+
+/** Adds the commands of the packages in the configuration, when the words ask for a command that is not there. */
+export async function addPackageCommands(program: Command, words: readonly string[], act: Perform): Promise<void> {
+  const name = commandOf(program, words);
+  const known = program.commands.some((command) => command.name() === name || command.aliases().includes(name ?? ''));
+  if (name === undefined || known) return;
+  for (const capability of await packageCapabilities(words)) addCommands(program, capability, act);
+}
+
+/** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. */
+async function packageCapabilities(words: readonly string[]): Promise<Capability[]> {
+  const at = words.indexOf('--config');
+  const config = await configOf(at === -1 ? undefined : words[at + 1]).catch(() => undefined);
+  const foreign = config?.plugins.filter(({ builtin }) => !builtin) ?? [];
+  if (foreign.length === 0) return [];
+  const { loadCapabilities, shareOwnPackage } = await import('../server/plugin-modules.ts');
+  shareOwnPackage();
+  return (await Promise.all(foreign.map(loadCapabilities))).flat();
+}
+
+/** The first word that is a command: not an option, nor the value of one. */
+function commandOf(program: Command, words: readonly string[]): string | undefined {
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] as string;
+    if (!word.startsWith('-')) return word === 'help' ? words[at + 1] : word;
+    const option = program.options.find(({ long, short }) => long === word || short === word);
+    if (option?.required) at++;
+  }
+  return undefined;
+}
+
+function addCommands(program: Command, { name, about, commands = [], client }: Capability, act: Perform): void {
+  if (commands.length === 0) return;
+  const group = program.commands.find((command) => command.name() === name) ?? program.command(name).description(about);
+  for (const command of commands) {
+    const made = connecting(group.command(command.usage)).description(command.about).addOption(jsonOption());
+    for (const [flags, help] of command.options ?? []) made.option(flags, help);
+    if (command.help !== undefined) made.addHelpText('after', `\n${command.help}`);
+    made.action((...given: unknown[]) => act((terminal) => perform(command, { name, client }, given, terminal)));
+  }
+}
+
+/** Runs a command with an agent of its capability. Commander gives the arguments, then the options, then itself. */
+async function perform(
+  command: CapabilityCommand,
+  { name, client }: Pick<Capability, 'name' | 'client'>,
+  given: readonly unknown[],
+  terminal: Parameters<Act>[0],
+): Promise<number | undefined> {
+  const { withAgent } = await import('./connect/open-agent.ts');
+  const options = given.at(-2) as ConnectFlags & Record<string, unknown>;
+  const args = given.slice(0, -2) as (string | string[] | undefined)[];
+  return withAgent(options, [name], terminal, async ({ agent, signal }) => {
+    if (client !== undefined) Object.defineProperty(agent, name, { value: client(agent), enumerable: true });
+    return command.run({ args, options, agent, signal, terminal });
+  });
+}
