@@ -1,6 +1,6 @@
 /**
- * Slash commands: `command.execute`. Most say what another method says, in the words of a chat; the others reach into the
- * session through functions that whoever composes the control edge hands in.
+ * Slash commands: `command.execute`. Most return the result of another method; the others act on the session through
+ * functions that `control-server.ts` passes in.
  *
  * @see docs/protocol/session-rpc.md#commands
  */
@@ -64,7 +64,7 @@ interface Command {
 /** Saved chats `/history` lists. */
 const LISTED_CHATS = 100;
 
-/** In the order `/help` tells them. */
+/** In the order of `/help`. */
 const commands: readonly Command[] = [
   {
     name: '/auth',
@@ -100,7 +100,7 @@ const commands: readonly Command[] = [
   },
   {
     name: '/history',
-    description: 'list saved chats; with "last" or an id, go on with one',
+    description: 'list saved chats; with "last" or an id, continue one',
     async run({ callMethod, resumeChat }, sessionId, [which = 'list'], call) {
       const word = which.toLowerCase();
       if (word === 'list' || word === 'all') return callMethod(historyList.name, { limit: LISTED_CHATS }, call);
@@ -109,7 +109,7 @@ const commands: readonly Command[] = [
   },
   {
     name: '/compress',
-    description: 'sum up the conversation to make room in the context',
+    description: 'compress the conversation to free space in the context',
     run: ({ compress }, sessionId, _words, call) => compress(sessionId, call),
   },
   {

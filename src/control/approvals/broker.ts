@@ -1,9 +1,9 @@
 /**
- * The desk where questions to the user wait: policy first, then remembered answers, then the session's setting, then the
- * user. Called by turns (`ask`), by `handlers.ts` (`answer`) and by whoever opens stored sessions (`restore`).
+ * Decides approvals: by policy first, then by remembered answers, then by the session's setting, then by the user. Called by
+ * turns (`ask`), by `handlers.ts` (`answer`) and by the session pool for stored sessions (`restore`).
  *
- * A request is settled exactly once, by whichever comes first: an answer, its expiry, the end of everybody who waits. It
- * is off the desk before anybody is told, so that no order of events settles it twice.
+ * A request is settled exactly once, by whichever comes first: an answer, its expiry, the end of its last waiter. It
+ * is removed from the pending map before waiters are notified: a waiter may call back and must not settle it twice.
  */
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../base/deadlines.ts';
@@ -18,7 +18,7 @@ import { type DirectoryRules, RememberedAnswers } from './remembered.ts';
 export interface ApprovalBrokerOptions {
   /** Default: what only reads is allowed, all else is asked. */
   readonly policy?: Policy;
-  /** Where answers for directories are kept; default: nowhere beyond their session. */
+  /** Stores answers for directories; default: they hold for their session alone. */
   readonly directories?: DirectoryRules;
   /** For sessions that set none. Default `ask`. */
   readonly defaultMode?: NonNullable<SessionSettings['approvals']>;
@@ -35,23 +35,23 @@ const DEFAULT_TIMEOUT_MS = 60 * 60 * 1000;
 const MAX_TIMEOUT_MS = 7 * 24 * 60 * 60 * 1000;
 const DEFAULT_MAX_PENDING = 64;
 
-/** How many settled requests late answers are still told about, beyond those the session's record holds. */
+/** Settled requests in memory, beyond those of the session's record: a late answer gets the decision. */
 const MAX_SETTLED = 1024;
 
 const NO_RULES: DirectoryRules = { get: () => [], add: () => {} };
 
-/** A request on the desk. */
+/** A request that waits for an answer. */
 interface Pending {
   /** The session as it is open now. */
   log: SessionLog;
   readonly approval: Approval;
   /** Monotonic. */
   readonly deadlineAt: number;
-  /** Who waits for it; nobody right after a restart. */
+  /** The callers that wait for it; none right after a restart. */
   readonly waiters: Set<Waiter>;
 }
 
-/** Who waits for a request: told once, what became of it or why nobody could be asked. */
+/** A caller that waits for a request: called once, with the decision or with the failure to ask. */
 interface Waiter {
   settled(approval: Approval): void;
   failed(error: HandfastError): void;
@@ -96,7 +96,7 @@ export class ApprovalBroker implements Approver {
       if (decided.state !== 'pending') return decided;
       const pending = this.#put(log, decided, this.#timeoutOf(request));
       const answer = this.#wait(pending, signal);
-      // Whoever is told may answer at once, so all is in place before.
+      // A client may answer at once, so the request is registered before it is announced.
       this.#announce(pending);
       return answer;
     }
@@ -117,10 +117,10 @@ export class ApprovalBroker implements Approver {
       return { approval, accepted: false };
     }
     const { decision, remember, content } = answer;
-    const kept: ApprovalAnswer =
+    const given: ApprovalAnswer =
       pending.approval.kind === 'question' ? { decision, remember: 'once', content } : { decision, remember };
     const state = decision === 'allow' ? 'allowed' : 'denied';
-    return { approval: this.#settle(pending, { state, answer: kept, answered_by: by }), accepted: true };
+    return { approval: this.#settle(pending, { state, answer: given, answered_by: by }), accepted: true };
   }
 
   restore(log: SessionLog): void {
@@ -128,7 +128,7 @@ export class ApprovalBroker implements Approver {
     for (const approval of log.record.approvals) {
       if (approval.state !== 'pending') continue;
       const pending = this.#pending.get(approval.id) ?? this.#adopt(log, approval);
-      // Opened anew since the request was made: what is told goes to the session as it is now.
+      // The session was loaded again since the request was made: its events go to the new object.
       pending.log = log;
       if (approval.turn_id !== log.record.turn?.id) this.#settle(pending, { state: 'cancelled' });
     }
@@ -151,20 +151,20 @@ export class ApprovalBroker implements Approver {
     yield* this.#settled.values();
   }
 
-  /** The server ends: whoever waits is told `cancelled`; the requests themselves stay in their sessions and wait on. */
+  /** The server ends: waiters get `cancelled`; the requests stay pending in their sessions. */
   close(): void {
     this.#deadlines.clear();
     const left = [...this.#pending.values()];
     this.#pending.clear();
-    for (const { approval, waiters } of left) tell(waiters, this.#done(approval, { state: 'cancelled' }));
+    for (const { approval, waiters } of left) notify(waiters, this.#done(approval, { state: 'cancelled' }));
   }
 
-  /** The request this one repeats: the same call of the same turn, or a question that nobody waits for since a restart. */
+  /** The request that this one repeats: the same call of the same turn, or a question without a waiter since a restart. */
   #earlier(log: SessionLog, turnId: string, { kind, title, tool, schema }: ApprovalRequest): Approval | undefined {
     const shape = JSON.stringify(schema ?? null);
-    // One that is on its way to the disk is on the desk and not in the record yet.
-    const onDesk = [...this.#pending.values()].map(({ approval }) => approval);
-    const known = [...log.record.approvals, ...onDesk.filter(({ session_id }) => session_id === log.record.id)];
+    // One that is being stored is pending and not in the record yet.
+    const pending = [...this.#pending.values()].map(({ approval }) => approval);
+    const known = [...log.record.approvals, ...pending.filter(({ session_id }) => session_id === log.record.id)];
     return known.find((approval) => {
       if (approval.turn_id !== turnId || approval.kind !== kind || approval.state === 'cancelled') return false;
       if (tool !== undefined) return approval.tool?.call_id === tool.call_id && approval.tool.name === tool.name;
@@ -223,8 +223,8 @@ export class ApprovalBroker implements Approver {
     if (verdict.decision === 'allow') return allowed(verdict.reason, 'policy');
     if (verdict.decision === 'deny') return denied(verdict.reason, 'policy');
     if (draft.tool !== undefined) {
-      const kept = this.#remembered.find(log, coverageOf(draft.tool, risks, record.cwd).key);
-      if (kept !== undefined) return (kept.decision === 'allow' ? allowed : denied)(kept.reason, 'remembered');
+      const known = this.#remembered.find(log, coverageOf(draft.tool, risks, record.cwd).key);
+      if (known !== undefined) return (known.decision === 'allow' ? allowed : denied)(known.reason, 'remembered');
     }
     if (mode === 'allow') return allowed('this session allows without asking', 'settings');
     if (mode === 'deny') return denied('this session denies what would be asked', 'settings');
@@ -243,12 +243,12 @@ export class ApprovalBroker implements Approver {
     const pending: Pending = { log, approval, deadlineAt, waiters: new Set() };
     this.#pending.set(approval.id, pending);
     this.#deadlines.watch(deadlineAt);
-    // A question that waits for days must not keep a process that is otherwise done.
+    // A pending question must not keep an otherwise idle process alive.
     this.#deadlines.rest();
     return pending;
   }
 
-  /** Takes a stored request onto the desk, with the time it has left by the wall clock: nothing else outlived the process. */
+  /** Makes a stored request pending again, with the time left by the wall clock: the monotonic clock did not survive. */
   #adopt(log: SessionLog, approval: Approval): Pending {
     return this.#put(log, approval, Date.parse(approval.expires_at) - this.#now());
   }
@@ -276,23 +276,23 @@ export class ApprovalBroker implements Approver {
     return promise;
   }
 
-  /** Tells of a request as soon as it is kept; by then it may be settled. One that cannot be kept is withdrawn. */
+  /** Emits a request once it is stored; by then it may be settled. One that cannot be stored is cancelled. */
   #announce(pending: Pending): void {
     const { approval, waiters } = pending;
     const request = (): void => {
       if (this.#pending.get(approval.id) !== pending) return;
       if (!this.#emit(pending.log, 'approval.requested', approval)) this.#settle(pending, { state: 'cancelled' });
     };
-    let kept: Promise<void> | undefined;
+    let stored: Promise<void> | undefined;
     try {
-      kept = pending.log.persistApproval(approval);
+      stored = pending.log.persistApproval(approval);
     } catch {
-      // The session is gone.
+      // The session was deleted.
       this.#settle(pending, { state: 'cancelled' });
       return;
     }
-    if (kept === undefined) return request();
-    kept.then(request, (thrown: unknown) => {
+    if (stored === undefined) return request();
+    stored.then(request, (thrown: unknown) => {
       const error = asError(thrown);
       for (const waiter of waiters) waiter.failed(error);
       waiters.clear();
@@ -300,7 +300,7 @@ export class ApprovalBroker implements Approver {
     });
   }
 
-  /** Settles a request that is still on the desk; for another one it only says what became of it. */
+  /** Settles a pending request; for another one it only returns the decision. */
   #settle(pending: Pending, outcome: Outcome): Approval {
     const { log, approval, waiters } = pending;
     const earlier = this.#settled.get(approval.id);
@@ -313,7 +313,7 @@ export class ApprovalBroker implements Approver {
     }
     this.#remembered.add(log, settled);
     this.#emit(log, 'approval.resolved', settled);
-    tell(waiters, settled);
+    notify(waiters, settled);
     if (settled.answer !== undefined && settled.answer.remember !== 'once') this.#spread(log, settled);
     return settled;
   }
@@ -342,7 +342,7 @@ export class ApprovalBroker implements Approver {
     return settled?.owner === owner ? settled.approval : undefined;
   }
 
-  /** False when the session is gone: then nobody is left to be told. */
+  /** False when the session was deleted: then no client follows it. */
   #emit(log: SessionLog, type: 'approval.requested' | 'approval.resolved', approval: Approval): boolean {
     try {
       log.emit(type, { approval }, approval.turn_id);
@@ -353,7 +353,7 @@ export class ApprovalBroker implements Approver {
   }
 }
 
-function tell(waiters: Set<Waiter>, approval: Approval): void {
+function notify(waiters: Set<Waiter>, approval: Approval): void {
   for (const waiter of waiters) waiter.settled(approval);
   waiters.clear();
 }

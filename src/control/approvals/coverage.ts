@@ -1,5 +1,5 @@
 /**
- * What an answer covers that is kept for longer than its call: a key that two calls share exactly when one answer is
+ * What a remembered answer covers: a key that two calls share exactly when one answer is
  * good for both. Pure; called by `broker.ts`.
  *
  * Kept narrow on purpose. A program is covered with its subcommand and any operands (`npm test …`) only where the
@@ -77,7 +77,7 @@ export function coverageOf(call: Call, risks: readonly string[], cwd: string): C
   return { key: keyOf(name, 'any'), words: `${name}: every call` };
 }
 
-/** The leading words of a plain command, where they say enough; undefined where only the call itself is covered. */
+/** The leading words of a plain command, where they suffice; undefined where only the call itself is covered. */
 function commandCoverage({ name, input }: Call, cwd: string): Coverage | undefined {
   const words = wordsOf(input);
   if (words === undefined) return undefined;
@@ -117,10 +117,10 @@ function originOf(url: unknown): string | undefined {
   return origin === 'null' ? undefined : origin;
 }
 
-/** This very call, whatever it is. Hashed: inputs may be long, and hold what should not be kept. */
+/** Exactly this call. Hashed: inputs may be long, and hold secrets that must not be stored. */
 function exact({ name, input }: Call, cwd: string): Coverage {
-  const told = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
-  const digest = createHash('sha256').update(canonical(told)).digest('hex');
+  const covered = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
+  const digest = createHash('sha256').update(canonical(covered)).digest('hex');
   return { key: keyOf(name, 'exact', resolve(cwd), digest), words: `${name}: exactly this call` };
 }
 

@@ -1,7 +1,7 @@
 /**
- * Answers kept for a working directory, in one JSON file of the user's Handfast folder: owner → directory → rules.
+ * Remembered answers for a working directory, in one JSON file of the data directory: owner → directory → rules.
  *
- * Opened once by whoever composes the control edge. The file is 0600 and replaced as a whole; one that cannot be read is
+ * Opened by `control-server.ts`. The file is 0600 and replaced as a whole; one that cannot be read is
  * set aside and nothing is remembered, which means asking again.
  */
 import { mkdir, readFile, rename } from 'node:fs/promises';
@@ -24,7 +24,7 @@ export interface DirectoryRuleFile extends DirectoryRules {
   flushed(): Promise<void>;
 }
 
-/** Most rules one directory keeps; the oldest goes first. */
+/** Most rules of one directory; past it the oldest is removed. */
 const MAX_RULES = 512;
 
 type Stored = Record<string, Record<string, DirectoryRule[]>>;
@@ -40,7 +40,7 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
       await mkdir(dirname(file), { recursive: true, mode: 0o700 });
       await replaceFile(file, `${JSON.stringify(rules, null, 2)}\n`);
     } catch (error) {
-      log.error('an answer to be remembered was not kept', { file, error });
+      log.error('a remembered answer could not be stored', { file, error });
     }
   };
   return {
@@ -50,7 +50,7 @@ export async function directoryRules({ file, log, now = Date.now }: DirectoryRul
       const ofOwner = rules[owner];
       const others = (ofOwner[cwd] ?? []).filter(({ key }) => key !== rule.key);
       ofOwner[cwd] = [...others, rule].slice(-MAX_RULES);
-      // One write that has not begun takes in all that is added meanwhile.
+      // A write that has not started includes all that is added meanwhile.
       if (!waiting) {
         waiting = true;
         writing = writing.then(write);
@@ -71,7 +71,7 @@ async function load(file: string, log: Log, now: () => number): Promise<Stored> 
     for (const [owner, directories] of Object.entries(JSON.parse(text) as object)) {
       rules[owner] = Object.create(null) as Stored[string];
       for (const [cwd, list] of Object.entries(directories as object)) {
-        if (!Array.isArray(list)) throw new Error(`the rules of ${cwd} are no list`);
+        if (!Array.isArray(list)) throw new Error(`the rules of ${cwd} are not a list`);
         rules[owner]![cwd] = list.filter(isRule);
       }
     }

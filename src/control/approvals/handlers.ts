@@ -20,7 +20,7 @@ export interface ApprovalHandlerDeps {
     opened(): Iterable<SessionLog>;
   };
   /**
-   * Checks the content of an answer against the schema of its question. Returns the content to keep, with defaults filled
+   * Checks the content of an answer against the schema of its question. Returns the content to store, with defaults filled
    * in; throws `schema_violation`.
    */
   readonly checkContent: (schema: Readonly<Record<string, unknown>>, content: unknown) => unknown;
@@ -89,7 +89,7 @@ async function contentOf(
   content: Readonly<Record<string, unknown>> | undefined,
   check: ApprovalHandlerDeps['checkContent'],
 ): Promise<ApprovalAnswer['content']> {
-  // A late answer is told what was decided, whatever it says.
+  // A late answer only gets the decision, so its content is not checked.
   if (kind !== 'question' || state !== 'pending') return undefined;
   if (schema === undefined) return content;
   return (await check(schema, content ?? {})) as ApprovalAnswer['content'];

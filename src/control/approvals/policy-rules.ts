@@ -60,7 +60,7 @@ function compileRules(rules: readonly PolicyRule[]): CompiledRule[] {
 }
 
 /**
- * The first rule that is true decides. One that fails, or is neither true nor false, is passed over, but from then on
+ * The first rule that is true decides. One that fails, or is neither true nor false, is skipped, but from then on
  * nothing is allowed any more without being asked: it might have been the rule that forbids.
  */
 function firstMatch(rules: readonly CompiledRule[], subject: PolicySubject): Verdict {

@@ -11,7 +11,7 @@ export interface PolicyRule {
   /** A CEL expression that is true for the calls the rule is about. */
   readonly when: string;
   readonly then: Decision;
-  /** Shown to whoever is asked, and to the model when the call is denied. */
+  /** Shown to the user, and to the model when the call is denied. */
   readonly reason?: string;
 }
 
@@ -34,7 +34,7 @@ export interface PolicySubject {
   readonly turn: { readonly id: string };
 }
 
-/** What the policy says about one call, and why. */
+/** The decision about one call, and its reason. */
 export interface Verdict {
   readonly decision: Decision;
   readonly reason: string;

@@ -1,5 +1,5 @@
 /**
- * Answers that are kept: those of a session, found in its record, and those of a working directory, found in a store
+ * Remembered answers: those of a session, found in its record, and those of a working directory, found in a store
  * outside the sessions. Called by `broker.ts`.
  */
 import type { Approval } from '../../protocol/session-types.ts';
@@ -10,7 +10,7 @@ import { coverageOf } from './coverage.ts';
 export interface DirectoryRule {
   /** What it covers: {@link import('./coverage.ts').Coverage.key}. */
   readonly key: string;
-  /** The same in words, for people who look at the store. */
+  /** The same in words, for people who read the store. */
   readonly words: string;
   readonly decision: 'allow' | 'deny';
   /** Who answered. */
@@ -19,15 +19,15 @@ export interface DirectoryRule {
   readonly at: string;
 }
 
-/** Where the answers of directories are kept. `directory-rules.ts` keeps them in a file. */
+/** Stores the answers of directories. `directory-rules.ts` does so in a file. */
 export interface DirectoryRules {
   /** The rules of one owner in one directory (absolute path). */
   get(owner: string, cwd: string): readonly DirectoryRule[];
-  /** Adds a rule; one with the same key is replaced. In effect at once; keeping it is the store's concern. */
+  /** Adds a rule; one with the same key is replaced. In effect at once; storing it is the store's concern. */
   add(owner: string, cwd: string, rule: DirectoryRule): void;
 }
 
-/** A kept answer that covers a call. */
+/** A remembered answer that covers a call. */
 export interface RememberedAnswer {
   readonly decision: 'allow' | 'deny';
   readonly reason: string;
@@ -36,28 +36,28 @@ export interface RememberedAnswer {
 /** Most answers one session remembers; the oldest goes first. */
 const MAX_SESSION_ANSWERS = 1024;
 
-/** The answers that are kept, for every open session. */
+/** The remembered answers of every loaded session. */
 export class RememberedAnswers {
   readonly #directories: DirectoryRules;
-  /** By session, then by key. A session that is gone takes its answers along. */
+  /** By session, then by key; removed with the session object. */
   readonly #sessions = new WeakMap<SessionLog, Map<string, 'allow' | 'deny'>>();
 
   constructor(directories: DirectoryRules) {
     this.#directories = directories;
   }
 
-  /** Takes back what a stored session remembers: from the resolved approvals of its record. */
+  /** Restores the answers of a stored session from the resolved approvals of its record. */
   restore(log: SessionLog): void {
     for (const approval of log.record.approvals) {
-      if (approval.answer?.remember === 'session') this.#keep(log, approval);
+      if (approval.answer?.remember === 'session') this.#remember(log, approval);
     }
   }
 
-  /** Keeps an answer as long as it says. `directory` answers hold for the session too, should the store lose them. */
+  /** Remembers an answer for its scope. `directory` answers hold for the session too, should the store lose them. */
   add(log: SessionLog, approval: Approval): void {
     const { tool, answer } = approval;
     if (tool === undefined || answer === undefined || answer.remember === 'once') return;
-    this.#keep(log, approval);
+    this.#remember(log, approval);
     if (answer.remember !== 'directory') return;
     const { key, words } = coverageOf(tool, approval.risks, log.record.cwd);
     this.#directories.add(log.record.owner, log.record.cwd, {
@@ -69,7 +69,7 @@ export class RememberedAnswers {
     });
   }
 
-  /** The kept answer for a key; the session's own wins. */
+  /** The remembered answer for a key; the session's own wins. */
   find(log: SessionLog, key: string): RememberedAnswer | undefined {
     const ofSession = this.#sessions.get(log)?.get(key);
     if (ofSession !== undefined) return { decision: ofSession, reason: 'as answered before in this session' };
@@ -78,7 +78,7 @@ export class RememberedAnswers {
     return rule && { decision: rule.decision, reason: `as answered before in ${cwd}` };
   }
 
-  #keep(log: SessionLog, { tool, risks, answer }: Approval): void {
+  #remember(log: SessionLog, { tool, risks, answer }: Approval): void {
     if (tool === undefined || answer === undefined) return;
     const answers = this.#sessions.get(log) ?? new Map<string, 'allow' | 'deny'>();
     this.#sessions.set(log, answers);

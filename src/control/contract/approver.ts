@@ -1,5 +1,5 @@
 /**
- * Asking before acting: what an approval request is, and the desk where requests wait. Implemented by `broker.ts`.
+ * Asking before acting: an approval request, and the approver that decides it. Implemented by `approvals/broker.ts`.
  *
  * A request is an event of its session (`approval.requested`, `approval.resolved`), so it is as durable as the session.
  */
@@ -17,7 +17,7 @@ export interface ApprovalRequest {
     readonly call_id: string;
   };
   readonly risks: readonly string[];
-  /** For `tool`: the kind its offer names, e.g. `file`; policy rules may look at it. */
+  /** For `tool`: the kind its offer names, e.g. `file`; policy rules may test it. */
   readonly toolKind?: string;
   /** For `question`: JSON Schema of the answer's `content`. */
   readonly schema?: Readonly<Record<string, unknown>>;
@@ -29,11 +29,11 @@ export interface Approver {
   /**
    * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
    * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk
-   * before anybody is told of it; rejects as `SessionLog.flushed` does when it cannot be, and then nobody is.
+   * before a client gets it; rejects as `SessionLog.flushed` does when it cannot be, and then no client does.
    */
   ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
   /**
-   * Answers a request. The first answer wins: `accepted` is false for a later one, and `approval` says what it was.
+   * Answers a request. The first answer wins: `accepted` is false for a later one, and `approval` has the decision.
    * Fails with `not_found`.
    */
   answer(
@@ -42,6 +42,6 @@ export interface Approver {
     answer: ApprovalAnswer,
     by: string,
   ): { readonly approval: Approval; readonly accepted: boolean };
-  /** A session was opened again: requests that still wait get their expiry back; those of turns that are over are cancelled. */
+  /** A session was loaded again: pending requests get their expiry back; those of ended turns are cancelled. */
   restore(log: SessionLog): void;
 }

@@ -24,13 +24,13 @@ export interface Turn {
   readonly log: SessionLog;
   /** Whose rights it runs with. */
   readonly principal: Principal;
-  /** The session's settings over the server's defaults. */
+  /** The session's settings, with the server's defaults. */
   readonly settings: SessionSettings;
   readonly cwd: string;
   readonly prompt: { readonly text: string; readonly images: readonly Image[] };
   /** What the model was given before this prompt. The prompt itself and what follows are in `log.record.history`. */
   readonly history: readonly HistoryItem[];
-  /** True when the turn goes on after a restart of the server: `log.record.history` ends with what it had done. */
+  /** True when the turn continues after a restart of the server: `log.record.history` ends with what it had done. */
   readonly continued: boolean;
   /** Aborts on interrupt, time limit, close and shutdown; the reason is a `HandfastError`. `run` must settle soon after. */
   readonly signal: AbortSignal;
@@ -50,11 +50,11 @@ export interface Turn {
   /** Live output of a call. */
   toolOutput(callId: string, stream: string, text: string): void;
   toolDone(round: number, done: ToolDone, durationMs?: number): void;
-  /** All calls of a round are over, in call order. */
+  /** All calls of a round have ended, in call order. */
   toolResults(round: number, done: readonly ToolDone[]): void;
   /** Adds what a request to the provider has used. */
   usage(used: Usage): void;
-  /** What was said meanwhile; it is appended as user messages (and to the history) before it is returned. */
+  /** The pending steers; they are appended as user messages (and to the history) before they are returned. */
   takeSteers(): readonly string[];
   /** Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`. */
   ask(request: ApprovalRequest): Promise<Approval>;
@@ -87,7 +87,7 @@ export interface Backend {
   readonly name: string;
   /** What it is, in a line, for people. */
   readonly label: string;
-  /** True when `run` can go on with a turn after a restart (`turn.continued`). */
+  /** True when `run` can continue a turn after a restart (`turn.continued`). */
   readonly continues: boolean;
   /**
    * Looks whether a turn could run at all, before anything is sent. Throws `not_configured`, whose message is shown to
@@ -95,7 +95,7 @@ export interface Backend {
    */
   preflight(settings: SessionSettings): void | Promise<void>;
   /**
-   * Makes room in the context before a turn; emits `compaction.*`, replaces the history and says so in a system line,
+   * Compresses the context before a turn; emits `compaction.*`, replaces the history and appends a system message,
    * all by itself. `auto` does so only when the context has grown over its limit, the other two whenever there is
    * something to sum up. Rejects when the summary could not be made; the history is then as it was.
    */

@@ -1,5 +1,5 @@
 /**
- * Events as they travel inside the server: made and serialised once by whoever emits, journaled, and handed to every
+ * Events inside the server: made and serialised once by the emitter, journaled, and passed to every
  * connection that wants them.
  *
  * Emitted by `sessions/` (events of a session) and `settings/` (events of the server); read by `rpc/`.
@@ -10,7 +10,7 @@ import type { ServerEventPayloads, SessionEvent } from '../../protocol/session-e
 export interface PublishedEvent {
   /** The session, or `''` for an event of the server. */
   readonly session: string;
-  /** Name of the principal whose session, or whose sign-in, it is; `''` for what everybody may see. */
+  /** Name of the principal whose session, or whose sign-in, it is; `''` for events that every client may see. */
   readonly owner: string;
   readonly type: string;
   readonly seq: number;
@@ -23,7 +23,7 @@ export interface PublishedEvent {
 /** Events of a session (or `''`: of the server) that are stored. */
 export interface EventPage {
   readonly events: readonly PublishedEvent[];
-  /** Set when events between the asked-for number and the first returned one are gone. Inclusive. */
+  /** Set when events between the requested number and the first returned one were evicted. Inclusive. */
   readonly gap?: { readonly from_seq: number; readonly to_seq: number };
   /** Newest sequence number there is. */
   readonly last: number;

@@ -6,11 +6,11 @@ import type { RpcMethod } from '../../protocol/rpc-reader.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { JsonText } from '../../wire/json.ts';
 
-/** Who calls: one connection and what its client said of itself. */
+/** The caller: one connection, with the facts of its handshake. */
 export interface Caller {
   readonly connectionId: string;
   readonly principal: Principal;
-  /** From the handshake; null when it did not say, or there was none. */
+  /** From the handshake; null without one, or when it names no client. */
   readonly clientName: string | null;
   readonly clientVersion: string | null;
   readonly transport: string;

@@ -29,7 +29,7 @@ export interface ProviderAccess {
 }
 
 export interface Providers {
-  /** The session's choice over the server's; undefined = none made. */
+  /** The session's choice, else the server's; undefined = none made. */
   choose(settings: SessionSettings): ModelChoice | undefined;
   /**
    * Looks whether a choice could be used, without the network. Throws `not_configured` with the protocol's words: no model

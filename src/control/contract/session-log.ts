@@ -122,7 +122,7 @@ export interface SessionRecord {
 export interface SessionLog {
   readonly record: SessionRecord;
   /**
-   * Takes an event into the session: folded into `record`, journaled, told to every listener, all before it returns.
+   * Emits an event of the session: folded into `record`, journaled, sent to every listener, all before it returns.
    * `session_id` (and `turn_id`, when given) are written into the payload first, as the protocol orders them. Stream
    * chunks and tool output are journaled `volatile`, all else `durable`. Throws `session_closed` once it is deleted.
    */
@@ -132,7 +132,7 @@ export interface SessionLog {
   /** Appends a message with a new id, and emits `session.message.appended`. Returns it. */
   appendMessage(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
   /**
-   * Writes a question down; then, and not before, `approval.requested` may tell of it: what somebody was asked outlives the
+   * Stores an approval; only then `approval.requested` may publish it: a question that a client has seen outlives the
    * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,
    * throws as `emit` does.
    */

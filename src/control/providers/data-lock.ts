@@ -9,7 +9,7 @@ import { type NamedLock, takeNamedLock } from '../../base/file-lock.ts';
 import { fail } from '../../wire/errors.ts';
 
 /**
- * Takes the data directory `home`, which must exist. Returns how to let go of it. Fails with `journal_locked`, naming
+ * Takes the data directory `home`, which must exist. Returns the function that releases it. Fails with `journal_locked`, naming
  * the process that has it where that is known, or with `config_invalid` when the lock cannot be made.
  */
 export function takeDataLock(home: string): () => void {

@@ -39,7 +39,7 @@ export interface SettingsOptions {
   /** Epoch milliseconds. */
   readonly now?: () => number;
   readonly fetch?: Fetch;
-  /** Null = none. Default: the operating system's, unless the configuration or `HANDFAST_KEYRING=off` says no. */
+  /** Null = none. Default: the operating system's, unless the configuration or `HANDFAST_KEYRING=off` disables it. */
   readonly keyring?: Keyring | null;
   readonly platform?: NodeJS.Platform;
   /** Waits; rejects with the reason of the signal. */

@@ -12,7 +12,7 @@ import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 
-/** What a host tells of a tool, as far as a toolbox needs it. */
+/** A tool as a host describes it, as far as a toolbox needs it. */
 export interface DescribedTool {
   readonly name: string;
   readonly description: string;
@@ -36,7 +36,7 @@ export interface AnsweredCall {
 
 /** The part of an agent's session with a host that is used here; `connect(…, { capabilities: ['tools'] })` makes one. */
 export interface EnvironmentAgent {
-  /** `closed`: over for good, a new one is needed. */
+  /** `closed`: ended for good, a new one is needed. */
   readonly state: 'open' | 'lost' | 'closed';
   readonly tools: {
     list(filter: object, options: { signal?: AbortSignal; timeoutMs?: number }): PromiseLike<readonly DescribedTool[]>;
@@ -67,7 +67,7 @@ export interface EnvironmentOptions {
 const DEFAULT_CALL_TIMEOUT_MS = 15 * 60_000;
 const DEFAULT_LIST_TIMEOUT_MS = 15_000;
 
-/** Codes that mean the session, and with it perhaps the answer, is gone. */
+/** Codes of a lost session, and with it perhaps of a lost reply. */
 const LOST = new Set([
   'connection_lost',
   'session_expired',
@@ -77,7 +77,7 @@ const LOST = new Set([
   'slow_consumer',
 ]);
 
-/** How else a failed call is told to the model. */
+/** The status of other failed calls. */
 const STATUS: Readonly<Record<string, FailedStatus>> = {
   unknown_tool: 'not_found',
   tool_denied: 'denied',
@@ -115,7 +115,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
             onEvent: (event) => passOn(event, live.push),
           }),
         );
-        // A session that is still being opened does not hear the signal.
+        // A session that is still being opened does not react to the signal.
         return finished(call, await orAborted(answer, signal));
       } catch (error) {
         return failure(call, asError(error), signal);

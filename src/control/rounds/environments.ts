@@ -1,9 +1,9 @@
 /**
  * The environments of the control edge: which host serves the tools of which session, opened when a tool is first needed.
  *
- * Backends ask for a session's toolbox here. Whoever composes the server says how a host is reached: by default one in
- * this process for each working directory and principal, or a host at an address. Hosts nobody uses are stopped when
- * there are too many; a session then gets a new one with its next call, because hosts keep nothing for it.
+ * Backends ask for a session's toolbox here. The server's composition decides how a host is reached: by default one in
+ * this process for each working directory and principal, or a host at an address. Unused hosts are stopped when
+ * there are too many; a session then gets a new one with its next call, because hosts store nothing for it.
  */
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
@@ -28,7 +28,7 @@ export interface Environment {
 export interface EnvironmentsOptions extends EnvironmentOptions {
   /** Finds or starts the host of a place. Rejects with `unreachable`, `config_invalid`, … */
   readonly open: (place: EnvironmentKey) => Promise<Environment>;
-  /** Hosts kept at most. Default 64. */
+  /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
 }
 
@@ -44,7 +44,7 @@ interface Opened {
 interface Held {
   readonly place: EnvironmentKey;
   readonly toolbox: Toolbox;
-  /** True once its control session was closed: nothing may be opened for it that nobody would close. */
+  /** True once its control session was closed: a host opened after that would never be closed. */
   released: boolean;
   /** The session that is open or being opened, and where. */
   agent?: { readonly opened: Opened; readonly connecting: Promise<EnvironmentAgent>; settled?: EnvironmentAgent };
@@ -110,11 +110,11 @@ export class Environments {
     const key = keyOf(place);
     let opened = this.#opened.get(key);
     if (opened === undefined) {
-      this.#makeRoom();
+      this.#evictIdle();
       const environment = this.#options.open(place);
       opened = { key, environment, busy: 0, stopped: false };
       const failing = opened;
-      // One that could not be opened is not kept: the next use tries again.
+      // A failed one is removed: the next use tries again.
       environment.catch(() => this.#drop(failing));
     }
     this.#opened.delete(key);
@@ -122,7 +122,7 @@ export class Environments {
     return opened;
   }
 
-  #makeRoom(): void {
+  #evictIdle(): void {
     if (this.#opened.size < this.#maxEnvironments) return;
     const idle = [...this.#opened.values()].find(({ busy }) => busy === 0);
     if (idle === undefined) {
@@ -131,7 +131,7 @@ export class Environments {
     this.#drop(idle);
   }
 
-  /** The control session's A2E session with this host: the one it has, or a new one when that is over. */
+  /** The control session's A2E session with this host: the open one, or a new one when that was closed. */
   async #connected(held: Held, opened: Opened): Promise<EnvironmentAgent> {
     const { agent } = held;
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
@@ -161,7 +161,7 @@ export class Environments {
     );
   }
 
-  /** Work nobody waits for until `stop` does. */
+  /** Work that only `stop` waits for. */
   #end(work: Promise<void>): void {
     const ended = work.then(
       () => {},

@@ -1,12 +1,12 @@
 /**
  * Waits for a stream or a promise until a signal aborts, whichever comes first: a provider or a host that neither answers
- * nor hears the abort must not keep a turn from ending.
+ * nor reacts to the abort must not keep a turn from ending.
  *
  * Called by `rounds.ts` around every model stream and by `environment.ts` around what it waits for.
  */
 
 /**
- * The items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then told to end and not waited
+ * The items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then ended and not waited
  * for. Leaving the loop early ends the stream too.
  */
 export async function* interruptible<Item>(
@@ -15,7 +15,7 @@ export async function* interruptible<Item>(
 ): AsyncGenerator<Item, void, undefined> {
   signal.throwIfAborted();
   const iterator = stream[Symbol.asyncIterator]();
-  // Made anew for each step: racing every step against one long-lived promise would keep a reaction of each in memory.
+  // A new promise for each step: racing every step against one long-lived promise would keep a reaction of each in memory.
   let give: ((reason: unknown) => void) | undefined;
   const aborted = () => give?.(signal.reason);
   signal.addEventListener('abort', aborted, { once: true });

@@ -5,7 +5,7 @@
  * Called by `environment.ts`. Spans left out are named where they were.
  */
 
-/** Told of a piece of output. */
+/** Receives a piece of output. */
 export type Output = (stream: string, text: string) => void;
 
 export interface LiveOutputOptions {
@@ -17,13 +17,13 @@ export interface LiveOutputOptions {
   readonly now?: () => number;
 }
 
-/** Passes output on as long as it keeps to the rate. `end` names what was left out last. */
+/** Passes output on while it is within the rate. `end` reports the last omission. */
 export function liveOutput(output: Output, options: LiveOutputOptions = {}): { push: Output; end(): void } {
   const { burstCharacters = 256 * 1024, charactersPerSecond = 64 * 1024, now = () => performance.now() } = options;
   const leftOut = new Map<string, number>();
   let allowance = burstCharacters;
   let lastMs = now();
-  const tell = (stream: string): void => {
+  const reportOmitted = (stream: string): void => {
     const characters = leftOut.get(stream);
     if (characters === undefined) return;
     leftOut.delete(stream);
@@ -41,11 +41,11 @@ export function liveOutput(output: Output, options: LiveOutputOptions = {}): { p
         return;
       }
       allowance -= text.length;
-      tell(stream);
+      reportOmitted(stream);
       output(stream, text);
     },
     end() {
-      for (const stream of [...leftOut.keys()]) tell(stream);
+      for (const stream of [...leftOut.keys()]) reportOmitted(stream);
     },
   };
 }

@@ -1,7 +1,7 @@
 /**
  * One image of a prompt: out of a data URL, or out of a file inside the folders images may come from.
  *
- * Called by `prompt.ts`. The client that names a path need not be somebody who may read the server's files, so a path
+ * Called by `prompt.ts`. The client that names a path may have no right to read the server's files, so a path
  * that leads out of the allowed folders, by links too, gets the answer of one that does not exist.
  */
 import { type FileHandle, realpath } from 'node:fs/promises';
@@ -34,7 +34,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.gif': 'image/gif',
 };
 
-/** Reads one image. Fails as `readPrompt` says. */
+/** Reads one image. Fails as `readPrompt` does. */
 export async function readImage(reference: ImageReference, options: ImageOptions): Promise<Image> {
   const { maxImageBytes = DEFAULT_MAX_IMAGE_BYTES } = options;
   if (reference.data_url !== undefined) return fromDataUrl(reference, reference.data_url, maxImageBytes);
@@ -42,7 +42,7 @@ export async function readImage(reference: ImageReference, options: ImageOptions
 }
 
 function fromDataUrl({ path, mime_type }: ImageReference, url: string, maxBytes: number): Image {
-  // The parts are looked at one by one: a single expression over megabytes of payload could run out of stack.
+  // The parts are checked one by one: a single expression over megabytes of payload could run out of stack.
   const comma = url.indexOf(',');
   const head = /^data:([^;,]+)((?:;[^;,]*)*);base64$/i.exec(url.slice(0, Math.max(comma, 0)));
   if (comma < 0 || head === null) {

@@ -1,7 +1,7 @@
 /**
  * Prompts: what `session.send` was given, made into text and images a turn can use.
  *
- * Two steps, both called by `sessions/`: {@link acceptPrompt} when a prompt arrives, which looks at nothing but the
+ * Two steps, both called by `sessions/`: {@link acceptPrompt} when a prompt arrives, which reads nothing but the
  * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
  * @see docs/protocol/session-rpc.md#prompts
  */

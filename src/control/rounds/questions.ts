@@ -1,7 +1,7 @@
 /**
- * `ask_user`: lets a model put a question to the user in the middle of its turn, and go on with the answer.
+ * `ask_user`: lets a model put a question to the user during its turn, and continue with the answer.
  *
- * Backends that think in rounds wrap their toolbox in it; `approvals/` holds the question until somebody answers.
+ * Backends that think in rounds wrap their toolbox in it; the approver holds the question until a client answers.
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
@@ -15,7 +15,7 @@ const MAX_CHOICES = 20;
 export const askUser: ToolOffer = {
   name: 'ask_user',
   description:
-    'Asks the user a question and waits for the answer. Use it only when the work cannot go on without the answer; ' +
+    'Asks the user a question and waits for the answer. Use it only when the work cannot continue without the answer; ' +
     'with `choices` when there are few possible ones.',
   inputSchema: {
     type: 'object',
@@ -60,7 +60,7 @@ async function ask(call: ToolCall, turn: Pick<Turn, 'ask'>): Promise<ToolDone> {
     const { state, answer } = await turn.ask({
       kind: 'question',
       title: question.trim(),
-      // Names the call, so that the same question is not asked twice when the turn goes on after a restart.
+      // Names the call, so that the same question is not asked twice when the turn continues after a restart.
       tool: { name, input, call_id: callId },
       risks: [],
       schema: {
@@ -71,7 +71,7 @@ async function ask(call: ToolCall, turn: Pick<Turn, 'ask'>): Promise<ToolDone> {
     });
     if (state === 'allowed')
       return { name, ok: true, input, result: { answer: answer?.content?.answer ?? '' }, callId };
-    if (state === 'expired') return failedCall(call, 'expired', 'nobody answered in time');
+    if (state === 'expired') return failedCall(call, 'expired', 'no answer before the deadline');
     if (state === 'cancelled') return failedCall(call, 'cancelled', 'the question was withdrawn');
     return failedCall(call, 'denied', 'the user does not want to answer');
   } catch (error) {

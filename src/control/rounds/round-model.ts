@@ -1,5 +1,5 @@
 /**
- * What thinks in rounds: it is given the conversation and the tools, and streams what it says and which tools it wants.
+ * A model that works in rounds: it gets the conversation and the tools, and streams text and tool calls.
  *
  * Implemented by the `model` backend (a provider) and the `rehearsal` backend (directives); driven by `rounds.ts`, which
  * owns tools, history, limits and the events.
@@ -14,7 +14,7 @@ export interface RoundRequest {
   readonly history: readonly HistoryItem[];
   /** Id of the running turn; items of the history carry it. */
   readonly turnId: string;
-  /** What the model is told before the conversation, e.g. the skills the prompt names. May be empty. */
+  /** Instructions before the conversation, e.g. the skills the prompt names. May be empty. */
   readonly system: string;
   readonly tools: readonly ToolOffer[];
   /** Counts from 1 within the turn. */
@@ -23,7 +23,7 @@ export interface RoundRequest {
   readonly signal: AbortSignal;
 }
 
-/** Why a round ended. `other` is everything a provider may say that ends an answer without further meaning. */
+/** Why a round ended. `other` is every further reason of a provider. */
 export type FinishReason = 'stop' | 'tool_calls' | 'max_tokens' | 'refusal' | 'other';
 
 /** One piece of a round, in the order the model produced it. */
@@ -34,7 +34,7 @@ export type ModelPart =
       readonly type: 'call';
       /** The provider's id; `rounds.ts` makes one where it is empty or used before. */
       readonly callId: string;
-      /** The tool's own name; for a tool nobody offered, what the model said. */
+      /** The tool's own name; for an unknown tool, the name that the model gave. */
       readonly name: string;
       /** The name the provider was given for it. Default: `name`. */
       readonly providerToolName?: string;

@@ -1,7 +1,7 @@
 /**
  * The round loop: the model speaks, its tool calls run, their results go back to it, until it has nothing more to call.
  *
- * Called by the backends that think in rounds (`model`, `rehearsal`). It streams through the turn, keeps the history as
+ * Called by the backends that think in rounds (`model`, `rehearsal`). It streams through the turn, updates the history as
  * it goes, so that a killed server knows what was done, and leaves the turn's message and terminal event to `sessions/`.
  * @see docs/protocol/session-rpc.md#turns
  */
@@ -17,13 +17,13 @@ import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import type { Toolbox, ToolOffer } from './toolbox.ts';
 import { type RoundCall, turnProgress } from './turn-progress.ts';
 
-/** Model rounds of a turn when the settings say nothing. */
+/** Most model rounds of a turn without a setting. */
 export const DEFAULT_MAX_ROUNDS = 50;
-/** Most of a result, or of arguments shown in an event, that is kept, in bytes of JSON. */
+/** Longest result, or arguments in an event, in bytes of JSON. */
 const DEFAULT_MAX_RESULT_BYTES = 64 * 1024;
 
 export interface RoundsOptions {
-  /** What the model is told before the conversation. */
+  /** Instructions before the conversation. */
   readonly system?: string;
   /** Longer results are cut, for the model and for events. Default 64 KiB of JSON. */
   readonly maxResultBytes?: number;
@@ -41,8 +41,8 @@ interface Said {
 
 /**
  * Runs a turn to its end. Resolves with `interrupted` once `turn.signal` has aborted: within the time its tools take to
- * give up, and without waiting for the model. Rejects with what the model or the environment failed with; what was said
- * and done until then is in the history.
+ * give up, and without waiting for the model. Rejects with the failure of the model or the environment; the text and
+ * calls until then are in the history.
  */
 export function runRounds(
   turn: Turn,
@@ -62,7 +62,7 @@ class Rounds {
   readonly #now: () => number;
   readonly #parallel: boolean;
   readonly #maxRounds: number;
-  /** Call ids of this turn: approvals and results are told apart by them. */
+  /** Call ids of this turn: approvals and results are matched by them. */
   readonly #callIds = new Set<string>();
   #round = 0;
 
@@ -88,15 +88,15 @@ class Rounds {
   }
 
   async #rounds(): Promise<TurnOutcome> {
-    // Also for a turn that only begins anew, because its context had to be compressed: rounds and call ids go on counting.
-    const standing = turnProgress(this.#turn);
-    this.#round = standing.round;
-    for (const callId of standing.callIds) this.#callIds.add(callId);
-    if (this.#turn.continued && standing.finished) return { stopReason: 'end_turn' };
-    if (this.#turn.continued && standing.calls.length > 0) {
+    // Also for a turn that starts again after a compression: rounds and call ids continue.
+    const progress = turnProgress(this.#turn);
+    this.#round = progress.round;
+    for (const callId of progress.callIds) this.#callIds.add(callId);
+    if (this.#turn.continued && progress.finished) return { stopReason: 'end_turn' };
+    if (this.#turn.continued && progress.calls.length > 0) {
       // Nobody asked for the offers in this process yet, and calls are looked up among them.
       await this.#offers();
-      const ended = await this.#afterCalls(standing.calls);
+      const ended = await this.#afterCalls(progress.calls);
       if (ended !== undefined) return ended;
     }
     for (;;) {
@@ -167,11 +167,11 @@ class Rounds {
         }
       }
     } catch (error) {
-      // Calls of a round that broke off were not made, so the history does not say so; what was said was said.
+      // Calls of a round that was cut off were not made and stay out of the history; its text was sent and is in it.
       if (text !== '') this.#remember({ role: 'assistant', turn: turn.id, text });
       throw error;
     }
-    // What a model refuses to go on with is not carried out either.
+    // After a refusal no call of the round is made.
     const calls = finish.reason === 'refusal' ? [] : planned;
     if (text !== '' || calls.length > 0) {
       this.#remember({
@@ -238,7 +238,7 @@ class Rounds {
   }
 
   async #call({ call, invalid, began, ended }: RoundCall): Promise<ToolDone> {
-    if (ended?.told) return ended.done;
+    if (ended?.sent) return ended.done;
     const turn = this.#turn;
     const startedAt = this.#now();
     if (!began) {

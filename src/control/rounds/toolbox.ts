@@ -20,7 +20,7 @@ export interface Toolbox {
   find(name: string): ToolOffer | undefined;
   /**
    * Calls a tool. Never rejects: what goes wrong is `ok: false` with `error`, an abort too.
-   * @param output told of what it prints while it runs
+   * @param output receives what it prints while it runs
    */
   call(call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void): Promise<ToolDone>;
 }

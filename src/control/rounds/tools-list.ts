@@ -1,7 +1,7 @@
 /**
- * `tools.list`: the tools a model is given in the server's own working directory, with the rights of whoever asks.
+ * `tools.list`: the tools a model is given in the server's own working directory, with the rights of the caller.
  *
- * Joined into the server's handlers by whoever composes the control edge.
+ * Made by `control-server.ts`.
  */
 import { toolsList } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';

@@ -1,8 +1,8 @@
 /**
- * Where a turn stands that goes on after a restart of the server: which round it was in, and what became of that round's
+ * The progress of a turn that continues after a restart of the server: its round, and the state of that round's
  * calls. Read from the session alone; nothing of the old process is left.
  *
- * Called by `rounds.ts`. A call that may have begun is never made again: it is told to the model as interrupted.
+ * Called by `rounds.ts`. A call that may have started is never made again: the model gets it as interrupted.
  */
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import type { Turn } from '../contract/backend.ts';
@@ -15,10 +15,10 @@ export interface RoundCall {
   readonly call: ToolCall;
   /** Why its arguments could not be read. */
   readonly invalid?: string;
-  /** True when clients were told that it began. */
+  /** True when clients got its start. */
   readonly began?: boolean;
-  /** Its result, when there is one already; `told` = clients and the history have it. */
-  readonly ended?: { readonly done: ToolDone; readonly told: boolean };
+  /** Its result, when there is one already; `sent` = clients and the history have it. */
+  readonly ended?: { readonly done: ToolDone; readonly sent: boolean };
 }
 
 export interface TurnProgress {
@@ -61,18 +61,18 @@ function takeUp(
   return calls.map(({ callId, name, input }) => {
     const call: ToolCall = { callId, name, input, providerToolName: name };
     const result = results.get(callId);
-    if (result !== undefined) return { call, began: true, ended: { done: doneOf(call, result), told: true } };
+    if (result !== undefined) return { call, began: true, ended: { done: doneOf(call, result), sent: true } };
     // One after the other: behind the first that has no result, none was begun.
     if (!begun) return { call };
     if (!parallel) begun = false;
     const approval = approvals.find(({ tool }) => tool?.call_id === callId);
-    // It waits still; and a question asks for nothing but its answer, which the approver has kept if it came.
+    // It still waits; or it is a question, whose answer the approver has if it was given.
     if (approval?.state === 'pending' || approval?.kind === 'question') return { call, began: true };
     const done =
       approval === undefined || approval.state === 'allowed'
         ? failedCall(call, 'interrupted', 'interrupted by a restart; it may or may not have taken effect')
         : refusalOf(call, approval);
-    return { call, began: true, ended: { done, told: false } };
+    return { call, began: true, ended: { done, sent: false } };
   });
 }
 

@@ -13,8 +13,8 @@ import type { Toolbox } from './toolbox.ts';
 /** Longest title of a request, in characters. */
 const TITLE_CHARACTERS = 160;
 
-/** Members that say most about a call, the most telling first. */
-const TELLING = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name'];
+/** Members that describe a call, the most descriptive first. */
+const DESCRIPTIVE = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name'];
 
 /** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
 export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
@@ -44,11 +44,16 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
   };
 }
 
-/** What the model is told of a call that was not allowed. */
+/** The result, for the model, of a call that was not allowed. */
 export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approval): ToolDone {
   const more = { approval_id: id };
   if (state === 'expired') {
-    return failedCall(call, 'expired', 'not run: nobody allowed it in time. Go on without it, or ask the user.', more);
+    return failedCall(
+      call,
+      'expired',
+      'not run: it was not allowed before the deadline. Continue without it, or ask the user.',
+      more,
+    );
   }
   if (state === 'cancelled') return failedCall(call, 'cancelled', 'not run: the request was withdrawn', more);
   const because = answer === undefined && reason !== '' ? ` (${reason})` : '';
@@ -58,8 +63,8 @@ export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approva
 
 /** One line that says what is asked for, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
 export function titleOf({ name, input }: Pick<ToolCall, 'name' | 'input'>): string {
-  const telling = TELLING.find((member) => Object.hasOwn(input, member)) ?? Object.keys(input)[0];
-  const value = telling === undefined ? undefined : input[telling];
+  const member = DESCRIPTIVE.find((member) => Object.hasOwn(input, member)) ?? Object.keys(input)[0];
+  const value = member === undefined ? undefined : input[member];
   if (value === undefined) return name;
   const words = Array.isArray(value) && value.every((one) => typeof one === 'string') ? value.join(' ') : value;
   const text = typeof words === 'string' ? words : (JSON.stringify(words) ?? '');

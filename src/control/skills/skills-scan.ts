@@ -2,7 +2,7 @@
  * Finds the skills on disk: every `SKILL.md` below the search roots. Called by `skills.ts`.
  *
  * Links are followed, as users link their skills into several places; a tree that links back into itself is walked once.
- * What cannot be read is told and skipped, so that one broken skill never hides the others.
+ * A file that cannot be read is reported and skipped, so that one broken skill never hides the others.
  */
 import type { Dirent } from 'node:fs';
 import { open, readdir, realpath, stat } from 'node:fs/promises';
@@ -43,7 +43,7 @@ const MAX_LEVELS = 6;
 const MAX_DIRECTORIES = 2000;
 /** A larger skill would fill the context of most models. */
 const MAX_BYTES = 256 * 1024;
-/** More errors say nothing new. */
+/** Most errors in a result. */
 const MAX_ERRORS = 100;
 
 /**
@@ -135,7 +135,7 @@ async function takeIn(path: string, skills: Map<string, FoundSkill>, errors: str
 }
 
 async function readText(path: string): Promise<string> {
-  // Looked at before it is opened: opening a FIFO would wait for somebody to write.
+  // Checked before it is opened: opening a FIFO would wait for a writer.
   const { size } = await regular(path);
   if (size > MAX_BYTES) throw new Error(`is larger than ${MAX_BYTES} bytes`);
   const handle = await open(path);

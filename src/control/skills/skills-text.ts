@@ -9,7 +9,7 @@ const NO_DESCRIPTION = 'no description provided';
 const PREVIEW_WORDS = 8;
 
 /**
- * A skill's description: what its front matter says, else its first paragraph that is more than headings and fences, as
+ * A skill's description: that of its front matter, else its first paragraph that is more than headings and fences, as
  * plain words on one line.
  */
 export function descriptionOf(text: string): string {

@@ -1,7 +1,7 @@
 /**
  * Skills: texts on disk that a prompt calls with `$name`. Lists them for clients and finds those a prompt names.
  *
- * Made by whoever composes the control edge; `sessions/` and the backends ask for the skills of a prompt.
+ * Made by `control-server.ts`; `sessions/` and the model backend ask for the skills of a prompt.
  * @see docs/protocol/session-rpc.md#skills
  */
 import { skillsList } from '../../protocol/session-rpc.ts';
@@ -12,7 +12,7 @@ import { bodyOf, previewOf, skillNamesIn } from './skills-text.ts';
 /** A skill that a prompt named. */
 export interface NamedSkill {
   readonly name: string;
-  /** What the model is told. */
+  /** The text for the model. */
   readonly body: string;
   readonly sourcePath: string;
 }
@@ -31,7 +31,7 @@ export class Skills {
     return this.#summary;
   }
 
-  /** Looks at the disk again. Never rejects. */
+  /** Scans the disk again. Never rejects. */
   async scan(cwd: string = this.#places.cwd): Promise<SkillScan & { readonly directories: readonly string[] }> {
     const directories = await skillDirectories({ ...this.#places, cwd });
     const found = await scanSkills(directories);
@@ -40,7 +40,7 @@ export class Skills {
   }
 
   /**
-   * The skills a prompt names, in the order it names them. A name that no skill has, or that several have, is nobody's.
+   * The skills a prompt names, in the order it names them. A name without a skill, or with several, is ignored.
    * @param cwd the session's working directory
    */
   async skillsFor(prompt: string, cwd: string): Promise<readonly NamedSkill[]> {
@@ -78,7 +78,7 @@ export class Skills {
   }
 }
 
-/** What a model is told of the skills a prompt names; `''` for none. */
+/** The instructions for a model, of the skills a prompt names; `''` for none. */
 export function skillInstructions(skills: readonly NamedSkill[]): string {
   return skills.map(({ name, body }) => `# Skill: ${name}\n\n${body}`).join('\n\n');
 }

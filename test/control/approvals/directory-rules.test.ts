@@ -60,5 +60,5 @@ test('a rule that cannot be written is reported and stays in effect', async () =
   rules.add('local', '/project', rule('a'));
   await rules.flushed();
   assert.equal(rules.get('local', '/project').length, 1);
-  assert.deepEqual(logged, ['an answer to be remembered was not kept']);
+  assert.deepEqual(logged, ['a remembered answer could not be stored']);
 });

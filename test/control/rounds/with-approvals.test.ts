@@ -149,7 +149,7 @@ test('a question nobody answers, and one that is no question, are failed calls',
   const turn = new FakeTurn({ answers: () => ({ state: 'expired' }) });
   const box = withQuestions(toolboxOf({}), turn);
   const expired = await box.call(made('ask_user', { question: 'Hello?' }), turn.signal, quiet);
-  assert.equal(expired.error, 'nobody answered in time');
+  assert.equal(expired.error, 'no answer before the deadline');
   for (const input of [{}, { question: ' ' }, { question: 'x', choices: 'y' }, { question: 'x', choices: [1] }]) {
     const done = await box.call(made('ask_user', input as ToolCall['input']), turn.signal, quiet);
     assert.match(String(done.error), /^invalid arguments/);

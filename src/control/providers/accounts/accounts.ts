@@ -32,7 +32,7 @@ export interface AccountOptions {
   readonly stopping: AbortSignal;
 }
 
-/** What the protocol says when a chosen model has no credential. */
+/** The protocol's message for a chosen model without a credential. */
 const NO_CREDENTIAL: Readonly<Record<Provider, string>> = {
   openai: 'openai model selected, but no chatgpt oauth token is available',
   openrouter: 'openrouter model selected, but no openrouter api key is available',

@@ -2,7 +2,7 @@
  * The secrets of this data directory: API keys and the tokens of sign-ins, in one file.
  *
  * Where the system has a keyring the file is sealed (AES-256-GCM) with a key that only the keyring holds; elsewhere it is
- * plain and nobody but its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and
+ * plain and only its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and
  * tokens may be longer than some keyrings take. The keyring is asked only when there is something to read or to write.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
@@ -14,7 +14,7 @@ import { fail } from '../../../wire/errors.ts';
 import { record, textOf } from '../http/http-json.ts';
 import type { Keyring } from './keyring.ts';
 
-/** A key somebody typed in. */
+/** A key that a user entered. */
 export interface ApiKey {
   readonly kind: 'api_key';
   readonly key: string;
@@ -51,7 +51,7 @@ export interface CredentialStore {
   set(name: CredentialName, credential: Credential | undefined, expected?: Credential): Promise<boolean>;
   /** Removes everything, the key in the keyring included. */
   clear(): Promise<void>;
-  /** Waits for the changes that are under way; failed ones too. */
+  /** Waits for the running changes; failed ones too. */
   idle(): Promise<void>;
   /** Where the secrets are, for people: `keyring` = sealed with its key. */
   readonly protection: 'keyring' | 'file';
@@ -72,7 +72,7 @@ const CIPHER = 'aes-256-gcm';
 /**
  * Reads the credentials of a data directory. Those that cannot be read (the keyring is out of reach, the file is damaged)
  * are reported to `log` and left where they are; the next change sets the file aside. Fails with `config_invalid` when
- * the file belongs to somebody else.
+ * the file belongs to another user.
  */
 export async function openCredentials(options: CredentialOptions): Promise<CredentialStore> {
   const { home, keyring, log } = options;
@@ -97,12 +97,12 @@ export async function openCredentials(options: CredentialOptions): Promise<Crede
       }
       const found = Buffer.from(text ?? '', 'base64');
       key = found.length === KEY_BYTES ? found : undefined;
-      if (key === undefined && create) throw new Error('the keyring did not keep the key');
+      if (key === undefined && create) throw new Error('the keyring did not store the key');
       return key;
     } catch (thrown) {
       // Not asked again: each attempt may cost its whole deadline.
       keyringFailed = true;
-      log.info('no keyring to be had; credentials are kept in a private file', { reason: (thrown as Error).message });
+      log.info('no keyring available; credentials are stored in a private file', { reason: (thrown as Error).message });
       return undefined;
     }
   }
@@ -164,7 +164,7 @@ export async function openCredentials(options: CredentialOptions): Promise<Crede
         if (key === undefined) return;
         key = undefined;
         await keyring!.remove(account).catch((thrown: Error) => {
-          // The file is gone, so the key opens nothing any more.
+          // The file is removed, so the key opens nothing any more.
           log.warn('the key of the credentials could not be removed from the keyring', { reason: thrown.message });
         });
       }),

@@ -1,8 +1,8 @@
 /**
  * Signing in with OAuth 2: authorization code with PKCE, refresh, revocation. The protocol's checks (state, PKCE, issuer,
- * audience and times of the ID token) are the certified library's; this file says whom to ask and turns failures into ours.
+ * audience and times of the ID token) are the certified library's; this file configures it and turns its failures into ours.
  *
- * The only file that imports `openid-client`, and only once somebody signs in: it is of no use to anybody else.
+ * Adapter file of `openid-client`, which is loaded with the first sign-in.
  */
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { isLoopback } from '../http/endpoints.ts';
@@ -15,7 +15,7 @@ export interface OAuthService {
   /** Installed applications of Google have one; it is not treated as a secret there. */
   readonly clientSecret?: string;
   readonly scope: string;
-  /** Paths below the issuer; undefined = as its discovery document says. */
+  /** Paths below the issuer; undefined = those of its discovery document. */
   readonly paths?: { readonly authorize: string; readonly token: string; readonly revoke: string };
   /** Added to the address the user is sent to. */
   readonly authorizeParameters?: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export interface OAuthService {
 export interface Tokens {
   readonly accessToken: string;
   readonly refreshToken?: string;
-  /** Undefined = the service did not say. */
+  /** Undefined = the service did not state it. */
   readonly expiresInSeconds?: number;
   /** Of the ID token; empty when there was none. */
   readonly claims: Readonly<Record<string, unknown>>;
@@ -51,7 +51,7 @@ export interface OAuthClient {
   /** Exchanges a code that came by another way than a callback. */
   exchange(redirectUri: string, code: string, codeVerifier: string): Promise<Tokens>;
   refresh(refreshToken: string): Promise<Tokens>;
-  /** Tells the service that a token is no longer wanted; does nothing where it has no way to be told. */
+  /** Revokes a token; does nothing where the service has no revocation. */
   revoke(token: string): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ export async function oauthClient(service: OAuthService, options: OAuthOptions):
     return new Response(body, { status: response.status, headers: response.headers });
   };
 
-  /** Runs one exchange with the service and says its failure as ours. */
+  /** Runs one exchange with the service; its failure becomes one of ours. */
   async function asking<T>(work: () => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     try {

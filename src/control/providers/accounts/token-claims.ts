@@ -1,5 +1,5 @@
 /**
- * What the tokens of a sign-in say about it: whose account, until when. Pure.
+ * The claims of a sign-in's tokens: whose account, until when. Pure.
  *
  * Tokens are read, not verified: they came straight from the service, and nothing here decides what anybody may do.
  */
@@ -7,10 +7,10 @@ import type { AntigravityProfile } from '../../../protocol/session-types.ts';
 import { numberOf, record, textOf } from '../http/http-json.ts';
 import type { Tokens } from './oauth.ts';
 
-/** How long a token is believed whose service says nothing: it is renewed after that. */
+/** Lifetime of a token whose service states none: it is renewed after that. */
 const UNSAID_LIFETIME_MS = 60 * 60 * 1_000;
 
-/** When the access token ends, in epoch milliseconds: as the service said, else as the token itself says. */
+/** When the access token ends, in epoch milliseconds: as the service stated, else as the token itself does. */
 export function expiryOf(tokens: Tokens, now: number): number {
   if (tokens.expiresInSeconds !== undefined) return now + tokens.expiresInSeconds * 1_000;
   const ends = numberOf(payloadOf(tokens.accessToken).exp);

@@ -47,7 +47,7 @@ export interface ProvidersConfig {
     /** Address of the Cloud Code service. */
     readonly baseUrl?: string;
   };
-  /** False keeps the secrets in a private file even where the system has a keyring. */
+  /** False stores the secrets in a private file even where the system has a keyring. */
   readonly keyring?: boolean;
 }
 

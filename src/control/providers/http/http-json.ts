@@ -1,6 +1,6 @@
 /**
- * One JSON request to a provider, bounded in time and size. Used for model lists, keys, limits and device codes; the
- * models themselves are the model backend's matter.
+ * One JSON request to a provider, bounded in time and size. Used for model lists, keys, limits and device codes;
+ * requests to the models are the model backend's.
  *
  * What comes back is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header,
  * because those can hold a key.
@@ -89,8 +89,8 @@ function reasonOf(thrown: unknown): string {
 }
 
 /**
- * What a provider says went wrong, shortened to one line: `error.message`, `error_description`, `message` or `error`.
- * Some servers repeat the key they refuse; `secret` is blotted out.
+ * The error message of a provider, shortened to one line: `error.message`, `error_description`, `message` or `error`.
+ * Some servers repeat the key they refuse; `secret` is masked.
  */
 export function messageOf(body: unknown, secret = ''): string | undefined {
   const { error, error_description, message } = record(body);

@@ -2,7 +2,7 @@
  * What is left of the limits of the accounts that signed in: OpenAI's usage windows and Antigravity's quotas per model.
  *
  * Called by `limits.get` and the `/limits` command. Both are asked at the same time, each with its own deadline; one that
- * fails says so in its place and takes nothing from the other.
+ * fails is reported in its place and does not affect the other.
  * @see docs/protocol/session-rpc.md#limits
  */
 import { fail } from '../../../wire/errors.ts';
@@ -46,10 +46,10 @@ export type LimitsResult = {
   readonly antigravity: LimitReport<AntigravityLimits>;
 };
 
-/** Most models told of. */
+/** Most models in a reply. */
 const MAX_MODELS = 500;
 
-/** Asks. Fails with `not_configured` when nobody has signed in anywhere, or with the reason of `signal`. */
+/** Reads the limits. Fails with `not_configured` without a sign-in, or with the reason of `signal`. */
 export async function readLimits(
   accounts: Accounts,
   endpoints: Endpoints,

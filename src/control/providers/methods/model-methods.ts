@@ -50,7 +50,7 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
       };
     }),
 
-    // Everything is looked at before anything is changed, so a refused call leaves no trace.
+    // Everything is checked before anything is changed, so a refused call leaves no trace.
     handles(modelSelect, async (params, call) => {
       const { model_id: model, provider, thinking_level: asked, session_id: sessionId } = params;
       const option = requireModel(catalogue, provider, model);
@@ -92,13 +92,13 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
   ];
 }
 
-/** A compaction as `model.select` tells of it: it was asked for because of a model, never by hand. */
+/** A compaction as `model.select` reports it: requested because of a model, never by hand. */
 function compressionOf({ compressed, reason, ...numbers }: Compaction): Readonly<Record<string, unknown>> {
   const why = reason === 'provider_switch' ? reason : 'auto';
   return { requested: true, applied: compressed, reason: compressed ? why : 'none', ...numbers };
 }
 
-/** The session's own choice over the server's; undefined = neither made one. */
+/** The session's own choice, else the server's; undefined = neither made one. */
 export function chooseModel(
   settings: SessionSettings,
   { accounts, choices, catalogue }: Pick<ModelDeps, 'accounts' | 'choices' | 'catalogue'>,

@@ -16,7 +16,7 @@ import { fetchModels, fetchRoutingProviders } from './model-sources.ts';
 
 /** A list older than this is read again at the next start. */
 const STALE_AFTER_MS = 24 * 60 * 60 * 1_000;
-/** Who serves a model takes a request each, so only short lists are asked for ahead; others when somebody asks. */
+/** The routing providers of a model cost a request each, so only short lists are requested ahead. */
 const MAX_ROUTED_AHEAD = 16;
 
 /** Where rows come from: read just now, remembered, or built in because nothing was ever read. */
@@ -30,7 +30,7 @@ export interface Catalogue {
   /** Whether a provider's rows come from its list as it was within the last day at this address. */
   isFresh(provider: Provider, baseUrl: string): boolean;
   /**
-   * Reads a provider's list anew. Falls back on what is remembered, else on what is built in, and then says why in
+   * Reads a provider's list again. Falls back on the stored list, else on the built-in one, and then reports why in
    * `failure`. Never rejects but by `signal`.
    */
   refresh(
@@ -53,18 +53,18 @@ export interface CatalogueOptions {
   readonly compatibleModels: readonly string[];
 }
 
-interface RememberedList {
+interface StoredList {
   readonly fetchedAt: number;
-  /** Of the list; once it is another one, the list is read anew at the next start. */
+  /** Address the list was read from; when it changes, the list is read again at the next start. */
   readonly baseUrl: string;
   readonly models: readonly ModelOption[];
 }
 
-/** Reads what is remembered. A damaged file counts as none; it is written anew after the next list. */
+/** Reads the stored lists. A damaged file counts as none; it is replaced after the next list. */
 export async function openCatalogue(options: CatalogueOptions): Promise<Catalogue> {
   const { home, fetch, log, now, compatibleModels } = options;
   const file = join(home, 'models-cache.json');
-  const lists = new Map<Provider, RememberedList>(readLists(await readPrivateFile(file, log)));
+  const lists = new Map<Provider, StoredList>(readLists(await readPrivateFile(file, log)));
   let last: Promise<unknown> = Promise.resolve();
   /** Grows with `clear`, so that what was being read meanwhile does not come back. */
   let generation = 0;
@@ -74,9 +74,7 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
     const done = last.then(() =>
       writePrivateFile(file, `${JSON.stringify({ version: 1, lists: Object.fromEntries(lists) })}\n`),
     );
-    last = done.catch((thrown: Error) =>
-      log.warn('the model list could not be remembered', { reason: thrown.message }),
-    );
+    last = done.catch((thrown: Error) => log.warn('the model list could not be stored', { reason: thrown.message }));
     return last as Promise<void>;
   }
 
@@ -87,7 +85,7 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
     return [...listed, ...missing.map((id) => modelRow('compatible', { id }))];
   }
 
-  /** The rows with who serves each; those that cannot be asked keep what was known of them. */
+  /** The rows with their routing providers; those that cannot be read stay as they were. */
   async function withRouting(
     rows: readonly ModelOption[],
     access: ProviderAccess,
@@ -152,7 +150,7 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
 }
 
 /** What of the cache file can be used. */
-function readLists(text: string | undefined): [Provider, RememberedList][] {
+function readLists(text: string | undefined): [Provider, StoredList][] {
   if (text === undefined) return [];
   let stored: Readonly<Record<string, unknown>>;
   try {
@@ -162,7 +160,7 @@ function readLists(text: string | undefined): [Provider, RememberedList][] {
   }
   return PROVIDERS.flatMap((provider) => {
     const { fetchedAt, baseUrl, models } = record(stored[provider]);
-    // We wrote the rows; a row without its essentials means somebody else did.
+    // We wrote the rows; a row without its essentials is not ours.
     const rows = records(models).filter((row) => textOf(row.id) && textOf(row.label) && row.provider === provider);
     const address = textOf(baseUrl);
     if (typeof fetchedAt !== 'number' || address === undefined || rows.length === 0) return [];

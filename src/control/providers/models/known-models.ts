@@ -2,7 +2,7 @@
  * What is known of models without asking anybody: the rows shown before a provider's list was read for the first time,
  * and the facts its list leaves out (OpenAI's names models and nothing else).
  *
- * Facts are matched by the beginning of a model's id, longest first; they only ever fill in what a provider did not say.
+ * Facts are matched by the beginning of a model's id, longest first; they only fill in what a provider left out.
  */
 import type { ModelOption, Provider, Thinking } from '../../../protocol/session-types.ts';
 
@@ -67,7 +67,7 @@ export function factsOf(provider: Provider, id: string): Facts | undefined {
   return longest === undefined ? undefined : table[longest];
 }
 
-/** What a provider told of one of its models. */
+/** The facts that a provider lists of one of its models. */
 export interface ModelFacts {
   readonly id: string;
   readonly label?: string;
@@ -90,21 +90,21 @@ const NAMES: Readonly<Record<Provider, string>> = {
 /** Longest description in a row: lists of hundreds of models are sent in one message. */
 const MAX_DESCRIPTION = 240;
 
-/** A row of `model.list` from what the provider told, with what is known filled in. */
-export function modelRow(provider: Provider, told: ModelFacts): ModelOption {
-  const known = factsOf(provider, told.id);
-  const levels = told.levels ?? known?.levels ?? PLAIN_LEVELS;
-  const label = told.label ?? told.id;
+/** A row of `model.list` from the provider's facts, completed with the known ones. */
+export function modelRow(provider: Provider, listed: ModelFacts): ModelOption {
+  const known = factsOf(provider, listed.id);
+  const levels = listed.levels ?? known?.levels ?? PLAIN_LEVELS;
+  const label = listed.label ?? listed.id;
   return {
-    id: told.id,
+    id: listed.id,
     provider,
     label,
-    description: shortened(told.description) ?? `${label} on ${NAMES[provider]}`,
+    description: shortened(listed.description) ?? `${label} on ${NAMES[provider]}`,
     supportedThinkingLevels: levels,
     defaultThinkingLevel:
-      [told.defaultLevel, 'MEDIUM' as const].find((level) => level && levels.includes(level)) ?? levels[0]!,
-    ...(provider === 'openrouter' ? { routingProviders: told.routingProviders ?? [] } : {}),
-    contextWindowTokens: told.contextWindowTokens ?? known?.contextWindowTokens,
+      [listed.defaultLevel, 'MEDIUM' as const].find((level) => level && levels.includes(level)) ?? levels[0]!,
+    ...(provider === 'openrouter' ? { routingProviders: listed.routingProviders ?? [] } : {}),
+    contextWindowTokens: listed.contextWindowTokens ?? known?.contextWindowTokens,
   };
 }
 
@@ -147,5 +147,5 @@ const FIRST: Readonly<Partial<Record<Provider, readonly ModelFacts[]>>> = {
 
 /** The rows of a provider whose own list was never read. */
 export function firstRows(provider: Provider): readonly ModelOption[] {
-  return (FIRST[provider] ?? []).map((told) => modelRow(provider, told));
+  return (FIRST[provider] ?? []).map((facts) => modelRow(provider, facts));
 }

@@ -1,7 +1,7 @@
 /**
  * How each provider lists its models and whether it takes a key: one request each, and a reader that believes nothing.
  *
- * Called by `catalogue.ts` (lists) and `control/providers/methods/auth-methods.ts` (keys). Everything a provider says is cut to sane sizes.
+ * Called by `catalogue.ts` (lists) and `control/providers/methods/auth-methods.ts` (keys). Every reply of a provider is cut to sane sizes.
  */
 import type { ModelOption, Provider, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -23,7 +23,7 @@ import { thinkingOf } from './thinking.ts';
 /** Most models of a provider; the largest catalogue there is has a few hundred. */
 const MAX_MODELS = 2_000;
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
-/** ChatGPT's list leaves out models that are too new for the version a client says it is. */
+/** ChatGPT's list leaves out models that are too new for the client's version. */
 const CHATGPT_CLIENT_VERSION = '1.0.0';
 
 export interface SourceOptions {
@@ -57,10 +57,10 @@ export async function fetchModels(
     maxBytes: MAX_LIST_BYTES,
   });
   const body = expectOk(answer, access);
-  const told = access.kind === 'oauth' && provider === 'openai' ? readChatgpt(body) : READERS[provider](body);
+  const listed = access.kind === 'oauth' && provider === 'openai' ? readChatgpt(body) : READERS[provider](body);
   const seen = new Set<string>();
   const rows: ModelOption[] = [];
-  for (const facts of told) {
+  for (const facts of listed) {
     if (seen.has(facts.id) || facts.id.length > 200 || rows.length === MAX_MODELS) continue;
     seen.add(facts.id);
     rows.push(modelRow(provider, facts));
@@ -83,7 +83,7 @@ export async function fetchRoutingProviders(
   });
   const { endpoints } = record(record(expectOk(answer, access)).data);
   const names = records(endpoints).map(({ tag, provider_name }) => {
-    // A tag may go on with the variant that is served: `provx/fp8`.
+    // A tag may name the served variant too: `provx/fp8`.
     const slug = textOf(tag)?.split('/')[0] ?? textOf(provider_name)?.replaceAll(' ', '-');
     return slug?.toLowerCase();
   });
@@ -103,7 +103,7 @@ export async function verifyKey(
   access: ProviderAccess,
   options: SourceOptions,
 ): Promise<KeyVerdict> {
-  // OpenRouter lists its models to everybody; only this address looks at the key.
+  // OpenRouter lists its models without a key; only this address checks the key.
   const request = provider === 'openrouter' ? { url: `${access.baseUrl}/key` } : listRequest(provider, access);
   try {
     const answer = await requestJson(options.fetch, {
@@ -114,7 +114,7 @@ export async function verifyKey(
     });
     if (answer.status >= 200 && answer.status < 300) return { verified: true };
     const said = messageOf(answer.body, access.token) ?? `status ${answer.status}`;
-    // Google says of a wrong key that the request is wrong.
+    // Google reports a wrong key as a bad request.
     const refused = answer.status === 401 || answer.status === 403 || (provider === 'google' && answer.status === 400);
     return { verified: refused ? false : null, message: `${hostOf(access.baseUrl)}: ${said}` };
   } catch (thrown) {

@@ -1,5 +1,5 @@
 /**
- * What the user chose, kept across restarts: the model for sessions that have none of their own, and that the set-up is
+ * The user's choices, stored across restarts: the model for sessions without one of their own, and that the set-up is
  * done. `<home>/settings.json`; holds no secret.
  */
 import { join } from 'node:path';
@@ -31,13 +31,13 @@ export interface ChoiceStore {
    */
   update(change: (now: Choices) => Choices): Promise<void>;
   clear(): Promise<void>;
-  /** Waits for the changes that are under way; failed ones too. */
+  /** Waits for the running changes; failed ones too. */
   idle(): Promise<void>;
 }
 
 const NOTHING: Choices = { selected: undefined, onboarded: false };
 
-/** Reads the choices of a data directory. A damaged file is set aside and told to `log`: nothing in it is precious. */
+/** Reads the choices of a data directory. A damaged file is quarantined and logged: its choices are easily made again. */
 export async function openChoices(home: string, log: Log): Promise<ChoiceStore> {
   const file = join(home, 'settings.json');
   let current = NOTHING;

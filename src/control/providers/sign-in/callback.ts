@@ -1,6 +1,6 @@
 /**
  * The loopback page a browser comes back to at the end of a sign-in: listens on this machine only, believes nothing
- * without the right state, is used once, and is gone afterwards.
+ * without the right state, is used once, and closes afterwards.
  *
  * Opened by `login.ts` for each sign-in in a browser.
  * @see https://www.rfc-editor.org/rfc/rfc8252#section-7.3
@@ -19,7 +19,7 @@ export interface Arrival {
 }
 
 export interface Callback {
-  /** What the sign-in service is told to send the browser back to. */
+  /** The address that the sign-in service sends the browser back to. */
   readonly redirectUri: string;
   /**
    * Waits for the browser with this state. Fails with `login_failed` when the user said no, or with the reason of
@@ -32,14 +32,14 @@ export interface Callback {
 
 /** A browser opens a few connections ahead; more than this is no browser. */
 const MAX_CONNECTIONS = 16;
-/** How long a connection may take to say what it wants, and an answer to be read. */
+/** Time for a connection to send its request, and for a reply to be read. */
 const CONNECTION_TIMEOUT_MS = 10_000;
 
 /** Opens the page at the first of `ports` that is free, else at any. Fails with `login_failed`. */
 export async function openCallback(path: string, ports: readonly number[]): Promise<Callback> {
   let expected: { readonly state: string; resolve(arrival: Arrival): void; reject(error: Error): void } | undefined;
 
-  // Loaded when somebody signs in: it takes a tenth of the time in which a whole server starts.
+  // Loaded with the first sign-in: it takes a tenth of the time in which a whole server starts.
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
     // Only a path and a query are believed of what was asked; the host is whatever the visitor wrote.
@@ -48,7 +48,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
     const waiting = expected;
     if (waiting === undefined) return page(response, 410, 'This sign-in has ended.');
     if (!isSame(url.searchParams.get('state') ?? '', waiting.state)) {
-      return page(response, 400, 'This address does not belong to the sign-in that is under way.');
+      return page(response, 400, 'This address does not belong to the running sign-in.');
     }
     expected = undefined;
     const error = url.searchParams.get('error');
@@ -68,7 +68,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   server.on('connection', (socket) => socket.unref());
 
   await listen(server, ports);
-  // A sign-in alone must not keep the process alive once everybody else has gone.
+  // A sign-in alone must not keep the process alive.
   server.unref();
   const redirectUri = `http://localhost:${(server.address() as AddressInfo).port}${path}`;
 
@@ -121,7 +121,7 @@ function isSame(one: string, other: string): boolean {
   return bytes.length === others.length && timingSafeEqual(bytes, others);
 }
 
-/** One short page of text; nothing in it can be run, and its address, which holds the code, is passed on to nobody. */
+/** One short page of text without scripts; its address, which holds the code, is never sent as a referrer. */
 function page(response: ServerResponse, status: number, message: string): void {
   const text = message.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   response

@@ -88,7 +88,7 @@ export async function pollForGrant(device: DeviceCode, options: DeviceOptions): 
     if (error === 'expired_token' || now() >= endsAt) {
       throw fail('login_failed', 'the device code has expired; start again', { error: 'expired_token' });
     }
-    // 403 and 404 say "not yet" here.
+    // 403 and 404 mean "not yet" here.
     const waits = status === 403 || status === 404 || status === 429 || status >= 500;
     if (!waits) throw fail('login_failed', `sign-in failed: ${messageOf(body) ?? `status ${status}`}`, { status });
     if (status === 429 || error === 'slow_down') intervalMs += 5_000;

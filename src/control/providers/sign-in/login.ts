@@ -26,7 +26,7 @@ export interface RunningLogin {
   readonly provider: LoginProvider;
   /** Name of the principal that started it. */
   readonly principal: string;
-  /** Aborts when it is cancelled, when its caller is gone, and when the server stops. */
+  /** Aborts when it is cancelled, when its caller's connection is lost, and when the server stops. */
   readonly signal: AbortSignal;
   /** Emits an event to the principal alone: an address or a code of a sign-in lets its reader sign in. */
   readonly emit: ServerEvents['emit'];

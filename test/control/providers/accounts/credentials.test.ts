@@ -87,7 +87,7 @@ test('without a keyring, or with one that fails, the private file is used and th
   await store.set('openrouter', KEY);
   assert.equal(store.protection, 'file');
   assert.equal(keyring.reads, 1);
-  assert.match(lines.join(), /no keyring to be had/);
+  assert.match(lines.join(), /no keyring available/);
   assert.match(readFileSync(join(home, 'credentials.json'), 'utf8'), /sk-secret/);
 
   // Once the keyring is there, the next change seals the file.
