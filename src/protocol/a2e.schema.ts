@@ -7,14 +7,12 @@
  */
 import { type Static, Type } from '../wire/schema.ts';
 import { NOTE } from './member.ts';
+import { anyObject } from './shapes.schema.ts';
 
 // A pattern, not minLength: Ajv counts code points for minLength with a run-time part of its own.
 const nonEmpty = (description: string) => Type.String({ pattern: '^[\\s\\S]', description });
 const id = nonEmpty('Unique per message; any non-empty text.');
 const text = (description: string) => Type.Optional(Type.String({ description }));
-/** Any JSON object. Not Type.Record: that compiles into a loop over every key. */
-export const anyObject = (description?: string) =>
-  Type.Unsafe<Record<string, unknown>>({ type: 'object', ...(description && { description }) });
 const open = (description: string) => Type.Optional(anyObject(description));
 
 /** Who sends a message: requests of agents are checked by hosts, all others by agents. */

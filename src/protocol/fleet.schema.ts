@@ -18,6 +18,7 @@ import {
   STATUSES,
 } from './fleet-words.ts';
 import { NOTE, type Note } from './member.ts';
+import { anyObject, flag, may, orNull as nullable, oneOf } from './shapes.schema.ts';
 
 /** The note of a message: who sends it, and the feature that its receiver must list. */
 export interface MessageNote extends Note {
@@ -65,20 +66,11 @@ const maximum = Number.MAX_SAFE_INTEGER;
 const count = (description: string) => Type.Integer({ minimum: 0, maximum, description });
 const positive = (description: string) => Type.Integer({ minimum: 1, maximum, description });
 const seconds = (description: string) => Type.Number({ minimum: 0, maximum, description });
-const flag = (description: string) => Type.Boolean({ description });
-const anyObject = (description: string) =>
-  Type.Unsafe<Readonly<Record<string, unknown>>>({ type: 'object', description });
 /** A word of an open list: another one is read as `other`. */
 const open = <W extends string>(words: readonly W[], other: W, description: string) =>
   Type.Unsafe<W>({ type: 'string', description, ...note({ words, other }) });
-const oneOf = <const W extends string>(words: readonly W[], description: string, own: Note = {}) =>
-  Type.Unsafe<W>({ enum: words, description, ...note(own) });
-const may = <T extends TSchema>(schema: T) => Type.Optional(schema);
 /** May be left out, or null, which says the same. */
-const orNull = <T extends TSchema>(schema: T) => {
-  const { description, ...rest } = schema as T & { readonly description?: string };
-  return Type.Optional(Type.Union([rest as unknown as T, Type.Null()], { description }));
-};
+const orNull = <T extends TSchema>(schema: T) => may(nullable(schema));
 /** Gives readers a value where an optional member is absent. */
 const absentAs = <T extends TSchema>(value: unknown, schema: T): T & Filled => {
   const { [NOTE]: own } = schema as { readonly [NOTE]?: Note };
@@ -286,10 +278,11 @@ export const Usage = Type.Object(
   {
     source: absentAs(
       'unknown',
-      oneOf(SOURCES, 'Measured by the worker, reported by the provider, claimed by the model, or unknown.', {
-        words: SOURCES,
-        other: 'unknown',
-      }),
+      oneOf(
+        SOURCES,
+        'Measured by the worker, reported by the provider, claimed by the model, or unknown.',
+        note({ words: SOURCES, other: 'unknown' }),
+      ),
     ),
     input: may(count('Input tokens that did not come from a cache.')),
     output: may(count('Output tokens.')),

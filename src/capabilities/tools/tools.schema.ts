@@ -3,7 +3,8 @@
  *
  * @see docs/protocol/a2e.md#tool-messages
  */
-import { answer, anyObject, base, eventFields, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
+import { answer, base, eventFields, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
+import { anyObject } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
 
 const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T, description: string) =>
