@@ -277,9 +277,10 @@ export class Engine {
     this.#overdue.delete(held.id);
     this.questions.ended(held.id, before.questions);
     held.tokensSoFar = 0;
-    if (event.type !== 'result' || event.worker === before.worker) return;
-    // An earlier attempt has done the work after all.
+    if (event.type !== 'result') return;
     const { attempt, worker } = before;
+    if (event.worker === worker && (event.attempt === null || event.attempt === attempt)) return;
+    // An earlier attempt has done the work after all, perhaps at the same worker.
     this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: held.id, reason: 'done elsewhere' }, { attempt }));
   }
 

@@ -115,6 +115,18 @@ test('an older attempt that has done the work stops a newer one that has not beg
   );
 });
 
+test('an older attempt that has done the work stops a newer one at the same worker', async (t) => {
+  const { bus, clock, orchestrator, state } = await fleet(t);
+  const worker = await bus.worker('w', { onDispatch: () => {} }, { session: { ttl_s: 10_000 } });
+  const { task_id } = await orchestrator.submit({ brief: 'x', retry_safe: true });
+  await settle();
+  await clock.advance(46_000);
+  assert.equal(worker.dispatches.length, 2, 'it was not heard of, and tried again');
+  await worker.report(task_id, 'done', {}, 1);
+  assert.equal(await state(task_id), 'done');
+  assert.equal(worker.last('TASK_CANCEL')?.envelope?.attempt, 2);
+});
+
 test('of two results one is accepted; the other is kept and shown, and both are acknowledged', async (t) => {
   const { bus, clock, orchestrator, kinds } = await fleet(t);
   const a = await bus.worker('a', silent);
