@@ -1,21 +1,25 @@
 /**
  * What must hold at every step of a simulation, whatever goes wrong: delivered at least once, started at most once per
- * attempt, accepted once, nothing lost without a word. A simulation that breaks one of these stops there and says with
- * which seed, at which step, and what led to it.
+ * attempt, accepted once, nothing lost without a report. Seen from outside the shipped parts: rows on the disk of the
+ * orchestrator, journals on the disks of the workers, messages on the wire, runs. A simulation that breaks a rule ends at
+ * that step and tells the seed, the step, and what led to it.
  *
- * The rules are written down here anew rather than taken from the code they check.
+ * The rules are written here a second time on purpose, not taken from the code they check.
  * @see docs/fleet.md#failure-semantics
  */
-
-import type { Peers } from '../src/fleet/orchestrator/peers.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { Reported } from '../src/fleet/messages/decoded.ts';
+import type { WorkerView } from '../src/fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord, TaskState } from '../src/fleet/orchestrator/task.ts';
-import type { TaskEvent } from '../src/fleet/orchestrator/task-events.ts';
-import type { RouteTask } from '../src/fleet/route/profile.ts';
-import { route } from '../src/fleet/route/route.ts';
-import type { DecideAt, Decision, Router } from '../src/fleet/route/router.ts';
-import type { TaskResult } from '../src/protocol/fleet.ts';
+import { HEAD_START_S } from '../src/fleet/queue.ts';
+import type { FleetMessage } from '../src/protocol/fleet.ts';
+import { LEASE_TTL_S } from './orchestrator-process.ts';
 import type { Run } from './run.ts';
+import type { Site } from './site.ts';
+import { Trace } from './trace.ts';
 import type { VirtualTime } from './virtual-time.ts';
+import type { WorkerDisk } from './worker-disk.ts';
+import type { WorkerObserver } from './worker-process.ts';
 import { EPOCH_MS, type SimTask } from './workload.ts';
 
 /** A rule was broken. */
@@ -25,7 +29,7 @@ export interface Violation {
   /** Events that had happened. */
   readonly step: number;
   readonly atMs: number;
-  /** What led to it: everything of the task, and the last of everything. */
+  /** What led to it: everything of the task, and the latest of everything. */
   readonly trace: readonly string[];
 }
 
@@ -41,256 +45,459 @@ export class RuleBroken extends Error {
   }
 }
 
-/** From where a state may be reached. `ended` goes on only by an operator. */
-const REACHED_FROM: Readonly<Record<TaskState, readonly TaskState[]>> = {
-  queued: ['queued', 'reserved', 'sent', 'accepted', 'blocked', 'lost'],
-  reserved: ['queued'],
-  sent: ['reserved'],
-  accepted: ['reserved', 'sent'],
-  running: ['reserved', 'sent', 'accepted'],
-  done: ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'],
-  partial: ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'],
-  blocked: ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'],
-  error: ['reserved', 'sent', 'accepted', 'running', 'lost'],
-  lost: ['reserved', 'sent', 'accepted', 'running', 'lost'],
-  canceled: ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'],
-};
+const ACTIVE: ReadonlySet<TaskState> = new Set(['reserved', 'sent', 'accepted', 'running']);
 const ENDED: ReadonlySet<TaskState> = new Set(['done', 'partial', 'error', 'canceled']);
-const REMEMBERED = 4096;
-const LAST = 25;
-/** A worker may stop a moment after the deadline it was given. */
-const SLACK_MS = 1000;
+/** A deadline may be missed by this much: clocks that differ by less than five seconds count as equal. */
+const DEADLINE_SLACK_MS = 10_000;
+/** Tokens are reported in whole numbers, and time passes in whole milliseconds. */
+const BUDGET_SLACK = 1.01;
+/** Longest time a task may stay with a worker that sends nothing: its lease, and some seconds. */
+const SILENCE_MS = LEASE_TTL_S * 1000 + 5000;
+/** A task that its worker no longer has on disk leaves the worker's list within this. */
+const LISTED_MS = 5000;
+/** Sweeps between two looks at that list, which is made anew each time. */
+const LIST_EVERY = 16;
+/** How long what happened to an ended task is remembered: messages about it may be late. */
+export const REMEMBER_MS = 15 * 60_000;
 
-/** What is known of a task beside its record. */
+/** What is known of a task beside its row. */
 interface Facts {
-  /** Starts since an operator last said so. */
+  readonly task: SimTask;
+  record: TaskRecord | undefined;
+  /** Starts since an operator last had it tried again. */
   starts: number;
   readonly startedAttempts: Set<number>;
-  readonly running: Set<Run>;
-  readonly refused: Set<number>;
-  accepted: number;
+  /** Runs by attempt. */
+  readonly runs: Map<number, Run>;
+  /** Results that reached the orchestrator: worker and attempt. */
+  readonly reported: Set<string>;
+  /** When progress of the attempt under way last reached the orchestrator. */
+  progressMs: number;
+  /** An operator has asked for another attempt; the row may go back from its end. */
+  retried: boolean;
 }
 
 export interface ChecksOptions {
   readonly seed: number;
   readonly time: VirtualTime;
-  /** Every so many decisions one is held against the plain function. */
-  readonly verifyEvery: number;
+  readonly sites: readonly Site[];
+  readonly disks: ReadonlyMap<string, WorkerDisk>;
+  /** Tasks a worker has accepted or runs; undefined: its process is dead. */
+  readonly activeTasks: (worker: string) => number | undefined;
+  /** The workers as the orchestrator lists them, with the tasks they have; none while it is down. */
+  readonly listed: () => readonly Pick<WorkerView, 'peer_id' | 'tasks'>[];
 }
 
 export class Checks {
   readonly #options: ChecksOptions;
   readonly #facts = new Map<string, Facts>();
-  readonly #trace: { readonly atMs: number; readonly taskId: string; readonly what: string; readonly more: unknown }[] =
-    [];
-  #traced = 0;
-  #peers: Peers | undefined;
-  /** Decisions held against the plain function. */
-  verified = 0;
-  /** Runs that began while another of their task went on. */
+  /** Tasks that wait and that nothing but their turn distinguishes, by the requirements they share. */
+  readonly #waiting = new Map<string, Map<string, TaskRecord>>();
+  /** Worker → when a message of it last reached the orchestrator. */
+  readonly #heardMs = new Map<string, number>();
+  readonly #open = new Set<Facts>();
+  #ended: { readonly atMs: number; readonly taskId: string }[] = [];
+  readonly #trace: Trace;
+  /** Worker and task → since when the orchestrator lists what its row does not say. */
+  #misplaced = new Map<string, number>();
+  #upSinceMs = Number.POSITIVE_INFINITY;
+  #violation: RuleBroken | undefined;
+  /** Times that everything was looked at. */
+  sweeps = 0;
+  /** Single rules that were asked. */
+  asked = 0;
+  /** Runs that started while another of their task went on. */
   overlaps = 0;
-  submittedTasks = 0;
-  endedTasks = 0;
 
   constructor(options: ChecksOptions) {
     this.#options = options;
+    this.#trace = new Trace(options.time);
   }
 
-  submitted({ task_id }: SimTask): void {
-    this.#require(!this.#facts.has(task_id), task_id, 'a task is submitted once');
-    this.submittedTasks += 1;
-    this.#facts.set(task_id, {
+  /** Tasks that were submitted and whose row has not ended. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** Throws when a rule was broken: rules are asked inside shipped code, which would handle what is thrown there. */
+  throwIfBroken(): void {
+    if (this.#violation !== undefined) throw this.#violation;
+  }
+
+  task(taskId: string): SimTask | undefined {
+    return this.#facts.get(taskId)?.task;
+  }
+
+  record(taskId: string): TaskRecord | undefined {
+    return this.#facts.get(taskId)?.record;
+  }
+
+  run(taskId: string, attempt: number): Run | undefined {
+    return this.#facts.get(taskId)?.runs.get(attempt);
+  }
+
+  *waitingTasks(): Iterable<string> {
+    for (const { record } of this.#open) if (record?.state === 'queued') yield record.task_id;
+  }
+
+  // The user and the operator.
+
+  submitted(task: SimTask): void {
+    const facts: Facts = {
+      task,
+      record: undefined,
       starts: 0,
       startedAttempts: new Set(),
-      running: new Set(),
-      refused: new Set(),
-      accepted: 0,
-    });
-    this.#note(task_id, 'submitted', undefined);
+      runs: new Map(),
+      reported: new Set(),
+      progressMs: Number.NEGATIVE_INFINITY,
+      retried: false,
+    };
+    this.#facts.set(task.task_id, facts);
+    this.#open.add(facts);
+    this.#trace.note(task.task_id, 'submitted');
+  }
+
+  acknowledged({ task_id }: SimTask): void {
+    const known = this.#facts.get(task_id);
+    if (known !== undefined)
+      this.#require(known.record !== undefined, task_id, 'a task is on disk before it is acknowledged');
+  }
+
+  operatorRetries(taskId: string): void {
+    const facts = this.#facts.get(taskId);
+    if (facts === undefined) return;
+    facts.retried = true;
+    facts.starts = 0;
+    this.#trace.note(taskId, 'an operator retries it');
   }
 
   orchestratorDied(): void {
-    this.#note('', 'the orchestrator died', undefined);
+    this.#upSinceMs = Number.POSITIVE_INFINITY;
+    this.#trace.note('', 'the orchestrator died');
   }
 
-  orchestratorStarted(peers: Peers): void {
-    this.#peers = peers;
-    this.#note('', 'an orchestrator started', undefined);
+  orchestratorStarted(): void {
+    this.#upSinceMs = this.#options.time.nowMs;
+    this.#trace.note('', 'an orchestrator started');
   }
 
-  /** A record has advanced, or refused to. */
-  step(before: TaskRecord, after: TaskRecord, event: TaskEvent, outcome: string): void {
+  /** A shipped part has logged an error: none of them meets one here. */
+  loggedError(message: string, fields: Record<string, unknown>): void {
+    this.#require(false, '', `nothing is logged as an error, but: ${message} ${JSON.stringify(fields)}`);
+  }
+
+  // The rows of the orchestrator.
+
+  written(after: TaskRecord): void {
     const id = after.task_id;
-    this.#note(id, event.type, {
-      outcome,
-      from: before.state,
-      to: after.state,
-      attempt: after.attempt,
-      worker: after.worker,
-    });
-    const operator = event.type === 'requeued' && event.cause === 'operator';
-    const facts = this.#facts.get(id);
-    if (facts === undefined) return this.#require(before === after, id, 'nothing happens to a task that is forgotten');
-    if (after.state !== before.state) {
-      const allowed = operator || REACHED_FROM[after.state].includes(before.state);
-      this.#require(allowed, id, `${before.state} does not lead to ${after.state}`);
-    }
-    this.#require(
-      after.attempt === before.attempt + (event.type === 'reserved' && outcome === 'changed' ? 1 : 0),
-      id,
-      'an attempt is counted when it is reserved, and never otherwise',
-    );
-    const wasEnded = before.ended_at !== null;
-    if (wasEnded && !operator) {
-      const same = after.state === before.state && after.result === before.result && after.ended_at === before.ended_at;
-      this.#require(same, id, 'what has ended stays as it ended');
-    }
-    if (operator) {
-      facts.starts = 0;
-      facts.accepted = 0;
-    }
-    if (event.type === 'result' && outcome === 'changed' && ENDED.has(after.state)) {
-      facts.accepted += 1;
-      this.#require(facts.accepted === 1, id, 'one result is accepted');
-    }
-    this.#require(after.late_results.length >= before.late_results.length, id, 'a late result is never thrown away');
-    if (after.ended_at === null) {
-      const waits = after.state === 'queued' || after.parked;
-      const active = after.worker !== null && !waits;
-      const between = after.state === 'blocked' || after.state === 'lost';
-      this.#require(
-        waits || active || between,
-        id,
-        'a task that has not ended is queued, with a worker, or with an operator',
-      );
-    }
-  }
-
-  /** A result came in: it counts, or it is kept, or it was there already. */
-  reported(after: TaskRecord, worker: string, attempt: number, result: TaskResult, outcome: string): void {
-    const tried = after.attempts.some((one) => one.worker === worker && one.attempt === attempt);
-    this.#require(tried, after.task_id, `a result of an attempt that ${worker} was given`);
-    this.#require(outcome !== 'refused', after.task_id, 'a result that is no repetition is accepted or kept');
-    if (result.status === 'blocked' && result.tokens_spent === 0) this.#facts.get(after.task_id)?.refused.add(attempt);
-    if (outcome === 'changed')
-      this.#require(
-        after.result === result || after.state === 'queued' || after.parked,
-        after.task_id,
-        'the result that counts is in the record',
-      );
-  }
-
-  sent({ task_id, attempt }: TaskRecord): void {
-    this.#note(task_id, 'dispatch leaves', { attempt });
-  }
-
-  refused({ task_id }: SimTask, attempt: number, result: TaskResult): void {
-    this.#note(task_id, 'refused', { attempt, reason: result.blocked_reason });
-    const facts = this.#facts.get(task_id);
-    this.#require(
-      result.status === 'blocked' && result.tokens_spent === 0,
-      task_id,
-      'a refusal is blocked and has spent nothing',
-    );
-    this.#require(result.blocked_reason !== undefined, task_id, 'a refusal says why');
-    facts?.refused.add(attempt);
-  }
-
-  /** An executor starts. */
-  started(run: Run): void {
-    const { task, attempt, site } = run;
-    const id = task.task_id;
-    this.#note(id, 'starts', { attempt, at: site.name });
     const facts = this.#facts.get(id);
     if (facts === undefined) return;
+    const before = facts.record;
+    facts.record = after;
+    const { state, attempt, worker } = after;
+    this.#trace.note(id, 'row', { state, attempt, worker, parked: after.parked });
+    if (before !== undefined) this.#changed(facts, before, after);
+    this.#states(after);
+    this.#resultOf(facts, after);
+    this.#turns(facts, before, after);
+    if (after.ended_at !== null && before?.ended_at == null) {
+      this.#open.delete(facts);
+      this.#ended.push({ atMs: this.#options.time.nowMs, taskId: id });
+    } else if (after.ended_at === null) this.#open.add(facts);
+  }
+
+  #changed(facts: Facts, before: TaskRecord, after: TaskRecord): void {
+    const id = after.task_id;
+    this.#require(after.attempt >= before.attempt, id, 'attempts only grow');
+    this.#require(after.late_results.length >= before.late_results.length, id, 'a late result is never thrown away');
+    const again = before.ended_at !== null && after.ended_at !== before.ended_at;
+    this.#require(!again || facts.retried, id, 'what has ended stays as it ended, unless an operator retries it');
+    if (before.ended_at !== null && !again) {
+      const same = after.state === before.state && isDeepStrictEqual(after.result, before.result);
+      this.#require(same, id, 'one result is accepted, once');
+    }
+    if (after.state === 'queued' && before.state !== 'queued') facts.retried = false;
+    const last = after.attempts.at(-1);
+    const lost =
+      last?.outcome === 'lost' && before.attempts.find((one) => one.attempt === last.attempt)?.outcome == null;
+    if (lost && last.reason === 'its worker was not heard of while its lease held') {
+      const quietMs = this.#options.time.nowMs - facts.progressMs;
+      this.#require(
+        quietMs >= LEASE_TTL_S * 1000,
+        id,
+        `a lease holds while progress comes: the last was ${quietMs} ms ago`,
+      );
+    }
+  }
+
+  #states({ task_id: id, state, parked, dead_letter, ended_at, worker, result, cancel_requested }: TaskRecord): void {
+    if (ended_at === null) {
+      const waits = state === 'queued' || parked;
+      this.#require(waits || (ACTIVE.has(state) && worker !== null), id, 'a task waits, has a worker, or is parked');
+      if (parked) this.#require(dead_letter !== null && dead_letter !== '', id, 'a parked task says why');
+    } else {
+      const said = result !== null || dead_letter !== null || cancel_requested;
+      this.#require(said, id, `a task that ended as ${state} says why`);
+      this.#require(!parked, id, 'what has ended does not wait for an operator');
+    }
+  }
+
+  /** The result in a row was reported by that worker, and says what the run really came to. */
+  #resultOf(facts: Facts, { task_id: id, state, result }: TaskRecord): void {
+    if (result === null || !ENDED.has(state)) return;
+    const { attempt, sender } = result.envelope ?? {};
+    this.#require(facts.reported.has(`${sender} ${attempt}`), id, 'a result in a row was reported by its worker');
+    if (result.status !== 'done') return;
+    const run = facts.runs.get(attempt as number);
+    this.#require(run?.end === 'done', id, 'what is reported as done was done');
+    this.#require(result.tokens_spent === run?.spent, id, 'a result says what its run has spent');
+  }
+
+  /** Among tasks of the same requirements the one whose turn it is goes first: by priority, and nobody waits for ever. */
+  #turns(facts: Facts, before: TaskRecord | undefined, after: TaskRecord): void {
+    const line = lineOf(facts.task);
+    if (line === undefined) return;
+    const waits =
+      after.state === 'queued' && after.attempt === 0 && after.not_before === null && !after.cancel_requested;
+    if (waits) {
+      const waiting = this.#waiting.get(line) ?? new Map<string, TaskRecord>();
+      this.#waiting.set(line, waiting.set(after.task_id, before ?? after));
+      return;
+    }
+    this.#waiting.get(line)?.delete(after.task_id);
+    const reserved = before?.attempt === 0 || before === undefined ? after.attempts[0] : undefined;
+    if (reserved === undefined) return;
+    for (const other of this.#waiting.get(line)?.values() ?? []) {
+      const passed = turnOf(other) < turnOf(after) && other.updated_at < reserved.sent_at;
+      this.#require(!passed, after.task_id, `${other.task_id} waits for the same workers, and it was its turn`);
+    }
+  }
+
+  // The wire, at the orchestrator.
+
+  sent(worker: string, message: FleetMessage): void {
+    if (message.type !== 'TASK_DISPATCH') return;
+    const { task_id: id } = message.task;
+    const { attempt } = message.envelope ?? {};
+    this.#trace.note(id, 'dispatch leaves', { attempt, worker });
+    const facts = this.#facts.get(id);
+    if (facts === undefined) return;
+    const { record } = facts;
+    const stored = record?.attempt === attempt && record?.worker === worker && ACTIVE.has(record.state);
+    this.#require(stored, id, 'the row is on disk before its dispatch leaves');
+  }
+
+  received(worker: string, message: FleetMessage): void {
+    const { nowMs } = this.#options.time;
+    this.#heardMs.set(worker, nowMs);
+    if (message.type !== 'TASK_RESULT' && message.type !== 'TASK_PROGRESS') return;
+    const { task_id, envelope } = message;
+    const facts = this.#facts.get(task_id);
+    if (facts === undefined) return;
+    if (message.type === 'TASK_RESULT') {
+      this.#trace.note(task_id, 'result arrives', { worker, attempt: envelope?.attempt, status: message.status });
+      facts.reported.add(`${worker} ${envelope?.attempt}`);
+    } else if (facts.record?.worker === worker && facts.record.attempt === envelope?.attempt) facts.progressMs = nowMs;
+  }
+
+  /** The orchestrator has told a worker that it has this result. */
+  confirmed({ task_id: id, status, tokens_spent, envelope }: Reported): void {
+    const record = this.#facts.get(id)?.record;
+    if (record === undefined || (status !== 'done' && status !== 'partial')) return;
+    // Another report of the same content is the same report.
+    const stored = [record.result, ...record.late_results.map(({ result }) => result)].some(
+      (one) => one?.status === status && one.tokens_spent === tokens_spent,
+    );
+    this.#require(stored, id, `the result of attempt ${envelope?.attempt} is on disk before it is confirmed`);
+  }
+
+  // A worker.
+
+  worker(site: Site): WorkerObserver {
+    const disk = this.#options.disks.get(site.name) as WorkerDisk;
+    return {
+      accepted: ({ taskId, attempt, digest }) => {
+        this.#trace.note(taskId, 'accepted', { attempt, at: site.name });
+        const declined = disk.declined.get(taskId);
+        const again = declined !== undefined && declined.attempt >= attempt;
+        this.#require(
+          !again || (declined.digest !== null && declined.digest !== digest),
+          taskId,
+          `attempt ${attempt} was declined by ${site.name} and is not accepted later`,
+        );
+      },
+      declined: ({ taskId, attempt, reason }) => {
+        this.#trace.note(taskId, 'declined', { attempt, at: site.name, code: reason?.code });
+        const started = this.#facts.get(taskId)?.runs.get(attempt);
+        this.#require(started?.site !== site, taskId, `attempt ${attempt} was started and is not declined`);
+      },
+      ended: (run) => this.#ran(run),
+      started: (run, budget) => this.#started(run, budget),
+      deadOnArrival: () => {},
+      sent: (message) => this.#workerSends(site, disk, message),
+      received: (message) => {
+        if (message.type === 'TASK_DISPATCH')
+          this.#trace.note(message.task.task_id, 'dispatch arrives', {
+            attempt: message.envelope?.attempt,
+            at: site.name,
+          });
+      },
+    };
+  }
+
+  #workerSends(site: Site, disk: WorkerDisk, message: FleetMessage): void {
+    if (message.type === 'TASK_ACK' && message.accepted) {
+      const { task_id, envelope } = message;
+      const stored = disk.tasks.get(task_id)?.some(({ attempt }) => attempt === envelope?.attempt);
+      this.#require(stored === true, task_id, 'an attempt is in the journal before it is acknowledged');
+    } else if (message.type === 'TASK_RESULT') {
+      const { task_id, status, tokens_spent, blocked_reason, envelope } = message;
+      const attempt = envelope?.attempt as number;
+      this.#trace.note(task_id, 'result leaves', { attempt, at: site.name, status, blocked_reason });
+      const stored = disk.tasks.get(task_id)?.some((one) => one.attempt === attempt && one.state === 'ended');
+      const refusal = status === 'blocked' && tokens_spent === 0;
+      const replayed = status === 'error' && disk.latest(task_id)?.result?.status === 'error';
+      this.#require(stored === true || refusal || replayed, task_id, 'a result is in the journal before it is sent');
+      if (refusal) this.#require(blocked_reason != null && blocked_reason !== '', task_id, 'a refusal says why');
+    }
+  }
+
+  #started(run: Run, budget: number | null): void {
+    const { task, attempt, site } = run;
+    const id = task.task_id;
+    this.#trace.note(id, 'starts', { attempt, at: site.name });
+    const facts = this.#facts.get(id);
+    if (facts === undefined) return;
+    this.#require(attempt > 0, id, 'an attempt is marked as started on disk before it runs');
     this.#require(!facts.startedAttempts.has(attempt), id, `attempt ${attempt} is started once`);
-    this.#require(!facts.refused.has(attempt), id, `attempt ${attempt} was refused and is not run`);
+    const given = facts.record?.attempts.find((one) => one.attempt === attempt)?.worker;
+    this.#require(
+      given === site.name,
+      id,
+      `attempt ${attempt} runs at ${given}, which it was given to, not at ${site.name}`,
+    );
     this.#require(site.runs.size <= site.capacity, id, `${site.name} runs no more than it can`);
-    const { budget, deadlineMs } = { budget: task.route.token_budget, deadlineMs: task.route.deadlineMs };
     this.#require(budget === null || budget >= site.overhead, id, 'a budget that buys nothing starts nothing');
-    const inTime = deadlineMs === null || this.#options.time.nowMs + EPOCH_MS < deadlineMs + SLACK_MS;
+    const { deadlineMs } = task.route;
+    const inTime = deadlineMs === null || this.#options.time.nowMs + EPOCH_MS < deadlineMs + DEADLINE_SLACK_MS;
     this.#require(inTime, id, 'nothing is started after its deadline');
     facts.starts += 1;
     facts.startedAttempts.add(attempt);
-    // A dispatch that is later than its lease may begin beside another attempt: only where that does no harm.
-    if (facts.running.size > 0) this.overlaps += 1;
+    if ([...facts.runs.values()].some(({ end }) => end === undefined)) this.overlaps += 1;
     if (!task.spec.retry_safe) {
-      this.#require(facts.starts === 1, id, 'what a second run may harm is not run again unless an operator says so');
+      this.#require(facts.starts === 1, id, 'what a second run may harm runs once, unless an operator retries it');
     }
-    facts.running.add(run);
+    facts.runs.set(attempt, run);
   }
 
-  stopped(run: Run): void {
-    const { task, attempt, end, spent } = run;
-    this.#note(task.task_id, 'run ends', { attempt, end, spent });
-    this.#facts.get(task.task_id)?.running.delete(run);
-    const budget = task.route.token_budget;
-    this.#require(budget === null || spent <= budget, task.task_id, 'no run spends more than its budget');
-  }
-
-  decided(number: number, task: RouteTask, decision: Decision, router: Router, at: DecideAt): void {
-    if (decision.chosen !== null) {
-      const profile = router.profile(decision.chosen, at.nowMs)!;
-      const held = this.#peers?.get(decision.chosen)?.tasks.size;
-      this.#require(
-        held === profile.outstanding,
-        task.task_id,
-        `${decision.chosen}: what is on its way is what was sent there`,
-      );
-    }
-    if (number % this.#options.verifyEvery !== 0) return;
-    this.verified += 1;
-    const plain = route(task, router.profiles(at.nowMs), router.policy, { nowMs: at.wallMs, excluded: at.excluded });
+  #ran({ task, attempt, end, spent }: Run): void {
+    this.#trace.note(task.task_id, 'run ends', { attempt, end, spent });
+    const { token_budget: budget } = task.route;
     this.#require(
-      plain.chosen === decision.chosen,
+      budget === null || spent <= budget * BUDGET_SLACK,
       task.task_id,
-      `the router chooses ${plain.chosen}, not ${decision.chosen}`,
+      'no run spends more than its budget',
     );
-    if (plain.chosen === null || decision.chosen === null) return;
-    const same = JSON.stringify(plain.ranking.slice(0, 20)) === JSON.stringify(decision.ranking);
-    this.#require(same, task.task_id, 'the router ranks as the plain function does');
   }
 
-  ended({ task_id, state, result, dead_letter, cancel_requested }: TaskRecord): void {
-    this.endedTasks += 1;
-    const said = result !== null || dead_letter !== null || cancel_requested;
-    this.#require(said, task_id, `a task that ended as ${state} says why`);
-  }
+  // Everything.
 
-  /** An ended task is not kept any more. */
-  forgotten(taskId: string): void {
-    this.#facts.delete(taskId);
-  }
-
-  /** Nothing happens any more: everything that came has ended. */
-  finished(records: Iterable<TaskRecord>): void {
-    for (const record of records) {
-      this.#require(record.ended_at !== null, record.task_id, `it is still ${record.state} at the end`);
+  /** Looks at every open task and every worker. */
+  sweep(): void {
+    const { time, sites, activeTasks } = this.#options;
+    this.sweeps += 1;
+    for (const site of sites) {
+      const active = activeTasks(site.name) ?? 0;
+      this.#require(active <= site.capacity, '', `${site.name} has ${active} tasks, and room for ${site.capacity}`);
+      this.#require(site.runs.size <= site.capacity, '', `${site.name} runs no more than it can`);
     }
-    this.#require(this.endedTasks === this.submittedTasks, '', 'every task that was submitted has ended');
+    if (this.sweeps % LIST_EVERY === 0) this.#sweepListed();
+    const upMs = time.nowMs - this.#upSinceMs;
+    if (upMs < SILENCE_MS) return;
+    for (const { record } of this.#open) {
+      if (record === undefined || !ACTIVE.has(record.state)) continue;
+      const silentMs = time.nowMs - (this.#heardMs.get(record.worker as string) ?? 0);
+      const heldMs = time.nowMs + EPOCH_MS - record.updated_at;
+      const stuck = silentMs > SILENCE_MS && heldMs > SILENCE_MS;
+      this.#require(!stuck, record.task_id, `it stays with ${record.worker}, which has been silent for ${silentMs} ms`);
+    }
   }
 
-  fail(rule: string): never {
-    this.#require(false, '', rule);
-    throw new Error(rule);
+  /** What counts as a worker's load is what its rows say it has; rows follow within some moments. */
+  #sweepListed(): void {
+    const { time, listed } = this.#options;
+    const misplaced = new Map<string, number>();
+    for (const { peer_id, tasks } of listed()) {
+      for (const taskId of tasks) {
+        const record = this.#facts.get(taskId)?.record;
+        if (record !== undefined && record.worker === peer_id && ACTIVE.has(record.state)) continue;
+        const key = `${peer_id} ${taskId}`;
+        const sinceMs = this.#misplaced.get(key) ?? time.nowMs;
+        misplaced.set(key, sinceMs);
+        this.#require(
+          time.nowMs - sinceMs < LISTED_MS,
+          taskId,
+          `${peer_id} is listed with a task that it does not have`,
+        );
+      }
+    }
+    this.#misplaced = misplaced;
   }
 
-  #note(taskId: string, what: string, more: unknown): void {
-    this.#trace[this.#traced++ % REMEMBERED] = { atMs: this.#options.time.nowMs, taskId, what, more };
+  /** Nothing happens any more: everything that came has ended, and every report has arrived. */
+  finished(): void {
+    for (const { record, task } of this.#open) {
+      this.#require(false, task.task_id, `it is ${record?.state ?? 'not stored'} at the end`);
+    }
+    for (const [worker, disk] of this.#options.disks) {
+      for (const { taskId, attempt, state, delivered } of disk.all()) {
+        this.#require(state === 'ended', taskId, `attempt ${attempt} is ${state} at ${worker} at the end`);
+        this.#require(delivered, taskId, `the result of attempt ${attempt} never left ${worker}`);
+      }
+    }
+    this.throwIfBroken();
+  }
+
+  /** Forgets tasks that ended long ago. */
+  forget(): void {
+    const before = this.#options.time.nowMs - REMEMBER_MS;
+    const old = this.#ended.filter(({ atMs }) => atMs < before);
+    this.#ended = this.#ended.slice(old.length);
+    for (const { taskId } of old) {
+      const facts = this.#facts.get(taskId);
+      const idle = facts !== undefined && [...facts.runs.values()].every(({ end }) => end !== undefined);
+      if (idle && !this.#open.has(facts)) this.#facts.delete(taskId);
+    }
   }
 
   #require(holds: boolean, taskId: string, rule: string): void {
-    if (holds) return;
+    this.asked += 1;
+    if (holds || this.#violation !== undefined) return;
     const { seed, time } = this.#options;
-    const begin = Math.max(0, this.#traced - REMEMBERED);
-    const notes = Array.from({ length: this.#traced - begin }, (_, at) => this.#trace[(begin + at) % REMEMBERED]!);
-    const lines = notes
-      .filter(
-        (note, at) => (taskId !== '' && note.taskId === taskId) || note.taskId === '' || at >= notes.length - LAST,
-      )
-      .map(({ atMs, taskId: id, what, more }) => {
-        return `${(atMs / 1000).toFixed(3).padStart(10)} s  ${id.padEnd(8)} ${what} ${more === undefined ? '' : JSON.stringify(more)}`;
-      });
-    throw new RuleBroken({ rule: `${taskId}: ${rule}`, seed, step: time.steps, atMs: time.nowMs, trace: lines });
+    this.#violation = new RuleBroken({
+      rule: `${taskId}: ${rule}`,
+      seed,
+      step: time.steps,
+      atMs: time.nowMs,
+      trace: this.#trace.of(taskId),
+    });
   }
 }
+
+/** What tasks share that the same workers can take; undefined: something of its own decides when this one can go. */
+function lineOf({ route, spec }: SimTask): string | undefined {
+  const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool } = route;
+  if (route.token_budget !== null || route.deadlineMs !== null || route.context_id !== null) return undefined;
+  if (spec.worker !== null || spec.after.length > 0) return undefined;
+  return JSON.stringify([
+    required_mcp.toSorted(),
+    required_capabilities.toSorted(),
+    min_tier,
+    min_context_window,
+    access,
+    pool,
+  ]);
+}
+
+const turnOf = ({ created_at, spec }: TaskRecord): number => created_at - HEAD_START_S[spec.priority] * 1000;

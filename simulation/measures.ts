@@ -2,12 +2,11 @@
  * What a simulation measures of one contender: where tokens went, which dispatches could never have worked, how long tasks
  * waited, how they ended.
  */
-
-import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
-import type { Priority, TaskResult } from '../src/protocol/fleet.ts';
+import type { TaskState } from '../src/fleet/orchestrator/task.ts';
+import type { Priority, Status } from '../src/protocol/fleet.ts';
 import { Histogram } from './histogram.ts';
 import type { Run, RunEnd } from './run.ts';
-import type { SimTask } from './workload.ts';
+import { EPOCH_MS, type SimTask } from './workload.ts';
 
 export const PRIORITY_ORDER: readonly Priority[] = ['urgent', 'high', 'normal', 'low'];
 
@@ -40,8 +39,6 @@ export class Measures {
   readonly firstToken = new Histogram();
   readonly firstTokenOf = new Map<Priority, Histogram>(PRIORITY_ORDER.map((priority) => [priority, new Histogram()]));
   readonly doneAfter = new Histogram();
-  /** Microseconds of a routing decision. */
-  readonly decision = new Histogram();
   /** Tasks with a deadline, and those of them done in time. */
   withDeadline = 0;
   inTime = 0;
@@ -58,10 +55,6 @@ export class Measures {
     else this.refused += 1;
   }
 
-  decided(micros: number): void {
-    this.decision.add(micros);
-  }
-
   /** A run ended, however. */
   ranTo(run: Run): void {
     const end = run.end as RunEnd;
@@ -71,7 +64,7 @@ export class Measures {
   }
 
   /** A result counts. */
-  accepted(task: SimTask, { status }: TaskResult, run: Run | undefined, nowMs: number): void {
+  accepted(task: SimTask, status: Status, run: Run | undefined, nowMs: number): void {
     if (run === undefined || this.#counted.has(run) || (status !== 'done' && status !== 'partial')) return;
     this.#counted.add(run);
     this.#unclaimed -= run.spent;
@@ -82,13 +75,14 @@ export class Measures {
     if (status === 'done') this.doneAfter.add(nowMs - task.arrivalMs);
   }
 
-  ended({ route }: SimTask, record: Pick<TaskRecord, 'state' | 'ended_at' | 'late_results' | 'dead_letter'>): void {
-    const name = record.state === 'blocked' || record.state === 'lost' ? 'given up' : record.state;
+  /** A task ended at this virtual time, with so many results that no longer counted. */
+  ended({ route }: SimTask, state: TaskState, endedMs: number, late: number): void {
+    const name = state === 'blocked' || state === 'lost' ? 'given up' : state;
     this.ends.set(name, (this.ends.get(name) ?? 0) + 1);
-    this.late += record.late_results.length;
+    this.late += late;
     if (route.deadlineMs === null) return;
     this.withDeadline += 1;
-    if (record.state === 'done' && (record.ended_at ?? 0) <= route.deadlineMs) this.inTime += 1;
+    if (state === 'done' && EPOCH_MS + endedMs <= route.deadlineMs) this.inTime += 1;
   }
 
   /** What was done and never counted is waste, now that nothing more comes. */

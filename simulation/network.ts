@@ -23,14 +23,13 @@ export class Network {
     this.#faults = faults;
   }
 
+  get isCalm(): boolean {
+    return this.#calm;
+  }
+
   /** Nothing gets lost any more. */
   calm(): void {
     this.#calm = true;
-  }
-
-  /** Whether a message of this moment would arrive at once: heartbeats, whose delay makes no difference. */
-  passes(site: Site): boolean {
-    return this.listening && site.reachable && (this.#calm || !this.#random.chance(this.#faults.lost));
   }
 
   toWorker(site: Site, deliver: () => void): void {

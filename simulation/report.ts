@@ -1,8 +1,8 @@
 /**
- * A simulation in numbers: what both contenders came to, as data and as text. Called by `scripts/simulate.ts`.
+ * A simulation in numbers: what each contender came to, as data and as text. Called by `scripts/simulate.ts`.
  */
 import type { Histogram } from './histogram.ts';
-import { type Measures, PRIORITY_ORDER, WASTE, type Waste } from './measures.ts';
+import { PRIORITY_ORDER, WASTE, type Waste } from './measures.ts';
 import type { Setting } from './setting.ts';
 import type { Outcome } from './simulation.ts';
 
@@ -15,7 +15,7 @@ export interface Spread {
   readonly most: number;
 }
 
-/** Numbers of one contender. Times are milliseconds unless they say otherwise. */
+/** Numbers of one contender. Times are milliseconds. */
 export interface Numbers {
   readonly tasks: number;
   readonly ends: Readonly<Record<string, number>>;
@@ -34,23 +34,26 @@ export interface Numbers {
   readonly done_after: Spread;
   readonly deadlines: { readonly tasks: number; readonly in_time: number };
   readonly late_results: number;
-  /** Microseconds of the real world. */
-  readonly decision_us: Spread;
   readonly virtual_ms: number;
   readonly steps: number;
-  readonly steps_checked: number;
-  /** Runs that began beside another run of their task; only where that does no harm. */
+  /** Rules that were asked, and times that all open tasks and all workers were looked at. */
+  readonly rules_asked: number;
+  readonly sweeps: number;
+  /** Runs that started beside another run of their task; only where that does no harm. */
   readonly overlaps: number;
 }
 
+/** The contenders, in the order they are shown: the handshake, then what it is measured against. */
+export const CONTENDERS = { handshake: 'handshake', configured: 'configured', blind: 'fire and forget' } as const;
+export type Contender = keyof typeof CONTENDERS;
+
 export interface Report {
   readonly setting: Setting;
-  readonly handshake: Numbers;
-  readonly fire_and_forget: Numbers;
+  readonly contenders: Readonly<Record<Contender, Numbers>>;
 }
 
 /** Numbers of a run. */
-export function numbersOf({ measures, endedMs, steps, checked, overlaps }: Outcome): Numbers {
+export function numbersOf({ measures, endedMs, steps, asked, sweeps, overlaps }: Outcome): Numbers {
   const ends = Object.fromEntries([...measures.ends].sort(([, left], [, right]) => right - left));
   return {
     tasks: Object.values(ends).reduce((sum, count) => sum + count, 0),
@@ -70,10 +73,10 @@ export function numbersOf({ measures, endedMs, steps, checked, overlaps }: Outco
     done_after: spreadOf(measures.doneAfter),
     deadlines: { tasks: measures.withDeadline, in_time: measures.inTime },
     late_results: measures.late,
-    decision_us: spreadOf(measures.decision),
     virtual_ms: endedMs,
     steps,
-    steps_checked: checked,
+    rules_asked: asked,
+    sweeps,
     overlaps,
   };
 }
@@ -89,19 +92,21 @@ function spreadOf(histogram: Histogram): Spread {
 }
 
 /** The report for a terminal. */
-export function reportText({ setting, handshake, fire_and_forget: baseline }: Report): string {
+export function reportText({ setting, contenders }: Report): string {
   const { seed, workers, tasks } = setting;
+  const all = Object.values(contenders);
+  const { virtual_ms, steps, rules_asked, sweeps } = contenders.handshake;
   const lines = [
-    `${number(tasks)} tasks, ${number(workers)} workers, seed ${seed}; ${minutes(handshake.virtual_ms)} of virtual time`,
-    `${number(handshake.steps_checked)} steps, the rules held at each of them`,
+    `${number(tasks)} tasks, ${number(workers)} workers, seed ${seed}; ${minutes(virtual_ms)} of virtual time`,
+    `${number(steps)} steps; rules asked ${number(rules_asked)} times as things happened, everything looked at ${number(sweeps)} times; none broken`,
     '',
   ];
-  const rows: [string, string, string][] = [['', 'handshake', 'fire and forget']];
+  const rows: string[][] = [['', ...Object.values(CONTENDERS)]];
   const row = (name: string, of: (numbers: Numbers) => string): void => {
-    rows.push([name, of(handshake), of(baseline)]);
+    rows.push([name, ...all.map(of)]);
   };
   row('tasks done', (one) => share(one.ends.done ?? 0, one.tasks));
-  for (const end of new Set([...Object.keys(handshake.ends), ...Object.keys(baseline.ends)])) {
+  for (const end of new Set(all.flatMap(({ ends }) => Object.keys(ends)))) {
     if (end !== 'done') row(`  ${end}`, (one) => share(one.ends[end] ?? 0, one.tasks));
   }
   row('done before their deadline', (one) => share(one.deadlines.in_time, one.deadlines.tasks));
@@ -121,29 +126,18 @@ export function reportText({ setting, handshake, fire_and_forget: baseline }: Re
   row('  95 of 100 within', (one) => seconds(one.first_token.p95));
   row('  99 of 100 within', (one) => seconds(one.first_token.p99));
   for (const priority of PRIORITY_ORDER) {
-    row(`  ${priority}: median, 95 of 100, longest`, (one) => {
-      const { p50, p95, most } = one.first_token_by_priority[priority]!;
-      return [p50, p95, most].map(seconds).join(' · ');
+    row(`  ${priority}: median, 95 of 100`, (one) => {
+      const { p50, p95 } = one.first_token_by_priority[priority]!;
+      return [p50, p95].map(seconds).join(' · ');
     });
   }
   row('results that came too late', (one) => number(one.late_results));
-  rows.push(['a routing decision, µs: median', String(handshake.decision_us.p50), '–']);
-  rows.push(['  mean, 99 of 100 within', `${handshake.decision_us.mean}, ${handshake.decision_us.p99}`, '–']);
-  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((cells) => cells[column]!.length)));
-  for (const [name, left, right] of rows) {
-    lines.push(`${name.padEnd(widths[0]!)}  ${left.padStart(widths[1]!)}  ${right.padStart(widths[2]!)}`.trimEnd());
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)));
+  for (const [name, ...cells] of rows) {
+    const columns = cells.map((cell, at) => cell.padStart(widths[at + 1]!));
+    lines.push([name!.padEnd(widths[0]!), ...columns].join('  ').trimEnd());
   }
   return lines.join('\n');
-}
-
-/** What of the measures plots draw: distributions, lowest first. */
-export interface Curves {
-  readonly firstToken: Histogram;
-  readonly decision: Histogram;
-}
-
-export function curvesOf({ firstToken, decision }: Measures): Curves {
-  return { firstToken, decision };
 }
 
 const number = (value: number): string => value.toLocaleString('en-US');

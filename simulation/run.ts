@@ -1,7 +1,7 @@
 /**
- * One execution of a task at a worker: how long it takes, what it spends, and how it ends. The same for both contenders.
+ * One execution of a task at a worker: how long it takes, what it spends, and how it ends. The same for every contender.
  */
-import type { Site } from './site.ts';
+import type { RunAtSite, Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
 import type { SimTask } from './workload.ts';
 
@@ -32,7 +32,7 @@ const SHORT = 0.6;
 /** A turn is read in and planned before a token of use comes out. */
 const FIRST_TOKEN_MS = 2000;
 
-export class Run {
+export class Run implements RunAtSite {
   readonly site: Site;
   readonly task: SimTask;
   readonly attempt: number;
@@ -70,6 +70,15 @@ export class Run {
     this.#planEnd(limits);
   }
 
+  get writes(): boolean {
+    return this.task.spec.access === 'write';
+  }
+
+  /** Milliseconds from its start until it has spent so many tokens; undefined: it needs fewer. */
+  spentAfterMs(tokens: number): number | undefined {
+    return tokens > this.#tokens ? undefined : Math.ceil((this.#durationMs * tokens) / this.#tokens);
+  }
+
   get firstTokenMs(): number {
     return this.startMs + FIRST_TOKEN_MS;
   }
@@ -83,8 +92,8 @@ export class Run {
     );
   }
 
-  stop(): void {
-    this.#finish('stopped');
+  stop(end: 'stopped' | 'budget' | 'deadline' = 'stopped'): void {
+    this.#finish(end);
   }
 
   /** With the process it runs in: nobody is told. */

@@ -42,8 +42,8 @@ export interface Setting {
   /** Tasks of which a second run does no harm. */
   readonly retrySafe: number;
   readonly faults: Faults;
-  /** Every so many decisions the router is held against the plain function. */
-  readonly verifyEvery: number;
+  /** After every so many steps all open tasks and all workers are looked at; what happens is checked when it does. */
+  readonly sweepEvery: number;
 }
 
 const MINUTE = 60_000;
@@ -52,8 +52,8 @@ const HOUR = 60 * MINUTE;
 /** A large fleet on an ordinary bad day. */
 export const FULL: Setting = {
   seed: 1,
-  workers: 10_000,
-  tasks: 1_000_000,
+  workers: 1000,
+  tasks: 50_000,
   load: 0.78,
   runMs: 75_000,
   canceled: 0.004,
@@ -75,7 +75,7 @@ export const FULL: Setting = {
     poison: 0.0001,
     failing: 0.02,
   },
-  verifyEvery: 25_000,
+  sweepEvery: 5000,
 };
 
 /** A few workers for which everything goes wrong all the time; one of many seeds. */
@@ -105,6 +105,14 @@ export function tiny(seed: number): Setting {
       poison: 0.03,
       failing: 0.05,
     },
-    verifyEvery: 1,
+    sweepEvery: 1,
   };
+}
+
+/** A few workers with far more to do than they can, and few faults: what counts is whose turn it is. */
+export function crowded(seed: number): Setting {
+  const setting = tiny(seed);
+  const rare = 10 * HOUR;
+  const faults = { ...setting.faults, crashEveryMs: rare, cutEveryMs: rare, wellMs: rare, restarts: 1 };
+  return { ...setting, workers: 6, tasks: 120, load: 3, faults };
 }

@@ -1,21 +1,27 @@
 /**
- * Runs a simulation: one fleet, one stream of tasks, one set of faults, for one of two contenders. Both meet the same ones,
- * because chance comes in streams of its own for the fleet, the tasks and the network.
+ * Runs a simulation: one fleet, one stream of tasks, one set of faults, for one contender. All contenders meet the same
+ * ones, because chance comes in streams of its own for the fleet, the tasks and the network.
  *
  * Called by `scripts/simulate.ts` and by tests.
  * @see docs/simulation.md
  */
-import { Checks } from './checks.ts';
-import { FireAndForget } from './fire-and-forget.ts';
+import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
+import { asError } from '../src/wire/errors.ts';
+import { Baseline, type BaselineKind } from './baseline.ts';
+import { Checks, REMEMBER_MS } from './checks.ts';
+import { simLog } from './log.ts';
 import { Measures } from './measures.ts';
 import { Network } from './network.ts';
+import { Operator } from './operator.ts';
+import { OrchestratorProcess } from './orchestrator-process.ts';
 import { Random } from './random.ts';
 import type { Setting } from './setting.ts';
-import { SimOrchestrator } from './sim-orchestrator.ts';
-import { SimWorker } from './sim-worker.ts';
 import { Site } from './site.ts';
+import { TaskDisk } from './task-disk.ts';
 import { VirtualTime } from './virtual-time.ts';
-import { type SimTask, tasksOf } from './workload.ts';
+import { WorkerDisk } from './worker-disk.ts';
+import { type WorkerObserver, WorkerProcess } from './worker-process.ts';
+import { EPOCH_MS, type SimTask, tasksOf } from './workload.ts';
 
 /** What one contender came to. */
 export interface Outcome {
@@ -24,17 +30,14 @@ export interface Outcome {
   readonly endedMs: number;
   readonly lastArrivalMs: number;
   readonly steps: number;
-  /** Steps at which every rule was held; 0: none were. */
-  readonly checked: number;
-  /** Decisions held against the plain function. */
-  readonly verified: number;
-  /** Runs that began while another of their task went on. */
+  /** Rules that were asked, and times that everything was looked at; 0: nothing was checked. */
+  readonly asked: number;
+  readonly sweeps: number;
+  /** Runs that started while another of their task went on. */
   readonly overlaps: number;
 }
 
 export interface SimulateOptions {
-  /** A clock of the real world, milliseconds, for what decisions cost. Default: none, and they cost nothing. */
-  readonly stopwatch?: () => number;
   /** Called now and then with the number of tasks submitted so far. */
   readonly progress?: (submitted: number) => void;
 }
@@ -42,10 +45,16 @@ export interface SimulateOptions {
 const MINUTE = 60_000;
 /** What can happen happens within this after the last task came, even to what an operator must see several times. */
 const MAX_END_MS = 24 * 60 * MINUTE;
-/** When nothing but waiting was done for this share of the time a server is ill, nobody can take what still waits. */
+/** When nothing ended for this share of the time a server is ill, no worker can do what still waits. */
 const PATIENCE = 0.5;
-const PROGRESS_EVERY = 10_000;
+/** After the last task has ended: reports that were lost arrive by then. */
+const QUIET_MS = 20 * MINUTE;
+const PROGRESS_EVERY = 1000;
+/** How soon a broken connection is noticed at the other end, where that can be reached. */
 const NOTICED_MS = 500;
+/** A client without an answer asks again. */
+const CLIENT_RETRY_MS = 10_000;
+const CLIENT_WAIT_MS = 500;
 
 interface Stage {
   readonly setting: Setting;
@@ -63,117 +72,58 @@ function stageOf(setting: Setting): Stage {
   return { setting, time, network, sites, measures: new Measures() };
 }
 
-/** The handshake. Throws {@link RuleBroken} at the first step that breaks a rule. */
-export function simulateHandshake(setting: Setting, options: SimulateOptions = {}): Outcome {
+/** The handshake. Rejects with `RuleBroken` at the first step that breaks a rule. */
+export async function simulateHandshake(setting: Setting, options: SimulateOptions = {}): Promise<Outcome> {
   const stage = stageOf(setting);
-  const { time, network, sites, measures } = stage;
-  const random = new Random(setting.seed);
-  const checks = new Checks({ seed: setting.seed, time, verifyEvery: setting.verifyEvery });
-  const workers = new Map<string, SimWorker>();
-  const orchestrator = new SimOrchestrator({
-    time,
-    random: random.fork(2),
-    network,
-    checks,
-    measures,
-    workers,
-    sites,
-    stopwatch: options.stopwatch ?? (() => 0),
+  const fleet = new Fleet(stage);
+  const { time } = stage;
+  const tasks = submitAll(stage, options, (task) => fleet.submit(task));
+  let quietAtMs = Number.POSITIVE_INFINITY;
+  await time.play(() => {
+    fleet.check();
+    const ended = tasks.lastArrivalMs < time.nowMs && fleet.checks.open === 0;
+    quietAtMs = ended ? Math.min(quietAtMs, time.nowMs + QUIET_MS) : Number.POSITIVE_INFINITY;
+    return time.nowMs >= quietAtMs || time.nowMs > tasks.lastArrivalMs + MAX_END_MS;
   });
-  for (const site of sites) {
-    const worker = new SimWorker({
-      site,
-      setting,
-      time,
-      random: random.fork(1_000_000 + site.index),
-      network,
-      hears: orchestrator,
-      witness: {
-        started: (run) => checks.started(run),
-        ended: (run) => {
-          checks.stopped(run);
-          measures.ranTo(run);
-        },
-        refused: (task, attempt, result) => checks.refused(task, attempt, result),
-        deadOnArrival: (_, spent) => measures.deadOnArrival(spent),
-      },
-    });
-    workers.set(site.name, worker);
-    site.begin({
-      crashed: () => {
-        worker.crashed();
-        time.after(NOTICED_MS, () => {
-          if (network.listening && !site.up) orchestrator.left(site);
-        });
-      },
-      restarted: () => worker.begin(),
-      mended: () => worker.reconnected(),
-    });
-    time.after(random.fork(2_000_000 + site.index).between(0, 1000), () => {
-      if (site.up) worker.begin();
-    });
-  }
-  planRestarts(stage, orchestrator, random.fork(3));
-  const run = runTo(
-    stage,
-    options,
-    (task) => orchestrator.submit(task),
-    () => orchestrator.open,
-  );
-  const look = (): void => {
-    const quietMs = time.nowMs - Math.max(run.lastArrivalMs, orchestrator.busyMs);
-    if (quietMs > PATIENCE * setting.faults.illMs) orchestrator.dropWaiting();
-    time.after(MINUTE, look);
-  };
-  look();
-  const lastArrivalMs = run.play();
-  if (orchestrator.open > 0) checks.finished(orchestrator.records());
-  checks.finished([]);
-  measures.close();
-  return {
-    measures,
-    endedMs: time.nowMs,
-    lastArrivalMs,
-    steps: time.steps,
-    checked: time.steps,
-    verified: checks.verified,
-    overlaps: checks.overlaps,
-  };
+  fleet.checks.finished();
+  return outcomeOf(stage, tasks.lastArrivalMs, fleet.checks);
 }
 
-/** The baseline. Nothing is checked: it promises nothing. */
-export function simulateFireAndForget(setting: Setting, options: SimulateOptions = {}): Outcome {
+/** A baseline. Nothing is checked: it promises nothing. */
+export async function simulateBaseline(
+  kind: BaselineKind,
+  setting: Setting,
+  options: SimulateOptions = {},
+): Promise<Outcome> {
   const stage = stageOf(setting);
   const { time, network, sites, measures } = stage;
-  const bus = new FireAndForget({ time, network, measures, sites });
+  const bus = new Baseline({ kind, time, network, measures, sites });
   for (const site of sites) {
     site.begin({ crashed: () => bus.crashed(site), restarted: () => {}, mended: () => {} });
   }
-  const run = runTo(
-    stage,
-    options,
-    (task) => bus.submit(task),
-    () => bus.open,
-  );
-  const lastArrivalMs = run.play();
-  measures.close();
-  return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, checked: 0, verified: 0, overlaps: 0 };
+  const tasks = submitAll(stage, options, (task) => bus.submit(task));
+  while (bus.open > 0 || tasks.lastArrivalMs === Number.POSITIVE_INFINITY) if (!time.step()) break;
+  return outcomeOf(stage, tasks.lastArrivalMs, undefined);
 }
 
-/** Lets tasks come one after the other, and everything else happen, until none is open. */
-function runTo(
+function outcomeOf({ time, measures }: Stage, lastArrivalMs: number, checks: Checks | undefined): Outcome {
+  measures.close();
+  const { asked = 0, sweeps = 0, overlaps = 0 } = checks ?? {};
+  return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, asked, sweeps, overlaps };
+}
+
+/** Lets the tasks come one after the other; when the last has come, nothing new goes wrong any more. */
+function submitAll(
   { setting, time, network, sites }: Stage,
   { progress }: SimulateOptions,
   submit: (task: SimTask) => void,
-  open: () => number,
-): { readonly lastArrivalMs: number; play(): number } {
-  const capacity = sites.reduce((sum, site) => sum + site.capacity, 0);
-  const tasks = tasksOf(setting, new Random(setting.seed).fork(4), capacity);
-  let lastArrivalMs = Number.POSITIVE_INFINITY;
+): { readonly lastArrivalMs: number } {
+  const tasks = tasksOf(setting, new Random(setting.seed).fork(4), capacityOf(sites));
+  const arrivals = { lastArrivalMs: Number.POSITIVE_INFINITY };
   const next = (): void => {
     const { value, done } = tasks.next();
     if (done) {
-      lastArrivalMs = time.nowMs;
+      arrivals.lastArrivalMs = time.nowMs;
       network.calm();
       for (const site of sites) site.calm();
       return;
@@ -184,34 +134,236 @@ function runTo(
       next();
     });
   };
-  return {
-    get lastArrivalMs() {
-      return lastArrivalMs;
-    },
-    play() {
-      next();
-      while ((lastArrivalMs === Number.POSITIVE_INFINITY || open() > 0) && time.nowMs <= lastArrivalMs + MAX_END_MS) {
-        if (!time.step()) break;
-      }
-      return lastArrivalMs;
-    },
-  };
+  next();
+  return arrivals;
 }
 
-/** The orchestrator dies so often, somewhere in the run, and comes back. */
-function planRestarts({ setting, time, network, sites }: Stage, orchestrator: SimOrchestrator, random: Random): void {
-  const capacity = sites.reduce((sum, site) => sum + site.capacity, 0);
-  const expectedMs = (setting.tasks * setting.runMs) / (setting.load * capacity);
-  const [least, most] = setting.faults.restartMs;
-  for (let restart = 0; restart < setting.faults.restarts; restart += 1) {
-    time.after(expectedMs * (0.05 + 0.9 * random.next()), () => {
-      if (!network.listening) return;
-      network.listening = false;
-      orchestrator.crash();
-      time.after(random.between(least, most), () => {
-        network.listening = true;
-        orchestrator.restart();
-      });
+const capacityOf = (sites: readonly Site[]): number => sites.reduce((sum, { capacity }) => sum + capacity, 0);
+
+/** The shipped orchestrator and workers, their processes, disks and clients. */
+class Fleet {
+  readonly checks: Checks;
+  readonly #stage: Stage;
+  readonly #random: Random;
+  readonly #disk: TaskDisk;
+  readonly #disks: ReadonlyMap<string, WorkerDisk>;
+  readonly #workers = new Map<string, WorkerProcess>();
+  readonly #operator: Operator;
+  readonly #log = simLog((message, fields) => this.checks.loggedError(message, fields));
+  #orchestrator: OrchestratorProcess | undefined;
+  #starts = 0;
+  #endedMs = 0;
+
+  constructor(stage: Stage) {
+    const { setting, time, sites } = stage;
+    this.#stage = stage;
+    this.#random = new Random(setting.seed);
+    this.#disks = new Map(sites.map(({ name }) => [name, new WorkerDisk()]));
+    this.checks = new Checks({
+      seed: setting.seed,
+      time,
+      sites,
+      disks: this.#disks,
+      activeTasks: (worker) => this.#workers.get(worker)?.worker?.activeTasks,
+      listed: () => (this.#orchestrator?.ready ? this.#orchestrator.orchestrator.workers() : []),
+    });
+    this.#disk = new TaskDisk({ written: (record) => this.#written(record) });
+    this.#operator = new Operator({
+      time,
+      random: this.#random.fork(5),
+      checks: this.checks,
+      orchestrator: () => (this.#orchestrator?.ready ? this.#orchestrator.orchestrator : undefined),
+    });
+    this.#startOrchestrator();
+    this.#planRestarts();
+    for (const site of sites) this.#begin(site);
+    this.#dropHopeless();
+    this.#tidy();
+  }
+
+  /** A client submits a task and asks again until it has an answer; later it may cancel it. */
+  submit(task: SimTask): void {
+    const { time } = this.#stage;
+    this.checks.submitted(task);
+    let acknowledged = false;
+    const send = (): void => {
+      if (acknowledged) return;
+      const process = this.#orchestrator;
+      if (!process?.ready) return void time.after(CLIENT_WAIT_MS, send);
+      time.after(CLIENT_RETRY_MS, send);
+      process.orchestrator.submit(specOf(task)).then(
+        () => {
+          if (acknowledged) return;
+          acknowledged = true;
+          this.checks.acknowledged(task);
+        },
+        (thrown) => {
+          const { code, message } = asError(thrown);
+          if (code !== 'interrupted') this.checks.loggedError(`a task is refused: ${message}`, { code });
+        },
+      );
+    };
+    send();
+    if (task.cancelAfterMs !== null) time.after(task.cancelAfterMs, () => this.#cancel(task));
+  }
+
+  /** After every step; in small fleets everything is looked at. */
+  check(): void {
+    const { setting, time } = this.#stage;
+    if (time.steps % setting.sweepEvery === 0) this.checks.sweep();
+    this.checks.throwIfBroken();
+  }
+
+  #cancel(task: SimTask): void {
+    const again = (): void => void this.#stage.time.after(CLIENT_WAIT_MS, () => this.#cancel(task));
+    if (!this.#orchestrator?.ready || this.checks.record(task.task_id) === undefined) return again();
+    this.#orchestrator.orchestrator.cancel(task.task_id, 'canceled by its user').catch(again);
+  }
+
+  #written(record: TaskRecord): void {
+    const { measures, time } = this.#stage;
+    const before = this.checks.record(record.task_id);
+    this.checks.written(record);
+    const task = this.checks.task(record.task_id);
+    if (task === undefined) return;
+    this.#operator.looksAt(record);
+    if (record.ended_at === null || before?.ended_at != null) return;
+    this.#endedMs = time.nowMs;
+    const { result, state, late_results } = record;
+    const run = this.checks.run(record.task_id, result?.envelope?.attempt ?? 0);
+    if (result !== null) measures.accepted(task, result.status, run, time.nowMs);
+    measures.ended(task, state, time.nowMs, late_results.length);
+  }
+
+  #startOrchestrator(): void {
+    const { time, network, sites, measures } = this.#stage;
+    const { checks } = this;
+    const process = new OrchestratorProcess({
+      time,
+      network,
+      random: this.#random.fork(3_000_000 + this.#starts++),
+      disk: this.#disk,
+      log: this.#log,
+      observer: {
+        sent: (worker, message) => {
+          if (message.type === 'TASK_DISPATCH') measures.dispatched();
+          checks.sent(worker, message);
+        },
+        received: (worker, message) => checks.received(worker, message),
+        confirmed: (result) => checks.confirmed(result),
+      },
+      deliver: (site, message) => this.#workers.get(site.name)?.receive(message),
+    });
+    this.#orchestrator = process;
+    network.listening = true;
+    void process.start().then(() => checks.orchestratorStarted());
+    // Connections that the process before had are broken.
+    time.after(NOTICED_MS, () => {
+      for (const { name } of sites) this.#workers.get(name)?.checkConnection();
     });
   }
+
+  #planRestarts(): void {
+    const { setting, time, network, sites } = this.#stage;
+    const random = this.#random.fork(3);
+    const expectedMs = (setting.tasks * setting.runMs) / (setting.load * capacityOf(sites));
+    for (let restart = 0; restart < setting.faults.restarts; restart += 1) {
+      time.after(expectedMs * (0.05 + 0.9 * random.next()), () => {
+        if (!network.listening) return;
+        network.listening = false;
+        this.#orchestrator?.kill();
+        this.#orchestrator = undefined;
+        this.checks.orchestratorDied();
+        time.after(random.between(...setting.faults.restartMs), () => this.#startOrchestrator());
+      });
+    }
+  }
+
+  #begin(site: Site): void {
+    const { time, network } = this.#stage;
+    site.begin({
+      crashed: () => {
+        this.#workers.get(site.name)?.kill();
+        this.#workers.delete(site.name);
+        time.after(NOTICED_MS, () => {
+          if (network.listening && !site.up && !site.cut) this.#orchestrator?.bus.lost(site, 'the connection broke');
+        });
+      },
+      restarted: () => this.#startWorker(site),
+      mended: () => {},
+    });
+    time.after(this.#random.fork(2_000_000 + site.index).between(0, 1000), () => {
+      if (site.up && !this.#workers.has(site.name)) this.#startWorker(site);
+    });
+  }
+
+  #startWorker(site: Site): void {
+    const { time, network, measures } = this.#stage;
+    const checked = this.checks.worker(site);
+    const observer: WorkerObserver = {
+      ...checked,
+      ended: (run) => {
+        checked.ended(run);
+        measures.ranTo(run);
+      },
+      deadOnArrival: (spent) => measures.deadOnArrival(spent),
+      sent: (message) => {
+        checked.sent(message);
+        if (message.type === 'TASK_RESULT' && isFruitless(message.blocked?.code)) measures.deadOnArrival(false);
+      },
+    };
+    const process = new WorkerProcess({
+      site,
+      disk: this.#disks.get(site.name) as WorkerDisk,
+      time,
+      random: this.#random.fork(1_000_000 + site.index * 64 + (site.incarnation % 64)),
+      network,
+      orchestrator: {
+        admit: (announce) => this.#orchestrator?.bus.admit(site, announce),
+        receive: (message) => this.#orchestrator?.bus.receive(site, message),
+      },
+      taskOf: (taskId) => this.checks.task(taskId) as SimTask,
+      observer,
+      log: this.#log,
+    });
+    this.#workers.set(site.name, process);
+    void process.start();
+  }
+
+  /** Disks and checks forget what ended long ago. */
+  #tidy(): void {
+    const { time } = this.#stage;
+    time.after(REMEMBER_MS, () => {
+      this.#tidy();
+      this.checks.forget();
+      const over = (taskId: string): boolean => this.checks.task(taskId) === undefined;
+      for (const disk of this.#disks.values()) disk.prune(over);
+      void this.#disk.prune(EPOCH_MS + time.nowMs - REMEMBER_MS);
+    });
+  }
+
+  /** At the end of a run, when nothing will change any more, the user cancels what no worker can do. */
+  #dropHopeless(): void {
+    const { time, setting } = this.#stage;
+    time.after(MINUTE, () => {
+      this.#dropHopeless();
+      if (!this.#stage.network.isCalm || time.nowMs - this.#endedMs < PATIENCE * setting.faults.illMs) return;
+      for (const taskId of [...this.checks.waitingTasks()]) {
+        void this.#orchestrator?.orchestrator.cancel(taskId, 'no worker can do it').catch(() => {});
+      }
+    });
+  }
+}
+
+/** Refused for something the worker does not have, rather than because it is busy or was asked before. */
+function isFruitless(code: string | undefined): boolean {
+  return (
+    code !== undefined && !['busy', 'in_flight', 'draining', 'deadline_too_close', 'budget_too_small'].includes(code)
+  );
+}
+
+/** The request of a task: what it leaves open is left out. */
+function specOf({ task_id, spec }: SimTask): { readonly task_id: string; readonly brief: string } {
+  const given = Object.entries(spec).filter(([, value]) => value !== null);
+  return { task_id, brief: spec.brief, ...Object.fromEntries(given) };
 }

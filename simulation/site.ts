@@ -3,10 +3,19 @@
  * to them. Faults come by themselves, the same for both contenders.
  */
 import { Random } from './random.ts';
-import type { Run } from './run.ts';
 import type { Setting } from './setting.ts';
 import type { VirtualTime } from './virtual-time.ts';
 import { POOLS, SERVERS, TOOLS } from './workload.ts';
+
+/** A run on a worker, as its site ends it. */
+export interface RunAtSite {
+  /** With the process it runs in. */
+  kill(): void;
+  /** A server it may need stopped working. */
+  serverDied(name: string): void;
+  /** It changes files. */
+  readonly writes: boolean;
+}
 
 export interface SiteEvents {
   crashed(site: Site): void;
@@ -39,7 +48,7 @@ export class Site {
   readonly skewMs: number;
   /** Server → how it really is. */
   readonly health = new Map<string, string>();
-  readonly runs = new Set<Run>();
+  readonly runs = new Set<RunAtSite>();
   up = true;
   cut = false;
   dirty: boolean;
@@ -102,7 +111,7 @@ export class Site {
     if (!this.up) return;
     this.up = false;
     for (const run of [...this.runs]) {
-      if (run.task.spec.access === 'write' && this.#random.chance(0.3)) this.dirty = true;
+      if (run.writes && this.#random.chance(0.3)) this.dirty = true;
       run.kill();
     }
     this.#events?.crashed(this);

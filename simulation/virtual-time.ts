@@ -1,6 +1,6 @@
 /**
- * A clock that only moves when something happens. Events of one moment happen in the order they were planned, so a run is
- * the same every time.
+ * A clock that only moves when something happens. Events of one moment happen in the order they were planned, and every
+ * promise that an event settles has run its course before the next event: a run is the same every time.
  */
 import { Heap, type Placed } from '../src/base/heap.ts';
 
@@ -12,6 +12,9 @@ interface Planned extends Placed {
 
 /** Something that was planned; given back to `cancel`. */
 export type Plan = Placed;
+
+/** Events for one turn of the event loop. Promises settle between any two of them; a turn itself costs system calls. */
+const EVENTS_PER_TURN = 64;
 
 export class VirtualTime {
   readonly #planned = new Heap<Planned>((left, right) => {
@@ -29,7 +32,7 @@ export class VirtualTime {
   steps = 0;
 
   after(ms: number, run: () => void): Plan {
-    const planned = { atMs: this.#nowMs + Math.max(0, Math.round(ms)), number: this.#number++, run, heapIndex: -1 };
+    const planned = { atMs: this.#nowMs + Math.max(0, Math.ceil(ms)), number: this.#number++, run, heapIndex: -1 };
     this.#planned.push(planned);
     return planned;
   }
@@ -46,5 +49,34 @@ export class VirtualTime {
     this.steps += 1;
     next.run();
     return true;
+  }
+
+  /**
+   * Lets things happen until `done`, which is asked before each of them, or until nothing is planned. Rejects with what
+   * `done` or an event throws.
+   */
+  play(done: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let ended = false;
+      let left = 0;
+      // Node runs all microtasks between two callbacks of `setImmediate`: what follows from an event has followed by then.
+      const next = (): void => {
+        left -= 1;
+        if (ended) return;
+        try {
+          ended = done() || !this.step();
+          if (ended) resolve();
+        } catch (thrown) {
+          ended = true;
+          reject(thrown);
+        }
+        if (left === 0 && !ended) plan();
+      };
+      const plan = (): void => {
+        left = EVENTS_PER_TURN;
+        for (let event = 0; event < EVENTS_PER_TURN; event += 1) setImmediate(next);
+      };
+      plan();
+    });
   }
 }
