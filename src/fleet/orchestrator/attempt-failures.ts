@@ -18,8 +18,8 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 /** How long a task waits for a worker that has it already, where that does not say, seconds. */
 const WAIT_S = 30;
 
-export interface AftermathOptions {
-  readonly ledger: TaskRegistry;
+export interface AttemptFailuresOptions {
+  readonly registry: TaskRegistry;
   readonly peers: Peers;
   readonly router: Router;
   readonly policy: BlockedPolicy;
@@ -39,25 +39,25 @@ export interface AttemptFailure {
 }
 
 export class AttemptFailures {
-  readonly #options: AftermathOptions;
+  readonly #options: AttemptFailuresOptions;
 
-  constructor(options: AftermathOptions) {
+  constructor(options: AttemptFailuresOptions) {
     this.#options = options;
   }
 
   /** Its worker refused the task in a result. */
-  blocked(held: TrackedTask): void {
-    const { ledger, peers } = this.#options;
-    const { record } = held;
+  blocked(tracked: TrackedTask): void {
+    const { registry, peers } = this.#options;
+    const { record } = tracked;
     const { result } = record;
     const worker = this.#refuser(record);
-    if (record.cancel_requested) return void ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    if (record.cancel_requested) return void registry.apply(tracked, { type: 'canceled', reason: 'canceled' });
     const code = codeOf(result);
     const reason = result?.blocked_reason ?? code;
     const step = this.#step(record, code, result?.blocked?.retry_after_s);
     switch (step.action) {
       case 'reroute':
-        ledger.apply(held, {
+        registry.apply(tracked, {
           type: 'requeued',
           cause: 'reroute',
           ...(worker !== null && { exclude: { worker, marker: peers.marker(worker) } }),
@@ -65,47 +65,51 @@ export class AttemptFailures {
         return;
       case 'retry':
       case 'wait':
-        ledger.apply(held, { type: 'requeued', cause: 'retry', not_before: this.#after(step) });
+        registry.apply(tracked, { type: 'requeued', cause: 'retry', not_before: this.#after(step) });
         return;
       case 'fail':
-        ledger.apply(held, { type: 'failed', reason });
+        registry.apply(tracked, { type: 'failed', reason });
         return;
       case 'alert':
-        this.#park(held, reason);
+        this.#park(tracked, reason);
     }
   }
 
   /** The attempt could not begin; nothing was run. */
-  released(held: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
-    const { ledger, peers } = this.#options;
-    const { record } = held;
+  released(tracked: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
+    const { registry, peers } = this.#options;
+    const { record } = tracked;
     const worker = this.#refuser(record);
     const event = { type: 'released', outcome, reason } as const;
     const { action, ...rest } = this.#step(record, code, retryAfterS);
     if (record.cancel_requested) {
-      ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+      registry.apply(tracked, { type: 'canceled', reason: 'canceled' });
     } else if (action === 'reroute') {
-      ledger.apply(held, { ...event, cause: 'reroute', ...(worker !== null && { exclude: peers.marker(worker) }) });
+      registry.apply(tracked, {
+        ...event,
+        cause: 'reroute',
+        ...(worker !== null && { exclude: peers.marker(worker) }),
+      });
     } else if (action === 'retry') {
-      ledger.apply(held, { ...event, cause: 'retry', not_before: this.#after({ action, ...rest }) });
+      registry.apply(tracked, { ...event, cause: 'retry', not_before: this.#after({ action, ...rest }) });
     } else if (action === 'wait') {
-      ledger.apply(held, { ...event, not_before: this.#after({ action, ...rest }) });
+      registry.apply(tracked, { ...event, not_before: this.#after({ action, ...rest }) });
     } else {
       // It must not be routed between the two.
-      ledger.apply(held, { ...event, not_before: Number.MAX_SAFE_INTEGER });
-      if (action === 'fail') ledger.apply(held, { type: 'failed', reason });
-      else this.#park(held, reason);
+      registry.apply(tracked, { ...event, not_before: Number.MAX_SAFE_INTEGER });
+      if (action === 'fail') registry.apply(tracked, { type: 'failed', reason });
+      else this.#park(tracked, reason);
     }
   }
 
   /** Nobody meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
-  unroutable(held: TrackedTask, code: string, explanation: Explanation): void {
-    const { ledger } = this.#options;
-    const step = this.#step(held.record, code);
+  unroutable(tracked: TrackedTask, code: string, explanation: Explanation): void {
+    const { registry } = this.#options;
+    const step = this.#step(tracked.record, code);
     if (step.action === 'retry' || step.action === 'wait') {
       const not_before = this.#after(step);
       const next_attempt_at = new Date(not_before).toISOString();
-      ledger.apply(held, {
+      registry.apply(tracked, {
         type: 'decided',
         explanation: { ...explanation, next_attempt_at },
         not_before,
@@ -113,50 +117,50 @@ export class AttemptFailures {
       });
       return;
     }
-    ledger.apply(held, { type: 'decided', explanation });
-    this.#park(held, `${code}: ${explanation.sentence}`);
+    registry.apply(tracked, { type: 'decided', explanation });
+    this.#park(tracked, `${code}: ${explanation.sentence}`);
   }
 
   /** Its worker has never seen it: at once again the first time, and as policy says when that goes on. */
-  unknownToWorker(held: TrackedTask): void {
-    const { ledger } = this.#options;
-    const { record } = held;
+  unknownToWorker(tracked: TrackedTask): void {
+    const { registry } = this.#options;
+    const { record } = tracked;
     const reason = 'its worker has never seen it';
-    if (record.cancel_requested) ledger.apply(held, { type: 'canceled', reason: 'canceled' });
+    if (record.cancel_requested) registry.apply(tracked, { type: 'canceled', reason: 'canceled' });
     else if (record.attempts.some(({ outcome }) => outcome === 'unknown')) {
-      this.released(held, { outcome: 'unknown', code: 'busy', reason });
-    } else ledger.apply(held, { type: 'released', outcome: 'unknown', reason });
+      this.released(tracked, { outcome: 'unknown', code: 'busy', reason });
+    } else registry.apply(tracked, { type: 'released', outcome: 'unknown', reason });
   }
 
   /** The lease ran out, or the worker came back without knowing how it ended. */
-  lost(held: TrackedTask, reason: string, result?: TaskResult): void {
-    const { ledger, log } = this.#options;
-    const advanced = ledger.apply(held, { type: 'lost', reason, ...(result !== undefined && { result }) });
+  lost(tracked: TrackedTask, reason: string, result?: TaskResult): void {
+    const { registry, log } = this.#options;
+    const advanced = registry.apply(tracked, { type: 'lost', reason, ...(result !== undefined && { result }) });
     if (advanced.outcome !== 'changed') return;
-    const { worker, attempt } = held.record;
-    log.warn('an attempt was lost', { task_id: held.id, worker, attempt, reason });
-    this.afterLoss(held, reason);
+    const { worker, attempt } = tracked.record;
+    log.warn('an attempt was lost', { task_id: tracked.id, worker, attempt, reason });
+    this.afterLoss(tracked, reason);
   }
 
   /** Decides about a task whose attempt was lost; also after a restart that came in between. */
-  afterLoss(held: TrackedTask, reason: string): void {
-    const { ledger, policy, now } = this.#options;
-    const { record } = held;
+  afterLoss(tracked: TrackedTask, reason: string): void {
+    const { registry, policy, now } = this.#options;
+    const { record } = tracked;
     const { retry_safe, deadline } = record.spec;
-    if (record.cancel_requested) ledger.apply(held, { type: 'canceled', reason });
+    if (record.cancel_requested) registry.apply(tracked, { type: 'canceled', reason });
     else if (deadline !== null && Date.parse(deadline) <= now()) {
-      ledger.apply(held, { type: 'failed', reason: `deadline_passed: ${reason}` });
+      registry.apply(tracked, { type: 'failed', reason: `deadline_passed: ${reason}` });
     } else if (retry_safe && record.retries < policy.max_retries) {
-      ledger.apply(held, { type: 'requeued', cause: 'retry' });
+      registry.apply(tracked, { type: 'requeued', cause: 'retry' });
     } else {
       const why = retry_safe ? `lost ${record.retries + 1} times` : 'lost, and a second run may do harm';
-      this.#park(held, `${why}: ${reason}`);
+      this.#park(tracked, `${why}: ${reason}`);
     }
   }
 
-  #park(held: TrackedTask, reason: string): void {
-    this.#options.ledger.apply(held, { type: 'parked', reason });
-    this.#options.log.warn('a task waits for an operator', { task_id: held.id, reason });
+  #park(tracked: TrackedTask, reason: string): void {
+    this.#options.registry.apply(tracked, { type: 'parked', reason });
+    this.#options.log.warn('a task waits for an operator', { task_id: tracked.id, reason });
   }
 
   #step(record: TaskRecord, code: string, retryAfterS?: number): BlockedAction {

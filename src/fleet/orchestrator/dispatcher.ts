@@ -25,17 +25,17 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
 /** How long workers may take to join after a start. */
-const SETTLE_MS = 5_000;
+const JOIN_GRACE_MS = 5_000;
 /** How long a task that was put aside waits, and how many are looked at then. */
 const ASIDE_MS = 100;
 const MAX_ASIDE_PER_TURN = 200;
 
 export interface DispatcherOptions {
   readonly name: string;
-  readonly ledger: TaskRegistry;
+  readonly registry: TaskRegistry;
   readonly peers: Peers;
   readonly router: Router;
-  readonly aftermath: () => AttemptFailures;
+  readonly failures: () => AttemptFailures;
   readonly buses: readonly OrchestratorBus[];
   readonly leaseTtlS: number;
   readonly maxTasks: number;
@@ -47,7 +47,7 @@ export interface DispatcherOptions {
   readonly now: () => number;
   readonly log: Log;
   /** The attempt may have been delivered, or not: somebody should ask. */
-  unsure(held: TrackedTask): void;
+  unsure(tracked: TrackedTask): void;
   /** Aborts when the orchestrator stops. */
   readonly signal: AbortSignal;
 }
@@ -55,7 +55,7 @@ export interface DispatcherOptions {
 /** A task as it is queued: its requirements, and the line of those that have the same. */
 interface Routed {
   readonly task: RouteTask;
-  readonly line: string;
+  readonly queueName: string;
 }
 
 /** A line nobody can take from. */
@@ -63,7 +63,7 @@ interface Paused {
   /** What its tasks have in common. */
   readonly task: RouteTask;
   /** The worker that is to take them; null: any that comes; undefined: they are looked at again by themselves. */
-  readonly hope: string | null | undefined;
+  readonly waitsFor: string | null | undefined;
 }
 
 export class Dispatcher {
@@ -74,13 +74,13 @@ export class Dispatcher {
   readonly #routed = new WeakMap<object, Routed>();
   /** Lines nobody can take from, by name. */
   readonly #paused = new Map<string, Paused>();
-  readonly #pausedLines = new Set<string | null>();
+  readonly #pausedQueues = new Set<string | null>();
   readonly #aside = new Set<string>();
   /** Tasks that wait by the policy for a requirement to be met. */
-  readonly #hoping = new Map<string, RouteTask>();
+  readonly #deferred = new Map<string, RouteTask>();
   /** Until then workers may still be joining. Monotonic. */
-  readonly #settledAt: number;
-  readonly #settling: TimerQueue<'settled'>;
+  readonly #joinGraceEndsAt: number;
+  readonly #joinGrace: TimerQueue<'settled'>;
   #scheduled = false;
   #pumping = false;
   #stopped = false;
@@ -88,10 +88,10 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#queue = new TaskQueue({ maxTasks: options.maxTasks + 1 });
-    this.#settledAt = options.clock.monotonic() + (options.joinGraceMs ?? SETTLE_MS);
-    this.#settling = new TimerQueue(options.clock, () => this.wakeAll());
-    this.#settling.set('settled', this.#settledAt);
-    this.#later = new TimerQueue(options.clock, (taskId) => this.#ripe(taskId));
+    this.#joinGraceEndsAt = options.clock.monotonic() + (options.joinGraceMs ?? JOIN_GRACE_MS);
+    this.#joinGrace = new TimerQueue(options.clock, () => this.wakeAll());
+    this.#joinGrace.set('settled', this.#joinGraceEndsAt);
+    this.#later = new TimerQueue(options.clock, (taskId) => this.#requeue(taskId));
     this.#rounds = new TimerQueue(options.clock, () => this.#tryAside());
   }
 
@@ -101,12 +101,12 @@ export class Dispatcher {
   }
 
   /** A task waits to be routed, from its `not_before` on. */
-  enqueue(held: TrackedTask): void {
+  enqueue(tracked: TrackedTask): void {
     const { now, clock } = this.#options;
-    const { not_before } = held.record;
+    const { not_before } = tracked.record;
     const delay = not_before === null ? 0 : not_before - now();
-    if (delay > 0) return this.#later.set(held.id, clock.monotonic() + delay);
-    this.#push(held);
+    if (delay > 0) return this.#later.set(tracked.id, clock.monotonic() + delay);
+    this.#push(tracked);
     this.schedule();
   }
 
@@ -115,12 +115,12 @@ export class Dispatcher {
     this.#queue.remove(taskId);
     this.#later.clear(taskId);
     this.#aside.delete(taskId);
-    this.#hoping.delete(taskId);
+    this.#deferred.delete(taskId);
   }
 
   /** A worker changed, or has room again, or is not here any more. */
   wake(peerId: string): void {
-    if (this.#paused.size + this.#hoping.size > 0) this.#wakeWaiting(peerId);
+    if (this.#paused.size + this.#deferred.size > 0) this.#wakeWaiting(peerId);
     this.schedule();
   }
 
@@ -128,25 +128,25 @@ export class Dispatcher {
     const { router, peers, clock } = this.#options;
     const profile = router.profile(peerId, clock.monotonic());
     if (profile !== undefined) {
-      for (const [taskId, task] of this.#hoping) {
-        if (reasonsAgainst(task, profile, router.policy).length === 0) this.#ripe(taskId);
+      for (const [taskId, task] of this.#deferred) {
+        if (reasonsAgainst(task, profile, router.policy).length === 0) this.#requeue(taskId);
       }
     }
-    const away = peers.away(peerId) !== null;
-    for (const [line, { task, hope }] of this.#paused) {
+    const away = peers.absenceOf(peerId) !== null;
+    for (const [queueName, { task, waitsFor }] of this.#paused) {
       const reasons = profile === undefined ? undefined : reasonsAgainst(task, profile, router.policy);
-      if (reasons?.length === 0) this.#resume(line);
+      if (reasons?.length === 0) this.#resume(queueName);
       // What was hoped for has come to something, or to nothing.
-      else if (hope === null && reasons !== undefined) this.#resume(line);
-      else if (hope === peerId && (away || reasons === undefined || nonTransientReasons(reasons).length > 0)) {
-        this.#resume(line);
+      else if (waitsFor === null && reasons !== undefined) this.#resume(queueName);
+      else if (waitsFor === peerId && (away || reasons === undefined || nonTransientReasons(reasons).length > 0)) {
+        this.#resume(queueName);
       }
     }
   }
 
   /** Looks at every waiting task anew. */
   wakeAll(): void {
-    for (const line of this.#paused.keys()) this.#resume(line);
+    for (const queueName of this.#paused.keys()) this.#resume(queueName);
     this.schedule();
   }
 
@@ -161,16 +161,16 @@ export class Dispatcher {
 
   /** Routes what can be routed now. */
   pump(): void {
-    const { ledger, now } = this.#options;
-    if (this.#pumping || this.#stopped || ledger.failure !== undefined) return;
+    const { registry, now } = this.#options;
+    if (this.#pumping || this.#stopped || registry.failure !== undefined) return;
     this.#pumping = true;
     try {
       for (let routed = 0; routed < MAX_PER_TURN; routed += 1) {
         // Taken out only when it goes: whoever has to wait on keeps the place in its line.
-        const next = this.#queue.peek(now(), this.#pausedLines);
+        const next = this.#queue.peek(now(), this.#pausedQueues);
         if (next === undefined) return;
-        const held = ledger.get(next.task_id);
-        if (held?.record.state === 'queued') this.#route(held);
+        const tracked = registry.get(next.task_id);
+        if (tracked?.record.state === 'queued') this.#route(tracked);
         else this.#queue.remove(next.task_id);
       }
       if (!this.#scheduled) {
@@ -190,46 +190,46 @@ export class Dispatcher {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);
     const task = routeTaskOf(record);
-    const outlook = decideWait(task, peers.prospects(task.only), router.policy);
+    const wait = decideWait(task, peers.candidates(task.only), router.policy);
     return router.explain(task, {
       nowMs: clock.monotonic(),
       wallMs: now(),
       excluded,
       nextAttemptMs: record.not_before,
-      elsewhere: this.#elsewhere(task, outlook),
+      elsewhere: this.#absenceInfo(task, wait),
     });
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#settling.stop();
+    this.#joinGrace.stop();
     this.#later.stop();
     this.#rounds.stop();
   }
 
-  #resume(line: string): void {
-    this.#paused.delete(line);
-    this.#pausedLines.delete(line);
+  #resume(queueName: string): void {
+    this.#paused.delete(queueName);
+    this.#pausedQueues.delete(queueName);
   }
 
   #push({ id, record }: TrackedTask): void {
-    const { line, task } = this.#routedOf(record);
+    const { queueName, task } = this.#routedOf(record);
     this.#aside.delete(id);
     this.#queue.push({
       task_id: id,
       priority: task.priority,
       enqueuedAtMs: record.created_at,
       notBeforeMs: null,
-      pool: line,
+      pool: queueName,
     });
   }
 
-  #ripe(taskId: string): void {
+  #requeue(taskId: string): void {
     this.#later.clear(taskId);
-    this.#hoping.delete(taskId);
-    const held = this.#options.ledger.get(taskId);
-    if (held?.record.state !== 'queued') return;
-    this.#push(held);
+    this.#deferred.delete(taskId);
+    const tracked = this.#options.registry.get(taskId);
+    if (tracked?.record.state !== 'queued') return;
+    this.#push(tracked);
     this.schedule();
   }
 
@@ -238,7 +238,7 @@ export class Dispatcher {
     for (const taskId of this.#aside) {
       if (left-- === 0) break;
       this.#aside.delete(taskId);
-      this.#ripe(taskId);
+      this.#requeue(taskId);
     }
     this.#planRound();
   }
@@ -252,79 +252,79 @@ export class Dispatcher {
     let routed = this.#routed.get(record.spec);
     if (routed === undefined) {
       const task = routeTaskOf(record);
-      routed = { task, line: lineOf(task) };
+      routed = { task, queueName: queueNameOf(task) };
       this.#routed.set(record.spec, routed);
     }
     return routed;
   }
 
-  #route(held: TrackedTask): void {
-    const { router, peers, clock, now, ledger } = this.#options;
-    const { task } = this.#routedOf(held.record);
-    const excluded = peers.excludedOf(held.record.excluded);
+  #route(tracked: TrackedTask): void {
+    const { router, peers, clock, now, registry } = this.#options;
+    const { task } = this.#routedOf(tracked.record);
+    const excluded = peers.excludedOf(tracked.record.excluded);
     const at = { nowMs: clock.monotonic(), wallMs: now(), excluded };
     const decision = router.decide(task, at);
     if (decision.chosen !== null) {
       const { mode, announced } = peers.get(decision.chosen)!;
       const explanation = router.explanation(task, decision, at);
-      ledger.apply(held, {
+      registry.apply(tracked, {
         type: 'reserved',
         worker: decision.chosen,
         mode,
         incarnation: announced?.incarnation ?? null,
         explanation,
       });
-      void this.#send(held);
+      void this.#send(tracked);
     } else if (decision.reason.startsWith('deadline_')) {
-      ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
-      ledger.apply(held, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
-    } else if (!this.#offer(held)) this.#nobody(held, decision, at);
+      registry.apply(tracked, { type: 'decided', explanation: router.explanation(task, decision, at) });
+      registry.apply(tracked, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
+    } else if (!this.#offer(tracked)) this.#noWorker(tracked, decision, at);
   }
 
   /** Nobody can take it now: it waits for somebody, or is refused. Workers that are still coming are given a moment. */
-  #nobody(held: TrackedTask, decision: Decision, now: ExplainAt): void {
+  #noWorker(tracked: TrackedTask, decision: Decision, now: ExplainAt): void {
     const { router, peers, clock } = this.#options;
-    const { task, line } = this.#routedOf(held.record);
-    const outlook = decideWait(task, peers.prospects(task.only), router.policy);
-    const at = { ...now, elsewhere: this.#elsewhere(task, outlook) };
-    if (!outlook.waits && clock.monotonic() >= this.#settledAt) {
-      return this.#refuse(held, task, outlook.code, router.explanation(task, decision, at));
+    const { task, queueName } = this.#routedOf(tracked.record);
+    const wait = decideWait(task, peers.candidates(task.only), router.policy);
+    const at = { ...now, elsewhere: this.#absenceInfo(task, wait) };
+    if (!wait.waits && clock.monotonic() >= this.#joinGraceEndsAt) {
+      return this.#refuse(tracked, task, wait.code, router.explanation(task, decision, at));
     }
-    this.#noteNobody(held, task, decision, at);
+    this.#noteUnroutable(tracked, task, decision, at);
     if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
-      this.#paused.set(line, { task: common(task), hope: outlook.waits ? outlook.worker : undefined });
-      this.#pausedLines.add(line);
+      this.#paused.set(queueName, { task: common(task), waitsFor: wait.waits ? wait.worker : undefined });
+      this.#pausedQueues.add(queueName);
     } else {
-      this.#queue.remove(held.id);
-      this.#aside.add(held.id);
+      this.#queue.remove(tracked.id);
+      this.#aside.add(tracked.id);
       this.#planRound();
     }
   }
 
   /** What is to be said of workers that are not here. */
-  #elsewhere(task: RouteTask, outlook: WaitDecision): AbsenceInfo {
+  #absenceInfo(task: RouteTask, wait: WaitDecision): AbsenceInfo {
     const { peers } = this.#options;
     if (task.only !== null && peers.get(task.only) === undefined) {
       return { known: Array.from(peers.all(), ({ peer }) => peer.peerId) };
     }
-    const worker = task.only ?? (outlook.waits ? outlook.worker : null);
-    const away = worker === null ? null : peers.away(worker);
+    const worker = task.only ?? (wait.waits ? wait.worker : null);
+    const away = worker === null ? null : peers.absenceOf(worker);
     return away === null ? {} : { away };
   }
 
   /** Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. */
-  #refuse(held: TrackedTask, task: RouteTask, code: string, explanation: Explanation): void {
-    this.#queue.remove(held.id);
-    this.#options.aftermath().unroutable(held, code, explanation);
-    if (held.record.state !== 'queued') return;
-    this.#hoping.set(held.id, task);
-    this.enqueue(held);
+  #refuse(tracked: TrackedTask, task: RouteTask, code: string, explanation: Explanation): void {
+    this.#queue.remove(tracked.id);
+    this.#options.failures().unroutable(tracked, code, explanation);
+    if (tracked.record.state !== 'queued') return;
+    this.#deferred.set(tracked.id, task);
+    this.enqueue(tracked);
   }
 
   /** Keeps the decision where it says something new. */
-  #noteNobody(held: TrackedTask, task: RouteTask, decision: Decision, at: ExplainAt): void {
-    const { router, ledger } = this.#options;
-    const before = held.record.explanation;
+  #noteUnroutable(tracked: TrackedTask, task: RouteTask, decision: Decision, at: ExplainAt): void {
+    const { router, registry } = this.#options;
+    const before = tracked.record.explanation;
     const away = at.elsewhere?.away;
     const waitsFor = away?.untilMs === null ? undefined : away?.agent_id;
     const known =
@@ -332,81 +332,87 @@ export class Dispatcher {
       before.waits_for === waitsFor &&
       JSON.stringify(before.rejected) === JSON.stringify(decision.rejected ?? {});
     if (known) return;
-    ledger.apply(held, { type: 'decided', explanation: router.explanation(task, decision, at) });
+    registry.apply(tracked, { type: 'decided', explanation: router.explanation(task, decision, at) });
   }
 
   /** Puts it where any worker of its pool may take it, when the bus can and nobody is free now. */
-  #offer(held: TrackedTask): boolean {
-    const { pool, worker } = held.record.spec;
+  #offer(tracked: TrackedTask): boolean {
+    const { pool, worker } = tracked.record.spec;
     const bus =
       pool === null || worker !== null ? undefined : this.#options.buses.find(({ offer }) => offer !== undefined);
     if (bus === undefined || pool === null) return false;
-    this.#options.ledger.apply(held, { type: 'reserved', worker: offerTo(pool), mode: 'structured' });
-    void this.#deliver(held, (message) => bus.offer!(pool, message));
+    this.#options.registry.apply(tracked, { type: 'reserved', worker: offerTo(pool), mode: 'structured' });
+    void this.#deliver(tracked, (message) => bus.offer!(pool, message));
     return true;
   }
 
-  #send(held: TrackedTask): Promise<void> {
+  #send(tracked: TrackedTask): Promise<void> {
     const { peers, signal } = this.#options;
-    return this.#deliver(held, (message) => {
-      const { peer, mode } = peers.get(held.record.worker as string)!;
+    return this.#deliver(tracked, (message) => {
+      const { peer, mode } = peers.get(tracked.record.worker as string)!;
       return peer.send(message, { mode, signal });
     });
   }
 
   /** Row first, then send. Never rejects. */
-  async #deliver(held: TrackedTask, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
-    held.sending = true;
+  async #deliver(tracked: TrackedTask, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
+    tracked.sending = true;
     try {
-      await this.#keepAndSend(held, send);
+      await this.#storeAndSend(tracked, send);
     } finally {
-      held.sending = false;
+      tracked.sending = false;
     }
   }
 
-  async #keepAndSend(
-    held: TrackedTask,
+  async #storeAndSend(
+    tracked: TrackedTask,
     send: (message: ReturnType<typeof dispatchOf>) => Promise<void>,
   ): Promise<void> {
-    const { ledger, name, leaseTtlS, now } = this.#options;
-    const { attempt } = held.record;
-    const current = (): boolean => !held.gone && held.record.attempt === attempt;
+    const { registry, name, leaseTtlS, now } = this.#options;
+    const { attempt } = tracked.record;
+    const current = (): boolean => !tracked.superseded && tracked.record.attempt === attempt;
     try {
-      await ledger.save(held);
+      await registry.save(tracked);
     } catch (thrown) {
       // Taken over by somebody else, or the disk is full: nothing was sent.
-      if (current() && held.record.state === 'reserved') {
+      if (current() && tracked.record.state === 'reserved') {
         const reason = `not kept: ${asError(thrown).message}`;
-        ledger.apply(held, { type: 'released', outcome: 'unknown', reason, not_before: now() + 1000 });
+        registry.apply(tracked, { type: 'released', outcome: 'unknown', reason, not_before: now() + 1000 });
       }
       return;
     }
-    if (!current() || held.record.state !== 'reserved') return;
+    if (!current() || tracked.record.state !== 'reserved') return;
     try {
-      await send(dispatchOf(held.record, name, leaseTtlS, now()));
+      await send(dispatchOf(tracked.record, name, leaseTtlS, now()));
     } catch (thrown) {
-      held.sending = false;
-      if (current()) this.#unsent(held, asError(thrown));
+      tracked.sending = false;
+      if (current()) this.#unsent(tracked, asError(thrown));
       return;
     }
     if (!current()) return;
-    ledger.apply(held, { type: 'sent' });
+    registry.apply(tracked, { type: 'sent' });
     // A worker that does not acknowledge has it when the bus says so.
-    const entry = this.#options.peers.get(held.record.worker ?? '');
+    const entry = this.#options.peers.get(tracked.record.worker ?? '');
     if (entry !== undefined && !entry.peer.features.has('ack') && !entry.peer.durable) {
-      ledger.apply(held, { type: 'accepted', attempt });
+      registry.apply(tracked, { type: 'accepted', attempt });
     }
   }
 
-  #unsent(held: TrackedTask, error: ReturnType<typeof asError>): void {
-    const { log, ledger, aftermath, unsure } = this.#options;
-    const { worker, attempt } = held.record;
-    log.warn('a task could not be sent', { task_id: held.id, worker, attempt, code: error.code, error: error.message });
+  #unsent(tracked: TrackedTask, error: ReturnType<typeof asError>): void {
+    const { log, registry, failures, unsure } = this.#options;
+    const { worker, attempt } = tracked.record;
+    log.warn('a task could not be sent', {
+      task_id: tracked.id,
+      worker,
+      attempt,
+      code: error.code,
+      error: error.message,
+    });
     const refusal = refusalOf(error);
-    if (refusal !== undefined) return aftermath().released(held, refusal);
+    if (refusal !== undefined) return failures().released(tracked, refusal);
     // It may have arrived: its worker is asked, or its lease decides.
-    ledger.apply(held, { type: 'sent' });
-    unsure(held);
+    registry.apply(tracked, { type: 'sent' });
+    unsure(tracked);
   }
 }
 
@@ -437,7 +443,7 @@ function common(task: RouteTask): RouteTask {
 }
 
 /** Name of the line of a task: equal for tasks that the same workers can take, but for what is special about one of them. */
-function lineOf(task: RouteTask): string {
+function queueNameOf(task: RouteTask): string {
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool, only } = task;
   return JSON.stringify([
     required_mcp.toSorted(),

@@ -43,11 +43,11 @@ export class Engine {
   readonly maxOpenTasks: number;
   readonly hooks: Hooks;
   readonly router: Router;
-  readonly ledger: TaskRegistry;
+  readonly registry: TaskRegistry;
   readonly journal: TaskJournal;
   readonly peers: Peers;
   readonly dispatcher: Dispatcher;
-  readonly aftermath: AttemptFailures;
+  readonly failures: AttemptFailures;
   readonly leases: LeaseTimers;
   readonly questions: OperatorQuestions;
   readonly dependencies = new Dependencies();
@@ -76,20 +76,20 @@ export class Engine {
     const router = new Router({ ...DEFAULT_ROUTE_POLICY, ...options.routePolicy }, hooked ? this.hooks : undefined);
     this.router = router;
     this.journal = new TaskJournal(options.journal, now);
-    const ledger = new TaskRegistry({
+    const registry = new TaskRegistry({
       store,
       clock,
       now,
       log,
-      changed: (held, before, event) => this.#changed(held, before, event),
-      superseded: (held) => {
-        this.options.log.warn('another orchestrator goes on with a task', { task_id: held.id });
-        this.letGo(held);
+      changed: (tracked, before, event) => this.#changed(tracked, before, event),
+      superseded: (tracked) => {
+        this.options.log.warn('another orchestrator goes on with a task', { task_id: tracked.id });
+        this.stopTracking(tracked);
       },
-      settled: (held) => this.#settled(held),
+      settled: (tracked) => this.#settled(tracked),
       recovered: () => this.dispatcher.wakeAll(),
     });
-    this.ledger = ledger;
+    this.registry = registry;
     const peers = new Peers({
       router,
       clock,
@@ -97,31 +97,31 @@ export class Engine {
       inlineHints: options.inlineHints ?? true,
       log,
       changed: (peerId) => this.dispatcher.wake(peerId),
-      expired: (entry) => this.tell(entry.peer.peerId, fleetMessage('ANNOUNCE_REQUEST', {})),
+      expired: (entry) => this.notify(entry.peer.peerId, fleetMessage('ANNOUNCE_REQUEST', {})),
     });
     this.peers = peers;
     const policy = blockedPolicyOf(options.blockedPolicy);
-    this.aftermath = new AttemptFailures({ ledger, peers, router, policy, now, monotonic, random, log });
+    this.failures = new AttemptFailures({ registry, peers, router, policy, now, monotonic, random, log });
     this.leases = new LeaseTimers({
-      ledger,
+      registry,
       peers,
       clock,
       now,
       leaseTtlMs: leaseTtlS * 1000,
       plainPeerTimeoutMs: plainPeerTimeoutS * 1000,
-      silent: (held) => this.poll(held),
-      expired: (held) => this.aftermath.lost(held, 'its worker was not heard of while its lease held'),
+      silent: (tracked) => this.poll(tracked),
+      expired: (tracked) => this.failures.lost(tracked, 'its worker was not heard of while its lease tracked'),
     });
-    this.questions = new OperatorQuestions({ ledger, peers, clock, askUser: options.askUser, log });
-    this.verifier = new Verifier(ledger, options.repositories);
+    this.questions = new OperatorQuestions({ registry, peers, clock, askUser: options.askUser, log });
+    this.verifier = new Verifier(registry, options.repositories);
     this.#deadlines = new TimerQueue(clock, (taskId) => this.#overdueAt(taskId));
     this.#cancels = new TimerQueue(clock, (taskId) => this.#notCanceled(taskId));
     this.dispatcher = new Dispatcher({
       name: options.name,
-      ledger,
+      registry,
       peers,
       router,
-      aftermath: () => this.aftermath,
+      failures: () => this.failures,
       buses: options.buses,
       leaseTtlS,
       maxTasks: this.maxOpenTasks,
@@ -130,7 +130,7 @@ export class Engine {
       nextTurn: options.nextTurn ?? setImmediate,
       now,
       log,
-      unsure: (held) => this.poll(held),
+      unsure: (tracked) => this.poll(tracked),
       signal: this.#stopping.signal,
     });
   }
@@ -140,23 +140,23 @@ export class Engine {
   }
 
   /** A task of an earlier process, or one that was just added, takes part from now on. */
-  admit(held: TrackedTask): void {
-    const { record } = held;
-    this.watchDeadline(held);
-    if (record.state === 'queued') this.enqueue(held);
+  admit(tracked: TrackedTask): void {
+    const { record } = tracked;
+    this.watchDeadline(tracked);
+    if (record.state === 'queued') this.enqueue(tracked);
     else if (isActive(record)) {
-      this.peers.reserve(record.worker ?? '', held.id, record.spec.context_id);
-      this.leases.renew(held);
-      this.questions.resume(held);
-      if (record.cancel_requested) this.askToCancel(held, 'canceled');
+      this.peers.reserve(record.worker ?? '', tracked.id, record.spec.context_id);
+      this.leases.renew(tracked);
+      this.questions.resume(tracked);
+      if (record.cancel_requested) this.requestCancel(tracked, 'canceled');
     } else if (!isEnded(record) && !record.parked) {
-      if (record.state === 'blocked') this.aftermath.blocked(held);
-      else this.aftermath.afterLoss(held, record.attempts.at(-1)?.reason ?? 'lost');
+      if (record.state === 'blocked') this.failures.blocked(tracked);
+      else this.failures.afterLoss(tracked, record.attempts.at(-1)?.reason ?? 'lost');
     }
   }
 
-  enqueue(held: TrackedTask): void {
-    if (!this.dependencies.isWaiting(held.id)) this.dispatcher.enqueue(held);
+  enqueue(tracked: TrackedTask): void {
+    if (!this.dependencies.isWaiting(tracked.id)) this.dispatcher.enqueue(tracked);
   }
 
   watchDeadline({ id, record }: TrackedTask): void {
@@ -165,18 +165,18 @@ export class Engine {
   }
 
   /** Somebody else goes on with it, or it was never kept. */
-  letGo(held: TrackedTask): void {
-    const { id, record } = held;
+  stopTracking(tracked: TrackedTask): void {
+    const { id, record } = tracked;
     this.dispatcher.withdraw(id);
     this.dependencies.remove(id);
     if (isActive(record)) this.peers.release(record.worker ?? '', id, 'neutral');
-    this.#forget(held);
+    this.#forget(tracked);
     this.questions.ended(id, record.questions);
     this.#wakeWaiters(id, null);
   }
 
   /** Sends what needs no answer, where its worker understands it. False: it does not, or is not here. */
-  tell(peerId: string | null, message: FleetMessage): boolean {
+  notify(peerId: string | null, message: FleetMessage): boolean {
     const entry = this.peers.get(peerId ?? '');
     const feature = FEATURE_OF[message.type];
     if (entry === undefined || !entry.connected || (feature !== undefined && !entry.peer.features.has(feature)))
@@ -190,18 +190,18 @@ export class Engine {
   /** Asks the worker how the attempt is. False: it cannot be asked. */
   poll({ id, record, sending }: TrackedTask): boolean {
     if (sending) return false;
-    return this.tell(record.worker, fleetMessage('TASK_POLL', { task_id: id }, { attempt: record.attempt }));
+    return this.notify(record.worker, fleetMessage('TASK_POLL', { task_id: id }, { attempt: record.attempt }));
   }
 
   /** Tells the worker to stop; the task is canceled without its answer where none can come in time. */
-  askToCancel(held: TrackedTask, reason: string): void {
-    const { id, record } = held;
+  requestCancel(tracked: TrackedTask, reason: string): void {
+    const { id, record } = tracked;
     const message = fleetMessage('TASK_CANCEL', { task_id: id, reason }, { attempt: record.attempt });
     const entry = this.peers.get(record.worker ?? '');
-    const told = this.tell(record.worker, message);
+    const told = this.notify(record.worker, message);
     if (!told && (isOffer(record.worker) || (entry?.connected && !entry.peer.features.has('cancel')))) {
       const why = `${reason}; its worker cannot be told and may go on`;
-      this.ledger.apply(held, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
+      this.registry.apply(tracked, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
     } else if (this.#cancels.at(id) === undefined) {
       this.#cancels.set(id, this.clock.monotonic() + GRACE_MS);
     }
@@ -238,93 +238,93 @@ export class Engine {
     for (const taskId of [...this.#waiters.keys()]) this.#wakeWaiters(taskId, null);
   }
 
-  #changed(held: TrackedTask, before: TaskRecord, event: TaskEvent): void {
-    const after = held.record;
-    this.#note(held, event, before, after);
+  #changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
+    const after = tracked.record;
+    this.#note(tracked, event, before, after);
     const was = isActive(before);
     const is = isActive(after);
-    if (was && (!is || before.worker !== after.worker)) this.#left(held, before, event);
-    if (is && (!was || before.worker !== after.worker)) this.#entered(held, event);
-    if (before.state === 'queued' && after.state !== 'queued') this.dispatcher.withdraw(held.id);
-    if (after.parked && !before.parked) this.#parked(held);
-    if (isEnded(after) && !isEnded(before)) this.#ended(held);
+    if (was && (!is || before.worker !== after.worker)) this.#left(tracked, before, event);
+    if (is && (!was || before.worker !== after.worker)) this.#entered(tracked, event);
+    if (before.state === 'queued' && after.state !== 'queued') this.dispatcher.withdraw(tracked.id);
+    if (after.parked && !before.parked) this.#parked(tracked);
+    if (isEnded(after) && !isEnded(before)) this.#ended(tracked);
     else if (after.state === 'queued' && before.state !== 'queued') {
-      this.watchDeadline(held);
-      this.enqueue(held);
+      this.watchDeadline(tracked);
+      this.enqueue(tracked);
     } else if (event.type === 'result' && after.state === 'blocked' && before.state !== 'blocked') {
-      this.aftermath.blocked(held);
+      this.failures.blocked(tracked);
     }
   }
 
-  #note(held: TrackedTask, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
+  #note(tracked: TrackedTask, event: TaskEvent, before: TaskRecord, after: TaskRecord): void {
     const step = stepOf(event, before, after);
     if (step !== undefined) {
-      this.journal.write(held.id, step.kind, step.body);
+      this.journal.write(tracked.id, step.kind, step.body);
       this.count(step.kind);
     }
     const end = endOf(before, after);
     if (end === undefined) return;
-    this.journal.write(held.id, end.kind, end.body);
+    this.journal.write(tracked.id, end.kind, end.body);
     this.count(`ended_${after.state}`);
   }
 
   /** The worker of the attempt under way does not have it any more. */
-  #left(held: TrackedTask, before: TaskRecord, event: TaskEvent): void {
-    this.peers.release(before.worker ?? '', held.id, verdictOf(event));
-    if (isActive(held.record)) return;
-    this.leases.end(held.id);
-    this.#cancels.clear(held.id);
-    this.#overdue.delete(held.id);
-    this.questions.ended(held.id, before.questions);
-    held.tokensSoFar = 0;
+  #left(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
+    this.peers.release(before.worker ?? '', tracked.id, verdictOf(event));
+    if (isActive(tracked.record)) return;
+    this.leases.end(tracked.id);
+    this.#cancels.clear(tracked.id);
+    this.#overdue.delete(tracked.id);
+    this.questions.ended(tracked.id, before.questions);
+    tracked.tokensSoFar = 0;
     if (event.type !== 'result') return;
     const { attempt, worker } = before;
     if (event.worker === worker && (event.attempt === null || event.attempt === attempt)) return;
     // An earlier attempt has done the work after all, perhaps at the same worker.
-    this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: held.id, reason: 'done elsewhere' }, { attempt }));
+    this.notify(worker, fleetMessage('TASK_CANCEL', { task_id: tracked.id, reason: 'done elsewhere' }, { attempt }));
   }
 
-  #entered(held: TrackedTask, event: TaskEvent): void {
-    const { worker, attempt, spec } = held.record;
-    this.peers.reserve(worker ?? '', held.id, spec.context_id);
-    this.leases.renew(held);
+  #entered(tracked: TrackedTask, event: TaskEvent): void {
+    const { worker, attempt, spec } = tracked.record;
+    this.peers.reserve(worker ?? '', tracked.id, spec.context_id);
+    this.leases.renew(tracked);
     const repository = event.type === 'reserved' ? this.verifier.repositoryOf(worker) : undefined;
     if (repository === undefined) return;
     void headOf(repository).then((commit) => {
-      if (commit !== null && !held.gone) this.ledger.apply(held, { type: 'based', attempt, commit });
+      if (commit !== null && !tracked.superseded) this.registry.apply(tracked, { type: 'based', attempt, commit });
     });
   }
 
-  #ended(held: TrackedTask): void {
-    const { record } = held;
-    this.#forget(held);
-    if (record.state === 'done') this.verifier.check(held);
-    void this.ledger.save(held).catch(() => {});
+  #ended(tracked: TrackedTask): void {
+    const { record } = tracked;
+    this.#forget(tracked);
+    if (record.state === 'done') this.verifier.check(tracked);
+    void this.registry.save(tracked).catch(() => {});
     const { ready, failed, why } = this.dependencies.ended(record);
     for (const id of ready) {
-      const other = this.ledger.get(id);
+      const other = this.registry.get(id);
       if (other?.record.state === 'queued') this.dispatcher.enqueue(other);
     }
     for (const id of failed) {
-      const other = this.ledger.get(id);
-      if (other !== undefined) this.ledger.apply(other, { type: 'failed', reason: why });
+      const other = this.registry.get(id);
+      if (other !== undefined) this.registry.apply(other, { type: 'failed', reason: why });
     }
-    this.dependencies.remove(held.id);
+    this.dependencies.remove(tracked.id);
     this.#giveBack(record);
   }
 
   /** What a child did not use of its budget is its parent's again. */
   #giveBack({ spec, tokens_spent }: TaskRecord): void {
     const { parent_task_id, token_budget } = spec;
-    const parent = parent_task_id === null ? undefined : this.ledger.get(parent_task_id);
+    const parent = parent_task_id === null ? undefined : this.registry.get(parent_task_id);
     if (parent === undefined || token_budget === null || tokens_spent === null || tokens_spent >= token_budget) return;
-    this.ledger.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
+    this.registry.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
   }
 
   /** Whoever waits for its end is told, once it is on disk, that nothing more happens by itself. */
-  #parked(held: TrackedTask): void {
-    void this.ledger.save(held).then(
-      () => held.record.parked && this.#wakeWaiters(held.id, held.record),
+  #parked(tracked: TrackedTask): void {
+    void this.registry.save(tracked).then(
+      () => tracked.record.parked && this.#wakeWaiters(tracked.id, tracked.record),
       () => {},
     );
   }
@@ -348,28 +348,28 @@ export class Engine {
   }
 
   #overdueAt(taskId: string): void {
-    const held = this.ledger.get(taskId);
-    const { deadline } = held?.record.spec ?? { deadline: null };
-    if (held === undefined || deadline === null || isEnded(held.record)) return;
+    const tracked = this.registry.get(taskId);
+    const { deadline } = tracked?.record.spec ?? { deadline: null };
+    if (tracked === undefined || deadline === null || isEnded(tracked.record)) return;
     // The clock was set back.
-    if (Date.parse(deadline) > this.now()) return this.watchDeadline(held);
-    if (!isActive(held.record)) {
-      this.ledger.apply(held, { type: 'failed', reason: 'deadline_passed: it was not done in time' });
+    if (Date.parse(deadline) > this.now()) return this.watchDeadline(tracked);
+    if (!isActive(tracked.record)) {
+      this.registry.apply(tracked, { type: 'failed', reason: 'deadline_passed: it was not done in time' });
     } else if (this.#overdue.has(taskId)) {
-      this.aftermath.lost(held, 'the deadline passed and its worker did not report');
+      this.failures.lost(tracked, 'the deadline passed and its worker did not report');
     } else {
       // Its worker stops by itself and reports what there is; this is for the one that does not.
       this.#overdue.add(taskId);
-      const { attempt, worker } = held.record;
-      this.tell(worker, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'deadline' }, { attempt }));
+      const { attempt, worker } = tracked.record;
+      this.notify(worker, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'deadline' }, { attempt }));
       this.#deadlines.set(taskId, this.clock.monotonic() + GRACE_MS);
     }
   }
 
   #notCanceled(taskId: string): void {
-    const held = this.ledger.get(taskId);
-    if (held === undefined || isEnded(held.record)) return;
-    this.ledger.apply(held, { type: 'canceled', reason: 'canceled; its worker did not answer' });
+    const tracked = this.registry.get(taskId);
+    if (tracked === undefined || isEnded(tracked.record)) return;
+    this.registry.apply(tracked, { type: 'canceled', reason: 'canceled; its worker did not answer' });
   }
 }
 

@@ -10,28 +10,28 @@ import type { Peers } from './peers.ts';
 import { isActive, isOffer } from './task-machine.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
-export interface LeasesOptions {
-  readonly ledger: TaskRegistry;
+export interface LeaseTimersOptions {
+  readonly registry: TaskRegistry;
   readonly peers: Peers;
   readonly clock: Clock;
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainPeerTimeoutMs: number;
   /** It will run out soon: ask its worker. */
-  silent(held: TrackedTask): void;
+  silent(tracked: TrackedTask): void;
   /** It ran out. */
-  expired(held: TrackedTask): void;
+  expired(tracked: TrackedTask): void;
 }
 
 export class LeaseTimers {
-  readonly #options: LeasesOptions;
-  readonly #alarms: TimerQueue<string>;
+  readonly #options: LeaseTimersOptions;
+  readonly #timers: TimerQueue<string>;
   /** When each ends, on the monotonic clock. */
   readonly #ends = new Map<string, number>();
 
-  constructor(options: LeasesOptions) {
+  constructor(options: LeaseTimersOptions) {
     this.#options = options;
-    this.#alarms = new TimerQueue(options.clock, (taskId) => this.#ring(taskId));
+    this.#timers = new TimerQueue(options.clock, (taskId) => this.#ring(taskId));
   }
 
   /** Begins, or renews, the lease of the attempt under way. A task offered to a pool has none until somebody takes it. */
@@ -42,22 +42,22 @@ export class LeaseTimers {
     if (!this.#isShort(record.worker)) return this.#set(id, now + this.#plainLeftMs(record.attempts.at(-1)?.sent_at));
     this.#ends.set(id, now + leaseTtlMs);
     // What is renewed all the time need not move an alarm each time: it looks at the end when it rings.
-    if (this.#alarms.at(id) === undefined) this.#alarms.set(id, now + (leaseTtlMs * 2) / 3);
+    if (this.#timers.at(id) === undefined) this.#timers.set(id, now + (leaseTtlMs * 2) / 3);
   }
 
   end(taskId: string): void {
     this.#ends.delete(taskId);
-    this.#alarms.clear(taskId);
+    this.#timers.clear(taskId);
   }
 
   stop(): void {
-    this.#alarms.stop();
+    this.#timers.stop();
     this.#ends.clear();
   }
 
   #set(taskId: string, end: number): void {
     this.#ends.set(taskId, end);
-    this.#alarms.set(taskId, end);
+    this.#timers.set(taskId, end);
   }
 
   /** Before its worker is here again, what it can do is not known; the short lease is tried, and corrected then. */
@@ -73,18 +73,18 @@ export class LeaseTimers {
   }
 
   #ring(taskId: string): void {
-    const { ledger, clock, leaseTtlMs } = this.#options;
-    const held = ledger.get(taskId);
+    const { registry, clock, leaseTtlMs } = this.#options;
+    const tracked = registry.get(taskId);
     const end = this.#ends.get(taskId);
-    if (held === undefined || end === undefined || !isActive(held.record)) return this.end(taskId);
+    if (tracked === undefined || end === undefined || !isActive(tracked.record)) return this.end(taskId);
     const left = end - clock.monotonic();
     if (left <= 0) {
       this.end(taskId);
-      return this.#options.expired(held);
+      return this.#options.expired(tracked);
     }
     const askLeft = leaseTtlMs / 3;
-    if (left > askLeft) return this.#alarms.set(taskId, end - askLeft);
-    this.#alarms.set(taskId, end);
-    this.#options.silent(held);
+    if (left > askLeft) return this.#timers.set(taskId, end - askLeft);
+    this.#timers.set(taskId, end);
+    this.#options.silent(tracked);
   }
 }

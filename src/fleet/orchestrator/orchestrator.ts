@@ -38,7 +38,7 @@ export function createOrchestrator(options: OrchestratorOptions): Orchestrator {
 class TaskOrchestrator implements Orchestrator {
   readonly #options: OrchestratorOptions;
   readonly #engine: Engine;
-  readonly #reception: PeerEventHandler;
+  readonly #peerEvents: PeerEventHandler;
   readonly #submissions: Submissions;
   readonly #pruning: TimerQueue<'prune'>;
   #state: 'new' | 'starting' | 'running' | 'stopped' = 'new';
@@ -47,7 +47,7 @@ class TaskOrchestrator implements Orchestrator {
   constructor(options: OrchestratorOptions) {
     this.#options = options;
     this.#engine = new Engine(options);
-    this.#reception = new PeerEventHandler(this.#engine);
+    this.#peerEvents = new PeerEventHandler(this.#engine);
     this.#submissions = new Submissions(this.#engine);
     this.#pruning = new TimerQueue(this.#engine.clock, () => void this.#prune());
   }
@@ -56,7 +56,7 @@ class TaskOrchestrator implements Orchestrator {
     if (this.#state !== 'new') throw fail('usage', 'this orchestrator was started before');
     this.#state = 'starting';
     await this.#reload();
-    const started = await Promise.allSettled(this.#options.buses.map((bus) => bus.start(this.#reception)));
+    const started = await Promise.allSettled(this.#options.buses.map((bus) => bus.start(this.#peerEvents)));
     const failed = started.find((outcome) => outcome.status === 'rejected');
     if (failed !== undefined) {
       await this.stop();
@@ -79,7 +79,7 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   async get(taskId: string): Promise<TaskRecord> {
-    const record = this.#engine.ledger.get(taskId)?.record ?? (await this.#options.store.get(taskId))?.record;
+    const record = this.#engine.registry.get(taskId)?.record ?? (await this.#options.store.get(taskId))?.record;
     if (record === undefined) throw notFound(taskId);
     return record;
   }
@@ -88,46 +88,46 @@ class TaskOrchestrator implements Orchestrator {
     const found = await this.#options.store.find(query);
     // What is in memory may be a moment ahead.
     return found
-      .map((record) => this.#engine.ledger.get(record.task_id)?.record ?? record)
+      .map((record) => this.#engine.registry.get(record.task_id)?.record ?? record)
       .filter((record) => matches(record, query));
   }
 
   cancel(taskId: string, reason = 'canceled'): Promise<TaskRecord> {
-    return this.#with(taskId, (held) => {
-      const { ledger } = this.#engine;
-      if (isEnded(held.record)) return;
-      ledger.apply(held, { type: 'cancel_requested' });
-      if (isActive(held.record)) this.#engine.askToCancel(held, reason);
-      else ledger.apply(held, { type: 'canceled', reason });
+    return this.#with(taskId, (tracked) => {
+      const { registry } = this.#engine;
+      if (isEnded(tracked.record)) return;
+      registry.apply(tracked, { type: 'cancel_requested' });
+      if (isActive(tracked.record)) this.#engine.requestCancel(tracked, reason);
+      else registry.apply(tracked, { type: 'canceled', reason });
     });
   }
 
   retry(taskId: string, worker?: string): Promise<TaskRecord> {
-    return this.#with(taskId, async (held) => {
-      const { ledger, peers, dispatcher } = this.#engine;
-      const { record } = held;
+    return this.#with(taskId, async (tracked) => {
+      const { registry, peers, dispatcher } = this.#engine;
+      const { record } = tracked;
       if (!record.parked && !isEnded(record)) {
         throw fail('invalid_message', `task ${taskId} is under way`, { task_id: taskId, state: record.state });
       }
       if (worker !== undefined && peers.get(worker) === undefined)
         throw fail('not_found', `no worker ${worker}`, { worker });
-      await this.#submissions.waitAgain(held);
-      ledger.apply(held, { type: 'requeued', cause: 'operator', ...(worker !== undefined && { only: worker }) });
+      await this.#submissions.waitAgain(tracked);
+      registry.apply(tracked, { type: 'requeued', cause: 'operator', ...(worker !== undefined && { only: worker }) });
       dispatcher.pump();
     });
   }
 
   drop(taskId: string, reason = 'dropped by an operator'): Promise<TaskRecord> {
-    return this.#with(taskId, (held) => {
-      const { parked, state } = held.record;
+    return this.#with(taskId, (tracked) => {
+      const { parked, state } = tracked.record;
       if (!parked) throw fail('invalid_message', `task ${taskId} is not parked`, { task_id: taskId, state });
-      this.#engine.ledger.apply(held, { type: 'failed', reason });
+      this.#engine.registry.apply(tracked, { type: 'failed', reason });
     });
   }
 
   async steer(taskId: string, text: string): Promise<void> {
-    const held = await this.#active(taskId);
-    const { worker, attempt } = held.record;
+    const tracked = await this.#active(taskId);
+    const { worker, attempt } = tracked.record;
     const entry = this.#engine.peers.get(worker ?? '');
     if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not here`, { worker });
     if (!entry.peer.features.has('steer')) {
@@ -146,7 +146,7 @@ class TaskOrchestrator implements Orchestrator {
   async result(taskId: string, signal?: AbortSignal): ReturnType<Orchestrator['result']> {
     signal?.throwIfAborted();
     const record = await this.get(taskId);
-    if (record.parked || this.#engine.ledger.get(taskId) === undefined) return { record, result: record.result };
+    if (record.parked || this.#engine.registry.get(taskId) === undefined) return { record, result: record.result };
     const ended = await new Promise<TaskRecord | null>((resolve, reject) => {
       const callOff = this.#engine.onEnd(taskId, (last) => {
         signal?.removeEventListener('abort', aborted);
@@ -190,9 +190,9 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   counts(): Readonly<Record<string, number>> {
-    const { ledger, dependencies, totals, peers } = this.#engine;
-    const counts: Record<string, number> = { open: ledger.openCount, waiting_for_others: dependencies.size };
-    for (const [state, count] of ledger.counts) counts[state] = count;
+    const { registry, dependencies, totals, peers } = this.#engine;
+    const counts: Record<string, number> = { open: registry.openCount, waiting_for_others: dependencies.size };
+    for (const [state, count] of registry.counts) counts[state] = count;
     for (const entry of peers.all()) {
       const name = entry.connected ? 'workers_here' : 'workers_away';
       counts[name] = (counts[name] ?? 0) + 1;
@@ -212,22 +212,22 @@ class TaskOrchestrator implements Orchestrator {
     this.#engine.halt();
     const { timer } = this.#engine.clock;
     await within(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())), STOP_MS, timer);
-    await within(this.#engine.ledger.flush(), STOP_MS, timer);
-    this.#engine.ledger.stop();
+    await within(this.#engine.registry.flush(), STOP_MS, timer);
+    this.#engine.registry.stop();
   }
 
   /** Takes up what an earlier process left. Nothing is sent again: workers are asked first, or their leases run out. */
   async #reload(): Promise<void> {
     const { store } = this.#options;
-    const { ledger } = this.#engine;
+    const { registry } = this.#engine;
     this.#submissions.begin(await store.lastNumber());
     const open: TrackedTask[] = [];
-    for await (const stored of store.open()) open.push(ledger.adopt(stored));
-    for (const held of open) if (held.record.state === 'queued') await this.#submissions.waitStill(held);
-    for (const held of open) {
-      const { record, id } = held;
-      if (isActive(record)) this.#reception.expect(record.worker ?? '', id);
-      if (!isEnded(record)) this.#engine.admit(held);
+    for await (const stored of store.open()) open.push(registry.adopt(stored));
+    for (const tracked of open) if (tracked.record.state === 'queued') await this.#submissions.waitStill(tracked);
+    for (const tracked of open) {
+      const { record, id } = tracked;
+      if (isActive(record)) this.#peerEvents.expect(record.worker ?? '', id);
+      if (!isEnded(record)) this.#engine.admit(tracked);
     }
     if (open.length > 0) this.#options.log.info('tasks of an earlier process are taken up', { tasks: open.length });
   }
@@ -244,24 +244,24 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   /** Does something to a task and answers its record when that is on disk. */
-  async #with(taskId: string, work: (held: TrackedTask) => void | Promise<void>): Promise<TaskRecord> {
+  async #with(taskId: string, work: (tracked: TrackedTask) => void | Promise<void>): Promise<TaskRecord> {
     this.#check();
-    const { ledger } = this.#engine;
-    const held = await ledger.pin(taskId);
-    if (held === undefined) throw notFound(taskId);
+    const { registry } = this.#engine;
+    const tracked = await registry.pin(taskId);
+    if (tracked === undefined) throw notFound(taskId);
     try {
-      await work(held);
-      await ledger.save(held);
-      return held.record;
+      await work(tracked);
+      await registry.save(tracked);
+      return tracked.record;
     } finally {
-      ledger.release(held);
+      registry.release(tracked);
     }
   }
 
   async #active(taskId: string): Promise<TrackedTask> {
     this.#check();
-    const held = this.#engine.ledger.get(taskId);
-    if (held !== undefined && isActive(held.record)) return held;
+    const tracked = this.#engine.registry.get(taskId);
+    if (tracked !== undefined && isActive(tracked.record)) return tracked;
     const { state } = await this.get(taskId);
     throw fail('invalid_message', `task ${taskId} is not under way`, { task_id: taskId, state });
   }

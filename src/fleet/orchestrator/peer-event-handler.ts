@@ -38,21 +38,21 @@ export class PeerEventHandler implements PeerEvents {
 
   joined(peer: FleetPeer): void {
     if (this.#engine.stopped) return;
-    const { peers, options, ledger, leases } = this.#engine;
+    const { peers, options, registry, leases } = this.#engine;
     const entry = peers.joined(peer);
     options.log.info('a worker is here', { worker: peer.peerId, binding: peer.binding, mode: entry.mode });
     const expected = this.#expected.get(peer.peerId);
     this.#expected.delete(peer.peerId);
     for (const taskId of expected ?? []) {
-      const held = ledger.get(taskId);
-      if (held === undefined || !isActive(held.record) || held.record.worker !== peer.peerId) continue;
-      peers.reserve(peer.peerId, taskId, held.record.spec.context_id);
+      const tracked = registry.get(taskId);
+      if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) continue;
+      peers.reserve(peer.peerId, taskId, tracked.record.spec.context_id);
       // Now it is known what this worker can say.
-      leases.renew(held);
-      this.#engine.poll(held);
+      leases.renew(tracked);
+      this.#engine.poll(tracked);
     }
-    for (const held of this.#tasksOf(entry)) {
-      if (held.record.cancel_requested) this.#engine.askToCancel(held, 'canceled');
+    for (const tracked of this.#tasksOf(entry)) {
+      if (tracked.record.cancel_requested) this.#engine.requestCancel(tracked, 'canceled');
     }
   }
 
@@ -90,75 +90,75 @@ export class PeerEventHandler implements PeerEvents {
   }
 
   async #result(entry: PeerEntry, reported: Reported): Promise<void> {
-    const { ledger, aftermath, options } = this.#engine;
+    const { registry, failures, options } = this.#engine;
     const worker = entry.peer.peerId;
     const { task_id, envelope } = reported;
-    const held = await ledger.pin(task_id);
-    if (held === undefined) {
+    const tracked = await registry.pin(task_id);
+    if (tracked === undefined) {
       // Nobody can make anything of it; sending it again would not help.
       options.log.warn('a result of a task that is not known', { worker, task_id, status: reported.status });
       return;
     }
     try {
-      this.#claim(entry, held, envelope.attempt);
+      this.#claim(entry, tracked, envelope.attempt);
       const result = resultFrom(reported);
       const attempt = envelope.attempt ?? null;
-      const current = held.record.worker === worker && (attempt === null || attempt === held.record.attempt);
-      if (current && isActive(held.record) && RESTARTED.test(reported.error_summary ?? '')) {
-        aftermath.lost(held, reported.error_summary as string, result);
+      const current = tracked.record.worker === worker && (attempt === null || attempt === tracked.record.attempt);
+      if (current && isActive(tracked.record) && RESTARTED.test(reported.error_summary ?? '')) {
+        failures.lost(tracked, reported.error_summary as string, result);
       } else {
-        const { outcome, why } = ledger.apply(held, { type: 'result', worker, attempt, result });
+        const { outcome, why } = registry.apply(tracked, { type: 'result', worker, attempt, result });
         if (outcome === 'refused') options.log.warn('a result was not taken', { worker, task_id, why });
       }
-      await ledger.save(held);
+      await registry.save(tracked);
     } finally {
-      ledger.release(held);
+      registry.release(tracked);
     }
   }
 
   async #question(entry: PeerEntry, question: TaskQuestion): Promise<void> {
-    const held = this.#mine(entry, question.task_id, question.envelope?.attempt);
-    if (held === undefined) return this.#stray(entry, question.task_id, question.envelope?.attempt);
-    this.#engine.leases.renew(held);
-    await this.#engine.questions.asked(held, question);
+    const tracked = this.#mine(entry, question.task_id, question.envelope?.attempt);
+    if (tracked === undefined) return this.#stray(entry, question.task_id, question.envelope?.attempt);
+    this.#engine.leases.renew(tracked);
+    await this.#engine.questions.asked(tracked, question);
   }
 
   #ack(entry: PeerEntry, { task_id, accepted, state, retry_after_s, envelope }: TaskAck): void {
-    const { ledger, leases, aftermath } = this.#engine;
-    const known = ledger.get(task_id);
+    const { registry, leases, failures } = this.#engine;
+    const known = registry.get(task_id);
     if (known !== undefined && accepted) this.#claim(entry, known, envelope?.attempt);
-    const held = this.#mine(entry, task_id, envelope?.attempt);
-    if (held === undefined) {
+    const tracked = this.#mine(entry, task_id, envelope?.attempt);
+    if (tracked === undefined) {
       if (accepted && state !== 'finished') this.#stray(entry, task_id, envelope?.attempt);
       return;
     }
-    const begun = held.record.state === 'accepted' || held.record.state === 'running';
+    const begun = tracked.record.state === 'accepted' || tracked.record.state === 'running';
     if (state === 'unknown') {
       // The answer to a question that was asked before the dispatch left says nothing.
-      if (held.sending) return;
-      if (begun) aftermath.lost(held, 'its worker does not know it any more');
-      else aftermath.unknownToWorker(held);
+      if (tracked.sending) return;
+      if (begun) failures.lost(tracked, 'its worker does not know it any more');
+      else failures.unknownToWorker(tracked);
     } else if (state === 'busy' || (!accepted && state === undefined)) {
       if (begun) return;
       const retry = retry_after_s === undefined ? {} : { retryAfterS: retry_after_s };
-      aftermath.released(held, { outcome: 'busy', code: 'busy', reason: 'its worker is busy', ...retry });
+      failures.released(tracked, { outcome: 'busy', code: 'busy', reason: 'its worker is busy', ...retry });
     } else {
-      if (!begun) ledger.apply(held, { type: 'accepted' });
-      if (state === 'running') ledger.apply(held, { type: 'started' });
-      leases.renew(held);
+      if (!begun) registry.apply(tracked, { type: 'accepted' });
+      if (state === 'running') registry.apply(tracked, { type: 'started' });
+      leases.renew(tracked);
     }
   }
 
   #progress(entry: PeerEntry, message: TaskProgress): void {
-    const { ledger, leases, journal } = this.#engine;
+    const { registry, leases, journal } = this.#engine;
     const { task_id, seq, phase, note, percent, tokens_so_far, envelope } = message;
-    const known = ledger.get(task_id);
+    const known = registry.get(task_id);
     if (known !== undefined) this.#claim(entry, known, envelope?.attempt);
-    const held = this.#mine(entry, task_id, envelope?.attempt);
-    if (held === undefined) return this.#stray(entry, task_id, envelope?.attempt);
-    if (held.record.state !== 'running') ledger.apply(held, { type: 'started' });
-    held.tokensSoFar = tokens_so_far ?? held.tokensSoFar;
-    leases.renew(held);
+    const tracked = this.#mine(entry, task_id, envelope?.attempt);
+    if (tracked === undefined) return this.#stray(entry, task_id, envelope?.attempt);
+    if (tracked.record.state !== 'running') registry.apply(tracked, { type: 'started' });
+    tracked.tokensSoFar = tokens_so_far ?? tracked.tokensSoFar;
+    leases.renew(tracked);
     journal.write(task_id, 'progress', {
       seq,
       phase,
@@ -173,12 +173,12 @@ export class PeerEventHandler implements PeerEvents {
     const what = peers.announced(entry, announced);
     if (what === 'old') return;
     if (what === 'restarted') options.log.info('a worker was started anew', { worker: entry.peer.peerId });
-    for (const held of this.#tasksOf(entry)) {
-      if (isSameProcess(attemptOf(held.record), entry)) {
-        if (this.#has(entry, held)) leases.renew(held);
+    for (const tracked of this.#tasksOf(entry)) {
+      if (isSameProcess(attemptOf(tracked.record), entry)) {
+        if (this.#has(entry, tracked)) leases.renew(tracked);
       } else {
         // It has them no more, or reports what became of them; its lease is not renewed by anything but that.
-        this.#engine.poll(held);
+        this.#engine.poll(tracked);
       }
     }
   }
@@ -186,20 +186,20 @@ export class PeerEventHandler implements PeerEvents {
   #heartbeat(entry: PeerEntry, beat: SessionHeartbeat): void {
     const { peers, leases } = this.#engine;
     const fewer = peers.heartbeat(entry, beat);
-    for (const held of this.#tasksOf(entry)) {
-      const same = (attemptOf(held.record)?.incarnation ?? beat.incarnation) === beat.incarnation;
-      if (fewer || !same) this.#engine.poll(held);
-      else if (this.#has(entry, held)) leases.renew(held);
+    for (const tracked of this.#tasksOf(entry)) {
+      const same = (attemptOf(tracked.record)?.incarnation ?? beat.incarnation) === beat.incarnation;
+      if (fewer || !same) this.#engine.poll(tracked);
+      else if (this.#has(entry, tracked)) leases.renew(tracked);
     }
   }
 
   /** The first of a pool that says it has a task which was offered to the pool has it. */
-  #claim({ peer, announced }: PeerEntry, held: TrackedTask, attempt: number | undefined): void {
-    const { worker, spec } = held.record;
+  #claim({ peer, announced }: PeerEntry, tracked: TrackedTask, attempt: number | undefined): void {
+    const { worker, spec } = tracked.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
     const incarnation = announced?.incarnation ?? null;
     const claimed = { type: 'claimed', worker: peer.peerId, incarnation } as const;
-    this.#engine.ledger.apply(held, attempt === undefined ? claimed : { ...claimed, attempt });
+    this.#engine.registry.apply(tracked, attempt === undefined ? claimed : { ...claimed, attempt });
   }
 
   /** Whether a sign of life of its worker is one of the attempt: not before that has said that it has it. */
@@ -210,32 +210,32 @@ export class PeerEventHandler implements PeerEvents {
 
   /** The task, when this worker has the attempt of it that is under way. */
   #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
-    const held = this.#engine.ledger.get(taskId);
-    if (held === undefined || !isActive(held.record) || held.record.worker !== peer.peerId) return undefined;
-    return attempt === undefined || attempt === held.record.attempt ? held : undefined;
+    const tracked = this.#engine.registry.get(taskId);
+    if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) return undefined;
+    return attempt === undefined || attempt === tracked.record.attempt ? tracked : undefined;
   }
 
   /** A worker goes on with what was canceled, or ended otherwise, while it could not be told. */
   #stray({ peer }: PeerEntry, taskId: string, attempt: number | undefined): void {
     const key = `${peer.peerId} ${taskId} ${attempt}`;
-    const held = this.#engine.ledger.get(taskId);
+    const tracked = this.#engine.registry.get(taskId);
     // What was only given up for lost may still come to a good end.
-    if (this.#strays.has(key) || (held !== undefined && !held.record.cancel_requested)) return;
+    if (this.#strays.has(key) || (tracked !== undefined && !tracked.record.cancel_requested)) return;
     if (this.#strays.size >= MAX_STRAYS) this.#strays.delete(this.#strays.keys().next().value as string);
     this.#strays.add(key);
     void this.#stopStray(peer.peerId, taskId, attempt);
   }
 
   async #stopStray(peerId: string, taskId: string, attempt: number | undefined): Promise<void> {
-    const { ledger } = this.#engine;
+    const { registry } = this.#engine;
     try {
-      const held = await ledger.pin(taskId);
-      if (held === undefined) return;
-      const { state } = held.record;
-      ledger.release(held);
+      const tracked = await registry.pin(taskId);
+      if (tracked === undefined) return;
+      const { state } = tracked.record;
+      registry.release(tracked);
       if (state !== 'canceled') return;
       const envelope = attempt === undefined ? undefined : { attempt };
-      this.#engine.tell(peerId, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'canceled' }, envelope));
+      this.#engine.notify(peerId, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'canceled' }, envelope));
     } catch {
       // The store cannot be read now; the worker's next message asks again.
       this.#strays.delete(`${peerId} ${taskId} ${attempt}`);
@@ -244,8 +244,8 @@ export class PeerEventHandler implements PeerEvents {
 
   *#tasksOf({ tasks }: PeerEntry): Iterable<TrackedTask> {
     for (const taskId of [...tasks.keys()]) {
-      const held = this.#engine.ledger.get(taskId);
-      if (held !== undefined && isActive(held.record)) yield held;
+      const tracked = this.#engine.registry.get(taskId);
+      if (tracked !== undefined && isActive(tracked.record)) yield tracked;
     }
   }
 }

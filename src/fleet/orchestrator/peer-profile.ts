@@ -13,7 +13,7 @@ export interface PeerEntry {
   /** Why it is not here. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
   /** Since when it is not here, or does not answer; null: it does. Monotonic. */
-  awayAt: number | null;
+  absentSince: number | null;
   /** Until then it may be describing itself for the first time. Monotonic. */
   describeBy: number;
   announced: Announced | null;

@@ -22,7 +22,7 @@ import { isJoining, type PeerEntry, profileOf, ttlOf } from './peer-profile.ts';
 /** Results that count for reliability. */
 const RECENT = 20;
 /** Workers that left and are still shown. */
-const MAX_GONE = 1000;
+const MAX_LOST = 1000;
 /** How long a worker that has come may take to describe itself; it gets no task before. Its own probes take nine at most. */
 const DESCRIBE_MS = 10_000;
 /** How long a worker that went, or does not answer, counts on: some looks at a peer, or a start of a program. */
@@ -83,7 +83,7 @@ export class Peers {
   joined(peer: FleetPeer): PeerEntry {
     let entry = this.#entries.get(peer.peerId);
     if (entry === undefined) {
-      this.#makeRoom();
+      this.#evictLost();
       entry = this.#created(peer);
       this.#entries.set(peer.peerId, entry);
     }
@@ -92,7 +92,7 @@ export class Peers {
     entry.connected = true;
     entry.away = null;
     entry.lastSeenAt = this.#options.now();
-    this.#come(entry);
+    this.#noteReachable(entry);
     this.#negotiate(entry);
     this.#refresh(entry);
     return entry;
@@ -107,7 +107,7 @@ export class Peers {
     entry.away = { reason, asleep };
     this.#expiries.clear(peer.peerId);
     this.#descriptions.clear(peer.peerId);
-    this.#went(entry);
+    this.#noteAbsent(entry);
     this.#options.router.remove(peer.peerId);
     this.#options.changed(peer.peerId);
     return true;
@@ -200,51 +200,51 @@ export class Peers {
   }
 
   /** Whoever may take a task at some time; `only`: of the worker of this name. */
-  *prospects(only: string | null): IterableIterator<WorkerCandidate> {
+  *candidates(only: string | null): IterableIterator<WorkerCandidate> {
     const named = only === null ? undefined : this.#entries.get(only);
     const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
     for (const entry of entries) {
-      const away = this.#awayOf(entry);
+      const away = this.#absenceOf(entry);
       const absence = away === null ? 'none' : away.untilMs === null ? 'long' : 'short';
       if (absence !== 'long' || only !== null) yield { profile: this.profile(entry), absence };
     }
   }
 
   /** Since when a worker is not here, or does not answer; null: it does, or is not known. */
-  away(peerId: string): AbsentWorker | null {
+  absenceOf(peerId: string): AbsentWorker | null {
     const entry = this.#entries.get(peerId);
-    return entry === undefined ? null : this.#awayOf(entry);
+    return entry === undefined ? null : this.#absenceOf(entry);
   }
 
   stop(): void {
-    for (const alarms of [this.#expiries, this.#circuits, this.#descriptions, this.#absences]) alarms.stop();
+    for (const timers of [this.#expiries, this.#circuits, this.#descriptions, this.#absences]) timers.stop();
   }
 
-  #awayOf(entry: PeerEntry): AbsentWorker | null {
-    const { awayAt, peer } = entry;
-    if (awayAt === null || (entry.connected && this.#verified(entry))) return null;
-    const untilMs = awayAt + AWAY_MS;
+  #absenceOf(entry: PeerEntry): AbsentWorker | null {
+    const { absentSince, peer } = entry;
+    if (absentSince === null || (entry.connected && this.#verified(entry))) return null;
+    const untilMs = absentSince + AWAY_MS;
     const counts = this.#options.clock.monotonic() < untilMs;
-    return { agent_id: peer.peerId, sinceMs: awayAt, untilMs: counts ? untilMs : null };
+    return { agent_id: peer.peerId, sinceMs: absentSince, untilMs: counts ? untilMs : null };
   }
 
   /** It has come: it answers and describes itself, or is one that is called and has not answered yet. */
-  #come(entry: PeerEntry): void {
+  #noteReachable(entry: PeerEntry): void {
     const { peer, announced } = entry;
     if (!peer.reachable) {
-      if (entry.awayAt === null) this.#went(entry);
+      if (entry.absentSince === null) this.#noteAbsent(entry);
       return;
     }
-    entry.awayAt = null;
+    entry.absentSince = null;
     this.#absences.clear(peer.peerId);
     if (announced !== null || !peer.structured) return;
     entry.describeBy = this.#options.clock.monotonic() + DESCRIBE_MS;
     this.#descriptions.set(peer.peerId, entry.describeBy);
   }
 
-  #went(entry: PeerEntry): void {
-    entry.awayAt = this.#options.clock.monotonic();
-    this.#absences.set(entry.peer.peerId, entry.awayAt + AWAY_MS);
+  #noteAbsent(entry: PeerEntry): void {
+    entry.absentSince = this.#options.clock.monotonic();
+    this.#absences.set(entry.peer.peerId, entry.absentSince + AWAY_MS);
   }
 
   #created(peer: FleetPeer): PeerEntry {
@@ -252,7 +252,7 @@ export class Peers {
       peer,
       connected: false,
       away: null,
-      awayAt: null,
+      absentSince: null,
       describeBy: Number.NEGATIVE_INFINITY,
       announced: null,
       announces: 0,
@@ -269,12 +269,12 @@ export class Peers {
     };
   }
 
-  #makeRoom(): void {
-    if (this.#entries.size - this.#present < MAX_GONE) return;
+  #evictLost(): void {
+    if (this.#entries.size - this.#present < MAX_LOST) return;
     const gone = [...this.#entries.values()].filter(({ connected: here, tasks }) => !here && tasks.size === 0);
-    if (gone.length < MAX_GONE) return;
+    if (gone.length < MAX_LOST) return;
     gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
-    for (const { peer } of gone.slice(0, gone.length - MAX_GONE + 1)) {
+    for (const { peer } of gone.slice(0, gone.length - MAX_LOST + 1)) {
       this.#entries.delete(peer.peerId);
       this.#absences.clear(peer.peerId);
     }

@@ -18,8 +18,8 @@ export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
 /** How long a question waits when it does not say, milliseconds. */
 const DEFAULT_EXPIRES_MS = 600_000;
 
-export interface QuestionsOptions {
-  readonly ledger: TaskRegistry;
+export interface OperatorQuestionsOptions {
+  readonly registry: TaskRegistry;
   readonly peers: Peers;
   readonly clock: Clock;
   readonly askUser: AskUser | undefined;
@@ -27,7 +27,7 @@ export interface QuestionsOptions {
 }
 
 export class OperatorQuestions {
-  readonly #options: QuestionsOptions;
+  readonly #options: OperatorQuestionsOptions;
   readonly #expiries: TimerQueue<string>;
   /** Key of a question → what ends the asking. */
   readonly #asked = new Map<
@@ -35,27 +35,27 @@ export class OperatorQuestions {
     { readonly taskId: string; readonly id: string; readonly abort: AbortController }
   >();
 
-  constructor(options: QuestionsOptions) {
+  constructor(options: OperatorQuestionsOptions) {
     this.#options = options;
     this.#expiries = new TimerQueue(options.clock, (key) => this.#expire(key));
   }
 
   /** A worker asks. Resolves when the question is on disk. */
-  async asked(held: TrackedTask, question: TaskQuestion): Promise<void> {
-    const { outcome } = this.#options.ledger.apply(held, { type: 'asked', question });
-    if (outcome === 'changed') this.#watch(held, question);
-    if (outcome !== 'refused') await this.#options.ledger.save(held);
+  async asked(tracked: TrackedTask, question: TaskQuestion): Promise<void> {
+    const { outcome } = this.#options.registry.apply(tracked, { type: 'asked', question });
+    if (outcome === 'changed') this.#watch(tracked, question);
+    if (outcome !== 'refused') await this.#options.registry.save(tracked);
   }
 
   /** Questions of an earlier process wait again. */
-  resume(held: TrackedTask): void {
-    for (const question of held.record.questions) this.#watch(held, question);
+  resume(tracked: TrackedTask): void {
+    for (const question of tracked.record.questions) this.#watch(tracked, question);
   }
 
   /** Fails with `not_found`, or with why the worker could not be told. */
-  async answer(held: TrackedTask, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
-    const { ledger, peers } = this.#options;
-    const { worker, attempt, questions } = held.record;
+  async answer(tracked: TrackedTask, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
+    const { registry, peers } = this.#options;
+    const { worker, attempt, questions } = tracked.record;
     const question = questions.find(({ question_id }) => question_id === questionId);
     if (question === undefined) throw fail('not_found', `no question ${questionId} waits`, { question_id: questionId });
     const entry = peers.get(worker ?? '');
@@ -63,7 +63,7 @@ export class OperatorQuestions {
     const message = fleetMessage(
       'TASK_ANSWER',
       {
-        task_id: held.id,
+        task_id: tracked.id,
         question_id: questionId,
         allowed,
         ...(content !== undefined && { content }),
@@ -72,9 +72,9 @@ export class OperatorQuestions {
       { attempt },
     );
     await entry.peer.send(message, { mode: entry.mode });
-    this.#settle(keyOf(held.id, questionId));
-    ledger.apply(held, { type: 'answered', question_id: questionId });
-    await ledger.save(held);
+    this.#settle(keyOf(tracked.id, questionId));
+    registry.apply(tracked, { type: 'answered', question_id: questionId });
+    await registry.save(tracked);
   }
 
   /** The attempt is over: nobody waits for an answer any more. */
@@ -88,27 +88,32 @@ export class OperatorQuestions {
     this.#asked.clear();
   }
 
-  #watch(held: TrackedTask, question: TaskQuestion): void {
+  #watch(tracked: TrackedTask, question: TaskQuestion): void {
     const { clock } = this.#options;
-    const key = keyOf(held.id, question.question_id);
+    const key = keyOf(tracked.id, question.question_id);
     const expiresMs = question.expires_s === undefined ? DEFAULT_EXPIRES_MS : question.expires_s * 1000;
     this.#expiries.set(key, clock.monotonic() + expiresMs);
     const abort = new AbortController();
-    this.#asked.set(key, { taskId: held.id, id: question.question_id, abort });
-    void this.#ask(held, question, abort.signal);
+    this.#asked.set(key, { taskId: tracked.id, id: question.question_id, abort });
+    void this.#ask(tracked, question, abort.signal);
   }
 
-  async #ask(held: TrackedTask, question: TaskQuestion, signal: AbortSignal): Promise<void> {
+  async #ask(tracked: TrackedTask, question: TaskQuestion, signal: AbortSignal): Promise<void> {
     const { askUser, log } = this.#options;
     if (askUser === undefined) return;
     try {
-      const { allowed, content, reason } = await askUser(question, held.record, signal);
+      const { allowed, content, reason } = await askUser(question, tracked.record, signal);
       if (signal.aborted) return;
-      await this.answer(held, question.question_id, { allowed, content, reason });
+      await this.answer(tracked, question.question_id, { allowed, content, reason });
     } catch (thrown) {
       if (signal.aborted) return;
       const { code, message } = asError(thrown);
-      log.warn('a question was not answered', { task_id: held.id, question_id: question.question_id, code, message });
+      log.warn('a question was not answered', {
+        task_id: tracked.id,
+        question_id: question.question_id,
+        code,
+        message,
+      });
     }
   }
 
@@ -116,8 +121,8 @@ export class OperatorQuestions {
     const asked = this.#asked.get(key);
     if (asked === undefined) return;
     this.#settle(key);
-    const held = this.#options.ledger.get(asked.taskId);
-    if (held !== undefined) this.#options.ledger.apply(held, { type: 'answered', question_id: asked.id });
+    const tracked = this.#options.registry.get(asked.taskId);
+    if (tracked !== undefined) this.#options.registry.apply(tracked, { type: 'answered', question_id: asked.id });
   }
 
   #settle(key: string): void {

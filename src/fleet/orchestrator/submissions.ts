@@ -38,36 +38,36 @@ export class Submissions {
   }
 
   async submit(spec: TaskSpec): Promise<TaskRecord> {
-    const { ledger, dispatcher, hooks } = this.#engine;
+    const { registry, dispatcher, hooks } = this.#engine;
     const request = this.#read(spec);
-    const held = ledger.get(request.id);
-    if (held !== undefined) return this.#again(held, request);
+    const tracked = registry.get(request.id);
+    if (tracked !== undefined) return this.#again(tracked, request);
     const known = spec.task_id === undefined ? undefined : await this.#known(request);
     if (known !== undefined) return known;
-    this.#room(1);
+    this.#checkCapacity(1);
     this.checkTier(request.spec);
     const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
     const others = request.after.length === 0 ? [] : await this.#records(request.after);
     const parent = await this.#parent(request.spec);
     // Somebody may have been as fast while these were looked up.
-    const meanwhile = ledger.get(request.id);
+    const meanwhile = registry.get(request.id);
     if (meanwhile !== undefined) return this.#again(meanwhile, request);
     const added = this.#add(request, parent);
     this.#queue(added, others);
     dispatcher.pump();
-    const granted = parent === undefined ? undefined : ledger.save(parent);
+    const granted = parent === undefined ? undefined : registry.save(parent);
     try {
-      await this.#keep(added);
+      await this.#store(added);
       await granted;
     } catch (thrown) {
-      return this.#notKept(added, request, thrown);
+      return this.#notStored(added, request, thrown);
     }
     return added.record;
   }
 
   async submitBatch(specs: readonly TaskSpec[]): Promise<readonly TaskRecord[]> {
-    const { ledger, dispatcher, hooks } = this.#engine;
+    const { registry, dispatcher, hooks } = this.#engine;
     if (specs.length > MAX_BATCH) throw fail('schema_violation', `a batch has at most ${MAX_BATCH} tasks`);
     const requests = specs.map((spec) => this.#read(spec));
     const ids = new Set(requests.map(({ id }) => id));
@@ -89,13 +89,13 @@ export class Submissions {
     }
     // Nothing is waited for from here on until all of them are in memory.
     for (const request of ordered) {
-      const meanwhile = ledger.get(request.id);
+      const meanwhile = registry.get(request.id);
       if (meanwhile === undefined || known.has(request.id)) continue;
       this.#sameOrFail(meanwhile.record, request);
       known.set(request.id, meanwhile.record);
     }
     const fresh = ordered.filter(({ id }) => !known.has(id));
-    this.#room(fresh.length);
+    this.#checkCapacity(fresh.length);
     for (const { id, spec } of fresh) {
       this.checkTier(spec);
       const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
@@ -105,19 +105,19 @@ export class Submissions {
     try {
       for (const request of fresh) added.push(this.#add(request, parents.get(request.spec.parent_task_id ?? '')));
       await Promise.all([
-        ...added.map((held) => this.#keep(held)),
-        ...parents.values().map((parent) => ledger.save(parent)),
+        ...added.map((tracked) => this.#store(tracked)),
+        ...parents.values().map((parent) => registry.save(parent)),
       ]);
     } catch (thrown) {
-      await this.#takeBack(added);
+      await this.#undoBatch(added);
       throw thrown;
     }
-    for (const held of added) {
-      const after = held.record.spec.after.map((id) => others.get(id) ?? (ledger.get(id)?.record as TaskRecord));
-      this.#queue(held, after);
+    for (const tracked of added) {
+      const after = tracked.record.spec.after.map((id) => others.get(id) ?? (registry.get(id)?.record as TaskRecord));
+      this.#queue(tracked, after);
     }
     dispatcher.pump();
-    const taken = new Map(added.map((held) => [held.id, held.record]));
+    const taken = new Map(added.map((tracked) => [tracked.id, tracked.record]));
     return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
   }
 
@@ -137,10 +137,10 @@ export class Submissions {
 
   /** What tasks wait for. Fails with `schema_violation` for one that does not exist. */
   async #records(ids: readonly string[]): Promise<TaskRecord[]> {
-    const { ledger, options } = this.#engine;
+    const { registry, options } = this.#engine;
     const records: TaskRecord[] = [];
     for (const id of ids) {
-      const record = ledger.get(id)?.record ?? (await options.store.get(id))?.record;
+      const record = registry.get(id)?.record ?? (await options.store.get(id))?.record;
       if (record === undefined)
         throw fail('schema_violation', `no task ${id} to wait for`, { path: '/after', task_id: id });
       records.push(record);
@@ -149,25 +149,25 @@ export class Submissions {
   }
 
   /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
-  async waitAgain(held: TrackedTask): Promise<void> {
-    const others = await this.#records(held.record.spec.after);
-    const why = this.#engine.dependencies.add(held.id, others);
-    if (why !== undefined) throw fail('invalid_message', why, { task_id: held.id });
+  async waitAgain(tracked: TrackedTask): Promise<void> {
+    const others = await this.#records(tracked.record.spec.after);
+    const why = this.#engine.dependencies.add(tracked.id, others);
+    if (why !== undefined) throw fail('invalid_message', why, { task_id: tracked.id });
   }
 
   /** After a restart: the same for a task that waits already; it ends when it never can run. */
-  async waitStill(held: TrackedTask): Promise<void> {
-    const { after } = held.record.spec;
+  async waitStill(tracked: TrackedTask): Promise<void> {
+    const { after } = tracked.record.spec;
     if (after.length === 0) return;
     let others: TaskRecord[];
     try {
       others = await this.#records(after);
     } catch (thrown) {
       const reason = `dependency_failed: ${asError(thrown).message}`;
-      this.#engine.ledger.apply(held, { type: 'failed', reason });
+      this.#engine.registry.apply(tracked, { type: 'failed', reason });
       return;
     }
-    this.#queue(held, others, false);
+    this.#queue(tracked, others, false);
   }
 
   #read(spec: TaskSpec): Request {
@@ -177,10 +177,10 @@ export class Submissions {
     return { id, spec: full, after: full.after };
   }
 
-  #room(count: number): void {
-    const { ledger, maxOpenTasks } = this.#engine;
-    if (ledger.openCount + count <= maxOpenTasks) return;
-    throw fail('over_capacity', `${ledger.openCount} tasks are open already`, {
+  #checkCapacity(count: number): void {
+    const { registry, maxOpenTasks } = this.#engine;
+    if (registry.openCount + count <= maxOpenTasks) return;
+    throw fail('over_capacity', `${registry.openCount} tasks are open already`, {
       limit: maxOpenTasks,
       retry_after_ms: 1000,
     });
@@ -189,9 +189,10 @@ export class Submissions {
   /** The task whose budget this one takes a part of; undefined: none, or one without a budget. */
   async #parent({ parent_task_id: id }: FullSpec): Promise<TrackedTask | undefined> {
     if (id === null) return undefined;
-    const held = this.#engine.ledger.get(id);
-    if (held !== undefined && !isEnded(held.record)) return held.record.spec.token_budget === null ? undefined : held;
-    const record = held?.record ?? (await this.#engine.options.store.get(id))?.record;
+    const tracked = this.#engine.registry.get(id);
+    if (tracked !== undefined && !isEnded(tracked.record))
+      return tracked.record.spec.token_budget === null ? undefined : tracked;
+    const record = tracked?.record ?? (await this.#engine.options.store.get(id))?.record;
     if (record === undefined) throw fail('schema_violation', `no task ${id}`, { path: '/task/parent_task_id' });
     if (record.spec.token_budget === null) return undefined;
     throw fail('budget_spent', `task ${id} has ended, and its budget with it`, { task_id: id });
@@ -199,7 +200,7 @@ export class Submissions {
 
   /** Puts a task in memory. A child without a budget gets all that its parent has left. */
   #add(request: Request, parent: TrackedTask | undefined): TrackedTask {
-    const { ledger, journal, now } = this.#engine;
+    const { registry, journal, now } = this.#engine;
     let { spec } = request;
     if (parent !== undefined) {
       const left = leftOf(parent);
@@ -211,81 +212,81 @@ export class Submissions {
         });
       }
       spec = { ...spec, token_budget: asked };
-      ledger.apply(parent, { type: 'granted', tokens: asked });
+      registry.apply(parent, { type: 'granted', tokens: asked });
     }
     this.#number += 1;
-    const held = ledger.add(newRecord(request.id, spec, this.#number, now()));
+    const tracked = registry.add(newRecord(request.id, spec, this.#number, now()));
     journal.begin(request.id);
     const { priority, batch, after, parent_task_id } = spec;
     journal.write(request.id, 'submitted', { number: this.#number, priority, batch, after, parent_task_id });
     this.#engine.count('submitted');
-    return held;
+    return tracked;
   }
 
   /** Lets a task wait for others, or be routed. */
-  #queue(held: TrackedTask, others: readonly TaskRecord[], watch = true): void {
-    const { dependencies, ledger } = this.#engine;
-    const why = dependencies.add(held.id, others);
-    if (why !== undefined) ledger.apply(held, { type: 'failed', reason: why });
-    else if (watch) this.#engine.admit(held);
+  #queue(tracked: TrackedTask, others: readonly TaskRecord[], watch = true): void {
+    const { dependencies, registry } = this.#engine;
+    const why = dependencies.add(tracked.id, others);
+    if (why !== undefined) registry.apply(tracked, { type: 'failed', reason: why });
+    else if (watch) this.#engine.admit(tracked);
   }
 
   /** Writes a new task; gives it another number where two orchestrators on one store gave the same. */
-  async #keep(held: TrackedTask): Promise<void> {
-    const { ledger, options } = this.#engine;
+  async #store(tracked: TrackedTask): Promise<void> {
+    const { registry, options } = this.#engine;
     for (let tries = 0; ; tries += 1) {
       try {
-        return await ledger.save(held);
+        return await registry.save(tracked);
       } catch (thrown) {
         const { code, detail } = asError(thrown);
         if (code !== 'superseded' || detail.number === undefined || tries === MAX_RENUMBERED) throw thrown;
         this.#number = Math.max(this.#number, await options.store.lastNumber()) + 1;
-        ledger.renumber(held, this.#number);
+        registry.renumber(tracked, this.#number);
       }
     }
   }
 
   /** It could not be written: it is the task there is, or nothing has happened. */
-  async #notKept(held: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
-    this.#undo(held);
+  async #notStored(tracked: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
+    this.#undo(tracked);
     if (asError(thrown).code !== 'superseded') throw thrown;
     const record = await this.#known(request);
     if (record === undefined) throw thrown;
     return record;
   }
 
-  #undo(held: TrackedTask): void {
-    const { ledger } = this.#engine;
-    this.#engine.letGo(held);
-    ledger.drop(held);
-    const { parent_task_id, token_budget } = held.record.spec;
-    const parent = parent_task_id === null ? undefined : ledger.get(parent_task_id);
+  #undo(tracked: TrackedTask): void {
+    const { registry } = this.#engine;
+    this.#engine.stopTracking(tracked);
+    registry.drop(tracked);
+    const { parent_task_id, token_budget } = tracked.record.spec;
+    const parent = parent_task_id === null ? undefined : registry.get(parent_task_id);
     if (parent !== undefined && token_budget !== null) {
-      ledger.apply(parent, { type: 'granted', tokens: -token_budget });
+      registry.apply(parent, { type: 'granted', tokens: -token_budget });
     }
   }
 
   /** All or none: what was written before another one could not be is ended. */
-  async #takeBack(added: readonly TrackedTask[]): Promise<void> {
-    const { ledger } = this.#engine;
+  async #undoBatch(added: readonly TrackedTask[]): Promise<void> {
+    const { registry } = this.#engine;
     await Promise.allSettled(
-      added.map(async (held) => {
-        if (held.gone || held.revision === 0) return this.#undo(held);
-        ledger.apply(held, { type: 'canceled', reason: 'its batch could not be kept whole' });
-        await ledger.save(held);
+      added.map(async (tracked) => {
+        if (tracked.superseded || tracked.revision === 0) return this.#undo(tracked);
+        registry.apply(tracked, { type: 'canceled', reason: 'its batch could not be kept whole' });
+        await registry.save(tracked);
       }),
     );
   }
 
-  async #again(held: TrackedTask, request: Request): Promise<TaskRecord> {
-    this.#sameOrFail(held.record, request);
-    await this.#engine.ledger.save(held);
-    return held.record;
+  async #again(tracked: TrackedTask, request: Request): Promise<TaskRecord> {
+    this.#sameOrFail(tracked.record, request);
+    await this.#engine.registry.save(tracked);
+    return tracked.record;
   }
 
   async #known(request: Request): Promise<TaskRecord | undefined> {
-    const { ledger, options } = this.#engine;
-    const record = ledger.get(request.id)?.record ?? (await options.store.get(request.id))?.record;
+    const { registry, options } = this.#engine;
+    const record = registry.get(request.id)?.record ?? (await options.store.get(request.id))?.record;
     if (record !== undefined) this.#sameOrFail(record, request);
     return record;
   }

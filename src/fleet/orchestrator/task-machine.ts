@@ -10,7 +10,7 @@ import type { TaskQuestion } from '../../protocol/fleet.ts';
 import type { TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens, trimmed } from './task-attempts.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
-import { acceptResult, keepLate, setAside } from './task-result.ts';
+import { acceptResult, setAside, storeLate } from './task-result.ts';
 
 /** Most questions of one task that wait at a time. */
 const MAX_QUESTIONS = 32;
@@ -53,7 +53,7 @@ export function advance(record: TaskRecord, event: TaskEvent, now: number): Adva
     case 'released':
       return release(record, event, now);
     case 'result':
-      return acceptResult(record, event, now) ?? keepLate(record, event, now);
+      return acceptResult(record, event, now) ?? storeLate(record, event, now);
     case 'lost':
       return lose(record, event, now);
     case 'requeued':
@@ -67,7 +67,7 @@ export function advance(record: TaskRecord, event: TaskEvent, now: number): Adva
         not_before: null,
       });
     case 'failed':
-      return giveUp(record, event.reason, now);
+      return failTask(record, event.reason, now);
     case 'cancel_requested':
       if (isEnded(record)) return refused(record, event);
       if (record.cancel_requested) return { record, outcome: 'duplicate' };
@@ -210,7 +210,7 @@ function requeue(record: TaskRecord, event: Extract<TaskEvent, { type: 'requeued
   });
 }
 
-function giveUp(record: TaskRecord, reason: string, now: number): Advanced {
+function failTask(record: TaskRecord, reason: string, now: number): Advanced {
   const { state } = record;
   if (isEnded(record) || (state !== 'queued' && state !== 'blocked' && state !== 'lost')) {
     return refused(record, { type: 'failed', reason });

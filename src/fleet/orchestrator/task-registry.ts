@@ -24,10 +24,10 @@ export interface TrackedTask {
   record: TaskRecord;
   /** Changes since it was taken in, and how many of them are on disk. */
   version: number;
-  kept: number;
+  stored: number;
   revision: number;
   /** Somebody else goes on with it. */
-  gone: boolean;
+  superseded: boolean;
   writing: boolean;
   queued: boolean;
   waiter: PromiseWithResolvers<void> | undefined;
@@ -39,17 +39,17 @@ export interface TrackedTask {
   sending: boolean;
 }
 
-export interface LedgerOptions {
+export interface TaskRegistryOptions {
   readonly store: TaskStore;
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;
   /** A task has changed; `before` is its record before the event. */
-  changed(held: TrackedTask, before: TaskRecord, event: TaskEvent): void;
+  changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void;
   /** Somebody else has written a task: it is not ours any more. */
-  superseded(held: TrackedTask): void;
+  superseded(tracked: TrackedTask): void;
   /** A task that ended is on disk and leaves the memory. */
-  settled(held: TrackedTask): void;
+  settled(tracked: TrackedTask): void;
   /** The store writes again. */
   recovered(): void;
 }
@@ -57,8 +57,8 @@ export interface LedgerOptions {
 const DONE = Promise.resolve();
 
 export class TaskRegistry {
-  readonly #options: LedgerOptions;
-  readonly #held = new Map<string, TrackedTask>();
+  readonly #options: TaskRegistryOptions;
+  readonly #tracked = new Map<string, TrackedTask>();
   readonly #loading = new Map<string, Promise<TrackedTask | undefined>>();
   readonly #soft: TimerQueue<TrackedTask>;
   readonly #retry: TimerQueue<'retry'>;
@@ -69,9 +69,9 @@ export class TaskRegistry {
   #open = 0;
   #failure: HandfastError | undefined;
 
-  constructor(options: LedgerOptions) {
+  constructor(options: TaskRegistryOptions) {
     this.#options = options;
-    this.#soft = new TimerQueue(options.clock, (held) => void this.save(held));
+    this.#soft = new TimerQueue(options.clock, (tracked) => void this.save(tracked));
     this.#retry = new TimerQueue(options.clock, () => this.#again());
   }
 
@@ -91,11 +91,11 @@ export class TaskRegistry {
   }
 
   get(taskId: string): TrackedTask | undefined {
-    return this.#held.get(taskId);
+    return this.#tracked.get(taskId);
   }
 
   all(): IterableIterator<TrackedTask> {
-    return this.#held.values();
+    return this.#tracked.values();
   }
 
   /** A new task; `save` keeps it. */
@@ -105,63 +105,64 @@ export class TaskRegistry {
 
   /** A task out of the store. */
   adopt({ record, revision }: Stored): TrackedTask {
-    return this.#held.get(record.task_id) ?? this.#take(record, revision, 0);
+    return this.#tracked.get(record.task_id) ?? this.#take(record, revision, 0);
   }
 
   /** The task, out of the store where it has ended. `release` it when done. */
   async pin(taskId: string): Promise<TrackedTask | undefined> {
-    const held = this.#held.get(taskId) ?? (await this.#load(taskId));
-    if (held !== undefined) held.pins += 1;
-    return held;
+    const tracked = this.#tracked.get(taskId) ?? (await this.#load(taskId));
+    if (tracked !== undefined) tracked.pins += 1;
+    return tracked;
   }
 
-  release(held: TrackedTask): void {
-    held.pins -= 1;
-    this.#settle(held);
+  release(tracked: TrackedTask): void {
+    tracked.pins -= 1;
+    this.#settle(tracked);
   }
 
   /** Applies an event. Nothing is written by it; the change is on disk soon, or when `save` resolves. */
-  apply(held: TrackedTask, event: TaskEvent): Advanced {
-    const before = held.record;
+  apply(tracked: TrackedTask, event: TaskEvent): Advanced {
+    const before = tracked.record;
     const advanced = advance(before, event, this.#options.now());
     if (advanced.record === before) return advanced;
-    this.#replace(held, advanced.record);
-    this.#options.changed(held, before, event);
+    this.#replace(tracked, advanced.record);
+    this.#options.changed(tracked, before, event);
     return advanced;
   }
 
   /** Gives a new task that could not be kept another number. */
-  renumber(held: TrackedTask, number: number): void {
-    this.#replace(held, { ...held.record, number });
+  renumber(tracked: TrackedTask, number: number): void {
+    this.#replace(tracked, { ...tracked.record, number });
   }
 
   /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store says. */
-  save(held: TrackedTask): Promise<void> {
-    if (held.gone) return Promise.reject(fail('superseded', `task ${held.id} was taken over`, { task_id: held.id }));
-    if (held.version === held.kept) return DONE;
-    if (held.waiter === undefined) {
-      held.waiter = Promise.withResolvers();
+  save(tracked: TrackedTask): Promise<void> {
+    if (tracked.superseded)
+      return Promise.reject(fail('superseded', `task ${tracked.id} was taken over`, { task_id: tracked.id }));
+    if (tracked.version === tracked.stored) return DONE;
+    if (tracked.waiter === undefined) {
+      tracked.waiter = Promise.withResolvers();
       // Who does not wait for it is not told.
-      held.waiter.promise.catch(() => {});
+      tracked.waiter.promise.catch(() => {});
     }
-    if (!held.queued && !held.writing) {
-      held.queued = true;
+    if (!tracked.queued && !tracked.writing) {
+      tracked.queued = true;
       if (this.#queue.length === 0) queueMicrotask(this.#flush);
-      this.#queue.push(held);
+      this.#queue.push(tracked);
     }
-    return held.waiter.promise;
+    return tracked.waiter.promise;
   }
 
   /** Forgets a task that was never kept. */
-  drop(held: TrackedTask): void {
-    held.gone = true;
-    this.#soft.clear(held);
-    if (this.#held.delete(held.id)) this.#count(held.record, -1);
+  drop(tracked: TrackedTask): void {
+    tracked.superseded = true;
+    this.#soft.clear(tracked);
+    if (this.#tracked.delete(tracked.id)) this.#count(tracked.record, -1);
   }
 
   /** Writes what was not written yet. Resolves when that is done, or has failed. */
   async flush(): Promise<void> {
-    for (const held of this.#held.values()) if (held.version !== held.kept) void this.save(held);
+    for (const tracked of this.#tracked.values()) if (tracked.version !== tracked.stored) void this.save(tracked);
     while (this.#writing > 0 || this.#queue.length > 0) {
       this.#idle ??= Promise.withResolvers();
       await this.#idle.promise;
@@ -174,13 +175,13 @@ export class TaskRegistry {
   }
 
   #take(record: TaskRecord, revision: number, version: number): TrackedTask {
-    const held: TrackedTask = {
+    const tracked: TrackedTask = {
       id: record.task_id,
       record,
       version,
-      kept: 0,
+      stored: 0,
       revision,
-      gone: false,
+      superseded: false,
       writing: false,
       queued: false,
       waiter: undefined,
@@ -188,9 +189,9 @@ export class TaskRegistry {
       tokensSoFar: 0,
       sending: false,
     };
-    this.#held.set(held.id, held);
+    this.#tracked.set(tracked.id, tracked);
     this.#count(record, 1);
-    return held;
+    return tracked;
   }
 
   #load(taskId: string): Promise<TrackedTask | undefined> {
@@ -204,12 +205,12 @@ export class TaskRegistry {
     return load;
   }
 
-  #replace(held: TrackedTask, record: TaskRecord): void {
-    this.#count(held.record, -1);
-    held.record = record;
-    held.version += 1;
+  #replace(tracked: TrackedTask, record: TaskRecord): void {
+    this.#count(tracked.record, -1);
+    tracked.record = record;
+    tracked.version += 1;
     this.#count(record, 1);
-    if (this.#soft.at(held) === undefined) this.#soft.set(held, this.#options.clock.monotonic() + SOFT_MS);
+    if (this.#soft.at(tracked) === undefined) this.#soft.set(tracked, this.#options.clock.monotonic() + SOFT_MS);
   }
 
   #count(record: TaskRecord, by: 1 | -1): void {
@@ -222,54 +223,54 @@ export class TaskRegistry {
   readonly #flush = (): void => {
     const queue = this.#queue;
     this.#queue = [];
-    for (const held of queue) {
-      held.queued = false;
-      this.#write(held);
+    for (const tracked of queue) {
+      tracked.queued = false;
+      this.#write(tracked);
     }
   };
 
-  #write(held: TrackedTask): void {
-    const { waiter, version, record } = held;
-    if (held.gone || held.version === held.kept) {
-      held.waiter = undefined;
+  #write(tracked: TrackedTask): void {
+    const { waiter, version, record } = tracked;
+    if (tracked.superseded || tracked.version === tracked.stored) {
+      tracked.waiter = undefined;
       waiter?.resolve();
       return this.#rest();
     }
-    held.waiter = undefined;
-    held.writing = true;
+    tracked.waiter = undefined;
+    tracked.writing = true;
     this.#writing += 1;
-    this.#soft.clear(held);
-    this.#options.store.put(record, held.revision).then(
-      (revision) => this.#wrote(held, revision, version, waiter),
-      (thrown: unknown) => this.#failed(held, asError(thrown), waiter),
+    this.#soft.clear(tracked);
+    this.#options.store.put(record, tracked.revision).then(
+      (revision) => this.#wrote(tracked, revision, version, waiter),
+      (thrown: unknown) => this.#failed(tracked, asError(thrown), waiter),
     );
   }
 
-  #wrote(held: TrackedTask, revision: number, version: number, waiter: TrackedTask['waiter']): void {
-    held.writing = false;
-    held.revision = revision;
-    held.kept = version;
+  #wrote(tracked: TrackedTask, revision: number, version: number, waiter: TrackedTask['waiter']): void {
+    tracked.writing = false;
+    tracked.revision = revision;
+    tracked.stored = version;
     this.#writing -= 1;
     if (this.#failure !== undefined) {
       this.#failure = undefined;
       this.#options.recovered();
     }
     waiter?.resolve();
-    if (held.waiter !== undefined) this.#write(held);
-    else this.#settle(held);
+    if (tracked.waiter !== undefined) this.#write(tracked);
+    else this.#settle(tracked);
     this.#rest();
   }
 
-  #failed(held: TrackedTask, error: HandfastError, waiter: TrackedTask['waiter']): void {
-    held.writing = false;
+  #failed(tracked: TrackedTask, error: HandfastError, waiter: TrackedTask['waiter']): void {
+    tracked.writing = false;
     this.#writing -= 1;
-    const next = held.waiter;
-    held.waiter = undefined;
+    const next = tracked.waiter;
+    tracked.waiter = undefined;
     if (error.code === 'superseded') {
       // A number given twice is no reason to let go of the task.
       if (error.detail.number === undefined) {
-        this.drop(held);
-        this.#options.superseded(held);
+        this.drop(tracked);
+        this.#options.superseded(tracked);
       }
     } else {
       if (this.#failure === undefined) {
@@ -285,11 +286,11 @@ export class TaskRegistry {
 
   /** One write shows whether the store is back; the others follow it. */
   #again(): void {
-    for (const held of this.#held.values()) {
-      if (held.version === held.kept) continue;
-      this.save(held).then(
+    for (const tracked of this.#tracked.values()) {
+      if (tracked.version === tracked.stored) continue;
+      this.save(tracked).then(
         () => {
-          for (const other of this.#held.values()) if (other.version !== other.kept) void this.save(other);
+          for (const other of this.#tracked.values()) if (other.version !== other.stored) void this.save(other);
         },
         () => {},
       );
@@ -300,9 +301,16 @@ export class TaskRegistry {
     this.#options.recovered();
   }
 
-  #settle(held: TrackedTask): void {
-    if (!isEnded(held.record) || held.pins > 0 || held.writing || held.version !== held.kept || held.gone) return;
-    if (this.#held.delete(held.id)) this.#options.settled(held);
+  #settle(tracked: TrackedTask): void {
+    if (
+      !isEnded(tracked.record) ||
+      tracked.pins > 0 ||
+      tracked.writing ||
+      tracked.version !== tracked.stored ||
+      tracked.superseded
+    )
+      return;
+    if (this.#tracked.delete(tracked.id)) this.#options.settled(tracked);
   }
 
   #rest(): void {

@@ -81,7 +81,7 @@ export function setAside(record: TaskRecord, now: number): readonly LateResult[]
 }
 
 /** The record with the result kept beside it; as it was when the result is known, or of somebody who never had the task. */
-export function keepLate(record: TaskRecord, event: ResultEvent, now: number): Advanced {
+export function storeLate(record: TaskRecord, event: ResultEvent, now: number): Advanced {
   const { worker, result } = event;
   const tried = attemptOf(record, event);
   if (tried === undefined) return { record, outcome: 'refused', why: `${worker} was not given this task` };

@@ -9,14 +9,14 @@ const AT_ONCE = 2;
 const MAX_WAITING = 1000;
 
 export class Verifier {
-  readonly #ledger: TaskRegistry;
+  readonly #registry: TaskRegistry;
   readonly #repositories: ReadonlyMap<string, string>;
   readonly #waiting: TaskRecord[] = [];
   readonly #running = new Set<TaskRecord>();
   #stopped = false;
 
-  constructor(ledger: TaskRegistry, repositories: ReadonlyMap<string, string> = new Map()) {
-    this.#ledger = ledger;
+  constructor(registry: TaskRegistry, repositories: ReadonlyMap<string, string> = new Map()) {
+    this.#registry = registry;
     this.#repositories = repositories;
   }
 
@@ -26,14 +26,14 @@ export class Verifier {
   }
 
   /** A task is done: looks whether it is. The outcome is kept with the task; at once where there is nothing to look at. */
-  check(held: TrackedTask): void {
-    const { record } = held;
+  check(tracked: TrackedTask): void {
+    const { record } = tracked;
     if (record.result === null) return;
     const unseen = whyNotChecked(record.result, this.repositoryOf(record.worker));
     if (unseen !== undefined) {
-      this.#ledger.apply(held, { type: 'verified', verified: 'not_checked', reasons: [unseen] });
+      this.#registry.apply(tracked, { type: 'verified', verified: 'not_checked', reasons: [unseen] });
     } else if (this.#waiting.length >= MAX_WAITING) {
-      void this.#keep(record, { verified: 'not_checked', reasons: ['too many results came at once'] });
+      void this.#store(record, { verified: 'not_checked', reasons: ['too many results came at once'] });
     } else {
       this.#waiting.push(record);
       this.#next();
@@ -66,23 +66,23 @@ export class Verifier {
     const repository = this.repositoryOf(record.worker);
     if (record.result === null || repository === undefined) return;
     const base = record.attempts.find(({ worker }) => worker === record.worker)?.base_commit ?? null;
-    await this.#keep(record, await verify(record.result, repository, base));
+    await this.#store(record, await verify(record.result, repository, base));
   }
 
   /** Never rejects: what is not kept is what it was, not looked at. */
-  async #keep(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
+  async #store(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
     if (this.#stopped) return;
     try {
-      const held = await this.#ledger.pin(record.task_id);
-      if (held === undefined) return;
+      const tracked = await this.#registry.pin(record.task_id);
+      if (tracked === undefined) return;
       // Tried again since: that was another result.
-      if (held.record.result === record.result || held.record.attempt === record.attempt) {
-        this.#ledger.apply(held, { type: 'verified', verified, reasons });
+      if (tracked.record.result === record.result || tracked.record.attempt === record.attempt) {
+        this.#registry.apply(tracked, { type: 'verified', verified, reasons });
         // Who follows the task is told in this moment, and waits for nothing more.
         this.#running.delete(record);
-        await this.#ledger.save(held);
+        await this.#registry.save(tracked);
       }
-      this.#ledger.release(held);
+      this.#registry.release(tracked);
     } catch {
       // The store is closed or full, which is reported where it matters.
     }
