@@ -123,7 +123,7 @@ export class Baseline {
     if (best !== undefined) return best;
     const { task_id, spec, arrivalMs } = sent.task;
     const pool = needsOf(sent.task);
-    this.#queue.push({ task_id, priority: spec.priority, enqueuedAtMs: arrivalMs, notBeforeMs: null, pool });
+    this.#queue.push({ task_id, priority: spec.priority, enqueuedAtMs: arrivalMs, pool });
     this.#queue.pause(pool);
     return undefined;
   }
@@ -163,10 +163,10 @@ export class Baseline {
     if (site === undefined) return;
     this.#outstanding.set(site, (this.#outstanding.get(site) as number) - 1);
     if (this.#options.kind === 'blind') return;
-    const pool = this.#queue.firstPaused(0, (needs) => this.#fits.get(needs as string)?.has(site) === true);
+    const pool = this.#queue.firstPaused((needs) => this.#fits.get(needs as string)?.has(site) === true);
     if (pool === undefined) return;
     this.#queue.resume(pool);
-    const next = this.#queue.take(0);
+    const next = this.#queue.take();
     this.#queue.pause(pool);
     const waiting = next && this.#tasks.get(next.task_id);
     if (waiting !== undefined) this.#send(waiting);

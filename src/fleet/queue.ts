@@ -1,14 +1,13 @@
 /**
- * The tasks that wait to be routed: by priority, but nobody for ever.
+ * The tasks that wait to be routed: by priority, and none for ever.
  *
- * Ageing: each priority has a fixed head start, and tasks are taken in order of `enqueuedAtMs − head start`. So a task gains
- * on everything that comes after it by one millisecond a millisecond, and once it has waited longer than the difference of
- * two head starts, nothing newer of the higher priority passes it any more: at most 20 minutes for a low task against an
- * urgent one. The order of two tasks never changes while they wait, so it is a plain heap: O(log n) to put in, take out and
- * withdraw, whole numbers only.
+ * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on
+ * everything that comes after it by one millisecond a millisecond. Once it has waited longer than the difference of two head
+ * starts, nothing newer of the higher priority passes it: at most 20 minutes for a low task against an urgent one. The order
+ * of two tasks never changes while they wait, so it is a plain heap: O(log n) to put in, take out and withdraw.
  *
- * Every pool has a heap of its own, so that a pool without a free worker keeps nobody else waiting. Tasks wait for others
- * elsewhere: what depends on something is put in when that is done.
+ * Every pool has a heap of its own, so that a pool without a free worker does not delay the others. Used by the dispatcher,
+ * whose pools are tasks of equal requirements.
  * @see docs/fleet.md#routing
  */
 
@@ -24,8 +23,6 @@ export interface QueuedTask {
   readonly priority: Priority;
   /** When it was first put in, epoch milliseconds; the same one when it is put in again, so that it keeps its age. */
   readonly enqueuedAtMs: number;
-  /** Epoch milliseconds before which it is not taken; null: at once. */
-  readonly notBeforeMs: number | null;
   readonly pool: string | null;
 }
 
@@ -33,33 +30,26 @@ interface Waiting {
   readonly task: QueuedTask;
   /** Lower goes first. */
   readonly turnMs: number;
-  readonly readyMs: number;
   /** Order of arrival, among equals. */
   readonly number: number;
-  /** Where it is, once it is ready. */
-  pool: Pool | undefined;
+  readonly pool: Pool;
   heapIndex: number;
 }
 
 interface Pool {
   readonly name: string | null;
-  readonly ready: Heap<Waiting>;
+  readonly waiting: Heap<Waiting>;
   heapIndex: number;
 }
-
-const NOBODY: ReadonlySet<string | null> = new Set();
 
 export class TaskQueue {
   readonly #maxTasks: number;
   readonly #byId = new Map<string, Waiting>();
-  readonly #later = new Heap<Waiting>((left, right) => {
-    return left.readyMs === right.readyMs ? left.number < right.number : left.readyMs < right.readyMs;
-  });
   readonly #pools = new Map<string | null, Pool>();
   readonly #paused = new Set<string | null>();
-  /** Pools with something ready, by their first task: those that go, and those that are paused. */
-  readonly #heads = new Heap<Pool>((left, right) => goesBefore(left.ready.peek()!, right.ready.peek()!));
-  readonly #standing = new Heap<Pool>((left, right) => goesBefore(left.ready.peek()!, right.ready.peek()!));
+  /** Pools with tasks, by their first one: those that go, and those that are paused. */
+  readonly #goingPools = new Heap<Pool>(isBefore);
+  readonly #pausedPools = new Heap<Pool>(isBefore);
   #number = 0;
 
   /** `maxTasks`: most that wait at once; the caller refuses new tasks before that. */
@@ -75,23 +65,17 @@ export class TaskQueue {
     return this.#byId.has(taskId);
   }
 
-  /** Puts a task in; one that is in already gets its new place. Fails with `over_capacity`. */
+  /** Puts a task in; one that is in already gets its new position. Fails with `over_capacity`. */
   push(task: QueuedTask): void {
     this.remove(task.task_id);
     if (this.#byId.size >= this.#maxTasks) {
-      throw fail('over_capacity', `${this.#maxTasks} tasks wait already`, { limit: this.#maxTasks });
+      throw fail('over_capacity', `the queue is full: ${this.#maxTasks} tasks wait`, { limit: this.#maxTasks });
     }
-    const waiting: Waiting = {
-      task,
-      turnMs: task.enqueuedAtMs - HEAD_START_S[task.priority] * 1000,
-      readyMs: task.notBeforeMs ?? Number.NEGATIVE_INFINITY,
-      number: this.#number++,
-      pool: undefined,
-      heapIndex: -1,
-    };
+    const pool = this.#poolOf(task.pool);
+    const turnMs = task.enqueuedAtMs - HEAD_START_S[task.priority] * 1000;
+    const waiting: Waiting = { task, turnMs, number: this.#number++, pool, heapIndex: -1 };
     this.#byId.set(task.task_id, waiting);
-    if (task.notBeforeMs === null) this.#makeReady(waiting);
-    else this.#later.push(waiting);
+    this.#change(pool, () => pool.waiting.push(waiting));
   }
 
   /** Nothing of this pool is taken until it is resumed; its tasks keep their age. */
@@ -99,43 +83,30 @@ export class TaskQueue {
     if (this.#paused.has(pool)) return;
     this.#paused.add(pool);
     const found = this.#pools.get(pool);
-    if (found !== undefined && this.#heads.remove(found)) this.#standing.push(found);
+    if (found !== undefined && this.#goingPools.remove(found)) this.#pausedPools.push(found);
   }
 
   resume(pool: string | null): void {
     if (!this.#paused.delete(pool)) return;
     const found = this.#pools.get(pool);
-    if (found !== undefined && this.#standing.remove(found)) this.#heads.push(found);
+    if (found !== undefined && this.#pausedPools.remove(found)) this.#goingPools.push(found);
   }
 
-  /** Of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task that is ready. */
-  firstPaused(nowMs: number, passes: (pool: string | null) => boolean): string | null | undefined {
-    this.#ripen(nowMs);
-    return this.#standing.first(({ name }) => passes(name))?.name;
+  /** Of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task. */
+  firstPaused(passes: (pool: string | null) => boolean): string | null | undefined {
+    return this.#pausedPools.first(({ name }) => passes(name))?.name;
   }
 
-  /**
-   * Takes the task whose turn it is; undefined: none is ready. `paused`: pools left out this time; for many pools, or many
-   * times, `pause` costs less.
-   */
-  take(nowMs: number, paused: ReadonlySet<string | null> = NOBODY): QueuedTask | undefined {
-    const next = this.peek(nowMs, paused);
+  /** Takes the task whose turn it is; undefined: all pools that have tasks are paused. */
+  take(): QueuedTask | undefined {
+    const next = this.peek();
     if (next !== undefined) this.remove(next.task_id);
     return next;
   }
 
-  /** The task that `take` would answer. */
-  peek(nowMs: number, paused: ReadonlySet<string | null> = NOBODY): QueuedTask | undefined {
-    this.#ripen(nowMs);
-    const aside: Pool[] = [];
-    let pool = this.#heads.peek();
-    while (pool !== undefined && paused.has(pool.name)) {
-      this.#heads.remove(pool);
-      aside.push(pool);
-      pool = this.#heads.peek();
-    }
-    for (const one of aside) this.#heads.push(one);
-    return pool?.ready.peek()?.task;
+  /** The task that `take` would give. */
+  peek(): QueuedTask | undefined {
+    return this.#goingPools.peek()?.waiting.peek()?.task;
   }
 
   /** Withdraws a task; false: it does not wait here. */
@@ -144,45 +115,23 @@ export class TaskQueue {
     if (waiting === undefined) return false;
     this.#byId.delete(taskId);
     const { pool } = waiting;
-    if (pool === undefined) return this.#later.remove(waiting);
-    this.#changeReady(pool, () => pool.ready.remove(waiting));
+    this.#change(pool, () => pool.waiting.remove(waiting));
     return true;
   }
 
-  /** When there is something to take, of pools that are not paused: now, later (epoch milliseconds), or null. */
-  nextAt(nowMs: number, paused: ReadonlySet<string | null> = NOBODY): number | null {
-    if (this.peek(nowMs, paused) !== undefined) return nowMs;
-    return this.#later.peek()?.readyMs ?? null;
-  }
-
-  #ripen(nowMs: number): void {
-    for (;;) {
-      const first = this.#later.peek();
-      if (first === undefined || first.readyMs > nowMs) return;
-      this.#later.remove(first);
-      this.#makeReady(first);
-    }
-  }
-
-  #makeReady(waiting: Waiting): void {
-    const pool = this.#poolOf(waiting.task.pool);
-    waiting.pool = pool;
-    this.#changeReady(pool, () => pool.ready.push(waiting));
-  }
-
-  /** A pool is ordered by its first task, so it leaves its place before that one changes. */
-  #changeReady(pool: Pool, change: () => void): void {
-    const among = this.#paused.has(pool.name) ? this.#standing : this.#heads;
-    among.remove(pool);
+  /** A pool is ordered by its first task, so it leaves its heap before that one changes. */
+  #change(pool: Pool, change: () => void): void {
+    const pools = this.#paused.has(pool.name) ? this.#pausedPools : this.#goingPools;
+    pools.remove(pool);
     change();
-    if (pool.ready.size > 0) among.push(pool);
+    if (pool.waiting.size > 0) pools.push(pool);
     else this.#pools.delete(pool.name);
   }
 
   #poolOf(name: string | null): Pool {
     let pool = this.#pools.get(name);
     if (pool === undefined) {
-      pool = { name, ready: new Heap(goesBefore), heapIndex: -1 };
+      pool = { name, waiting: new Heap(goesBefore), heapIndex: -1 };
       this.#pools.set(name, pool);
     }
     return pool;
@@ -191,4 +140,9 @@ export class TaskQueue {
 
 function goesBefore(left: Waiting, right: Waiting): boolean {
   return left.turnMs === right.turnMs ? left.number < right.number : left.turnMs < right.turnMs;
+}
+
+/** Pools in a heap have tasks. */
+function isBefore(left: Pool, right: Pool): boolean {
+  return goesBefore(left.waiting.peek() as Waiting, right.waiting.peek() as Waiting);
 }

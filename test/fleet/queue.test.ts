@@ -8,14 +8,13 @@ const task = (task_id: string, changes: Partial<QueuedTask> = {}): QueuedTask =>
   task_id,
   priority: 'normal',
   enqueuedAtMs: 0,
-  notBeforeMs: null,
   pool: null,
   ...changes,
 });
 
-function drain(queue: TaskQueue, nowMs = 0): string[] {
+function drain(queue: TaskQueue): string[] {
   const taken: string[] = [];
-  for (let next = queue.take(nowMs); next !== undefined; next = queue.take(nowMs)) taken.push(next.task_id);
+  for (let next = queue.take(); next !== undefined; next = queue.take()) taken.push(next.task_id);
   return taken;
 }
 
@@ -44,25 +43,9 @@ test('under an endless flood of urgent tasks a low one is taken within the head 
   for (; queue.has('low') && atS < 10_000; atS += 1) {
     queue.push(task(`a-${atS}`, { priority: 'urgent', enqueuedAtMs: atS * 1000 }));
     queue.push(task(`b-${atS}`, { priority: 'urgent', enqueuedAtMs: atS * 1000 }));
-    queue.take(atS * 1000);
+    queue.take();
   }
   assert.equal(atS, 2 * HEAD_START_S.urgent + 1);
-});
-
-test('a task is not taken before its time, and says when that is', () => {
-  const queue = new TaskQueue();
-  assert.equal(queue.nextAt(0), null);
-  queue.push(task('later', { priority: 'urgent', notBeforeMs: 500 }));
-  queue.push(task('latest', { notBeforeMs: 900 }));
-  assert.equal(queue.take(499), undefined);
-  assert.equal(queue.nextAt(499), 500);
-  assert.equal(queue.nextAt(600), 600);
-  assert.equal(queue.peek(600)?.task_id, 'later');
-  assert.deepEqual(drain(queue, 600), ['later']);
-  assert.equal(queue.nextAt(600), 900);
-  assert.ok(queue.remove('latest'));
-  assert.equal(queue.remove('latest'), false);
-  assert.equal(queue.nextAt(1000), null);
 });
 
 test('a paused pool keeps nobody of another pool waiting', () => {
@@ -70,11 +53,14 @@ test('a paused pool keeps nobody of another pool waiting', () => {
   queue.push(task('gpu-1', { pool: 'gpu', priority: 'urgent' }));
   queue.push(task('any-1', { enqueuedAtMs: 1 }));
   queue.push(task('gpu-2', { pool: 'gpu', enqueuedAtMs: 2 }));
-  const paused = new Set<string | null>(['gpu']);
-  assert.equal(queue.take(0, paused)?.task_id, 'any-1');
-  assert.equal(queue.take(0, paused), undefined);
-  assert.equal(queue.take(0, new Set([null]))?.task_id, 'gpu-1');
-  assert.equal(queue.take(0)?.task_id, 'gpu-2');
+  queue.pause('gpu');
+  assert.equal(queue.take()?.task_id, 'any-1');
+  assert.equal(queue.take(), undefined);
+  queue.pause(null);
+  queue.resume('gpu');
+  assert.equal(queue.take()?.task_id, 'gpu-1');
+  assert.equal(queue.take()?.task_id, 'gpu-2');
+  assert.equal(queue.remove('gpu-2'), false);
 });
 
 test('a pool that is paused waits until it is resumed, and its tasks keep their age', () => {
@@ -84,17 +70,17 @@ test('a pool that is paused waits until it is resumed, and its tasks keep their 
   queue.push(task('any-1', { enqueuedAtMs: 1 }));
   queue.push(task('gpu-2', { pool: 'gpu', enqueuedAtMs: 2 }));
   queue.remove('gpu-2');
-  assert.equal(queue.peek(0)?.task_id, 'any-1');
+  assert.equal(queue.peek()?.task_id, 'any-1');
   queue.resume('gpu');
   queue.resume('gpu');
   assert.deepEqual(drain(queue), ['gpu-1', 'any-1']);
   queue.pause('gpu');
   queue.pause('gpu');
   queue.push(task('gpu-3', { pool: 'gpu' }));
-  assert.equal(queue.nextAt(0), null);
+  assert.equal(queue.peek(), undefined);
   queue.remove('gpu-3');
   queue.resume('gpu');
-  assert.equal(queue.nextAt(0), null);
+  assert.equal(queue.peek(), undefined);
 });
 
 test('of the paused pools the one is found whose task is next, among those that are asked for', () => {
@@ -105,18 +91,18 @@ test('of the paused pools the one is found whose task is next, among those that 
     if (at !== 3) queue.pause(pool);
   }
   assert.equal(
-    queue.firstPaused(0, () => true),
+    queue.firstPaused(() => true),
     'p-0',
   );
   for (const asked of [['p-4', 'p-9', 'p-11'], ['p-3'], ['p-19', 'p-6'], []]) {
     const turn = (pool: string): number => (Number(pool.slice(2)) * 7) % 20;
     const expected = asked.filter((pool) => pool !== 'p-3').sort((left, right) => turn(left) - turn(right))[0];
     assert.equal(
-      queue.firstPaused(0, (pool) => asked.includes(pool ?? '')),
+      queue.firstPaused((pool) => asked.includes(pool ?? '')),
       expected,
     );
   }
-  assert.equal(queue.take(0)?.task_id, 't-3');
+  assert.equal(queue.take()?.task_id, 't-3');
 });
 
 test('a task put in again moves, and is there once', () => {
@@ -141,20 +127,18 @@ test('it takes what sorting everything by the rule would take, after any history
     id: fc.integer({ min: 0, max: 25 }).map(String),
     priority: fc.constantFrom('low', 'normal', 'high', 'urgent' as const),
     enqueuedAtMs: fc.integer({ min: 0, max: 2_000_000 }),
-    notBeforeMs: fc.option(fc.integer({ min: 0, max: 60 }), { nil: null }),
     pool: fc.constantFrom(null, 'a', 'b'),
-    paused: fc.subarray([null, 'a', 'b']),
   });
   fc.assert(
     fc.property(fc.array(anyStep, { maxLength: 80, size: 'max' }), (steps) => {
       const queue = new TaskQueue();
       const plain = new Map<string, QueuedTask & { order: number }>();
       const standing = new Set<string | null>();
-      for (const [nowMs, { kind, id, paused, ...rest }] of steps.entries()) {
+      for (const [order, { kind, id, ...rest }] of steps.entries()) {
         if (kind === 'push') {
           queue.push({ task_id: id, ...rest });
           plain.delete(id);
-          plain.set(id, { task_id: id, ...rest, order: nowMs });
+          plain.set(id, { task_id: id, ...rest, order });
         } else if (kind === 'pause') {
           queue.pause(rest.pool);
           standing.add(rest.pool);
@@ -165,9 +149,9 @@ test('it takes what sorting everything by the rule would take, after any history
         else {
           const turn = ({ enqueuedAtMs, priority }: QueuedTask) => enqueuedAtMs - HEAD_START_S[priority] * 1000;
           const next = [...plain.values()]
-            .filter(({ notBeforeMs, pool }) => (notBeforeMs ?? 0) <= nowMs && ![...paused, ...standing].includes(pool))
+            .filter(({ pool }) => !standing.has(pool))
             .sort((left, right) => turn(left) - turn(right) || left.order - right.order)[0];
-          assert.equal(queue.take(nowMs, new Set(paused))?.task_id, next?.task_id);
+          assert.equal(queue.take()?.task_id, next?.task_id);
           if (next !== undefined) plain.delete(next.task_id);
         }
         assert.equal(queue.size, plain.size);

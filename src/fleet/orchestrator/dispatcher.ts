@@ -12,8 +12,8 @@ import { asError } from '../../wire/errors.ts';
 import type { OrchestratorBus } from '../bus/peer.ts';
 import { TaskQueue } from '../queue.ts';
 import type { AbsenceInfo } from '../route/explain.ts';
-import { reasonsAgainst } from '../route/filters.ts';
-import type { Explanation, RouteTask } from '../route/profile.ts';
+import { capacityOf, loadOf, reasonsAgainst } from '../route/filters.ts';
+import type { Explanation, Profile, RouteTask } from '../route/profile.ts';
 import type { Decision, ExplainAt, Router } from '../route/router.ts';
 import { decideWait, nonTransientReasons, type WaitDecision } from '../route/wait-decision.ts';
 import type { AttemptFailure, AttemptFailures } from './attempt-failures.ts';
@@ -58,11 +58,11 @@ interface Routed {
   readonly queueName: string;
 }
 
-/** A line nobody can take from. */
+/** A queue whose tasks no worker can accept now. */
 interface Paused {
   /** What its tasks have in common. */
   readonly task: RouteTask;
-  /** The worker that is to take them; null: any that comes; undefined: they are looked at again by themselves. */
+  /** The worker that will be able to; null: any that joins; undefined: the end of the join grace decides. */
   readonly waitsFor: string | null | undefined;
 }
 
@@ -72,9 +72,12 @@ export class Dispatcher {
   readonly #later: TimerQueue<string>;
   readonly #rounds: TimerQueue<'aside'>;
   readonly #routed = new WeakMap<object, Routed>();
-  /** Lines nobody can take from, by name. */
+  /** Queues no worker can accept from now, by name. */
   readonly #paused = new Map<string, Paused>();
-  readonly #pausedQueues = new Set<string | null>();
+  /** Worker, or null for any that joins → paused queues that wait for it. */
+  readonly #waitingFor = new Map<string | null, Set<string>>();
+  /** Workers that changed since they were last offered the paused queues. */
+  readonly #changed = new Set<string>();
   readonly #aside = new Set<string>();
   /** Tasks that wait by the policy for a requirement to be met. */
   readonly #deferred = new Map<string, RouteTask>();
@@ -132,21 +135,47 @@ export class Dispatcher {
         if (reasonsAgainst(task, profile, router.policy).length === 0) this.#requeue(taskId);
       }
     }
-    const away = peers.absenceOf(peerId) !== null;
-    for (const [queueName, { task, waitsFor }] of this.#paused) {
-      const reasons = profile === undefined ? undefined : reasonsAgainst(task, profile, router.policy);
-      if (reasons?.length === 0) this.#resume(queueName);
-      // What was hoped for has come to something, or to nothing.
-      else if (waitsFor === null && reasons !== undefined) this.#resume(queueName);
-      else if (waitsFor === peerId && (away || reasons === undefined || nonTransientReasons(reasons).length > 0)) {
-        this.#resume(queueName);
-      }
+    if (profile !== undefined) {
+      this.#changed.add(peerId);
+      for (const queueName of [...(this.#waitingFor.get(null) ?? [])]) this.#resume(queueName);
+    }
+    const absent = profile === undefined || peers.absenceOf(peerId) !== null;
+    for (const queueName of [...(this.#waitingFor.get(peerId) ?? [])]) {
+      const { task } = this.#paused.get(queueName) as Paused;
+      // It will not be able to accept them after all: what to do with them is decided again.
+      const hopeless = absent || nonTransientReasons(reasonsAgainst(task, profile, router.policy)).length > 0;
+      if (hopeless) this.#resume(queueName);
     }
   }
 
-  /** Looks at every waiting task anew. */
+  /** Resumes, in the order of their turns, as many paused queues as the workers that changed have room for. */
+  #offerPaused(): boolean {
+    const { router, clock } = this.#options;
+    let resumed = false;
+    for (const peerId of this.#changed) {
+      const profile = router.profile(peerId, clock.monotonic());
+      const room = profile === undefined ? 0 : capacityOf(profile, router.policy) - loadOf(profile);
+      let offered = 0;
+      for (; profile !== undefined && offered < room; offered += 1) {
+        const fits = (name: string | null): boolean => this.#fits(name as string, profile);
+        const queueName = this.#queue.firstPaused(fits);
+        if (queueName === undefined) break;
+        this.#resume(queueName as string);
+      }
+      if (offered === 0) this.#changed.delete(peerId);
+      else resumed = true;
+    }
+    return resumed;
+  }
+
+  #fits(queueName: string, profile: Profile): boolean {
+    const { task } = this.#paused.get(queueName) as Paused;
+    return reasonsAgainst(task, profile, this.#options.router.policy).length === 0;
+  }
+
+  /** Decides about every waiting task again. */
   wakeAll(): void {
-    for (const queueName of this.#paused.keys()) this.#resume(queueName);
+    for (const queueName of [...this.#paused.keys()]) this.#resume(queueName);
     this.schedule();
   }
 
@@ -161,13 +190,14 @@ export class Dispatcher {
 
   /** Routes what can be routed now. */
   pump(): void {
-    const { registry, now } = this.#options;
+    const { registry } = this.#options;
     if (this.#pumping || this.#stopped || registry.failure !== undefined) return;
     this.#pumping = true;
     try {
+      this.#offerPaused();
       for (let routed = 0; routed < MAX_PER_TURN; routed += 1) {
-        // Taken out only when it goes: whoever has to wait on keeps the place in its line.
-        const next = this.#queue.peek(now(), this.#pausedQueues);
+        // Removed only when it goes: a task that has to wait on keeps its turn.
+        const next = this.#queue.peek() ?? (this.#offerPaused() ? this.#queue.peek() : undefined);
         if (next === undefined) return;
         const tracked = registry.get(next.task_id);
         if (tracked?.record.state === 'queued') this.#route(tracked);
@@ -207,9 +237,28 @@ export class Dispatcher {
     this.#rounds.stop();
   }
 
+  #pause(queueName: string, paused: Paused): void {
+    const { router, clock } = this.#options;
+    this.#paused.set(queueName, paused);
+    this.#queue.pause(queueName);
+    if (paused.waitsFor !== undefined) {
+      const waiting = this.#waitingFor.get(paused.waitsFor) ?? new Set();
+      this.#waitingFor.set(paused.waitsFor, waiting.add(queueName));
+    }
+    // A policy hook keeps these workers from it: offered to them again at once, it would be paused again for ever.
+    for (const peerId of this.#changed) {
+      const profile = router.profile(peerId, clock.monotonic());
+      if (profile !== undefined && this.#fits(queueName, profile)) this.#changed.delete(peerId);
+    }
+  }
+
   #resume(queueName: string): void {
+    const paused = this.#paused.get(queueName);
+    if (paused === undefined) return;
     this.#paused.delete(queueName);
-    this.#pausedQueues.delete(queueName);
+    this.#queue.resume(queueName);
+    const waiting = paused.waitsFor === undefined ? undefined : this.#waitingFor.get(paused.waitsFor);
+    if (waiting?.delete(queueName) && waiting.size === 0) this.#waitingFor.delete(paused.waitsFor as string | null);
   }
 
   #push({ id, record }: TrackedTask): void {
@@ -219,7 +268,6 @@ export class Dispatcher {
       task_id: id,
       priority: task.priority,
       enqueuedAtMs: record.created_at,
-      notBeforeMs: null,
       pool: queueName,
     });
   }
@@ -292,8 +340,7 @@ export class Dispatcher {
     }
     this.#noteUnroutable(tracked, task, decision, at);
     if (router.eligible(common(task), { nowMs: at.nowMs, wallMs: at.wallMs }) === 0) {
-      this.#paused.set(queueName, { task: common(task), waitsFor: wait.waits ? wait.worker : undefined });
-      this.#pausedQueues.add(queueName);
+      this.#pause(queueName, { task: common(task), waitsFor: wait.waits ? wait.worker : undefined });
     } else {
       this.#queue.remove(tracked.id);
       this.#aside.add(tracked.id);
