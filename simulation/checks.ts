@@ -221,7 +221,7 @@ export class Checks {
     const last = after.attempts.at(-1);
     const lost =
       last?.outcome === 'lost' && before.attempts.find((one) => one.attempt === last.attempt)?.outcome == null;
-    if (lost && last.reason === 'its worker was not heard of while its lease held') {
+    if (lost && last.reason === 'the worker sent nothing while the lease was valid') {
       const quietMs = this.#options.time.nowMs - facts.progressMs;
       this.#require(
         quietMs >= LEASE_TTL_S * 1000,

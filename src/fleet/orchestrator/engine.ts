@@ -110,7 +110,7 @@ export class Engine {
       leaseTtlMs: leaseTtlS * 1000,
       plainPeerTimeoutMs: plainPeerTimeoutS * 1000,
       silent: (tracked) => this.poll(tracked),
-      expired: (tracked) => this.failures.lost(tracked, 'its worker was not heard of while its lease tracked'),
+      expired: (tracked) => this.failures.lost(tracked, 'the worker sent nothing while the lease was valid'),
     });
     this.questions = new OperatorQuestions({ registry, peers, clock, askUser: options.askUser, log });
     this.verifier = new Verifier(registry, options.repositories);
