@@ -156,7 +156,7 @@ class SimPeer implements FleetPeer {
     observer.received(this.peerId, message);
     const decoded = decodeValue(message);
     if (!decoded.valid)
-      return this.#events.unreadable(
+      return this.#events.malformed(
         this,
         decoded.errors.map(({ code }) => code),
       );

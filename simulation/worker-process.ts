@@ -160,7 +160,7 @@ export class WorkerProcess implements ReplyChannel {
       }
       if (!accepted) return;
     }
-    void this.#handler.take(incoming, this, (answer) => this.#put(answer));
+    void this.#handler.receive(incoming, this, (answer) => this.#put(answer));
   }
 
   /** Notices a connection that the other end has closed, where that end can be reached. */
