@@ -46,6 +46,8 @@ export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   const { use } = config;
   const module = config.builtin ? undefined : await load(use);
   const declared = capabilitiesOf(config, module);
+  // Names beside those of the protocol are declared, so that a misspelt one is noticed.
+  const names = declared.map(({ name }) => name);
   let made: unknown[];
   try {
     made =
@@ -56,7 +58,7 @@ export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
     throw isOwn(error) ? error : broken(use, `cannot be made: ${reasonOf(error)}`, error);
   }
   return made.map((plugin) => {
-    const problem = problemOf(plugin);
+    const problem = problemOf(plugin, names);
     if (problem !== undefined) throw broken(use, problem);
     return ranked(plugin as Plugin, config);
   });
@@ -123,13 +125,13 @@ async function exportedPlugins(module: PluginModule, config: PluginConfig): Prom
 const isOwn = (error: unknown): boolean => error instanceof HandfastError && error.code === 'config_invalid';
 
 /** Why something is no plugin; undefined when it is one. */
-function problemOf(plugin: unknown): string | undefined {
+function problemOf(plugin: unknown, declared: readonly string[]): string | undefined {
   if (!isObject(plugin)) return 'exports something that is no plugin: use definePlugin or toolsPlugin';
   const { name, type, methods } = plugin;
   if (typeof name !== 'string' || name === '') return 'exports a plugin without a name';
-  if (!(capabilityNames as readonly unknown[]).includes(type) && !isAdditionalCapability(type)) {
-    const expected = `${capabilityNames.join(', ')} or a name of its own (a-z, 0-9, "_", "." or "-")`;
-    return `exports the plugin ${JSON.stringify(name)} with type ${JSON.stringify(type)}; expected ${expected}`;
+  const types = [...capabilityNames, ...declared];
+  if (!types.includes(type as string)) {
+    return `exports the plugin ${JSON.stringify(name)} with type ${JSON.stringify(type)}, which is none of ${types.join(', ')}`;
   }
   return Array.isArray(methods) ? undefined : `exports the plugin ${JSON.stringify(name)} without methods`;
 }
