@@ -147,7 +147,10 @@ export function reportOn(folder: string, exports: Readonly<Record<string, { read
       for (const word of new Set(text.match(/\b[A-Z]\w+\b/g))) {
         if (word === found.name || (!own.has(word) && !imported.has(word))) continue;
         const used = declarations.declarationOf(found.file, word);
-        if (used !== undefined && !reachable.has(key(used))) unnamed.add(`${subpath}: ${name} uses ${word}`);
+        if (used !== undefined && !reachable.has(key(used)))
+          unnamed.add(
+            `${subpath}: ${name} uses ${word} of ${used.file.slice(folder.length + 1).replace('.d.ts', '.ts')}`,
+          );
       }
       return text;
     });

@@ -2,7 +2,7 @@
 
 export type { AgentOptions, GrantedCapability } from './agent/agent.ts';
 export { AgentSession } from './agent/agent.ts';
-export type { ToolCallOptions, ToolFilterOptions, ToolsClient } from './capabilities/tools/client.ts';
+export type { ToolCallOptions, ToolFilterOptions, ToolsAgent, ToolsClient } from './capabilities/tools/client.ts';
 export type { ToolDescription, ToolParameter, ToolResult } from './capabilities/tools/messages.ts';
 export type { CapabilityClients } from './capability.ts';
 export { type Agent, type ConnectOptions, connect, type InProcessHost, type KnownCapability } from './connect.ts';

@@ -23,6 +23,8 @@ export type { ReadOptions } from './control-client/feed.ts';
 export type { CallOptions } from './control-client/server-connection.ts';
 export { ControlSession, type PromptOptions } from './control-client/session.ts';
 export { TurnHandle, type TurnResult } from './control-client/turn.ts';
+export type { Member, Members, Note } from './protocol/member.ts';
+export type { MethodOf, ParamsOf, ResultOf, RpcMethod } from './protocol/rpc-reader.ts';
 export type { SessionEvent, SessionEventPayloads, SessionEventType } from './protocol/session-events.ts';
 export {
   type HandshakeResult,
@@ -32,3 +34,4 @@ export {
 } from './protocol/session-rpc.ts';
 export type * from './protocol/session-types.ts';
 export { type ErrorName, HandfastError } from './wire/errors.ts';
+export type { Wire } from './wire/schema.ts';

@@ -8,4 +8,7 @@ export type { NatsOptions } from './fleet/bus/nats/connection.ts';
 export { type JoinNatsOptions, joinNats } from './fleet/bus/nats/join.ts';
 export { acquireLeadership, type Leadership, type LeadershipOptions } from './fleet/bus/nats/leadership.ts';
 export { type NatsBus, type NatsBusOptions, natsBus } from './fleet/bus/nats/orchestrator-bus.ts';
+export type { NatsAuth } from './fleet/bus/nats/secrets.ts';
+export type { StorageOptions } from './fleet/bus/nats/streams.ts';
 export { natsTaskStore } from './fleet/bus/nats/task-store.ts';
+export type { NatsTls } from './fleet/bus/nats/tls.ts';

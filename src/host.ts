@@ -1,7 +1,9 @@
 /** `handfast/host`: for programs that are a host: plugins, configuration, principals, log and audit. */
 
+export type { JsonSchema } from './base/json-schema.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
+export type { ConfigDeps } from './config/config.ts';
 export {
   type ConfigProblem,
   type ConfigSections,
@@ -11,7 +13,13 @@ export {
   type PluginConfig,
   type SettingSchema,
 } from './config/config.ts';
+export type { HandfastSettings } from './config/handfast.schema.ts';
+export type { Settings } from './config/setting.ts';
+export type { TextFormatName } from './config/text-formats.ts';
+export type { AuditHealth, AuditRecord } from './host/audit/audit.ts';
 export { type Audit, type AuditOptions, openAudit } from './host/audit/audit.ts';
+export type { ChainHead } from './host/audit/chain.ts';
+export type { AuditChainReport } from './host/audit/verify.ts';
 export {
   type AuditBreak,
   type AuditBreakReason,

@@ -4,7 +4,7 @@
  */
 import type { HostConfig } from './config/config.ts';
 import type { FleetConfig } from './config/fleet-config.ts';
-import type { Server, ServeOptions as ServerOptions } from './server/serve.ts';
+import type { Server, ServerOptions } from './server/serve.ts';
 
 export interface ServeOptions extends Omit<ServerOptions, 'fleet'> {
   /** Runs an orchestrator and its workers too, as `handfast fleet up` does: the path of a `fleet.yaml`, or one that was loaded. */

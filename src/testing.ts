@@ -100,3 +100,5 @@ export async function testHost(options: TestHostOptions = {}): Promise<TestHost>
     },
   };
 }
+export type { FakeClockOptions } from './testing/fake-clock.ts';
+export type { TransportKind } from './transport/link.ts';

@@ -1,6 +1,8 @@
 /** The types a JSON Schema allows at its top, for values that come as text. Pure; used by `tool-arguments.ts`. */
 
-export type JsonSchema = Readonly<Record<string, unknown>>;
+import type { JsonSchema } from '../base/json-schema.ts';
+
+export type { JsonSchema };
 
 /** Type words in the order the schema has them; none when it does not say. */
 export function schemaTypes(schema: JsonSchema): string[] {

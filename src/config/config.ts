@@ -9,12 +9,13 @@
 import { realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
+import type { JsonSchema } from '../base/json-schema.ts';
 import type { PrincipalTokens } from '../session/auth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type Loading, readConfigTokens } from './config-tokens.ts';
 import { handfast } from './handfast.generated.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
-import { type JsonSchema, jsonSchema } from './json-schema.ts';
+import { jsonSchema } from './json-schema.ts';
 import { checkBind } from './listen-address.ts';
 import { handfastHome } from './local-token.ts';
 import { type ConfigProblem, openConfig, whatIs } from './open-config.ts';

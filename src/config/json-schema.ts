@@ -3,11 +3,9 @@
  *
  * Called by the generator for `schema/*.json`, and by programs whose capability packages add sections.
  */
+import type { JsonSchema } from '../base/json-schema.ts';
 import { mayBeLeftOut, type SettingSchema } from './setting.ts';
 import { textFormat } from './text-formats.ts';
-
-/** A JSON Schema document. */
-export type JsonSchema = Record<string, unknown>;
 
 export function jsonSchema(title: string, schema: SettingSchema): JsonSchema {
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', title, ...published(schema) };

@@ -24,7 +24,7 @@ import { InternalTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
 
-export interface ServeOptions {
+export interface ServerOptions {
   /** Default: nothing is written. */
   readonly log?: Log;
   /** Runs the orchestrator of a fleet, and its workers of this process, too. */
@@ -42,10 +42,6 @@ export interface ServeOptions {
 /** A running server. */
 export interface Server extends Closable {
   readonly host: Host;
-  /** The server of sessions; undefined where it is turned off, or another process has its data. */
-  readonly control: ControlServer | undefined;
-  /** The fleet, where one was asked for. */
-  readonly fleet: AssembledFleet | undefined;
   /** The first HTTP address, else the first of all; undefined when the configuration lists none. */
   readonly url: string | undefined;
   /** Every address, with the port that was bound. */
@@ -62,6 +58,14 @@ export interface Server extends Closable {
   close(graceMs?: number): Promise<void>;
 }
 
+/** A running server as the command line sees it: with its parts. */
+export interface RunningServer extends Server {
+  /** The server of sessions; undefined where it is turned off, or another process has its data. */
+  readonly control: ControlServer | undefined;
+  /** The fleet, where one was asked for. */
+  readonly fleet: AssembledFleet | undefined;
+}
+
 /**
  * Starts a host and opens its addresses.
  *
@@ -69,7 +73,7 @@ export interface Server extends Closable {
  * cannot be loaded, or a token file that others can read; with the codes of `sqliteJournal` for a journal on disk. Then
  * nothing is left running.
  */
-export async function serve(config: HostConfig, options: ServeOptions = {}): Promise<Server> {
+export async function serve(config: HostConfig, options: ServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new AuthThrottle();
@@ -157,7 +161,7 @@ interface Serving {
   readonly now: () => number;
 }
 
-async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<Server> {
+async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
   const { auth, control, fleet, tokenFile, log } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();

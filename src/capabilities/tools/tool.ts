@@ -6,10 +6,10 @@
  *
  * @see docs/protocol/a2e.md#tools
  */
+import type { JsonSchema } from '../../base/json-schema.ts';
 import type { CallContext } from '../../host/context.ts';
 
-/** A JSON Schema document (2020-12 vocabulary as far as Ajv's default build knows it). */
-export type JsonSchema = Readonly<Record<string, unknown>>;
+export type { JsonSchema };
 
 /**
  * Standard Schema v1, as zod, valibot, arktype and others implement it (https://standardschema.dev). Only what is used

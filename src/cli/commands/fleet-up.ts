@@ -4,7 +4,7 @@ import { createLog } from '../../base/log.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { type FleetConfig, loadFleetConfig } from '../../config/fleet-config.ts';
 import { findRunning } from '../../server/running-hosts.ts';
-import { type Server, serve } from '../../server/serve.ts';
+import { type RunningServer, serve } from '../../server/serve.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { configOf, fleetFile } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
@@ -83,7 +83,7 @@ function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): Ho
   );
 }
 
-function readyLine({ fleet, url, listeners, tokenFile }: Server): object {
+function readyLine({ fleet, url, listeners, tokenFile }: RunningServer): object {
   return {
     ready: true,
     fleet: fleet?.name ?? null,
@@ -95,7 +95,7 @@ function readyLine({ fleet, url, listeners, tokenFile }: Server): object {
   };
 }
 
-function greet({ fleet, listeners, tokenFile }: Server, config: FleetConfig, terminal: Terminal): void {
+function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConfig, terminal: Terminal): void {
   const open = fleet?.orchestrator.counts().open ?? 0;
   const facts: [string, string][] = [
     ['bus', config.natsServers.join(', ') || 'in-process'],

@@ -4,7 +4,7 @@ import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
 import { formatProblem } from '../../config/config.ts';
-import { type Server, serve } from '../../server/serve.ts';
+import { type RunningServer, serve } from '../../server/serve.ts';
 import { configOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -45,13 +45,13 @@ export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
 }
 
 /** What `--json` prints once. */
-function readyLine({ url, listeners, tokenFile }: Server): object {
+function readyLine({ url, listeners, tokenFile }: RunningServer): object {
   return { ready: true, url: url ?? null, listeners, token_file: tokenFile ?? null, pid: process.pid };
 }
 
 function printBanner(
   config: HostConfig,
-  { host, control, url, listeners, tokenFile }: Server,
+  { host, control, url, listeners, tokenFile }: RunningServer,
   terminal: Terminal,
 ): void {
   const facts: [string, string][] = [
@@ -74,13 +74,13 @@ function printBanner(
 }
 
 /** What runs the turns of sessions. */
-function sessionsOf(control: Server['control']): string {
+function sessionsOf(control: RunningServer['control']): string {
   if (control === undefined) return 'not served (turned off, or another process has their data)';
   if (control.defaultBackend !== 'rehearsal') return `session RPC at /rpc, backend ${control.defaultBackend}`;
   return 'session RPC at /rpc, rehearsal backend: no model provider is configured';
 }
 
-function warnOfRisks(config: HostConfig, { listeners }: Server, log: Log): void {
+function warnOfRisks(config: HostConfig, { listeners }: RunningServer, log: Log): void {
   const open = config.insecureBind
     ? listeners.filter((address) => !/^unix:|\/\/(127\.|localhost|\[::1\])/.test(address))
     : [];
