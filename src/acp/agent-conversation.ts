@@ -1,7 +1,7 @@
 /**
  * A conversation with an agent: its process, its own session in there, and one prompt after the other. Made by the `acp`
- * backend of the control edge and the `acp` executor of the fleet, which decide how long it is kept, where the id of its
- * session is stored, and what becomes of what the agent says and asks.
+ * backend of the control edge and the `acp` executor of the fleet, which decide when it is closed, where the id of its
+ * session is stored, and how updates and requests of the agent are handled.
  */
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { AgentProcess, type AgentProcessOptions } from './agent-process.ts';
@@ -26,28 +26,28 @@ export interface SessionPlace {
   /** Absolute. */
   readonly cwd: string;
   readonly mcpServers: readonly Readonly<Record<string, unknown>>[] | undefined;
-  /** The session to go on with. */
+  /** Id of the session to continue. */
   readonly stored: string | undefined;
 }
 
-/** What came of opening a session. */
+/** An opened session. */
 export interface OpenedSession {
   readonly id: string;
   /** The agent knows nothing of the conversation. */
   readonly isNew: boolean;
-  /** Why the stored session could not be gone on with, where the agent said so. */
+  /** Why the agent refused to continue the stored session. */
   readonly refused?: HandfastError;
 }
 
 export class AgentConversation {
-  /** What the agent said of its modes and options. */
+  /** The agent's modes and options. */
   readonly settings = new AgentSettings();
   readonly #options: AgentConversationOptions;
   #process: AgentProcess | undefined;
   #cwd = '';
   /** The agent's session in `#process`. */
   #session: string | undefined;
-  /** What that session has cost; undefined: it is older than the process, and nothing was told yet. */
+  /** The cost of that session; undefined: it is older than the process, and no cost was reported yet. */
   #costUsd: number | undefined;
   #closed = false;
 
@@ -133,7 +133,7 @@ export class AgentConversation {
   }
 
   /**
-   * Sends a prompt to the open session and waits for its end. When `signal` aborts the agent is told; its end is waited for
+   * Sends a prompt to the open session and waits for its end. When `signal` aborts the agent gets a cancel; its end is waited for
    * then too, but not for ever. Fails as `AgentProcess.call`.
    */
   async prompt(prompt: ContentBlock[], signal: AbortSignal): Promise<PromptResponse> {

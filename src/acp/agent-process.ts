@@ -1,6 +1,6 @@
 /**
- * One running agent: the child process, the protocol's connection to it, and what it said of itself. Called by
- * both edges that run agents; the process is started by a function that is given in, so that nothing here knows how.
+ * One running agent: the child process, the protocol's connection to it, and its capabilities. Called by
+ * both edges that run agents; the process is started by a function that the caller passes in.
  */
 import { orAborted, withTimeout } from '../base/race.ts';
 import type { Link, Message } from '../transport/link.ts';
@@ -19,9 +19,9 @@ import {
 } from './sdk.ts';
 import type { AgentCommand, StartProgram } from './start-program.ts';
 
-/** What an agent may ask of us, and what it tells us. */
+/** The requests and updates of an agent. */
 export interface AgentClient {
-  /** A `session/update`, as it came. */
+  /** A `session/update`, as received. */
   update(sessionId: string, update: unknown): void;
   permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse>;
   elicit(request: CreateElicitationRequest): Promise<CreateElicitationResponse>;
@@ -38,7 +38,7 @@ export interface AgentProcessOptions extends AgentCommand {
   readonly maxMessageBytes: number;
   /** Time for the process to start and to answer `initialize`, in milliseconds. */
   readonly startTimeoutMs: number;
-  /** Told of each line of stderr and each line of stdout that is no message. */
+  /** Receives each line of stderr and each invalid line of stdout. */
   readonly log?: (line: string) => void;
 }
 
@@ -49,7 +49,7 @@ const TAIL_LINE_CHARS = 200;
 /** How long a process may take to end by itself when its stdin is closed. */
 const CLOSE_GRACE_MS = 2000;
 
-/** The code agents answer with while nobody is signed in. */
+/** The error code of agents without a sign-in. */
 const AUTH_REQUIRED = -32000;
 
 export class AgentProcess {
@@ -59,15 +59,15 @@ export class AgentProcess {
   readonly #tail: readonly string[];
   #initialized: InitializeResponse | undefined;
   #alive = true;
-  /** Resolves with the error that calls under way and later ones fail with, once the agent is gone. */
-  readonly gone: Promise<HandfastError>;
+  /** Resolves with the error of running and later calls, once the agent has ended. */
+  readonly ended: Promise<HandfastError>;
 
-  private constructor(name: string, link: Link, connection: ClientConnection, gone: Promise<string>, tail: string[]) {
+  private constructor(name: string, link: Link, connection: ClientConnection, ended: Promise<string>, tail: string[]) {
     this.#name = name;
     this.#link = link;
     this.#connection = connection;
     this.#tail = tail;
-    this.gone = gone.then((reason) => {
+    this.ended = ended.then((reason) => {
       this.#alive = false;
       connection.close();
       const detail = { agent: name, stderr: [...tail] };
@@ -145,8 +145,8 @@ export class AgentProcess {
       options.startTimeoutMs,
     );
     if (answer.protocolVersion !== version) {
-      const told = `the agent ${this.#name} speaks version ${answer.protocolVersion} of the protocol, not ${version}`;
-      throw fail('not_configured', told, { agent: this.#name });
+      const message = `the agent ${this.#name} speaks version ${answer.protocolVersion} of the protocol, not ${version}`;
+      throw fail('not_configured', message, { agent: this.#name });
     }
     this.#initialized = answer;
   }
@@ -176,9 +176,9 @@ export class AgentProcess {
       this.kill();
       return fail('provider_error', `the agent ${this.#name} did not answer within ${timeoutMs} ms`, this.#detail());
     };
-    const gone = this.gone.then((error) => Promise.reject(error));
+    const ended = this.ended.then((error) => Promise.reject(error));
     try {
-      return await orAborted(withTimeout(Promise.race([send(this.#connection.agent), gone]), timeoutMs, late), signal);
+      return await orAborted(withTimeout(Promise.race([send(this.#connection.agent), ended]), timeoutMs, late), signal);
     } catch (error) {
       if (signal?.aborted) throw error;
       const { code } = error as { code?: unknown };
@@ -186,12 +186,12 @@ export class AgentProcess {
       if (code === 'too_large')
         throw fail('provider_error', `the agent ${this.#name}: ${asError(error).message}`, this.#detail());
       if (error instanceof HandfastError) throw error;
-      // A connection that closed says so first; why it closed is known a little later, and bounded by its link.
-      throw this.#connection.signal.aborted ? await this.gone : this.#refusal(error);
+      // A closed connection fails its calls first; its reason follows a little later, bounded by its link.
+      throw this.#connection.signal.aborted ? await this.ended : this.#refusal(error);
     }
   }
 
-  /** Tells the agent something. Nothing happens once it is gone. */
+  /** Sends a notification. Does nothing once the agent has ended. */
   notify(send: (agent: ClientContext) => Promise<void>): void {
     send(this.#connection.agent).catch(() => {});
   }
@@ -199,7 +199,7 @@ export class AgentProcess {
   /** Ends the agent in good order: its stdin is closed, and what does not end by that is ended. Bounded, never rejects. */
   async close(): Promise<void> {
     await this.#link.close('the session is closed', CLOSE_GRACE_MS);
-    await this.gone;
+    await this.ended;
   }
 
   /** Ends the agent, and all it started, at once. */
@@ -217,8 +217,8 @@ export class AgentProcess {
     }
     const more = typeof data === 'object' && data !== null ? (data as { details?: unknown; message?: unknown }) : {};
     const why = [more.details, more.message].find((text) => typeof text === 'string' && text !== '');
-    const said = why === undefined ? String(message) : `${message}: ${why}`;
-    return fail('provider_error', `the agent ${this.#name} failed: ${said}`, detail, error);
+    const text = why === undefined ? String(message) : `${message}: ${why}`;
+    return fail('provider_error', `the agent ${this.#name} failed: ${text}`, detail, error);
   }
 
   #detail(): Record<string, unknown> {

@@ -12,18 +12,18 @@ export type Change =
   | { readonly kind: 'mode'; readonly modeId: string }
   | { readonly kind: 'option'; readonly configId: string; readonly value: string };
 
-/** What the agent said of its settings, kept up to date by its updates. */
+/** The agent's settings, updated by its notifications. */
 export class AgentSettings {
   #modes: SessionModeState | undefined;
   #options: readonly SessionConfigOption[] = [];
 
-  /** Takes the answer to `session/new`, `session/load` or `session/resume`. */
+  /** Reads the reply to `session/new`, `session/load` or `session/resume`. */
   take({ modes, configOptions }: { modes?: SessionModeState | null; configOptions?: unknown }): void {
     this.#modes = modes ?? undefined;
     this.options(configOptions ?? []);
   }
 
-  /** The agent told its options anew. */
+  /** The agent sent its options again. */
   options(options: unknown): void {
     if (Array.isArray(options)) this.#options = options.filter((one) => typeof one === 'object' && one !== null);
   }

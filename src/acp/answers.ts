@@ -1,5 +1,5 @@
 /**
- * How an agent is answered, and what it tells with its own answers. Pure; called by the `acp` backend of the control edge and
+ * Replies to an agent, and the facts in its own replies. Pure; called by the `acp` backend of the control edge and
  * the `acp` executor of the fleet, each of which decides by itself.
  */
 import type {

@@ -1,6 +1,6 @@
 /**
- * A link as the message stream the SDK of the Agent Client Protocol works on, so that framing, limits and the life of a
- * child process stay where they are for every other protocol.
+ * A link as the message stream the SDK of the Agent Client Protocol works on, so that framing, limits and child
+ * processes work as for every other protocol.
  *
  * Called by `agent-process.ts` and by the bridge.
  */
@@ -11,7 +11,7 @@ import type { Stream } from './sdk.ts';
 
 export interface LinkStream {
   readonly stream: Stream;
-  /** Resolves when the link is gone. Never rejects. */
+  /** Resolves when the link has closed. Never rejects. */
   readonly closed: Promise<CloseInfo>;
 }
 
@@ -19,42 +19,42 @@ export interface LinkStream {
 type Sent = Stream['writable'] extends WritableStream<infer M> ? M : never;
 
 export interface LinkStreamOptions {
-  /** Told of each line that is no message. */
+  /** Receives each invalid line. */
   readonly skipped?: (line: string) => void;
   /**
-   * Sees each message first, in order, before the SDK does; true = it was meant for nobody else. So that what is to be read
-   * more tolerantly than the SDK reads it never gets there.
+   * Receives each message before the SDK, in order; true = the SDK does not get it. For messages that are to be read more
+   * tolerantly than the SDK does.
    */
   readonly take?: (message: Message) => boolean;
 }
 
 /**
- * Opens the link. A message over the link's limit ends it: the answer to a request may have been in it, and nobody would
- * ever know. Lines that are no JSON objects are skipped; agents print the odd line before they speak.
+ * Opens the link. A message over the link's limit ends it: it may have been the reply to a request, which would then wait for
+ * ever. Lines that are not JSON objects are skipped: some agents print a line before their first message.
  */
 export function linkStream(link: Link, { skipped, take }: LinkStreamOptions = {}): LinkStream {
   const closed = Promise.withResolvers<CloseInfo>();
-  let over = false;
+  let ended = false;
   const readable = new ReadableStream<Sent>({
     start(controller) {
       const end = (finish: () => void): void => {
-        if (!over) finish();
-        over = true;
+        if (!ended) finish();
+        ended = true;
       };
       link.open({
         message(message) {
           const read = typeof message === 'string' ? objectIn(message) : message;
           if (read === undefined) skipped?.(String(message));
-          else if (!over && take?.(read) !== true) controller.enqueue(read as unknown as Sent);
+          else if (!ended && take?.(read) !== true) controller.enqueue(read as unknown as Sent);
         },
         malformed({ reason, limit }) {
-          const what = reason === 'too_large' ? `a message over ${limit} bytes` : 'bytes that are no UTF-8';
+          const what = reason === 'too_large' ? `a message over ${limit} bytes` : 'bytes that are not UTF-8';
           end(() => controller.error(fail('too_large', `the peer sent ${what}`)));
           link.destroy(`the peer sent ${what}`);
         },
         ended() {
           end(() => controller.close());
-          // Both sides only ask and answer: with nobody to ask, and nobody to answer, it is over.
+          // The peer sends no more requests and gets no more replies, so the stream ends.
           void link.close('the peer closed its side');
         },
         closed(cause) {
@@ -64,7 +64,7 @@ export function linkStream(link: Link, { skipped, take }: LinkStreamOptions = {}
       });
     },
     cancel() {
-      over = true;
+      ended = true;
       void link.close();
     },
   });

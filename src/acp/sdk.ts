@@ -45,7 +45,7 @@ export type AcpSdk = typeof import('@agentclientprotocol/sdk');
 
 const PACKAGE = '@agentclientprotocol/sdk';
 
-/** Loads the SDK. Fails with `not_configured`, whose message says what to install. */
+/** Loads the SDK. Fails with `not_configured`, whose message names the package to install. */
 export async function loadAcp(): Promise<AcpSdk> {
   try {
     return await import('@agentclientprotocol/sdk');

@@ -1,6 +1,6 @@
 /**
- * How an agent is started: its command line, and what starts it. Apart from what uses the official kit, so that whoever only
- * names these types need not have it.
+ * How an agent is started: its command line, and the function that starts it. Apart from the files that use the SDK, so that
+ * a program can name these types without it.
  */
 import type { Link } from '../transport/link.ts';
 

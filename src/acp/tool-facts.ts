@@ -1,5 +1,5 @@
 /**
- * What an agent says of a tool call, in our words: its name, its input, what it can do to the world, what came out.
+ * An agent's tool call in our terms: its name, its input, its risks, its result.
  * Pure; called by the `acp` backend of the control edge and the `acp` executor of the fleet.
  */
 import { boundedValue } from '../wire/bounded-value.ts';
@@ -19,7 +19,7 @@ export interface ToolFields {
   readonly rawOutput?: unknown;
 }
 
-/** Most of an input or a result that is kept, in bytes of JSON. */
+/** Longest input or result, in bytes of JSON. */
 const MAX_VALUE_BYTES = 64 * 1024;
 
 /** Kinds of the protocol, and the risk flags our policies know. */
@@ -34,7 +34,7 @@ const RISKS: Readonly<Record<string, readonly string[]>> = {
   fetch: ['network'],
 };
 
-/** What calls of a kind can do. Unknown kinds say nothing, which policies take as anything. */
+/** What calls of a kind can do. Unknown kinds declare no risks, which policies treat as any risk. */
 export const risksOf = (kind: string | undefined): readonly string[] => RISKS[kind ?? ''] ?? [];
 
 /** The fields of an update as they may be relied on: lists are lists. */
@@ -63,10 +63,10 @@ export function merged(known: ToolFields, update: ToolFields): ToolFields {
   return { ...known, ...given, rawInput };
 }
 
-/** The tool's name where the agent tells it, else what kind of tool it is: titles change from call to call. */
+/** The tool's name where the agent sends it, else the kind of tool: titles change from call to call. */
 export const nameOf = ({ name, kind }: ToolFields): string => name || kind || 'other';
 
-/** The input as an object. Never says less than the agent did: what is remembered by it must tell calls apart. */
+/** The input as an object. Never less than the agent sent: remembered answers must distinguish calls by it. */
 export function inputOf({ rawInput, locations, title }: ToolFields): Readonly<Record<string, unknown>> {
   const input = boundedValue(rawInput ?? {}, MAX_VALUE_BYTES).value;
   const members: Record<string, unknown> = isObject(input) ? { ...input } : { input };

@@ -40,7 +40,7 @@ export interface FleetClientOptions {
 }
 
 /**
- * Every method fails as the orchestrator says, and as the control client does. Those that only read go on when the fleet
+ * Every method fails as the orchestrator does, and as the control client does. Those that only read continue when the fleet
  * comes back within half a minute.
  */
 export class FleetClient {
@@ -155,7 +155,7 @@ export class FleetClient {
       const params = { task_id: taskId, after: cursor, wait_ms: WAIT_MS };
       const page = await this.#read(methods.taskFollow, params, signal, ended === undefined).catch(
         (thrown: unknown) => {
-          // All that could still be told is whether what it did was found to be so.
+          // Only the result of its verification could still follow.
           if (ended === undefined || !isAway(asError(thrown))) throw thrown;
           return undefined;
         },

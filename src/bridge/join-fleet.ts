@@ -21,7 +21,7 @@ export interface JoinFleetOptions extends JoinOptions {
 /**
  * Joins the fleet at `http(s)://host:port`, `ws(s)://host:port/ws`, `tcp://host:port` or `unix:///path`, for as long as it takes,
  * and again whenever the link ends. At `http(s)://` a WebSocket is tried first, and HTTP with server-sent events where something on
- * the way refuses that. Throws `usage` for an address of another form; what happens later is told by what is returned.
+ * the way refuses that. Throws `usage` for an address of another form; later events are reported by the returned object.
  *
  * @example
  * import * as fleet from 'handfast/fleet';

@@ -13,13 +13,13 @@ export interface AskingDeps {
   readonly cwd: string;
   /** What is known of the call that is asked about. */
   readonly call: CallFacts | undefined;
-  /** Aborts when the approval was decided elsewhere: the editor is told to take its dialog back. */
+  /** Aborts when the approval was decided elsewhere: the editor then closes its dialog. */
   readonly signal: AbortSignal;
 }
 
 /**
- * What the user said; `dismissed`: the editor ended the turn, or closed the dialog; `unable`: this editor cannot show such a
- * question. Rejects when the editor answers with an error, is gone, or the signal aborted.
+ * The user's answer; `dismissed`: the editor ended the turn, or closed the dialog; `unable`: this editor cannot show such a
+ * question. Rejects when the editor replies with an error, has disconnected, or the signal aborted.
  */
 export type Asked = ApprovalAnswer | 'dismissed' | 'unable';
 

@@ -29,7 +29,7 @@ export function commandsOf(help: unknown): AvailableCommand[] {
     });
 }
 
-/** The offered command a prompt is; undefined for a prompt to the agent, such as one that begins with a path. */
+/** The offered command a prompt is; undefined for a prompt to the agent, such as one that starts with a path. */
 export function commandIn(text: string, offered: readonly AvailableCommand[]): string | undefined {
   const [, name] = /^\/(\S+)/.exec(text) ?? [];
   return offered.some((command) => command.name === name?.toLowerCase()) ? text : undefined;

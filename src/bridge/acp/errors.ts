@@ -1,5 +1,5 @@
 /**
- * Failures of ours as editors are told of them. Called by every handler of `acp-agent.ts`.
+ * Our failures as errors for editors. Called by every handler of `acp-agent.ts`.
  */
 import type { AcpSdk } from '../../acp/sdk.ts';
 import { asError, rowOf } from '../../wire/errors.ts';

@@ -1,6 +1,6 @@
 /**
  * What an editor may set for a session: whether it is asked, the model, how much it thinks. Both as modes and as config
- * options, because editors that know the latter look at nothing else. Called by `acp-agent.ts`.
+ * options, because editors that know the latter ignore the former. Called by `acp-agent.ts`.
  */
 import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
 import type { ParamsOf } from '../../protocol/rpc-reader.ts';
@@ -8,7 +8,7 @@ import type { ModelListResult, sessionConfigure } from '../../protocol/session-r
 import type { SessionSettings, SessionState, Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 
-/** What `session.configure` is told. */
+/** The parameters of `session.configure`. */
 type Change = Omit<ParamsOf<typeof sessionConfigure>, 'session_id'>;
 
 type Mode = NonNullable<SessionSettings['approvals']>;

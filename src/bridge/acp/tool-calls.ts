@@ -21,7 +21,7 @@ export interface CallFacts {
   readonly risks?: readonly string[] | undefined;
 }
 
-/** Longest text shown of a result, in characters; `rawOutput` has what the session keeps. */
+/** Longest text shown of a result, in characters; `rawOutput` has all that the session stores. */
 const MAX_SHOWN = 32 * 1024;
 
 const KINDS: ReadonlySet<string> = new Set<ToolKind>([
@@ -49,16 +49,16 @@ const BY_RISK: readonly (readonly [string, ToolKind])[] = [
 const listOf = (value: unknown): readonly Record<string, unknown>[] =>
   Array.isArray(value) ? value.filter(isObject) : [];
 
-/** A call is known by its turn too: providers that give no ids have each turn begin with the same ones. */
+/** Includes the turn: without ids of the provider, every turn starts with the same ones. */
 export const callIdOf = (turnId: string, callId: string): string => `${turnId}/${callId}`;
 
-/** The kind, by what the tool's host says of it. */
+/** The kind that the tool's host declares. */
 export function kindOf({ toolKind, risks = [] }: Pick<CallFacts, 'toolKind' | 'risks'>): ToolKind {
   if (toolKind !== undefined && KINDS.has(toolKind)) return toolKind as ToolKind;
   return BY_RISK.find(([risk]) => risks.includes(risk))?.[1] ?? 'other';
 }
 
-/** The members of a call that are known when it begins, and when it is asked about. */
+/** The members of a call that are known when it starts, and when its approval is requested. */
 export function beginningOf(call: CallFacts, cwd: string) {
   const kind = kindOf(call);
   const locations = locationsOf(call.input, cwd);
@@ -83,7 +83,7 @@ function locationsOf(input: Input, cwd: string): { path: string; line?: number }
   return [{ path, ...(Number.isSafeInteger(line) && (line as number) > 0 && { line: line as number }) }];
 }
 
-/** The changes of files a call asks for, as far as its input says so. */
+/** The changes of files a call asks for, as far as its input shows them. */
 export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): ToolCallContent[] {
   const [file] = locationsOf(input, cwd);
   if (file === undefined || kindOf({ toolKind, risks }) !== 'edit') return [];
@@ -91,7 +91,7 @@ export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): T
   const pieces = listOf(edits).flatMap(({ old_text: oldText, new_text: newText }) =>
     typeof oldText === 'string' && typeof newText === 'string' ? [{ oldText, newText }] : [],
   );
-  // What was there before is not told by a call that replaces it.
+  // A call that replaces a file does not contain the old text.
   if (typeof content === 'string' && encoding !== 'base64') pieces.push({ oldText: '', newText: content });
   if (pieces.some(({ oldText, newText }) => isCut(oldText) || isCut(newText))) return [];
   return pieces.map(({ oldText, newText }) => ({
@@ -108,12 +108,12 @@ const isCut = (text: string): boolean => /\[… \d+ characters left out …\]/.t
 /** What came of a call: the changes it made, else its words. */
 export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
   const { ok, result, error } = done;
-  const told = listOf(isObject(result) ? result.diffs : undefined).flatMap(({ path, old_text, new_text }) =>
+  const listed = listOf(isObject(result) ? result.diffs : undefined).flatMap(({ path, old_text, new_text }) =>
     typeof path === 'string' && typeof new_text === 'string'
       ? [{ type: 'diff' as const, path: resolve(cwd, path), oldText: textOf(old_text) ?? null, newText: new_text }]
       : [],
   );
-  const changes = ok && told.length === 0 ? changesOf(call, cwd) : told;
+  const changes = ok && listed.length === 0 ? changesOf(call, cwd) : listed;
   if (changes.length > 0 && ok) return changes;
   const words = [error ?? '', wordsOf(result, ok)].filter((text) => text !== '').join('\n\n');
   return [...changes, ...(words === '' ? [] : [textContent(words)])];
@@ -128,7 +128,7 @@ function wordsOf(result: unknown, ok: boolean): string {
   if (result === undefined || result === null) return '';
   if (typeof result === 'string') return shortened(result);
   if (!isObject(result)) return fenced(JSON.stringify(result));
-  // What a failed call says beside its error is either a program's output or facts for the model.
+  // The result of a failed call beside its error is either a program's output or facts for the model.
   const output = [result.stdout, result.stderr, result.content, result.text, result.output].flatMap(
     (value) => textOf(value) ?? [],
   );
@@ -139,7 +139,7 @@ function wordsOf(result: unknown, ok: boolean): string {
   return textOf(result.answer) ?? textOf(result.summary) ?? fenced(JSON.stringify(result, null, 2));
 }
 
-/** What was found, as search tools of a terminal print it: a path a line, with the lines in it where they are told. */
+/** What was found, as search tools of a terminal print it: a path a line, with the line numbers where they are given. */
 function linesOf({ entries, files, paths }: Record<string, unknown>): string[] {
   const found = [entries, files, paths].find((list) => Array.isArray(list) && list.length > 0);
   if (!Array.isArray(found)) return [];

@@ -1,6 +1,6 @@
 /**
- * The events of one session as updates of an editor. Keeps what the events so far say of turns and calls, and nothing
- * else; whoever reads the events (`editor-session.ts`) sends what this answers.
+ * The events of one session as updates of an editor. Holds the state of turns and calls so far; `editor-session.ts` reads
+ * the events and sends the updates.
  *
  * Replayed and live events go through the same functions. What is only of use at the moment it happens (notices, live
  * output) is left out of a replay.
@@ -14,27 +14,27 @@ import { beginningOf, type CallFacts, callIdOf, fenced, outcomeOf } from './tool
 
 /** What is shown of a turn so far. */
 interface ShownTurn {
-  /** Begun by this editor, which shows its prompt itself. */
+  /** Started by this editor, which shows its prompt itself. */
   readonly own: boolean;
-  /** True once its first prompt was told. */
+  /** True once its first prompt was sent. */
   prompted: boolean;
   /** The answer as it was streamed. */
   answer: string;
-  /** Counts what is said between calls: an editor shows each piece by itself. */
+  /** Counts the texts between calls: an editor shows each by itself. */
   part: number;
-  /** What it said is no longer part of the session. */
-  gone: boolean;
+  /** Its messages are no longer part of the session. */
+  removed: boolean;
   readonly calls: Map<string, ShownCall>;
 }
 
 interface ShownCall extends CallFacts {
   /** The end of its live output. */
   output: string;
-  /** The editor has not been told of all of `output`. */
+  /** The editor does not have all of `output` yet. */
   behind: boolean;
 }
 
-/** Most live output of a call that is shown, in characters: the end of it. The result has what the session keeps. */
+/** Most live output of a call that is shown, in characters: the end of it. The result has all that the session stores. */
 const MAX_OUTPUT = 16 * 1024;
 
 type Payloads = SessionEventPayloads;
@@ -54,13 +54,13 @@ export class SessionUpdates {
   readonly #notices: boolean;
   readonly #turns = new Map<string, ShownTurn>();
   readonly #own = new Set<string>();
-  /** Messages of the session that no replayed event has told so far, oldest first; undefined when nothing is replayed. */
-  #untold: UiMessage[] | undefined;
+  /** Messages of the session that were not replayed so far, oldest first; undefined outside of a replay. */
+  #unsent: UiMessage[] | undefined;
   #mode: string;
   #size: number | undefined;
   #used = 0;
   #costUsd: number | undefined;
-  #usageTold = '';
+  #usageSent = '';
 
   constructor({ cwd, settings, notices }: UpdatesOptions) {
     this.#cwd = cwd;
@@ -77,19 +77,19 @@ export class SessionUpdates {
     return this.#own.has(turnId);
   }
 
-  /** From here on events are of the past. The state says which of what they tell is still part of the session. */
+  /** From here on events are replayed. The state shows which of their messages are still part of the session. */
   beginReplay({ messages }: Pick<SessionState, 'messages'>): void {
-    this.#untold = [...messages];
+    this.#unsent = [...messages];
   }
 
-  /** What follows happens now. The rest of the past, if its events are gone. */
+  /** From here on events are live. Returns the messages whose events were evicted. */
   endReplay(): SessionUpdate[] {
-    const rest = this.#untoldBefore(Number.POSITIVE_INFINITY);
-    this.#untold = undefined;
+    const rest = this.#unsentBefore(Number.POSITIVE_INFINITY);
+    this.#unsent = undefined;
     return [...rest, ...this.#usage()];
   }
 
-  /** What an event says to the editor. */
+  /** The updates of an event. */
   of(event: ControlEvent): SessionUpdate[] {
     switch (event.type) {
       case 'session.message.appended':
@@ -103,7 +103,7 @@ export class SessionUpdates {
       case 'session.tool.call.completed':
         return this.#completed(event.payload);
       case 'session.plan':
-        if (this.#turn(event.payload.turn_id).gone) return [];
+        if (this.#turn(event.payload.turn_id).removed) return [];
         return [{ sessionUpdate: 'plan', entries: event.payload.entries.map(planEntry) }];
       case 'session.context.estimate':
         this.#used = event.payload.total_tokens_estimate;
@@ -121,13 +121,13 @@ export class SessionUpdates {
       case 'session.completed':
       case 'session.interrupted':
       case 'session.error':
-        return this.#over(event.payload);
+        return this.#ended(event.payload);
       default:
         return [];
     }
   }
 
-  /** Live output that was held back since it was asked for last. */
+  /** The live output since the last call. */
   outputs(): SessionUpdate[] {
     return [...this.#turns].flatMap(([turnId, { calls }]) =>
       [...calls].flatMap(([callId, call]): SessionUpdate[] => {
@@ -145,22 +145,22 @@ export class SessionUpdates {
     );
   }
 
-  /** The call an approval is about, if it was told. */
+  /** The call an approval is about, if it was sent. */
   callOf(turnId: string, callId: string): CallFacts | undefined {
     return this.#turns.get(turnId)?.calls.get(callId);
   }
 
   get #replaying(): boolean {
-    return this.#untold !== undefined;
+    return this.#unsent !== undefined;
   }
 
   #streamed({ chunk, turn_id = '' }: Told<'session.stream.chunk'>): SessionUpdate[] {
     const turn = this.#turn(turn_id);
     const segments = chunk.segments ?? [{ kind: 'answer' as const, text: chunk.answerText }];
     return segments.flatMap(({ kind, text }) => {
-      if (kind === 'thought') return this.#said('agent_thought_chunk', turn_id, text);
+      if (kind === 'thought') return this.#chunk('agent_thought_chunk', turn_id, text);
       turn.answer += text;
-      return this.#said('agent_message_chunk', turn_id, text);
+      return this.#chunk('agent_message_chunk', turn_id, text);
     });
   }
 
@@ -170,7 +170,7 @@ export class SessionUpdates {
     const turn = this.#turn(turn_id);
     turn.calls.set(callId, call);
     turn.part += 1;
-    if (turn.gone) return [];
+    if (turn.removed) return [];
     const toolCallId = callIdOf(turn_id, callId);
     return [{ sessionUpdate: 'tool_call', toolCallId, status: 'in_progress', ...beginningOf(call, this.#cwd) }];
   }
@@ -189,7 +189,7 @@ export class SessionUpdates {
     const turn = this.#turn(turn_id);
     const call = turn.calls.get(callId) ?? { name, input };
     turn.calls.delete(callId);
-    if (turn.gone) return [];
+    if (turn.removed) return [];
     return [
       {
         sessionUpdate: 'tool_call_update',
@@ -211,45 +211,45 @@ export class SessionUpdates {
   #turn(id = ''): ShownTurn {
     let turn = this.#turns.get(id);
     if (turn === undefined) {
-      turn = { own: this.#own.has(id), prompted: false, answer: '', part: 0, gone: false, calls: new Map() };
+      turn = { own: this.#own.has(id), prompted: false, answer: '', part: 0, removed: false, calls: new Map() };
       this.#turns.set(id, turn);
     }
     return turn;
   }
 
-  #over({ turn_id = '' }: { readonly turn_id?: string }): SessionUpdate[] {
+  #ended({ turn_id = '' }: { readonly turn_id?: string }): SessionUpdate[] {
     this.#turns.delete(turn_id);
     this.#own.delete(turn_id);
     return [];
   }
 
   #message(message: UiMessage, turnId = ''): SessionUpdate[] {
-    const before = this.#replaying ? this.#untoldBefore(message.id) : [];
+    const before = this.#replaying ? this.#unsentBefore(message.id) : [];
     const turn = this.#turn(turnId);
-    if (this.#untold !== undefined && message.unsent !== true) {
-      // A message that the session has no more takes its turn with it: it was cleared, or another chat was loaded.
-      if (this.#untold[0]?.id === message.id) this.#untold.shift();
-      else if (turnId !== '') turn.gone = true;
+    if (this.#unsent !== undefined && message.unsent !== true) {
+      // A message that the session no longer has removes its turn: the session was cleared, or another chat was loaded.
+      if (this.#unsent[0]?.id === message.id) this.#unsent.shift();
+      else if (turnId !== '') turn.removed = true;
     }
     return [...before, ...this.#messageOf(message, turn, turnId)];
   }
 
   #messageOf(message: UiMessage, turn: ShownTurn, turnId: string): SessionUpdate[] {
-    if (turn.gone) return [];
+    if (turn.removed) return [];
     if (message.kind === 'system') return this.#notice('info', message.text);
     if (message.kind === 'assistant') {
-      // Usually nothing is left: it was streamed. What a crash took from the stream is here.
+      // Usually empty, because the answer was streamed; else the part of the stream that a crash lost.
       const rest = message.text.startsWith(turn.answer) ? message.text.slice(turn.answer.length) : message.text;
-      return this.#said('agent_message_chunk', turnId, rest);
+      return this.#chunk('agent_message_chunk', turnId, rest);
     }
     const known = turn.own && !turn.prompted;
     turn.prompted = true;
     return known ? [] : chunksOf(message);
   }
 
-  #said(sessionUpdate: 'agent_message_chunk' | 'agent_thought_chunk', turnId: string, text: string): SessionUpdate[] {
-    const { part, gone } = this.#turn(turnId);
-    if (text === '' || gone) return [];
+  #chunk(sessionUpdate: 'agent_message_chunk' | 'agent_thought_chunk', turnId: string, text: string): SessionUpdate[] {
+    const { part, removed } = this.#turn(turnId);
+    if (text === '' || removed) return [];
     const messageId = `${turnId}/${sessionUpdate === 'agent_thought_chunk' ? 'thought-' : ''}${part}`;
     return [{ sessionUpdate, messageId, content: { type: 'text', text } }];
   }
@@ -258,14 +258,14 @@ export class SessionUpdates {
     return this.#notices && !this.#replaying ? [{ sessionUpdate: 'notice', severity, title }] : [];
   }
 
-  /** Messages whose events are gone, or that came from another session. */
-  #untoldBefore(id: number): SessionUpdate[] {
-    const untold = this.#untold ?? [];
-    const end = untold.findIndex((message) => message.id >= id);
-    return untold.splice(0, end === -1 ? untold.length : end).flatMap(chunksOf);
+  /** Messages whose events were evicted, or that came from another session. */
+  #unsentBefore(id: number): SessionUpdate[] {
+    const unsent = this.#unsent ?? [];
+    const end = unsent.findIndex((message) => message.id >= id);
+    return unsent.splice(0, end === -1 ? unsent.length : end).flatMap(chunksOf);
   }
 
-  /** Told once per change, and only where the size of the context is known. */
+  /** Sent once per change, and only where the size of the context is known. */
   #usage(): SessionUpdate[] {
     if (this.#size === undefined || this.#replaying) return [];
     const facts = {
@@ -273,9 +273,9 @@ export class SessionUpdates {
       size: this.#size,
       ...(this.#costUsd !== undefined && { cost: { amount: this.#costUsd, currency: 'USD' } }),
     };
-    const told = JSON.stringify(facts);
-    if (told === this.#usageTold) return [];
-    this.#usageTold = told;
+    const text = JSON.stringify(facts);
+    if (text === this.#usageSent) return [];
+    this.#usageSent = text;
     return [{ sessionUpdate: 'usage_update', ...facts }];
   }
 }

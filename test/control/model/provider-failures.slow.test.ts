@@ -142,7 +142,7 @@ for (const provider of PROVIDERS) {
     const { parts, error } = await outcome(provider, [{ text: 'Half', breaks: 'stall' }], { limits });
     assert.equal(textOf(parts, 'answer'), 'Half');
     assert.equal(error?.detail.reason, 'timeout');
-    assert.equal(error.message, 'the provider said nothing for 0.4 s');
+    assert.equal(error.message, 'the provider sent nothing for 0.4 s');
   });
 
   test(`${provider}: an abort in the middle of an answer ends it at once, at the provider too`, async () => {

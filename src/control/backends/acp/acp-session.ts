@@ -1,9 +1,9 @@
 /**
  * The agent behind one session of ours: its process, its own session, and the turns it is given. Made by `acp.ts`, which
- * decides how long it is kept.
+ * decides when it is closed.
  *
  * What the agent knows of the conversation lives in its own session, whose id is a setting of ours, so that it is found
- * again after a restart. Where it cannot be found again the conversation is told to the agent as text.
+ * again after a restart. Where it cannot be found again the conversation is sent to the agent as text.
  */
 import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
 import type { AgentClient } from '../../../acp/agent-process.ts';
@@ -94,11 +94,11 @@ export class AcpSession {
     await this.#conversation.start(cwd, turn.signal);
   }
 
-  /** Opens the agent's session. Returns what has to be told to one that knows nothing. */
+  /** Opens the agent's session. Returns the conversation that a new one must be sent. */
   async #joined(turn: Turn): Promise<readonly HistoryItem[]> {
     const { cwd, history, id: turnId, log, settings, signal } = turn;
     const { name } = this.#options;
-    // An empty history is a conversation that begins, or that was cleared: nothing before it may be known.
+    // An empty history is a new conversation, or a cleared one: the agent must not know an earlier one.
     const stored = history.length === 0 ? undefined : storedId(turn, name);
     const opened = await this.#conversation.open({ cwd, mcpServers: settings.mcpServers, stored }, signal);
     if (opened.refused !== undefined) turn.debug('acp.resume_failed', { message: opened.refused.message });

@@ -1,10 +1,10 @@
 /**
  * The `acp` backend: any agent that speaks the Agent Client Protocol, as a child process, one for each session that uses
- * it. Composed by whoever builds the control edge, once per configured agent.
+ * it. Made by `server/control/control-assembly.ts`, once per configured agent.
  *
- * A process is kept between the turns of its session, closed when the session is released or was idle for long, and
- * started again when it is needed. The protocol has no way to say something to a running turn, so what is said meanwhile
- * (a steer) is not taken and becomes what late steers become. A turn does not go on after a restart of the server.
+ * A process lives between the turns of its session, is closed when the session is released or was idle for long, and is
+ * started again when it is needed. The protocol cannot steer a running turn, so every steer is a late one. A turn does not
+ * continue after a restart of the server.
  *
  * @see docs/protocol/session-rpc.md#backends
  */
@@ -37,7 +37,7 @@ export interface AcpBackendDeps {
   readonly agent: AcpAgent;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
-  /** Version of this software, told to the agent. */
+  /** Version of this software, sent to the agent. */
   readonly version: string;
   /** Gets what agents write to stderr, at `debug`. */
   readonly log?: Log;
@@ -57,7 +57,7 @@ export function acpBackend(parts: AcpBackendDeps): Backend {
 }
 
 /** A session's agent, and the timer of its idle time. */
-interface Held {
+interface AgentEntry {
   readonly agent: AcpSession;
   idle: NodeJS.Timeout | undefined;
 }
@@ -69,7 +69,7 @@ class AcpBackend implements Backend {
   readonly #parts: AcpBackendDeps;
   readonly #agent: AcpAgent & typeof DEFAULTS;
   /** By session; the one used longest ago first. */
-  readonly #held = new Map<string, Held>();
+  readonly #agents = new Map<string, AgentEntry>();
   #stopped = false;
 
   constructor(parts: AcpBackendDeps) {
@@ -87,11 +87,11 @@ class AcpBackend implements Backend {
   async run(turn: Turn): Promise<TurnOutcome> {
     if (this.#stopped) throw fail('interrupted', 'the server is stopping');
     const { id } = turn.log.record;
-    const held = this.#hold(id);
+    const entry = this.#hold(id);
     try {
-      return await held.agent.run(turn);
+      return await entry.agent.run(turn);
     } finally {
-      this.#rest(id, held);
+      this.#rest(id, entry);
     }
   }
 
@@ -100,22 +100,22 @@ class AcpBackend implements Backend {
   }
 
   release(sessionId: string): void {
-    const held = this.#held.get(sessionId);
-    if (held !== undefined) void this.#drop(sessionId, held);
+    const entry = this.#agents.get(sessionId);
+    if (entry !== undefined) void this.#drop(sessionId, entry);
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.all([...this.#held].map(([id, held]) => this.#drop(id, held)));
+    await Promise.all([...this.#agents].map(([id, entry]) => this.#drop(id, entry)));
   }
 
   /** The agent of a session, taken out of its idle time. */
-  #hold(id: string): Held {
-    const known = this.#held.get(id);
+  #hold(id: string): AgentEntry {
+    const known = this.#agents.get(id);
     clearTimeout(known?.idle);
     if (known === undefined) this.#makeRoom();
     const { start, version, log } = this.#parts;
-    const held = known ?? {
+    const entry = known ?? {
       agent: new AcpSession({
         ...this.#agent,
         start,
@@ -125,35 +125,35 @@ class AcpBackend implements Backend {
       idle: undefined,
     };
     // Last in the order: used now.
-    this.#held.delete(id);
-    this.#held.set(id, held);
-    return held;
+    this.#agents.delete(id);
+    this.#agents.set(id, entry);
+    return entry;
   }
 
   /** Ends the process that has been idle longest when there is no room for another one. */
   #makeRoom(): void {
     const { maxProcesses } = this.#agent;
-    if (this.#held.size < maxProcesses) return;
-    const idle = [...this.#held].find(([, { agent }]) => !agent.busy);
+    if (this.#agents.size < maxProcesses) return;
+    const idle = [...this.#agents].find(([, { agent }]) => !agent.busy);
     if (idle === undefined) {
-      throw fail('over_capacity', `${maxProcesses} agents are at work already`, { agent: this.name });
+      throw fail('over_capacity', `${maxProcesses} agents are running already`, { agent: this.name });
     }
     void this.#drop(...idle);
   }
 
-  #rest(id: string, held: Held): void {
-    if (this.#held.get(id) !== held) return;
-    // Nothing runs that could be kept; the next turn starts it again.
-    if (!held.agent.alive) {
-      this.#held.delete(id);
+  #rest(id: string, entry: AgentEntry): void {
+    if (this.#agents.get(id) !== entry) return;
+    // The process has ended; the next turn starts it again.
+    if (!entry.agent.alive) {
+      this.#agents.delete(id);
       return;
     }
-    held.idle = setTimeout(() => void this.#drop(id, held), this.#agent.idleTimeoutMs).unref();
+    entry.idle = setTimeout(() => void this.#drop(id, entry), this.#agent.idleTimeoutMs).unref();
   }
 
-  async #drop(id: string, held: Held): Promise<void> {
-    clearTimeout(held.idle);
-    if (this.#held.get(id) === held) this.#held.delete(id);
-    await held.agent.close();
+  async #drop(id: string, entry: AgentEntry): Promise<void> {
+    clearTimeout(entry.idle);
+    if (this.#agents.get(id) === entry) this.#agents.delete(id);
+    await entry.agent.close();
   }
 }

@@ -14,7 +14,7 @@ import { inputOf, nameOf, risksOf, type ToolFields } from '../../../acp/tool-fac
 import type { Approval } from '../../../protocol/session-types.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 
-/** The approval for a call, as far as the agent has told of it. `callId` must be new for every request. */
+/** The approval for a call, as far as the agent has described it. `callId` must be new for every request. */
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {
   const { title, kind } = fields;
   const name = nameOf(fields);
@@ -29,7 +29,7 @@ export function permissionRequest(fields: ToolFields, callId: string): ApprovalR
 
 /**
  * The agent's option for a decision. What is to hold for the directory is left to the agent too, because its memory may
- * outlive ours; what is to hold for the session is remembered here, so the agent is told of each call. An agent without a
+ * outlive ours; what is to hold for the session is remembered here, so the agent asks for each call. An agent without a
  * fitting option is answered `cancelled`, which runs nothing.
  */
 export function permissionAnswer(

@@ -8,7 +8,7 @@ import { fail } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 
-/** Most of an earlier conversation that is told, in characters; the newest part is kept. */
+/** Longest transcript of an earlier conversation, in characters; its newest part is sent. */
 const MAX_TRANSCRIPT_CHARS = 64 * 1024;
 
 /** Most of one result of a tool in it. */
@@ -17,8 +17,8 @@ const MAX_RESULT_CHARS = 1000;
 /**
  * The blocks of a prompt.
  *
- * @param takesImages whether the agent said so
- * @param earlier the conversation to tell first
+ * @param takesImages whether the agent announced it
+ * @param earlier the conversation to send first
  * @throws not_configured when there is an image the agent cannot take
  */
 export function promptBlocks(
@@ -27,8 +27,8 @@ export function promptBlocks(
 ): ContentBlock[] {
   if (images.length > 0 && !takesImages) throw fail('not_configured', `the agent ${agent} takes no images`, { agent });
   const blocks: ContentBlock[] = [];
-  const told = transcript(earlier);
-  if (told !== '') blocks.push({ type: 'text', text: told });
+  const before = transcript(earlier);
+  if (before !== '') blocks.push({ type: 'text', text: before });
   if (text !== '') blocks.push({ type: 'text', text });
   for (const { dataUrl, mimeType, path } of images) {
     const uri = path.startsWith('/') ? pathToFileURL(path).href : undefined;
@@ -49,8 +49,8 @@ export function transcript(history: readonly HistoryItem[]): string {
     lines.push(line);
   }
   if (lines.length === 0) return '';
-  const told = lines.reverse().join('\n\n');
-  return `This session goes on with an earlier conversation. What was said and done so far:\n\n${told}\n\nThe next message is the user's.`;
+  const text = lines.reverse().join('\n\n');
+  return `This session goes on with an earlier conversation. What was said and done so far:\n\n${text}\n\nThe next message is the user's.`;
 }
 
 function lineOf(item: HistoryItem): string {

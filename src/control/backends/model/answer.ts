@@ -1,8 +1,8 @@
 /**
  * One answer of a provider while it streams: turns the SDK's parts into the parts of a round, and gathers what is only
- * known, or only safe to say, at the end.
+ * known, or only safe to emit, at the end.
  *
- * Used by `provider-rounds.ts`, one for each attempt. What is done per delta is kept to a few field accesses.
+ * Used by `provider-rounds.ts`, one for each attempt. A delta costs a few field accesses.
  */
 import { isObject } from '../../../wire/json.ts';
 import type { FinishReason, ModelPart } from '../../rounds/round-model.ts';
@@ -37,7 +37,7 @@ export class Answer {
   /** Characters handed on so far, of each kind. */
   #text = 0;
   #reasoning = 0;
-  /** False when texts of several blocks came mixed: then it cannot be said which belongs where. */
+  /** False when texts of several blocks came mixed: then their order is not known. */
   #inOrder = true;
 
   /** `raw` where the provider's package is known to hide arguments it cannot read. */
@@ -128,8 +128,8 @@ export class Answer {
 
   #call({ toolCallId, toolName, input }: CallMade): ModelPart {
     const name = this.#names.fromProvider(toolName);
-    const said = this.#raw?.of(toolCallId) ?? input;
-    return { type: 'call', callId: toolCallId, name, providerToolName: toolName, ...readArguments(said) };
+    const raw = this.#raw?.of(toolCallId) ?? input;
+    return { type: 'call', callId: toolCallId, name, providerToolName: toolName, ...readArguments(raw) };
   }
 
   #providerData(
@@ -144,10 +144,10 @@ export class Answer {
       Array.isArray(details) && details.length > 0 ? { openrouter: { reasoning_details: details } } : undefined;
     const parts: PartRecord[] = this.#blocks.map((block) => {
       const given = block.kind === 'call' ? keptFields(block.call.providerMetadata) : block.fields;
-      const kept = given && { fields: given };
+      const stored = given && { fields: given };
       return block.kind === 'call'
-        ? { kind: 'call', ...kept }
-        : { kind: block.kind, start: block.start, end: block.end, ...kept };
+        ? { kind: 'call', ...stored }
+        : { kind: block.kind, start: block.start, end: block.end, ...stored };
     });
     const plain = parts.every((part) => part.kind !== 'reasoning' && part.fields === undefined);
     if (plain && fields === undefined) return undefined;

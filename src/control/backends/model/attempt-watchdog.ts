@@ -1,7 +1,7 @@
 /**
- * Watches one attempt: ends it when the turn is aborted, or when the provider says nothing for too long.
+ * Watches one attempt: ends it when the turn is aborted, or when the provider sends nothing for too long.
  *
- * Used by `provider-rounds.ts`. The timer is not set anew for each part, because there are hundreds in a second: it looks,
+ * Used by `provider-rounds.ts`. The timer is not set again for each part, because there are hundreds in a second: it checks,
  * when it fires, how long ago the last one was.
  */
 
@@ -39,8 +39,8 @@ export class AttemptWatchdog {
     return this.#controller.signal;
   }
 
-  /** The provider said something. */
-  heard(): void {
+  /** The provider sent something. */
+  received(): void {
     this.#heardAt = this.#options.now();
     if (this.#answering) return;
     this.#answering = true;
@@ -87,7 +87,7 @@ export class AttemptWatchdog {
         return;
       }
       this.silentForMs = this.#limitMs;
-      this.#controller.abort(new Error(`nothing was said for ${this.#limitMs} ms`));
+      this.#controller.abort(new Error(`nothing was received for ${this.#limitMs} ms`));
     }, ms);
   }
 }

@@ -2,7 +2,7 @@
  * What of a history is summed up and what stays: pure, so that it can be looked at without a model.
  *
  * Used by `compaction.ts`. Between turns everything is summed up, and the newest messages are quoted behind the summary.
- * In the middle of a turn the turn must be able to go on: its prompt and its newest rounds stay, calls with their results.
+ * During a turn the turn must be able to continue: its prompt and its newest rounds stay, calls with their results.
  */
 import { boundedValue } from '../../../wire/bounded-value.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -10,7 +10,7 @@ import type { HistoryItem } from '../../contract/session-log.ts';
 export const SUMMARY_HEADING = '## Conversation Summary';
 const QUOTE_HEADING = '### Newest messages';
 
-/** What is kept with the summary in the history. */
+/** Stored with the summary in the history. */
 interface SummaryMark {
   /** Items of the conversation that are only in the summary. */
   readonly anchor: number;
@@ -110,7 +110,7 @@ function keepTurn(items: readonly HistoryItem[], { keepTokens, tokensOf }: PlanO
   return { dropped: rounds.slice(0, from).flat(), kept: [...prompt, ...kept], shortened };
 }
 
-/** A round: what the model said, and everything until it speaks again. */
+/** A round: an assistant item, and everything until the next one. */
 function roundsOf(items: readonly HistoryItem[]): HistoryItem[][] {
   const rounds: HistoryItem[][] = [];
   for (const item of items) {
@@ -131,7 +131,7 @@ function shortenedResult(items: readonly HistoryItem[], keepTokens: number): (it
   };
 }
 
-/** The newest things said, word for word, as far as there is room. Tools are left to the summary. */
+/** The newest messages, word for word, up to the limit. Tool calls are left to the summary. */
 function quote(items: readonly HistoryItem[], room: number, tokensOf: PlanOptions['tokensOf']): string {
   const lines: string[] = [];
   let left = room;

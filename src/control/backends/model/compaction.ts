@@ -23,7 +23,7 @@ export interface CompactionOptions {
   readonly ask: SummaryOptions['ask'];
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Compresses however small the context is. Default: only `auto` looks at its size. */
+  /** Compresses however small the context is. Default: only `auto` checks its size. */
   readonly always?: boolean;
 }
 
@@ -34,7 +34,7 @@ const QUOTE_SHARE = 0.1;
 const MAX_QUOTE_TOKENS = 4_000;
 
 /**
- * Compresses the history when there is reason and something to compress; says what came of it. Rejects as the request for
+ * Compresses the history when there is reason and something to compress; resolves with the result. Rejects as the request for
  * the summary does, after `compaction.failed`; nothing is changed then.
  */
 export async function compactHistory(options: CompactionOptions): Promise<Compaction> {

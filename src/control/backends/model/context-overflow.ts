@@ -1,5 +1,5 @@
 /**
- * How providers say that a request is longer than what their model takes. There is no common code for it, so the words are
+ * How providers report a request that exceeds the context of their model. There is no common code for it, so the words are
  * recognised; a limit of tokens per minute is another matter and not meant.
  *
  * Used by `failures.ts`. Sources: the providers' error references and the messages of common servers.
@@ -20,7 +20,7 @@ const WORDS: readonly RegExp[] = [
   /input is too long for (?:the )?requested model/i,
 ];
 
-/** True when a failure says that the request does not fit into the model's context. */
+/** True for a failure because the request does not fit into the model's context. */
 export function isOverflow(words: string, code: string): boolean {
   if (/per[ -]minute|rate limit|TPM\b/i.test(words)) return false;
   return CODES.test(code) || WORDS.some((pattern) => pattern.test(words));
@@ -33,7 +33,7 @@ const LIMITS: readonly RegExp[] = [
   /context (?:size|window|length)[^\d.]{0,40}?([\d,_]{4,})/i,
 ];
 
-/** The tokens a model takes, when the message says so. */
+/** The context window in tokens, when the message names it. */
 export function windowNamedIn(words: string): number | undefined {
   for (const pattern of LIMITS) {
     const named = pattern.exec(words)?.[1];

@@ -2,7 +2,7 @@
  * How much of a model's context a conversation takes: the protocol's estimate, replaced by the provider's own count as far
  * as it has counted.
  *
- * The functions are pure and may be used by whoever shows a session. `ContextMeter` is the model backend's: it remembers
+ * The functions are pure and may be used by any view of a session. `ContextMeter` is the model backend's: it remembers
  * estimates of items, which never change, and the last count of each session.
  * @see docs/protocol/session-rpc.md#types
  */
@@ -19,7 +19,7 @@ const TOKENS_PER_IMAGE = 850;
 const HIGH_WATERMARK = 0.82;
 const MIN_LIMIT = 6_000;
 
-/** Window of a model nobody knows the window of. */
+/** Window of a model whose window is unknown. */
 export const UNKNOWN_WINDOW = 128_000;
 
 /** Tokens from which a context with this window is compressed. */
@@ -72,15 +72,15 @@ interface Metered {
   system: string;
   toolTokens: number;
   count: Count | undefined;
-  /** What was told last. */
-  told: string;
+  /** The last emitted estimate. */
+  emitted: string;
 }
 
 export class ContextMeter {
   readonly #items = new WeakMap<HistoryItem, number>();
   readonly #sessions = new Map<string, Metered>();
 
-  /** Remembers what a session's requests begin with. */
+  /** Stores the constant beginning of a session's requests. */
   fixed(sessionId: string, { system, tools }: Fixed): void {
     const session = this.#session(sessionId);
     session.system = system;
@@ -97,7 +97,7 @@ export class ContextMeter {
   }
 
   /**
-   * Takes in that a history was replaced by a shorter one. What the provider counted before is kept as the ruler: only the
+   * Records that a history was replaced by a shorter one. The provider's earlier count stays the measure: only the
    * difference is estimated.
    */
   compacted(
@@ -133,12 +133,12 @@ export class ContextMeter {
     };
   }
 
-  /** True when an estimate is not what was told last. */
+  /** True when an estimate differs from the last emitted one. */
   isNews(sessionId: string, { tokens, source }: ContextEstimate): boolean {
     const session = this.#session(sessionId);
-    const said = `${source} ${tokens}`;
-    if (session.told === said) return false;
-    session.told = said;
+    const estimated = `${source} ${tokens}`;
+    if (session.emitted === estimated) return false;
+    session.emitted = estimated;
     return true;
   }
 
@@ -169,14 +169,14 @@ export class ContextMeter {
   #session(sessionId: string): Metered {
     let session = this.#sessions.get(sessionId);
     if (session === undefined) {
-      session = { system: '', toolTokens: 0, count: undefined, told: '' };
+      session = { system: '', toolTokens: 0, count: undefined, emitted: '' };
       this.#sessions.set(sessionId, session);
     }
     return session;
   }
 }
 
-/** An estimate as `session.context.estimate` tells it. */
+/** The payload of `session.context.estimate`. */
 export function estimatePayload(
   { tokens, source, breakdown }: ContextEstimate,
   provider: Provider | null,

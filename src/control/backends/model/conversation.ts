@@ -52,13 +52,13 @@ export function messagesOf(history: readonly HistoryItem[], options: Conversatio
     }
     // Results stand with their calls; one without a call would be refused.
   }
-  // Every provider wants the user to begin, and most want the model not to have had the last word.
-  if (messages[0]?.role === 'assistant') messages.unshift(said('Sum up our conversation so far.'));
-  if (messages.at(-1)?.role === 'assistant') messages.push(said('Go on.'));
+  // Every provider requires a user message first, and most of them a user message last.
+  if (messages[0]?.role === 'assistant') messages.unshift(userMessage('Sum up our conversation so far.'));
+  if (messages.at(-1)?.role === 'assistant') messages.push(userMessage('Go on.'));
   return messages;
 }
 
-const said = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
+const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
 
 /** Empty texts are refused by several providers. */
 const textParts = (text: string, fields?: ProviderFields): TextPart[] =>

@@ -2,7 +2,7 @@
  * What a provider's failure means: one error for the caller with the provider's own words and none of its secrets, and
  * whether asking again can help.
  *
- * Used by `provider-rounds.ts`. The SDK's errors hold the whole request; nothing of that, and no credential, goes on.
+ * Used by `provider-rounds.ts`. The SDK's errors hold the whole request; nothing of that, and no credential, is passed on.
  */
 import { HandfastError } from '../../../wire/errors.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
@@ -49,7 +49,7 @@ export function failureOf(thrown: unknown, choice: ModelChoice, token: string, n
   return failure(choice, reason, words, facts);
 }
 
-/** A failure that only we have noticed: the provider said nothing of it. */
+/** A failure that the provider did not report. */
 export function brokenAnswer(
   choice: ModelChoice,
   reason: 'timeout' | 'stream_ended' | 'unreadable',
@@ -66,7 +66,7 @@ function failure(
 ): ProviderFailure {
   const windowTokens = reason === 'context_overflow' ? windowNamedIn(message) : undefined;
   const wanted = CAPACITY.has(reason) ? 'capacity' : BROKEN.has(reason) ? 'broken' : 'never';
-  // A provider that says what to do knows best; but what it refuses for good is not asked again whatever it says.
+  // The provider's own advice wins, except for requests that it refuses for good: those are never retried.
   const retry = shouldRetry === false ? 'never' : wanted;
   const detail = {
     provider,
@@ -86,7 +86,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   if (status !== 429 && isOverflow(words, code)) return 'context_overflow';
   if (/insufficient_quota|billing|payment_required|credit/.test(code) || status === 402) return 'quota';
   if (status === 401 || /authentication|invalid_api_key|api_key_invalid|unauthenticated/.test(code)) return 'auth';
-  // Google says of a wrong key that the request is wrong.
+  // Google reports a wrong key as a bad request.
   if (status === 400 && /api key not valid|api key expired/i.test(words)) return 'auth';
   // OpenRouter's word for a prompt its moderation has stopped; everybody else's for a key without the right.
   if (status === 403) return provider === 'openrouter' ? 'refused' : 'auth';
@@ -102,7 +102,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   return 'rejected';
 }
 
-/** One line without credentials. Some providers repeat a wrong key in parts, so what looks like one goes too. */
+/** One line without credentials. Some providers repeat a wrong key in parts, so what looks like one is removed too. */
 function redacted(text: string, token: string): string {
   const named = token.length >= 6 ? text.replaceAll(token, '[credential]') : text;
   const line = named

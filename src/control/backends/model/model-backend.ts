@@ -2,7 +2,7 @@
  * The model backend: turns thought by a model of a provider, through the AI SDK, with the tools of the session's
  * environment. The rounds are `control/rounds/rounds.ts`'s; here are the conversation, the provider and the context.
  *
- * Made by whoever composes the control edge. Which model, with which credentials, is asked of the settings each time.
+ * Made by `control-server.ts`. Model and credentials are read from the settings for each turn.
  * @see docs/protocol/session-rpc.md#turns
  */
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
@@ -29,7 +29,7 @@ export interface ModelBackendOptions {
   readonly providers: Providers;
   /** Where the tools of each session are; shared with the other backends and stopped by their owner. */
   readonly environments: Pick<Environments, 'for' | 'release'>;
-  /** What a turn's model is told beside the system prompt: the operator's instructions, the skills the prompt names. */
+  /** Instructions of a turn beside the system prompt: the operator's, and the skills the prompt names. */
   readonly instructionsFor?: (turn: Pick<Turn, 'prompt' | 'cwd'>) => string | Promise<string>;
   /** Timeouts and retries of requests. */
   readonly limits?: Partial<RequestLimits>;
@@ -64,7 +64,7 @@ class ModelBackend implements Backend {
   readonly #meter = new ContextMeter();
   /** Windows that providers named when a request did not fit, by provider and model. */
   readonly #windows = new Map<string, number>();
-  /** Sessions whose last request did not fit, whatever our count says. */
+  /** Sessions whose last request did not fit, whatever our estimate is. */
   readonly #overflowed = new Set<string>();
 
   constructor(options: ModelBackendOptions) {
@@ -104,7 +104,7 @@ class ModelBackend implements Backend {
       this.#learn(id, choice, thrown);
       throw thrown;
     } finally {
-      // A turn that ended with its session has nobody left to tell.
+      // An aborted turn needs no estimate: its session may be closed.
       if (!turn.signal.aborted) this.#estimated(turn, choice);
     }
   }
@@ -237,7 +237,7 @@ class ModelBackend implements Backend {
     return this.#windows.get(`${provider}/${model}`) ?? option?.contextWindowTokens ?? UNKNOWN_WINDOW;
   }
 
-  /** Keeps what a provider says of a request that did not fit. */
+  /** Stores the window that a provider named for a request that did not fit. */
   #learn(sessionId: string, choice: ModelChoice, thrown: unknown): void {
     const { code, detail } = asError(thrown);
     if (code !== 'provider_error' || detail.reason !== 'context_overflow') return;

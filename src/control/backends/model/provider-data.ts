@@ -1,8 +1,8 @@
 /**
- * What a provider wants back with a message of its own: signatures of reasoning, sealed reasoning, ids of items. It is kept
+ * Data that a provider wants back with its own message: signatures of reasoning, encrypted reasoning, ids of items. Stored
  * in the history beside the message, in the order the model produced the parts, and goes back unchanged.
  *
- * Written by `answer.ts`, read by `conversation.ts`. Texts are not kept twice: a part says where in the message's text, or
+ * Written by `answer.ts`, read by `conversation.ts`. Texts are not stored twice: a part states where in the message's text, or
  * reasoning, it stands.
  */
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -28,7 +28,7 @@ export interface ProviderData {
 }
 
 /**
- * The members that providers want back; all others (citations, log probabilities, usage) are only told. The list is what
+ * The members that providers want back; all others (citations, log probabilities, usage) are only information. The list is what
  * the SDK's packages read again when they turn a message into a request.
  */
 const KEPT: ReadonlySet<string> = new Set([
@@ -45,20 +45,20 @@ const KEPT: ReadonlySet<string> = new Set([
 
 /** The part of what a provider attached to content that it wants back; undefined when there is none. */
 export function keptFields(fields: ProviderFields | undefined): ProviderFields | undefined {
-  const kept: Record<string, Record<string, Json>> = {};
+  const found: Record<string, Record<string, Json>> = {};
   for (const [provider, members] of Object.entries(fields ?? {})) {
     for (const [name, value] of Object.entries(members)) {
       if (!KEPT.has(name) || value === undefined || value === null) continue;
-      kept[provider] ??= {};
-      kept[provider][name] = value;
+      found[provider] ??= {};
+      found[provider][name] = value;
     }
   }
-  return Object.keys(kept).length > 0 ? kept : undefined;
+  return Object.keys(found).length > 0 ? found : undefined;
 }
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 
-/** What was kept with `item` for this model; undefined when it came from elsewhere, or does not fit the message. */
+/** The data stored with `item` for this model; undefined for another model, or when it does not fit the message. */
 export function providerDataOf(item: AssistantItem, provider: string, model: string): ProviderData | undefined {
   const data = item.providerData as Partial<ProviderData> | undefined;
   if (data?.provider !== provider || data.model !== model || !Array.isArray(data.parts)) return undefined;

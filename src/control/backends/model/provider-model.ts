@@ -64,7 +64,7 @@ export interface ModelCall {
   readonly abortSignal: AbortSignal;
 }
 
-/** Token counts; undefined = the provider did not say. */
+/** Token counts; undefined = the provider did not report them. */
 export interface ReportedUsage {
   readonly inputTokens: { readonly total: number | undefined; readonly cacheRead: number | undefined };
   readonly outputTokens: { readonly total: number | undefined; readonly reasoning: number | undefined };
@@ -76,7 +76,7 @@ interface WithMetadata {
   readonly providerMetadata?: ProviderFields;
 }
 
-/** A block of text or reasoning begins or ends. */
+/** A block of text or reasoning starts or ends. */
 export type BlockMark = WithMetadata & {
   readonly type: 'text-start' | 'text-end' | 'reasoning-start' | 'reasoning-end';
   readonly id: string;
@@ -98,13 +98,13 @@ export type AnswerEnd = WithMetadata & {
   readonly type: 'finish';
   readonly finishReason: {
     readonly unified: 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'interrupted' | 'other';
-    /** The provider's own word; undefined = it said none. */
+    /** The provider's own word; undefined = it gave none. */
     readonly raw: string | undefined;
   };
   readonly usage: ReportedUsage;
 };
 
-/** One piece of an answer. What is not listed with members is passed over. */
+/** One piece of an answer. What is not listed with members is skipped. */
 export type StreamPart =
   | BlockMark
   | BlockDelta

@@ -31,14 +31,14 @@ export interface ProviderRoundOptions {
   readonly providers: Pick<Providers, 'access'>;
   readonly open: (choice: ModelChoice, access: ProviderAccess, thinks: boolean) => Promise<ProviderModel>;
   readonly sessionId: string;
-  /** Makes the request; called once, when the round begins. */
+  /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
   /** Told what the provider has counted. */
   readonly counted?: (used: Usage) => void;
   /** Aborts with the turn; its reason is thrown. */
   readonly signal: AbortSignal;
-  /** Steps for those who look into a session. */
+  /** Receives debug steps. */
   readonly debug?: (stage: string, data: unknown) => void;
   /** Monotonic milliseconds. */
   readonly now: () => number;
@@ -53,7 +53,7 @@ const nothing = (): void => {};
 const waiting = (ms: number, signal: AbortSignal): Promise<unknown> => delay(ms, undefined, { signal });
 
 /**
- * Asks for one answer. Ends after its `finish` part. Throws `provider_error` (`detail.reason` says why) when it failed for
+ * Asks for one answer. Ends after its `finish` part. Throws `provider_error` (`detail.reason` is the reason) when it failed for
  * good, `not_configured` and `login_failed` as they come, and the signal's reason once that has aborted.
  */
 export async function* providerRound(options: ProviderRoundOptions): AsyncGenerator<ModelPart, void, undefined> {
@@ -79,7 +79,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        watch.heard();
+        watch.received();
         if (value.type === 'error') throw value.error;
         const part = answer.take(value);
         if (part !== undefined) yield part;
@@ -102,7 +102,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
       failure =
         watch.silentForMs === undefined
           ? failureOf(thrown, choice, token)
-          : brokenAnswer(choice, 'timeout', `the provider said nothing for ${seconds(watch.silentForMs)}`);
+          : brokenAnswer(choice, 'timeout', `the provider sent nothing for ${seconds(watch.silentForMs)}`);
     } finally {
       watch.stop();
       if (reader !== undefined) void (answer.end === undefined ? drop(reader) : drain(reader));
@@ -119,7 +119,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
   }
 }
 
-/** What is wrong with an answer that is over; undefined = it is complete. */
+/** The defect of an answer that has ended; undefined = it is complete. */
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
   // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.

@@ -1,6 +1,6 @@
 /**
  * Arguments of tool calls as an OpenAI-style stream has them, before a package has looked at them. OpenRouter's package
- * puts `{}` in the place of arguments that are not JSON, and a tool must not be called with what the model did not say.
+ * puts `{}` in the place of arguments that are not JSON, and a tool must not be called with other arguments than the model's.
  *
  * Used by `answer.ts` for that provider only.
  */
@@ -29,7 +29,7 @@ export class RawArguments {
     }
   }
 
-  /** What the model wrote as arguments of a call; undefined when the stream cannot tell. */
+  /** What the model wrote as arguments of a call; undefined when the stream does not show them. */
   of(callId: string): string | undefined {
     const calls = [...this.#calls.values()];
     // A provider that names no call has most likely made one.

@@ -1,5 +1,5 @@
 /**
- * What a request says beside the conversation: how much to think, what to keep private, what to cache. Pure.
+ * The settings of a request beside the conversation: thinking, privacy, caching. Pure.
  *
  * Thinking levels become the SDK's `reasoning`, which it maps per model: OpenAI's effort, Anthropic's adaptive thinking or
  * budget, Google's level or budget. What the SDK leaves open is set here; OpenRouter's is set when the model is made.
@@ -19,7 +19,7 @@ const EFFORT: Readonly<Record<Thinking, ReasoningEffort>> = {
 
 /**
  * True when thinking may be spoken of to this model at all. Many servers refuse a request that sets it for a model that
- * cannot think; of a server that is only OpenAI-compatible, nothing is believed that the catalogue does not say.
+ * cannot think; of a server that is only OpenAI-compatible, nothing is assumed that the catalogue does not state.
  */
 export function canThink({ provider, thinking, option }: ModelChoice): boolean {
   const levels = option?.supportedThinkingLevels;
@@ -29,7 +29,7 @@ export function canThink({ provider, thinking, option }: ModelChoice): boolean {
 }
 
 /**
- * Settings of a request for `choice`. `sessionId` groups requests that begin alike, for the provider's cache. Temperature
+ * Settings of a request for `choice`. `sessionId` groups requests with the same beginning, for the provider's cache. Temperature
  * and the like are left to the provider, for whose defaults these models are tuned.
  */
 export function requestSettings(
@@ -53,7 +53,7 @@ function providerFields(
     case 'openai':
       return {
         openai: {
-          // The conversation is kept here and sent whole; nothing needs to stay at the provider. Reasoning travels sealed.
+          // The conversation is stored here and sent whole; the provider need not store it. Reasoning is sent encrypted.
           store: false,
           promptCacheKey: sessionId,
           ...(thinks && thinking !== 'OFF' && { reasoningSummary: 'auto' }),

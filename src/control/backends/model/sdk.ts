@@ -75,7 +75,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       usage: { include: true },
       ...(thinks && { reasoning: { effort: OPENROUTER_EFFORT[choice.thinking] } }),
       ...(choice.openRouterProvider !== 'any' && { provider: { order: [choice.openRouterProvider] } }),
-      // Anthropic's models cache what a request repeats only when told to; the others do so by themselves.
+      // Anthropic's models cache what a request repeats only on request; the others do so by themselves.
       ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),
     });
   },
@@ -110,7 +110,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
   },
 };
 
-/** True when `error` says that this package, or one it needs, cannot be found. */
+/** True when this package, or one it needs, cannot be found. */
 function isMissing(error: unknown, name: string): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };

@@ -37,7 +37,7 @@ const CHARACTERS_PER_TOKEN = 3;
 /** More than this many pieces are not asked for; the oldest text is left out then. */
 const MAX_PIECES = 6;
 const MAX_OUTPUT_TOKENS = 8_192;
-/** Longest summary that is kept, in characters. */
+/** Longest summary, in characters. */
 const MAX_SUMMARY_CHARACTERS = 32_000;
 /** What one item may take, in characters. */
 const MAX_SPEECH = 12_000;
@@ -45,14 +45,14 @@ const MAX_ARGUMENTS = 1_000;
 const MAX_RESULT = 2_500;
 
 /**
- * A summary of `items`, the previous one merged into it. Fails with `provider_error` when the model has nothing to say,
+ * A summary of `items`, the previous one merged into it. Fails with `provider_error` when the model returns no text,
  * and as `ask` does.
  */
 export async function sumUp({ previous, items, windowTokens, ask }: SummaryOptions): Promise<string> {
   const room = Math.max(4_000, Math.floor(windowTokens * PIECE_SHARE * CHARACTERS_PER_TOKEN));
   const maxOutputTokens = Math.max(512, Math.min(MAX_OUTPUT_TOKENS, Math.floor(windowTokens * 0.2)));
   let summary = previous;
-  for (const piece of pieces(items.map(told), room)) {
+  for (const piece of pieces(items.map(transcriptOf), room)) {
     const parts = [
       ...(summary === undefined ? [] : [`<summary_so_far>\n${summary}\n</summary_so_far>`]),
       `<conversation>\n${piece}\n</conversation>`,
@@ -82,8 +82,8 @@ function pieces(texts: readonly string[], room: number): string[] {
   return [`[older messages are left out]\n\n${newest[0]}`, ...newest.slice(1)];
 }
 
-/** An item as the transcript tells it. */
-function told(item: HistoryItem): string {
+/** An item in the transcript. */
+function transcriptOf(item: HistoryItem): string {
   switch (item.role) {
     case 'user': {
       const images = item.images?.length ? ` [${item.images.length} images]` : '';

@@ -1,6 +1,6 @@
 /**
- * What a model is told of itself before the conversation: who it works for, where, and with what rights. Small, true and
- * the same in every round of a day, so that providers can keep it in their caches.
+ * The system prompt: for whom the model works, where, and with what rights. Small, true and the same in every round of a
+ * day, so that providers can cache it.
  *
  * Used by `model-backend.ts`. What a prompt adds (skills) and what an operator adds comes behind it.
  */

@@ -15,13 +15,13 @@ export interface ThrownFacts {
   /** The failure as the provider sent it, parsed where it is JSON. */
   readonly body: unknown;
   readonly retryAfterMs?: number;
-  /** What the provider itself says about trying again. */
+  /** The provider's own advice about a retry. */
   readonly shouldRetry?: boolean;
   /** What the SDK thinks about trying again. */
   readonly retryable: boolean;
   /** The network failed, not the provider. */
   readonly unreachable: boolean;
-  /** The answer is not what the API's reference says. */
+  /** The response does not follow the API's reference. */
   readonly unreadable: boolean;
   /** The answer ended without the provider's last word. */
   readonly endedEarly: boolean;
@@ -85,7 +85,7 @@ export function providersWords({ status, message, body, unreachable, unreadable,
       : `the provider cannot be reached: ${refused}`;
   }
   if (unreadable && status === undefined) return "the provider's answer could not be read";
-  // A page of HTML, as gateways send it, says less than its status.
+  // A page of HTML, as gateways send it, is less use than its status.
   if (message !== '' && !unreadable && !/^\s*</.test(message)) return message;
   return status === undefined ? 'the provider failed the request' : `the provider answered with status ${status}`;
 }
@@ -159,7 +159,7 @@ function wordsIn(body: unknown, depth: number): string | undefined {
   return textOf(message) ?? textOf(error) ?? textOf(detail);
 }
 
-/** OpenRouter hands on what the provider behind it said as `metadata.raw`; its own words are then only a heading. */
+/** OpenRouter passes the provider's own error on as `metadata.raw`; its message is then only a heading. */
 function upstreamWords(body: unknown): string | undefined {
   const { raw } = membersOf(membersOf(membersOf(body).error ?? body).metadata);
   if (typeof raw !== 'string') return undefined;
@@ -169,11 +169,11 @@ function upstreamWords(body: unknown): string | undefined {
 function retryAfter(headers: Members, now: number): number | undefined {
   const milliseconds = Number(headers['retry-after-ms'] ?? Number.NaN);
   if (milliseconds >= 0) return milliseconds;
-  const said = textOf(headers['retry-after']);
-  if (said === undefined) return undefined;
-  const seconds = Number(said);
+  const given = textOf(headers['retry-after']);
+  if (given === undefined) return undefined;
+  const seconds = Number(given);
   if (Number.isFinite(seconds)) return Math.max(0, seconds * 1000);
-  const at = Date.parse(said);
+  const at = Date.parse(given);
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 

@@ -14,7 +14,7 @@ export interface ToolNames {
   readonly tools: readonly FunctionTool[];
   /** The provider's name for a tool, also for one that is not offered any more. */
   toProvider(name: string): string;
-  /** Our name for a provider's; what nobody offered stays as the model said it. */
+  /** Our name for a provider's; an unknown name stays as the model gave it. */
   fromProvider(name: string): string;
 }
 

@@ -21,7 +21,7 @@ export function usageOf(reported: ReportedUsage, fields: ProviderFields | undefi
   };
 }
 
-/** OpenRouter reports dollars beside the counts, and so do gateways that took over its form. */
+/** OpenRouter reports dollars beside the counts, and so do gateways with its format. */
 function costOf(reported: ReportedUsage, fields: ProviderFields | undefined): number | undefined {
   const usage = fields?.openrouter?.usage;
   const cost = typeof usage === 'object' && usage !== null ? (usage as { cost?: unknown }).cost : undefined;

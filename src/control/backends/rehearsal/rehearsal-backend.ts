@@ -2,7 +2,7 @@
  * The rehearsal backend: runs turns without a model, so that clients, policies and tools can be tried before a provider
  * is configured. It follows directives in plain English and really calls the tools.
  *
- * It is the default until a model is configured, and its first answer says what it is.
+ * It is the default until a model is configured, and its first answer explains it.
  * @see docs/protocol/session-rpc.md#rehearsal
  */
 

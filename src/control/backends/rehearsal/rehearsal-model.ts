@@ -1,7 +1,7 @@
 /**
  * The model of the rehearsal backend: carries out the plan of the prompt, round by round, and reports from the results.
  *
- * It keeps nothing between rounds. Where it stands is read from the history, so a turn goes on after a restart, and the
+ * It has no state between rounds. Its progress is read from the history, so a turn continues after a restart, and the
  * same conversation always comes to the same answer.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
@@ -77,32 +77,32 @@ function roundOf({ history, turnId, tools }: RoundRequest): { parts: readonly Ro
   if (finished !== undefined) lines.push(...reports(finished.step.directives, rounds.at(-1) as AssistantItem, items));
 
   const parts: RoundPart[] = [];
-  // Every line but the first of the whole answer begins on a new line.
-  let begun = items.some((item) => item.role === 'assistant' && item.text !== '');
-  const say = (text: string): void => {
-    parts.push({ type: 'answer', text: begun ? `\n${text}` : text });
-    begun = true;
+  // Every line but the first of the whole answer starts on a new line.
+  let started = items.some((item) => item.role === 'assistant' && item.text !== '');
+  const emit = (text: string): void => {
+    parts.push({ type: 'answer', text: started ? `\n${text}` : text });
+    started = true;
   };
-  for (const line of lines) say(line);
+  for (const line of lines) emit(line);
   for (const step of steps.slice(finished === undefined ? 0 : finished.at + 1)) {
     if (step.kind === 'calls') {
       const round = rounds.length + 1;
       parts.push(...step.directives.map((directive, at) => callOf(directive, tools, `rehearsal_${round}_${at + 1}`)));
       return { parts, calls: true };
     }
-    const done = carryOut(step.directive, say);
+    const done = carryOut(step.directive, emit);
     if (done !== undefined) parts.push(done);
   }
   return { parts, calls: false };
 }
 
-/** The plans of the prompt and of what was said since, one behind the other; what a steer adds comes last. */
+/** The plans of the prompt and of its steers, in order. */
 function stepsOf(items: readonly HistoryItem[]): { steps: Step[]; notes: string[] } {
-  const said = items.filter((item) => item.role === 'user');
-  const images = said.reduce((count, item) => count + (item.images?.length ?? 0), 0);
+  const prompts = items.filter((item) => item.role === 'user');
+  const images = prompts.reduce((count, item) => count + (item.images?.length ?? 0), 0);
   const notes =
     images === 0 ? [] : [`I was given ${images === 1 ? 'an image' : `${images} images`} and cannot see images.`];
-  const steps = said.flatMap(({ text }) => planOf(text.replace(/\[Image \d+\]/gi, ' ').trim()));
+  const steps = prompts.flatMap(({ text }) => planOf(text.replace(/\[Image \d+\]/gi, ' ').trim()));
   return { steps, notes };
 }
 
