@@ -247,6 +247,9 @@ test('a batch with a wrong task is refused whole', async () => {
     assert.match(error.message, /tasks\[1\]\.brief: expected a text, got nothing/);
     return true;
   });
+  await assert.rejects(loadTaskBatch(file('empty.yaml', 'name: b\ntasks: # none yet\n'), 0, folder), {
+    message: 'empty.yaml:2:8: at tasks: expected a map, or a list of such, got nothing',
+  });
 });
 
 test('times are spans from now or points with an offset', () => {
@@ -273,6 +276,12 @@ test('keys and words of earlier versions are unknown, and the present ones are s
       'at peers[0].kind: expected receiver or a2a, got "upstream" (did you mean "receiver"?)',
     ],
   );
+});
+
+test('a key that would change a prototype is refused where keys are free', async () => {
+  await toldOf(load('labels:\n  a: 1\n  __proto__: { b: 2 }\n'), [
+    'fleet.yaml:3:3: at labels.__proto__: expected another key, got __proto__',
+  ]);
 });
 
 test('every value of a wrong kind is a problem with its line, never a crash', async () => {

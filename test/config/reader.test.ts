@@ -31,11 +31,13 @@ const object = (properties: SettingSchema['properties'], more: SettingSchema = {
 
 test('members that need or exclude each other are told at their group', () => {
   const a: SettingSchema = { type: 'string' };
-  const group = (rules: SettingSchema) => object({ a, b: a, c: a }, { required: [], ...rules });
+  const list: SettingSchema = { type: 'array', items: a };
+  const group = (rules: SettingSchema) => object({ a, b: a, c: a, d: list, e: list }, { required: [], ...rules });
   const cases: [rules: SettingSchema, value: object, ...problems: string[]][] = [
     [{ needsOne: ['a', 'b'] }, { c: 'x' }, ': expected a or b, got neither'],
     [{ needsOne: ['a', 'b', 'c'] }, {}, ': expected a, b or c, got none of them'],
     [{ needsOne: ['a', 'b'] }, { b: 'x' }],
+    [{ needsOne: ['d', 'e'] }, { d: null }, ': expected d or e, got neither'],
     [{ notBoth: ['a', 'b'] }, { a: 'x', b: 'x' }, ': expected a or b, got both'],
     [{ notBoth: ['a', 'b'] }, {}],
     [{ either: ['a', 'b'] }, {}, ': expected a or b, and not both'],
@@ -57,6 +59,22 @@ test('paths and programs start at the folder of the file; the name of a program 
   });
   const { settings } = read(schema, { file: 'a/b', command: './run', other: 'git' });
   assert.deepEqual(settings, { file: '/etc/a/b', command: '/etc/run', other: 'git' });
+});
+
+test('a default stands nowhere in the file', () => {
+  const schema = object({
+    names: { type: 'array', items: { type: 'string' }, default: ['a'] },
+    other: { enum: ['x'] },
+  });
+  const nodes: Reading['nodes'] = new Map();
+  const settings = readSetting(schema, nodeOf({ other: 'x' }), '', {
+    problem: () => assert.fail('no problem is expected'),
+    nodes,
+    folder: '/',
+    secret: false,
+  });
+  assert.deepEqual(settings, { names: ['a'], other: 'x' });
+  assert.deepEqual([...nodes.keys()], ['', 'other']);
 });
 
 test('numbers without bounds, and with one, are named by them', () => {
