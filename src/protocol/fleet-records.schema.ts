@@ -7,7 +7,7 @@
 import { Type } from '../wire/schema.ts';
 import { TaskQuestion, TaskResult } from './fleet.schema.ts';
 import { PRIORITIES, REPLY_SCHEMAS } from './fleet-words.ts';
-import { anyObject, flag, may, number, oneOf, orNull, text } from './shapes.schema.ts';
+import { anyObject, flag, may, number, oneOf, orNull, shape, text } from './shapes.schema.ts';
 
 const list = Type.Array;
 const object = Type.Object;
@@ -36,49 +36,38 @@ const spec = {
   batch: orNull(text('Names the batch it came with.')),
 };
 
-export const TaskSpec = object(
-  {
-    task_id: may(text('Chosen by the caller for idempotence; the same id with the same content is the same task.')),
-    ...Type.Partial(object(spec)).properties,
-    brief: spec.brief,
-  },
-  { description: 'A request for a task. All but the brief may be left out.' },
-);
+export const TaskSpec = shape('A request for a task. All but the brief may be left out.', {
+  task_id: may(text('Chosen by the caller for idempotence; the same id with the same content is the same task.')),
+  ...Type.Partial(object(spec)).properties,
+  brief: spec.brief,
+});
 
 export const TaskState = oneOf(
   ['queued', 'reserved', 'sent', 'accepted', 'running', 'done', 'partial', 'blocked', 'error', 'lost', 'canceled'],
   '`queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`. `blocked` and `lost` go back to `queued` by policy, with the next attempt.',
 );
 
-export const Attempt = object(
-  {
-    attempt: number(),
-    worker: text(),
-    mode: oneOf(['structured', 'inline', 'plain'], 'How it was sent.'),
-    sent_at: number('Epoch milliseconds.'),
-    started_at: may(number()),
-    ended_at: may(number()),
-    outcome: may(text('How it ended: a status, `lost`, `canceled`, `unreachable`, `busy`.')),
-    reason: may(text()),
-    tokens_spent: may(orNull(number())),
-    incarnation: may(orNull(text('Of the worker when it was sent.'))),
-    base_commit: may(
-      text('Commit of the repository of the worker when it was sent, where the orchestrator can see it.'),
-    ),
-  },
-  { description: 'One try at a task.' },
-);
+export const Attempt = shape('One try at a task.', {
+  attempt: number(),
+  worker: text(),
+  mode: oneOf(['structured', 'inline', 'plain'], 'How it was sent.'),
+  sent_at: number('Epoch milliseconds.'),
+  started_at: may(number()),
+  ended_at: may(number()),
+  outcome: may(text('How it ended: a status, `lost`, `canceled`, `unreachable`, `busy`.')),
+  reason: may(text()),
+  tokens_spent: may(orNull(number())),
+  incarnation: may(orNull(text('Of the worker when it was sent.'))),
+  base_commit: may(text('Commit of the repository of the worker when it was sent, where the orchestrator can see it.')),
+});
 
-export const LateResult = object(
-  {
-    received_at: number(),
-    worker: text(),
-    attempt: number(),
-    why: oneOf(['old_attempt', 'after_deadline', 'already_ended', 'duplicate']),
-    result: TaskResult,
-  },
-  { description: 'A result that came when it no longer counted; stored and shown.' },
-);
+export const LateResult = shape('A result that came when it no longer counted; stored and shown.', {
+  received_at: number(),
+  worker: text(),
+  attempt: number(),
+  why: oneOf(['old_attempt', 'after_deadline', 'already_ended', 'duplicate']),
+  result: TaskResult,
+});
 
 export const Ranked = object({
   agent_id: text(),
@@ -97,80 +86,70 @@ const reasons = (description: string) =>
     description,
   });
 
-export const Explanation = object(
-  {
-    task_id: text(),
-    decided_at: text('RFC 3339.'),
-    policy_id: text(),
-    chosen: orNull(text()),
-    verified: flag(),
-    ranking: list(Ranked, { description: 'The best 20.' }),
-    rejected: reasons('At most 50 workers, with the reasons of each.'),
-    rejected_more: number('How many more were rejected.'),
-    profile_age_s: Type.Unsafe<Readonly<Record<string, number>>>({
-      type: 'object',
-      additionalProperties: { type: 'number' },
-      description: 'Worker → age of its description, seconds.',
-    }),
-    next_attempt_at: orNull(text()),
-    waits_for: may(text('A worker that is not connected and is waited for. Absent: none.')),
-    sentence: text('One plain sentence.'),
-  },
-  { description: 'A decision as it is stored with its task: why it went to a worker, or to none.' },
-);
+export const Explanation = shape('A decision as it is stored with its task: why it went to a worker, or to none.', {
+  task_id: text(),
+  decided_at: text('RFC 3339.'),
+  policy_id: text(),
+  chosen: orNull(text()),
+  verified: flag(),
+  ranking: list(Ranked, { description: 'The best 20.' }),
+  rejected: reasons('At most 50 workers, with the reasons of each.'),
+  rejected_more: number('How many more were rejected.'),
+  profile_age_s: Type.Unsafe<Readonly<Record<string, number>>>({
+    type: 'object',
+    additionalProperties: { type: 'number' },
+    description: 'Worker → age of its description, seconds.',
+  }),
+  next_attempt_at: orNull(text()),
+  waits_for: may(text('A worker that is not connected and is waited for. Absent: none.')),
+  sentence: text('One plain sentence.'),
+});
 
-export const TaskRecord = object(
-  {
-    task_id: text(),
-    number: number('Order of submission, strictly growing.'),
-    spec: object(spec, { description: 'The request with its defaults filled in and its names in canonical form.' }),
-    state: TaskState,
-    parked: flag('Waits for an operator: retry, another worker, or drop.'),
-    attempt: number(),
-    worker: orNull(text()),
-    attempts: list(Attempt),
-    reroutes: number(),
-    retries: number(),
-    excluded: Type.Unsafe<Readonly<Record<string, string>>>({
-      type: 'object',
-      additionalProperties: { type: 'string' },
-      description:
-        'Worker → incarnation and seq of the announce it refused under; it is asked again after a newer one.',
-    }),
-    not_before: orNull(number('Epoch milliseconds before which it is not routed.')),
-    created_at: number(),
-    updated_at: number(),
-    ended_at: orNull(number()),
-    explanation: orNull(Explanation),
-    result: orNull(TaskResult),
-    late_results: list(LateResult),
-    tokens_spent: orNull(number('Sum over all attempts; null when one of them is unknown.')),
-    granted_tokens: may(number('Tokens of its budget that were given to tasks it is the parent of.')),
-    verified: orNull(oneOf(['yes', 'no', 'not_checked'])),
-    verification: list(text()),
-    dead_letter: orNull(text('Why it will not be tried again by itself.')),
-    cancel_requested: flag(),
-    questions: list(TaskQuestion, { description: 'Questions that wait for an answer.' }),
-  },
-  { description: 'A task, whole.' },
-);
+export const TaskRecord = shape('A task, whole.', {
+  task_id: text(),
+  number: number('Order of submission, strictly growing.'),
+  spec: shape('The request with its defaults filled in and its names in canonical form.', spec),
+  state: TaskState,
+  parked: flag('Waits for an operator: retry, another worker, or drop.'),
+  attempt: number(),
+  worker: orNull(text()),
+  attempts: list(Attempt),
+  reroutes: number(),
+  retries: number(),
+  excluded: Type.Unsafe<Readonly<Record<string, string>>>({
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    description: 'Worker → incarnation and seq of the announce it refused under; it is asked again after a newer one.',
+  }),
+  not_before: orNull(number('Epoch milliseconds before which it is not routed.')),
+  created_at: number(),
+  updated_at: number(),
+  ended_at: orNull(number()),
+  explanation: orNull(Explanation),
+  result: orNull(TaskResult),
+  late_results: list(LateResult),
+  tokens_spent: orNull(number('Sum over all attempts; null when one of them is unknown.')),
+  granted_tokens: may(number('Tokens of its budget that were given to tasks it is the parent of.')),
+  verified: orNull(oneOf(['yes', 'no', 'not_checked'])),
+  verification: list(text()),
+  dead_letter: orNull(text('Why it will not be tried again by itself.')),
+  cancel_requested: flag(),
+  questions: list(TaskQuestion, { description: 'Questions that wait for an answer.' }),
+});
 
-export const WorkerEntry = object(
-  {
-    peer_id: text(),
-    binding: text('The bus.'),
-    address: text(),
-    status: text(
-      '`ready`, `asleep` (shut down in order), `gone`, `unreachable` (it has never responded), `joining` (it has not described itself yet), `unverified` (it never does), `stale` (its description is too old), `draining`, `circuit_open`, or why its executor cannot work: `executor_missing`, `auth_required`.',
-    ),
-    mode: text('How tasks are sent.'),
-    version: orNull(text()),
-    warning: orNull(text()),
-    claimed_agent_id: orNull(text()),
-    profile: orNull(anyObject('What routing knows of it.')),
-    announced: orNull(anyObject('Its announce, normalised.')),
-    tasks: list(text(), { description: 'Ids of the tasks it has now.' }),
-    last_seen_at: number(),
-  },
-  { description: 'A worker as an operator sees it.' },
-);
+export const WorkerEntry = shape('A worker as an operator sees it.', {
+  peer_id: text(),
+  binding: text('The bus.'),
+  address: text(),
+  status: text(
+    '`ready`, `asleep` (shut down in order), `gone`, `unreachable` (it has never responded), `joining` (it has not described itself yet), `unverified` (it never does), `stale` (its description is too old), `draining`, `circuit_open`, or why its executor cannot work: `executor_missing`, `auth_required`.',
+  ),
+  mode: text('How tasks are sent.'),
+  version: orNull(text()),
+  warning: orNull(text()),
+  claimed_agent_id: orNull(text()),
+  profile: orNull(anyObject('What routing knows of it.')),
+  announced: orNull(anyObject('Its announce, normalised.')),
+  tasks: list(text(), { description: 'Ids of the tasks it has now.' }),
+  last_seen_at: number(),
+});

@@ -31,139 +31,114 @@ const spec = optional<Wire<typeof TaskSpec>>({ ...TaskSpec, type: ['object', 'nu
 export const fleetStatus = rpcMethod(
   'fleet.status',
   'How many tasks are in which state, and how many workers are connected.',
-  'ignored',
-  {},
-  object({
-    name: text(),
-    buses: list(text()),
-    counts: Type.Unsafe<Readonly<Record<string, number>>>({
-      type: 'object',
-      additionalProperties: { type: 'number' },
+)
+  .anyParams()
+  .returns(
+    object({
+      name: text(),
+      buses: list(text()),
+      counts: Type.Unsafe<Readonly<Record<string, number>>>({
+        type: 'object',
+        additionalProperties: { type: 'number' },
+      }),
     }),
-  }),
-);
+  );
 
-export const fleetWorkers = rpcMethod(
-  'fleet.workers',
-  'Every worker as the orchestrator knows it now.',
-  'ignored',
-  {},
-  object({ workers: list(WorkerEntry) }),
-);
+export const fleetWorkers = rpcMethod('fleet.workers', 'Every worker as the orchestrator knows it now.')
+  .anyParams()
+  .returns(object({ workers: list(WorkerEntry) }));
 
 export const workerDrain = rpcMethod(
   'fleet.worker.drain',
   'No more tasks for a worker, or tasks again with `on: false`.',
-  'required',
-  { peer_id: textParam(), on: optionalFlag() },
-  ok,
-);
+)
+  .params({ peer_id: textParam(), on: optionalFlag() })
+  .returns(ok);
 
 export const taskSubmit = rpcMethod(
   'fleet.task.submit',
   'Accepts a task; completes when it is on disk. The same `task_id` with the same content is the same task.',
-  'required',
-  { spec },
-  ofTask,
-);
+)
+  .params({ spec })
+  .returns(ofTask);
 
 export const taskSubmitBatch = rpcMethod(
   'fleet.task.submit_batch',
   'Accepts many tasks, all or none; they may name each other in `after`.',
-  'required',
-  { specs: anything() },
-  object({ tasks: list(TaskRecord) }),
-);
+)
+  .params({ specs: anything() })
+  .returns(object({ tasks: list(TaskRecord) }));
 
 export const taskList = rpcMethod(
   'fleet.task.list',
   'Tasks, newest first; `before` is the `number` of the last one of the page before.',
-  'optional',
-  {
+)
+  .optionalParams({
     states: optionalTexts(),
     parked: optionalFlag(),
     batch: optionalText(),
     worker: optionalText(),
     before: optionalNumber(),
     limit: optionalNumber(),
-  },
-  object({ tasks: list(TaskRecord) }),
-);
+  })
+  .returns(object({ tasks: list(TaskRecord) }));
 
-export const taskGet = rpcMethod('fleet.task.get', 'A task, whole.', 'required', { task_id }, ofTask);
+export const taskGet = rpcMethod('fleet.task.get', 'A task, whole.').params({ task_id }).returns(ofTask);
 
 export const taskFollow = rpcMethod(
   'fleet.task.follow',
   'The events of a task after a cursor; waits up to `wait_ms` (at most 30,000) for the next one.',
-  'required',
-  { task_id, after: optionalNumber(), wait_ms: optionalNumber() },
-  object({
-    entries: list(object({ cursor: number(), ts: number(), kind: text(), body: Type.Unknown() })),
-    gap: orNull(object({ from: number(), to: number() })),
-    last: number('The cursor to continue after.'),
-    complete: flag('The task has ended or was parked, and nothing follows `last`.'),
-    task: TaskRecord,
-  }),
-);
+)
+  .params({ task_id, after: optionalNumber(), wait_ms: optionalNumber() })
+  .returns(
+    object({
+      entries: list(object({ cursor: number(), ts: number(), kind: text(), body: Type.Unknown() })),
+      gap: orNull(object({ from: number(), to: number() })),
+      last: number('The cursor to continue after.'),
+      complete: flag('The task has ended or was parked, and nothing follows `last`.'),
+      task: TaskRecord,
+    }),
+  );
 
 export const taskResult = rpcMethod(
   'fleet.task.result',
   'A task once it has ended, or was parked, or as it is after `wait_ms` (at most 30,000).',
-  'required',
-  { task_id, wait_ms: optionalNumber() },
-  object({ ended: flag(), task: TaskRecord }),
-);
+)
+  .params({ task_id, wait_ms: optionalNumber() })
+  .returns(object({ ended: flag(), task: TaskRecord }));
 
-export const taskCancel = rpcMethod(
-  'fleet.task.cancel',
-  'Stops a task wherever it is.',
-  'required',
-  { task_id, reason: optionalText() },
-  ofTask,
-);
+export const taskCancel = rpcMethod('fleet.task.cancel', 'Stops a task wherever it is.')
+  .params({ task_id, reason: optionalText() })
+  .returns(ofTask);
 
 export const taskRetry = rpcMethod(
   'fleet.task.retry',
   'Tries a parked or ended task again, by a certain worker if one is named.',
-  'required',
-  { task_id, worker: optionalText() },
-  ofTask,
-);
+)
+  .params({ task_id, worker: optionalText() })
+  .returns(ofTask);
 
-export const taskDrop = rpcMethod(
-  'fleet.task.drop',
-  'Ends a parked task permanently.',
-  'required',
-  { task_id, reason: optionalText() },
-  ofTask,
-);
+export const taskDrop = rpcMethod('fleet.task.drop', 'Ends a parked task permanently.')
+  .params({ task_id, reason: optionalText() })
+  .returns(ofTask);
 
-export const taskSteer = rpcMethod(
-  'fleet.task.steer',
-  'Adds input to a running task.',
-  'required',
-  { task_id, text: textParam() },
-  ok,
-);
+export const taskSteer = rpcMethod('fleet.task.steer', 'Adds input to a running task.')
+  .params({ task_id, text: textParam() })
+  .returns(ok);
 
-export const taskAnswer = rpcMethod(
-  'fleet.task.answer',
-  'Answers a question of a running task.',
-  'required',
-  {
+export const taskAnswer = rpcMethod('fleet.task.answer', 'Answers a question of a running task.')
+  .params({
     task_id,
     question_id: textParam(),
     allowed: flagParam(),
     content: optionalObject(),
     reason: optionalText(),
-  },
-  ok,
-);
+  })
+  .returns(ok);
 
 export const routeExplain = rpcMethod(
   'fleet.route.explain',
   'Where a task would go now, and why; for one that was submitted or one that is only described.',
-  'required',
-  { task_id: optionalText(), spec },
-  object({ explanation: Explanation, table: text() }),
-);
+)
+  .params({ task_id: optionalText(), spec })
+  .returns(object({ explanation: Explanation, table: text() }));

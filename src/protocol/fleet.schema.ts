@@ -18,7 +18,7 @@ import {
   STATUSES,
 } from './fleet-words.ts';
 import { NOTE, type Note } from './member.ts';
-import { anyObject, flag, may, orNull as nullable, oneOf } from './shapes.schema.ts';
+import { anyObject, flag, may, orNull as nullable, oneOf, shape } from './shapes.schema.ts';
 
 /** The note of a message: who sends it, and the feature that its receiver must list. */
 export interface MessageNote extends Note {
@@ -85,15 +85,13 @@ export type Full<S extends TObject> = {
       : Wire<S['properties'][K]>;
 };
 
-export const Lease = Type.Object(
-  {
-    ttl_s: seconds('How long the lease holds without renewal, seconds.'),
-    fence: count('A number that only grows with the attempts of a task.'),
-  },
-  { description: 'The right to run one attempt of a task.' },
-);
+export const Lease = shape('The right to run one attempt of a task.', {
+  ttl_s: seconds('How long the lease holds without renewal, seconds.'),
+  fence: count('A number that only grows with the attempts of a task.'),
+});
 
-export const Envelope = Type.Object(
+export const Envelope = shape(
+  'Who sent a message, when, and for which attempt. Not part of the identity of a task: digests leave it out.',
   {
     message_id: may(id('Unique per message.')),
     context_id: orNull(id('The conversation the message belongs to.')),
@@ -107,10 +105,6 @@ export const Envelope = Type.Object(
       text('On the first announce of a stream link where a token is required. Never logged, stored or forwarded.'),
     ),
   },
-  {
-    description:
-      'Who sent a message, when, and for which attempt. Not part of the identity of a task: digests leave it out.',
-  },
 );
 
 const base = {
@@ -121,37 +115,47 @@ const base = {
   envelope: may(Envelope),
 };
 
+/** One of the three messages of the protocol itself. */
+const protocol = (from: MessageNote['from']): MessageNote => ({ from, full: true, warns: true });
+/** An additive message, sent only to peers that list the feature. */
+const additive = (feature: Feature, from: MessageNote['from']): MessageNote => ({ from, feature, warns: true });
+
+const message = <T extends string, P extends Readonly<Record<string, TSchema>>>(
+  type: T,
+  description: string,
+  own: MessageNote,
+  members: P,
+) => Type.Object({ type: Type.Literal(type), ...base, ...members }, { description, ...note(own) });
+
+/** A part of a message whose members are read into the message. */
+const group = <P extends Readonly<Record<string, TSchema>>>(description: string, members: P) =>
+  Type.Object(members, { description, ...note({ full: true, spread: true, warns: true }) });
+
 const taskId = { task_id: id('The task it is about.') };
 
-export const Worker = Type.Object(
-  {
-    agent_id: agentId('Identifies the worker. Stands in subjects, file names and logs.'),
-    model: orNull(text('Its model, where that is known.')),
-    model_tier: absentAs(
-      'unknown',
-      orNull(
-        name('`haiku` < `sonnet` < `opus`; other words are ranked by configuration. Absent: unknown.', {
-          words: ['haiku', 'sonnet', 'opus', 'unknown'],
-        }),
-      ),
+export const Worker = group('Who the worker is.', {
+  agent_id: agentId('Identifies the worker. Stands in subjects, file names and logs.'),
+  model: orNull(text('Its model, where that is known.')),
+  model_tier: absentAs(
+    'unknown',
+    orNull(
+      name('`haiku` < `sonnet` < `opus`; other words are ranked by configuration. Absent: unknown.', {
+        words: ['haiku', 'sonnet', 'opus', 'unknown'],
+      }),
     ),
-    context_window: orNull(positive('Tokens. Absent: unknown.')),
-    protocol_versions: may(texts('All versions it speaks. Absent: `protocol_version` alone.')),
-    features: absentAs([], may(texts('What it understands beside the three messages; see Features.'))),
-    max_concurrent: may(positive('Turns it runs at once. Absent: 3.')),
-    overhead_tokens: orNull(count('Measured cost of an empty first turn, tokens.')),
-    pools: absentAs([], may(names('Pools whose tasks it accepts.'))),
-  },
-  { description: 'Who the worker is.', ...note({ full: true, spread: true, warns: true }) },
-);
+  ),
+  context_window: orNull(positive('Tokens. Absent: unknown.')),
+  protocol_versions: may(texts('All versions it speaks. Absent: `protocol_version` alone.')),
+  features: absentAs([], may(texts('What it understands beside the three messages; see Features.'))),
+  max_concurrent: may(positive('Turns it runs at once. Absent: 3.')),
+  overhead_tokens: orNull(count('Measured cost of an empty first turn, tokens.')),
+  pools: absentAs([], may(names('Pools whose tasks it accepts.'))),
+});
 
-export const Capabilities = Type.Object(
-  {
-    tools: names('What its executor can do. May be empty.'),
-    mcp_servers: names('MCP servers that are configured. May be empty.'),
-  },
-  { description: 'What a dispatch can ask for.', ...note({ full: true, spread: true, warns: true }) },
-);
+export const Capabilities = group('What a dispatch can ask for.', {
+  tools: names('What its executor can do. May be empty.'),
+  mcp_servers: names('MCP servers that are configured. May be empty.'),
+});
 
 export const RepoState = Type.Object(
   {
@@ -162,38 +166,27 @@ export const RepoState = Type.Object(
   { description: 'The repository of a worker.', ...note({ full: true, warns: true }) },
 );
 
-export const Session = Type.Object(
-  {
-    context_id: orNull(id('The conversation the announce is about. Absent: none, it is about the process.')),
-    active_tasks: may(count('Turns running or accepted.')),
-    repo_state: orNull(RepoState),
-    session_fresh: orNull(flag('The executor has no earlier conversation for this context.')),
-    incarnation: may(id('Another value for each start of the process.')),
-    seq: may(count('Rises with every announce of an incarnation.')),
-    ttl_s: may(seconds('How long this description may be used, seconds.')),
-    draining: absentAs(false, may(flag('It accepts no more tasks.'))),
-    not_ready: may(
-      name(
-        'Why its executor cannot work now, the code it refuses tasks with: `executor_missing`, `auth_required`, or other words. Absent: it can, as far as is known.',
-      ),
+export const Session = group('The state of the worker now.', {
+  context_id: orNull(id('The conversation the announce is about. Absent: none, it is about the process.')),
+  active_tasks: may(count('Turns running or accepted.')),
+  repo_state: orNull(RepoState),
+  session_fresh: orNull(flag('The executor has no earlier conversation for this context.')),
+  incarnation: may(id('Another value for each start of the process.')),
+  seq: may(count('Rises with every announce of an incarnation.')),
+  ttl_s: may(seconds('How long this description may be used, seconds.')),
+  draining: absentAs(false, may(flag('It accepts no more tasks.'))),
+  not_ready: may(
+    name(
+      'Why its executor cannot work now, the code it refuses tasks with: `executor_missing`, `auth_required`, or other words. Absent: it can, as far as is known.',
     ),
-  },
-  { description: 'The state of the worker now.', ...note({ full: true, spread: true, warns: true }) },
-);
-
-/** One of the three messages of the protocol itself. */
-const protocol = (from: MessageNote['from']) => ({
-  [NOTE]: { from, full: true, warns: true } satisfies MessageNote,
-});
-/** An additive message, sent only to peers that list the feature. */
-const additive = (feature: Feature, from: MessageNote['from']) => ({
-  [NOTE]: { from, feature, warns: true } satisfies MessageNote,
+  ),
 });
 
-export const SessionAnnounce = Type.Object(
+export const SessionAnnounce = message(
+  'SESSION_ANNOUNCE',
+  'Who a worker is, what it can do, and its state. Replaces the announce before it as a whole.',
+  protocol('worker'),
   {
-    type: Type.Literal('SESSION_ANNOUNCE'),
-    ...base,
     worker: Worker,
     capabilities: Capabilities,
     mcp_health: may(
@@ -205,137 +198,107 @@ export const SessionAnnounce = Type.Object(
     ),
     session: may(Session),
   },
-  {
-    description: 'Who a worker is, what it can do, and its state. Replaces the announce before it as a whole.',
-    ...protocol('worker'),
-  },
 );
 
-export const Task = Type.Object(
-  {
-    task_id: id('Chosen by the orchestrator; the same id with the same content is the same task.'),
-    priority: absentAs(
-      'normal',
-      orNull(open(PRIORITIES, 'normal', `${PRIORITIES.map((word) => `\`${word}\``).join(', ')}. Absent: \`normal\`.`)),
+export const Task = group('The identity of a task and how it is to be run.', {
+  task_id: id('Chosen by the orchestrator; the same id with the same content is the same task.'),
+  priority: absentAs(
+    'normal',
+    orNull(open(PRIORITIES, 'normal', `${PRIORITIES.map((word) => `\`${word}\``).join(', ')}. Absent: \`normal\`.`)),
+  ),
+  reply_schema: absentAs(
+    'structured',
+    orNull(oneOf(REPLY_SCHEMAS, 'What the reply of the executor must look like. Absent: `structured`.')),
+  ),
+  token_budget: orNull(positive('Tokens the task may spend. Absent: no limit.')),
+  answer_schema: orNull(anyObject('JSON Schema of `answer` in the result.')),
+  retry_safe: absentAs(false, orNull(flag('A second run does no harm. Absent: it may.'))),
+  parent_task_id: orNull(id('The task whose budget this one takes a part of.')),
+});
+
+export const Requirements = group('What must hold for a task to be started.', {
+  required_mcp: absentAs([], orNull(names('MCP servers that must be configured and `ok`.'))),
+  required_capabilities: absentAs([], orNull(names('Tools the worker must have.'))),
+  min_tier: orNull(name('Lowest tier of the model.')),
+  min_context_window: orNull(positive('Tokens the context window must have.')),
+  access: orNull(
+    oneOf(
+      ['read', 'write'],
+      'Whether the repository may be changed. Absent: `read` if tools are required and all of them only read (`browser`, `search`, `read`, `web`, `fetch`), else `write`.',
     ),
-    reply_schema: absentAs(
-      'structured',
-      orNull(oneOf(REPLY_SCHEMAS, 'What the reply of the executor must look like. Absent: `structured`.')),
-    ),
-    token_budget: orNull(positive('Tokens the task may spend. Absent: no limit.')),
-    answer_schema: orNull(anyObject('JSON Schema of `answer` in the result.')),
-    retry_safe: absentAs(false, orNull(flag('A second run does no harm. Absent: it may.'))),
-    parent_task_id: orNull(id('The task whose budget this one takes a part of.')),
-  },
-  {
-    description: 'The identity of a task and how it is to be run.',
-    ...note({ full: true, spread: true, warns: true }),
-  },
-);
+  ),
+  worktree: absentAs(false, orNull(flag('It needs its own git worktree.'))),
+});
 
-export const Requirements = Type.Object(
-  {
-    required_mcp: absentAs([], orNull(names('MCP servers that must be configured and `ok`.'))),
-    required_capabilities: absentAs([], orNull(names('Tools the worker must have.'))),
-    min_tier: orNull(name('Lowest tier of the model.')),
-    min_context_window: orNull(positive('Tokens the context window must have.')),
-    access: orNull(
-      oneOf(
-        ['read', 'write'],
-        'Whether the repository may be changed. Absent: `read` if tools are required and all of them only read (`browser`, `search`, `read`, `web`, `fetch`), else `write`.',
-      ),
-    ),
-    worktree: absentAs(false, orNull(flag('It needs its own git worktree.'))),
-  },
-  { description: 'What must hold for a task to be started.', ...note({ full: true, spread: true, warns: true }) },
-);
+export const TaskDispatch = message('TASK_DISPATCH', 'A task and what must hold for it.', protocol('orchestrator'), {
+  task: Task,
+  requirements: orNull(Requirements),
+  deadline: orNull(moment('RFC 3339 with an offset. Absent: none.')),
+  brief: prompt('What is to be done, in words. At most 262,144 bytes of UTF-8; never cut.'),
+});
 
-export const TaskDispatch = Type.Object(
-  {
-    type: Type.Literal('TASK_DISPATCH'),
-    ...base,
-    task: Task,
-    requirements: orNull(Requirements),
-    deadline: orNull(moment('RFC 3339 with an offset. Absent: none.')),
-    brief: prompt('What is to be done, in words. At most 262,144 bytes of UTF-8; never cut.'),
-  },
-  { description: 'A task and what must hold for it.', ...protocol('orchestrator') },
-);
-
-export const Blocked = Type.Object(
-  {
-    code: filled('Why, for machines; see Preflight.'),
-    retryable: flag('The same dispatch may be accepted later.'),
-    missing: may(texts('Names that are missing or not healthy.')),
-    retry_after_s: may(seconds('Seconds after which to ask again.')),
-  },
-  { description: 'Why a task did not start.' },
-);
+export const Blocked = shape('Why a task did not start.', {
+  code: filled('Why, for machines; see Preflight.'),
+  retryable: flag('The same dispatch may be accepted later.'),
+  missing: may(texts('Names that are missing or not healthy.')),
+  retry_after_s: may(seconds('Seconds after which to ask again.')),
+});
 
 const SOURCES = ['measured', 'provider', 'claimed', 'unknown'] as const;
 
-export const Usage = Type.Object(
-  {
-    source: absentAs(
-      'unknown',
-      oneOf(
-        SOURCES,
-        'Measured by the worker, reported by the provider, claimed by the model, or unknown.',
-        note({ words: SOURCES, other: 'unknown' }),
-      ),
+export const Usage = shape('What a turn of an executor has used.', {
+  source: absentAs(
+    'unknown',
+    oneOf(
+      SOURCES,
+      'Measured by the worker, reported by the provider, claimed by the model, or unknown.',
+      note({ words: SOURCES, other: 'unknown' }),
     ),
-    input: may(count('Input tokens that did not come from a cache.')),
-    output: may(count('Output tokens.')),
-    reasoning: may(count('Only where it is not part of `output`.')),
-    cache_read: may(count('Tokens read from a cache; not counted in `tokens_spent` by default.')),
-    cache_write: may(count('Tokens written to a cache.')),
-    cost_usd: may(Type.Number({ minimum: 0, description: 'US dollars.' })),
-    claimed: may(count('What the model said of itself, where that is more than a fifth off.')),
-  },
-  { description: 'What a turn of an executor has used.' },
-);
+  ),
+  input: may(count('Input tokens that did not come from a cache.')),
+  output: may(count('Output tokens.')),
+  reasoning: may(count('Only where it is not part of `output`.')),
+  cache_read: may(count('Tokens read from a cache; not counted in `tokens_spent` by default.')),
+  cache_write: may(count('Tokens written to a cache.')),
+  cost_usd: may(Type.Number({ minimum: 0, description: 'US dollars.' })),
+  claimed: may(count('What the model said of itself, where that is more than a fifth off.')),
+});
 
-export const TaskResult = Type.Object(
-  {
-    type: Type.Literal('TASK_RESULT'),
-    ...base,
-    ...taskId,
-    status: oneOf(
-      STATUSES,
-      '`done`, `blocked` (needs `blocked_reason`), `error` (needs `error_summary`), `partial` (needs `next_steps`).',
-    ),
-    tokens_spent: orNull(count('Absent or null: unknown, never zero.')),
-    next_steps: absentAs([], orNull(texts('What remains.'))),
-    blocked_reason: orNull(text('Why it could not continue; of a refusal `code: detail`.')),
-    error_summary: orNull(text('What went wrong.', { unused: true })),
-    error: may(
-      Type.Unknown({
-        description:
-          'Accepted from other writers in place of `error_summary`: a text, or an object with a `message`. Never written.',
-        ...note({ unused: true }),
-      }),
-    ),
-    summary: orNull(text('What was done, in a few lines.')),
-    artifacts: orNull(
-      anyObject(
-        'What it made: `pr` (an http or https address), `files_changed` (paths below the repository), and more.',
-      ),
-    ),
-    blocked: orNull(Blocked),
-    usage: orNull(Usage),
-    answer: may(Type.Unknown({ description: 'What `answer_schema` asked for.' })),
-    prose: orNull(text('Text of the executor beside the result, at most 262,144 bytes of UTF-8.')),
-    conformance: may(
-      text('How the result was found: `strict`, `degraded` or `unstructured`. Absent: it was no text of a model.'),
-    ),
-  },
-  { description: 'How a task ended.', ...protocol('worker') },
-);
+export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('worker'), {
+  ...taskId,
+  status: oneOf(
+    STATUSES,
+    '`done`, `blocked` (needs `blocked_reason`), `error` (needs `error_summary`), `partial` (needs `next_steps`).',
+  ),
+  tokens_spent: orNull(count('Absent or null: unknown, never zero.')),
+  next_steps: absentAs([], orNull(texts('What remains.'))),
+  blocked_reason: orNull(text('Why it could not continue; of a refusal `code: detail`.')),
+  error_summary: orNull(text('What went wrong.', { unused: true })),
+  error: may(
+    Type.Unknown({
+      description:
+        'Accepted from other writers in place of `error_summary`: a text, or an object with a `message`. Never written.',
+      ...note({ unused: true }),
+    }),
+  ),
+  summary: orNull(text('What was done, in a few lines.')),
+  artifacts: orNull(
+    anyObject('What it made: `pr` (an http or https address), `files_changed` (paths below the repository), and more.'),
+  ),
+  blocked: orNull(Blocked),
+  usage: orNull(Usage),
+  answer: may(Type.Unknown({ description: 'What `answer_schema` asked for.' })),
+  prose: orNull(text('Text of the executor beside the result, at most 262,144 bytes of UTF-8.')),
+  conformance: may(
+    text('How the result was found: `strict`, `degraded` or `unstructured`. Absent: it was no text of a model.'),
+  ),
+});
 
-export const TaskAck = Type.Object(
+export const TaskAck = message(
+  'TASK_ACK',
+  'From a worker: the dispatch is accepted, is not accepted now, or what a poll found. From an orchestrator: the result of this task and attempt is durably stored and need not be sent again.',
+  additive('ack', 'both'),
   {
-    type: Type.Literal('TASK_ACK'),
-    ...base,
     ...taskId,
     accepted: flag('The dispatch was accepted; of a result: it is stored.'),
     lease: may(Lease),
@@ -344,17 +307,13 @@ export const TaskAck = Type.Object(
     ),
     retry_after_s: may(seconds('Seconds after which to ask again.')),
   },
-  {
-    description:
-      'From a worker: the dispatch is accepted, is not accepted now, or what a poll found. From an orchestrator: the result of this task and attempt is durably stored and need not be sent again.',
-    ...additive('ack', 'both'),
-  },
 );
 
-export const TaskProgress = Type.Object(
+export const TaskProgress = message(
+  'TASK_PROGRESS',
+  'A task continues. Renews its lease.',
+  additive('progress', 'worker'),
   {
-    type: Type.Literal('TASK_PROGRESS'),
-    ...base,
     ...taskId,
     seq: count('Rises with each progress of a task.'),
     phase: filled('`starting`, `running`, `repairing`, `stopping`, or a word of the executor’s.'),
@@ -362,45 +321,38 @@ export const TaskProgress = Type.Object(
     percent: may(Type.Number({ minimum: 0, maximum: 100, description: 'How far it is.' })),
     tokens_so_far: orNull(count('Spent up to now.')),
   },
-  { description: 'A task continues. Renews its lease.', ...additive('progress', 'worker') },
 );
 
-export const TaskCancel = Type.Object(
-  { type: Type.Literal('TASK_CANCEL'), ...base, ...taskId, reason: may(text('For people.')) },
+export const TaskCancel = message(
+  'TASK_CANCEL',
+  'Stops a task; completed by its result. Of one that ended: by the result it had.',
+  additive('cancel', 'orchestrator'),
+  { ...taskId, reason: may(text('For people.')) },
+);
+
+export const TaskSteer = message('TASK_STEER', 'More input for a running task.', additive('steer', 'orchestrator'), {
+  ...taskId,
+  steer_id: id('The same id again does nothing.'),
+  text: prompt('Input for the executor. At most 262,144 bytes of UTF-8.'),
+});
+
+export const TaskPoll = message(
+  'TASK_POLL',
+  'Asks for the state of a task. The reply is TASK_RESULT, or TASK_ACK with its `state`.',
+  additive('poll', 'orchestrator'),
+  { ...taskId },
+);
+
+export const QuestionTool = shape('A call of a tool that waits for permission.', {
+  name: filled('The tool.'),
+  input: anyObject('What it is to be called with.'),
+});
+
+export const TaskQuestion = message(
+  'TASK_QUESTION',
+  'The executor asks something and waits.',
+  additive('questions', 'worker'),
   {
-    description: 'Stops a task; completed by its result. Of one that ended: by the result it had.',
-    ...additive('cancel', 'orchestrator'),
-  },
-);
-
-export const TaskSteer = Type.Object(
-  {
-    type: Type.Literal('TASK_STEER'),
-    ...base,
-    ...taskId,
-    steer_id: id('The same id again does nothing.'),
-    text: prompt('Input for the executor. At most 262,144 bytes of UTF-8.'),
-  },
-  { description: 'More input for a running task.', ...additive('steer', 'orchestrator') },
-);
-
-export const TaskPoll = Type.Object(
-  { type: Type.Literal('TASK_POLL'), ...base, ...taskId },
-  {
-    description: 'Asks for the state of a task. The reply is TASK_RESULT, or TASK_ACK with its `state`.',
-    ...additive('poll', 'orchestrator'),
-  },
-);
-
-export const QuestionTool = Type.Object(
-  { name: filled('The tool.'), input: anyObject('What it is to be called with.') },
-  { description: 'A call of a tool that waits for permission.' },
-);
-
-export const TaskQuestion = Type.Object(
-  {
-    type: Type.Literal('TASK_QUESTION'),
-    ...base,
     ...taskId,
     question_id: id('Named again by the answer.'),
     kind: oneOf(['tool', 'question'], '`tool`: may this be done? `question`: something is to be filled in.'),
@@ -410,60 +362,51 @@ export const TaskQuestion = Type.Object(
     schema: may(anyObject('JSON Schema of the answer’s `content`.')),
     expires_s: may(seconds('Seconds after which the worker continues as if refused.')),
   },
-  { description: 'The executor asks something and waits.', ...additive('questions', 'worker') },
 );
 
-export const TaskAnswer = Type.Object(
-  {
-    type: Type.Literal('TASK_ANSWER'),
-    ...base,
-    ...taskId,
-    question_id: id('The question.'),
-    allowed: flag('Continue.'),
-    content: may(anyObject('What was filled in.')),
-    reason: may(text('For the executor.')),
-  },
-  { description: 'The answer to a question.', ...additive('questions', 'orchestrator') },
-);
+export const TaskAnswer = message('TASK_ANSWER', 'The answer to a question.', additive('questions', 'orchestrator'), {
+  ...taskId,
+  question_id: id('The question.'),
+  allowed: flag('Continue.'),
+  content: may(anyObject('What was filled in.')),
+  reason: may(text('For the executor.')),
+});
 
-export const SessionHeartbeat = Type.Object(
+export const SessionHeartbeat = message(
+  'SESSION_HEARTBEAT',
+  'Shows liveness. Describes nothing.',
+  additive('heartbeat', 'both'),
   {
-    type: Type.Literal('SESSION_HEARTBEAT'),
-    ...base,
     agent_id: agentId('Identifies the sender.'),
     incarnation: id('Of the process that sends it.'),
     seq: count('Rises with each heartbeat of an incarnation.'),
     active_tasks: count('Turns running or accepted.'),
   },
-  { description: 'Shows liveness. Describes nothing.', ...additive('heartbeat', 'both') },
 );
 
-export const SessionBye = Type.Object(
-  {
-    type: Type.Literal('SESSION_BYE'),
-    ...base,
-    agent_id: agentId('Identifies the sender.'),
-    incarnation: may(id('Of the process that sends it.')),
-    reason: filled('Why: `stopping`, `idle`, `draining`, or other words.'),
-  },
-  { description: 'The session ends in order.', ...additive('heartbeat', 'both') },
-);
+export const SessionBye = message('SESSION_BYE', 'The session ends in order.', additive('heartbeat', 'both'), {
+  agent_id: agentId('Identifies the sender.'),
+  incarnation: may(id('Of the process that sends it.')),
+  reason: filled('Why: `stopping`, `idle`, `draining`, or other words.'),
+});
 
-export const SessionAccept = Type.Object(
+export const SessionAccept = message(
+  'SESSION_ACCEPT',
+  'The announce is accepted under these terms.',
+  additive('accept', 'orchestrator'),
   {
-    type: Type.Literal('SESSION_ACCEPT'),
-    ...base,
     peer_id: id('The name the worker has here; its tasks are addressed to it.'),
     features: texts('What the orchestrator understands beside the three messages.'),
     heartbeat_s: seconds('Seconds between heartbeats.'),
     lease_ttl_s: seconds('How long leases hold without renewal, seconds.'),
   },
-  { description: 'The announce is accepted under these terms.', ...additive('accept', 'orchestrator') },
 );
 
-export const AnnounceRequest = Type.Object(
-  { type: Type.Literal('ANNOUNCE_REQUEST'), ...base, context_id: orNull(id('The conversation it is asked about.')) },
-  { description: 'Asks the worker to describe itself now.', ...additive('announce', 'orchestrator') },
+export const AnnounceRequest = message(
+  'ANNOUNCE_REQUEST',
+  'Asks the worker to describe itself now.',
+  additive('announce', 'orchestrator'),
+  { context_id: orNull(id('The conversation it is asked about.')) },
 );
 
 /** Every message, in the order in which the documentation shows them. */

@@ -9,7 +9,7 @@ import { type TSchema, Type } from '../wire/schema.ts';
 import { NOTE } from './member.ts';
 import { oneOf } from './shapes.schema.ts';
 
-type Properties = Readonly<Record<string, TSchema>>;
+type Members = Readonly<Record<string, TSchema>>;
 
 const described = (description: string | undefined) => description && { description };
 
@@ -39,14 +39,21 @@ export const anything = (description?: string) => Type.Optional(Type.Unknown(des
 export const wordParam = <const W extends string>(words: readonly W[], refusal: string) =>
   oneOf(words, undefined, { [NOTE]: { as: 'string', refusal } });
 
+type Takes = 'ignored' | 'optional' | 'required';
+
 /**
- * A method. `takes` says what may stand in `params`. `ignored`: anything. `optional`: an object; absent and `null` count as
- * `{}`. `required`: an object.
+ * A method: `rpcMethod(name, summary).params({ … }).returns(result)`. With `params`, an object must stand in `params`; with
+ * `optionalParams`, absent and `null` count as `{}`; with `anyParams`, anything may stand there and is ignored.
  */
-export const rpcMethod = <P extends Properties, R extends TSchema>(
-  name: string,
-  summary: string,
-  takes: 'ignored' | 'optional' | 'required',
-  params: P,
-  result: R,
-) => ({ name, summary, takes, params: Type.Object(params), result });
+export const rpcMethod = (name: string, summary: string) => {
+  const taking =
+    (takes: Takes) =>
+    <P extends Members>(params: P) => ({
+      returns: <R extends TSchema>(result: R) => ({ name, summary, takes, params: Type.Object(params), result }),
+    });
+  return {
+    params: taking('required'),
+    optionalParams: taking('optional'),
+    anyParams: () => taking('ignored')({}),
+  };
+};

@@ -20,16 +20,17 @@ import {
   UiMessage,
   Usage,
 } from './session-types.schema.ts';
-import { anyObject, flag, may, number, orNull, text } from './shapes.schema.ts';
+import { anyObject, flag, may, number, orNull, shape, text } from './shapes.schema.ts';
 
 const list = Type.Array;
 const object = Type.Object;
 
 /** What every terminal event of a turn adds to the payload of 1.0.0. Exactly one of them comes per turn id. */
-export const TurnEnd = object(
-  { stop_reason: StopReason, usage: Usage, duration_ms: number() },
-  { description: 'Addition: how a turn ended.' },
-);
+export const TurnEnd = shape('Addition: how a turn ended.', {
+  stop_reason: StopReason,
+  usage: Usage,
+  duration_ms: number(),
+});
 const turnEnd = TurnEnd.properties;
 
 /** Events of a session that 1.0.0 documents. */
@@ -51,10 +52,10 @@ export const documented = {
     duration_ms: may(number('Addition.')),
   }),
   'session.tool.results': object({
-    data: object(
-      { toolRound: number(), executed: list(ToolDone) },
-      { description: 'All calls of the round, in the order in which they were made.' },
-    ),
+    data: shape('All calls of the round, in the order in which they were made.', {
+      toolRound: number(),
+      executed: list(ToolDone),
+    }),
   }),
   'session.completed': object({ answer_length: number('UTF-16 units.'), ...turnEnd }),
   'session.interrupted': object({ partial_output: flag(), ...turnEnd }),
@@ -81,10 +82,7 @@ export const undocumented = {
     '`compressed`, `reason`, tokens before and after, `model_context_window`, `target_limit`, `high_watermark_limit`, anchors',
   ),
   'compaction.failed': anyObject('`reason`, `message`'),
-  'session.debug': object(
-    { stage: text(), data: Type.Unknown() },
-    { description: 'Only for connections that called `debug.set`.' },
-  ),
+  'session.debug': shape('Only for connections that called `debug.set`.', { stage: text(), data: Type.Unknown() }),
 };
 
 /** Events of a session that are additions. */
@@ -101,26 +99,22 @@ export const additional = {
     started_at: text(),
     idempotency_key: may(text('The key of a prompt that did not wait.')),
   }),
-  'session.tool.output': object(
-    { call_id: text(), stream: text(), text: text() },
-    { description: 'Output of a running tool.' },
-  ),
+  'session.tool.output': shape('Output of a running tool.', { call_id: text(), stream: text(), text: text() }),
   'session.steer.injected': object({ steer_ids: list(text()) }),
-  'session.steer.returned': object(
-    { steers: list(object({ id: text(), text: text() })), reason: text() },
-    { description: 'They were not used.' },
-  ),
+  'session.steer.returned': shape('They were not used.', {
+    steers: list(object({ id: text(), text: text() })),
+    reason: text(),
+  }),
   'session.renamed': object({ title: text() }),
   'session.configured': object({ settings: SessionSettings }),
   'session.cleared': anyObject('Messages and history start again, empty.'),
   'session.closed': object({ reason: text() }),
-  'session.usage': object({ usage: Usage, session_usage: Usage }, { description: 'Of the request, and in total.' }),
-  'session.plan': object(
-    { entries: list(object({ content: text(), status: text(), priority: may(text()) })) },
-    { description: 'The plan of the agent as it is now.' },
-  ),
+  'session.usage': shape('Of the request, and in total.', { usage: Usage, session_usage: Usage }),
+  'session.plan': shape('The plan of the agent as it is now.', {
+    entries: list(object({ content: text(), status: text(), priority: may(text()) })),
+  }),
   'approval.requested': object({ approval: Approval }),
-  'approval.resolved': object({ approval: Approval }, { description: 'With its outcome.' }),
+  'approval.resolved': shape('With its outcome.', { approval: Approval }),
 };
 
 /** Events of the server rather than of one session. */
@@ -130,9 +124,9 @@ export const server = {
     snapshot: Snapshot,
     session_id: may(text('Where it is about one session.')),
   }),
-  'auth.flow.started': object(
+  'auth.flow.started': shape(
+    'As the others of a sign-in, it goes to the principal that started it and to administrators.',
     { provider: text() },
-    { description: 'As the others of a sign-in, it goes to the principal that started it and to administrators.' },
   ),
   'auth.flow.url': object({ provider: text(), url: text() }),
   'auth.flow.device_code': object({
@@ -150,12 +144,14 @@ const ofSubscription = { session_id: orNull(text('Null: of the server.')), subsc
 
 /** Events about the events of one connection: additions that only subscribers get. */
 export const connection = {
-  'events.gap': object(
-    { ...ofSubscription, from_seq: number(), to_seq: number() },
-    { description: 'Events that are no longer stored. Numbers are inclusive; its `seq` is `to_seq`.' },
-  ),
-  'events.ended': object(
-    { ...ofSubscription, kind: text('The name of the error.'), message: text() },
-    { description: 'The subscription cannot continue. It has no `seq`.' },
-  ),
+  'events.gap': shape('Events that are no longer stored. Numbers are inclusive; its `seq` is `to_seq`.', {
+    ...ofSubscription,
+    from_seq: number(),
+    to_seq: number(),
+  }),
+  'events.ended': shape('The subscription cannot continue. It has no `seq`.', {
+    ...ofSubscription,
+    kind: text('The name of the error.'),
+    message: text(),
+  }),
 };

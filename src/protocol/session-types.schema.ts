@@ -7,7 +7,7 @@
  */
 import { Type } from '../wire/schema.ts';
 import { PROVIDERS, STOP_REASONS, THINKING_LEVELS } from './session-words.ts';
-import { anyObject, flag, may, number, oneOf, orNull, text } from './shapes.schema.ts';
+import { anyObject, flag, may, number, oneOf, orNull, shape, text } from './shapes.schema.ts';
 
 export const Provider = oneOf(
   PROVIDERS,
@@ -16,67 +16,60 @@ export const Provider = oneOf(
 export const Thinking = oneOf(THINKING_LEVELS, 'How much a model reasons.');
 const list = Type.Array;
 
-export const Image = Type.Object(
-  { path: text(), mimeType: text(), dataUrl: text(), byteSize: number('Bytes.') },
-  { description: 'An image of a prompt, read and checked.' },
-);
+export const Image = shape('An image of a prompt, read and checked.', {
+  path: text(),
+  mimeType: text(),
+  dataUrl: text(),
+  byteSize: number('Bytes.'),
+});
 
-export const ImageReference = Type.Object(
-  { path: text(), mime_type: may(text()), data_url: may(text()) },
-  { description: 'An image as a client names it: a data URL wins over a path.' },
-);
+export const ImageReference = shape('An image as a client names it: a data URL wins over a path.', {
+  path: text(),
+  mime_type: may(text()),
+  data_url: may(text()),
+});
 
-export const UiMessage = Type.Object(
-  {
-    id: number('Grows over all sessions of a data directory.'),
-    kind: oneOf(['user', 'assistant', 'system']),
-    text: text(),
-    images: may(list(Image)),
-    unsent: may(
-      flag('Addition: true for a prompt whose turn failed before any model was asked. `session.get` leaves those out.'),
-    ),
-  },
-  { description: 'One entry of what a UI shows.' },
-);
+export const UiMessage = shape('One entry of what a UI shows.', {
+  id: number('Grows over all sessions of a data directory.'),
+  kind: oneOf(['user', 'assistant', 'system']),
+  text: text(),
+  images: may(list(Image)),
+  unsent: may(
+    flag('Addition: true for a prompt whose turn failed before any model was asked. `session.get` leaves those out.'),
+  ),
+});
 
-export const ChatMessage = Type.Object(
-  { role: oneOf(['user', 'assistant']), text: text(), images: may(list(Image)) },
-  { description: 'One message of what the model is given, without tools.' },
-);
+export const ChatMessage = shape('One message of what the model is given, without tools.', {
+  role: oneOf(['user', 'assistant']),
+  text: text(),
+  images: may(list(Image)),
+});
 
-export const QueueItem = Type.Object(
-  {
-    id: text('The turn id that the caller was given.'),
-    text: text(),
-    images: list(ImageReference),
-    enqueuedAt: text('ISO 8601.'),
-  },
-  { description: 'A prompt that waits.' },
-);
+export const QueueItem = shape('A prompt that waits.', {
+  id: text('The turn id that the caller was given.'),
+  text: text(),
+  images: list(ImageReference),
+  enqueuedAt: text('ISO 8601.'),
+});
 
-export const ContextBreakdown = Type.Object(
-  {
-    pinned_tokens: number(),
-    conversation_tokens: number(),
-    tool_schema_tokens: number(),
-    provider_overhead_tokens: number(),
-  },
-  { description: 'What the estimate of a context consists of, tokens.' },
-);
+export const ContextBreakdown = shape('What the estimate of a context consists of, tokens.', {
+  pinned_tokens: number(),
+  conversation_tokens: number(),
+  tool_schema_tokens: number(),
+  provider_overhead_tokens: number(),
+});
 
-export const Usage = Type.Object(
-  {
-    input_tokens: number(),
-    output_tokens: number(),
-    reasoning_tokens: number(),
-    cached_input_tokens: number(),
-    total_tokens: number(),
-    cost_usd: may(number('Only where the provider reported it.')),
-  },
-  { description: 'Tokens and cost of a turn or a session, as the provider reported them.' },
-);
+export const Usage = shape('Tokens and cost of a turn or a session, as the provider reported them.', {
+  input_tokens: number(),
+  output_tokens: number(),
+  reasoning_tokens: number(),
+  cached_input_tokens: number(),
+  total_tokens: number(),
+  cost_usd: may(number('Only where the provider reported it.')),
+});
 
-export const SessionSettings = Type.Object(
+export const SessionSettings = shape(
+  'What a session decides for itself; what is absent follows the choice of the server.',
   {
     model: may(text()),
     provider: may(Provider),
@@ -94,12 +87,9 @@ export const SessionSettings = Type.Object(
     ),
     mode: may(text('Mode of the agent behind an ACP session.')),
     agentSession: may(
-      Type.Object(
+      shape(
+        'The session of the agent behind this one, written by the `acp` backend so that the agent finds its context again after a restart. Holds only where `session` is this session: a fork has its own.',
         { backend: text(), id: text(), session: text() },
-        {
-          description:
-            'The session of the agent behind this one, written by the `acp` backend so that the agent finds its context again after a restart. Holds only where `session` is this session: a fork has its own.',
-        },
       ),
     ),
     mcpServers: may(
@@ -108,121 +98,100 @@ export const SessionSettings = Type.Object(
       }),
     ),
   },
-  { description: 'What a session decides for itself; what is absent follows the choice of the server.' },
 );
 
-export const ApprovalAnswer = Type.Object(
-  {
-    decision: oneOf(['allow', 'deny']),
-    remember: oneOf(
-      ['once', 'session', 'directory'],
-      'How long the decision holds: this call, this session, or this working directory permanently.',
-    ),
-    content: may(anyObject('What was filled in, of a question.')),
-  },
-  { description: 'An answer to an approval.' },
-);
+export const ApprovalAnswer = shape('An answer to an approval.', {
+  decision: oneOf(['allow', 'deny']),
+  remember: oneOf(
+    ['once', 'session', 'directory'],
+    'How long the decision holds: this call, this session, or this working directory permanently.',
+  ),
+  content: may(anyObject('What was filled in, of a question.')),
+});
 
-export const Approval = Type.Object(
-  {
-    id: text(),
-    session_id: text(),
-    turn_id: text(),
-    kind: oneOf(['tool', 'question'], 'What is asked for: permission, or data.'),
-    title: text('One line: what is asked.'),
-    tool: may(
-      Type.Object(
-        { name: text(), input: anyObject(), call_id: text() },
-        { description: 'Of `tool`: what is to be called.' },
-      ),
-    ),
-    risks: list(text()),
-    reason: text('Why it is asked, e.g. the rule of the policy.'),
-    covers: may(text('Of `tool`: what an answer that is remembered would cover, in words, e.g. `shell: npm test …`.')),
-    schema: may(anyObject('Of `question`: JSON Schema of the answer’s `content`.')),
-    created_at: text(),
-    expires_at: text('Without an answer by then, it is denied.'),
-    state: oneOf(['pending', 'allowed', 'denied', 'expired', 'cancelled']),
-    answer: may(ApprovalAnswer),
-    answered_by: may(text('Principal and client name, or the policy.')),
-    resolved_at: may(text()),
-  },
-  { description: 'A question that waits for an answer, or waited.' },
-);
+export const Approval = shape('A question that waits for an answer, or waited.', {
+  id: text(),
+  session_id: text(),
+  turn_id: text(),
+  kind: oneOf(['tool', 'question'], 'What is asked for: permission, or data.'),
+  title: text('One line: what is asked.'),
+  tool: may(shape('Of `tool`: what is to be called.', { name: text(), input: anyObject(), call_id: text() })),
+  risks: list(text()),
+  reason: text('Why it is asked, e.g. the rule of the policy.'),
+  covers: may(text('Of `tool`: what an answer that is remembered would cover, in words, e.g. `shell: npm test …`.')),
+  schema: may(anyObject('Of `question`: JSON Schema of the answer’s `content`.')),
+  created_at: text(),
+  expires_at: text('Without an answer by then, it is denied.'),
+  state: oneOf(['pending', 'allowed', 'denied', 'expired', 'cancelled']),
+  answer: may(ApprovalAnswer),
+  answered_by: may(text('Principal and client name, or the policy.')),
+  resolved_at: may(text()),
+});
 
-export const SessionState = Type.Object(
-  {
-    id: text(),
-    createdAt: text(),
-    updatedAt: text(),
-    pending: flag(),
-    statusLabel: text(),
-    messages: list(UiMessage),
-    history: list(ChatMessage),
-    queue: list(QueueItem),
-    pendingSteerCount: number(),
-    conversationProvider: orNull(Provider),
-    activeSessionId: orNull(text()),
-    contextTokenEstimate: number(),
-    contextTokenSource: oneOf(['compaction', 'history', 'provider']),
-    contextTokenProvider: orNull(Provider),
-    contextTokenBreakdown: ContextBreakdown,
-    title: text('Addition, as all that follow.'),
-    cwd: text(),
-    backend: text(),
-    turnId: orNull(text('The running turn, or null.')),
-    seq: number('Sequence number of the newest event of the session.'),
-    closed: flag(),
-    settings: SessionSettings,
-    usage: Usage,
-    approvals: list(Approval),
-  },
-  { description: 'A session as `session.get` returns it.' },
-);
+export const SessionState = shape('A session as `session.get` returns it.', {
+  id: text(),
+  createdAt: text(),
+  updatedAt: text(),
+  pending: flag(),
+  statusLabel: text(),
+  messages: list(UiMessage),
+  history: list(ChatMessage),
+  queue: list(QueueItem),
+  pendingSteerCount: number(),
+  conversationProvider: orNull(Provider),
+  activeSessionId: orNull(text()),
+  contextTokenEstimate: number(),
+  contextTokenSource: oneOf(['compaction', 'history', 'provider']),
+  contextTokenProvider: orNull(Provider),
+  contextTokenBreakdown: ContextBreakdown,
+  title: text('Addition, as all that follow.'),
+  cwd: text(),
+  backend: text(),
+  turnId: orNull(text('The running turn, or null.')),
+  seq: number('Sequence number of the newest event of the session.'),
+  closed: flag(),
+  settings: SessionSettings,
+  usage: Usage,
+  approvals: list(Approval),
+});
 
-export const SessionSummary = Type.Object(
-  {
-    session_id: text(),
-    title: text(),
-    owner: text(),
-    cwd: text(),
-    backend: text(),
-    created_at: text(),
-    updated_at: text(),
-    message_count: number(),
-    pending: flag(),
-    closed: flag(),
-    queue_length: number(),
-    approvals_pending: number(),
-    parent_session_id: orNull(text('The session this one was forked from, or null.')),
-    seq: number(),
-  },
-  { description: 'One row of `session.list`.' },
-);
+export const SessionSummary = shape('One row of `session.list`.', {
+  session_id: text(),
+  title: text(),
+  owner: text(),
+  cwd: text(),
+  backend: text(),
+  created_at: text(),
+  updated_at: text(),
+  message_count: number(),
+  pending: flag(),
+  closed: flag(),
+  queue_length: number(),
+  approvals_pending: number(),
+  parent_session_id: orNull(text('The session this one was forked from, or null.')),
+  seq: number(),
+});
 
 export const AntigravityProfile = Type.Object({ email: text(), name: text(), picture: may(text()) });
 
-export const Snapshot = Type.Object(
-  {
-    auth: Type.Object({
-      enabledProviders: list(Provider),
-      hasOpenAiToken: flag(),
-      hasOpenRouterKey: flag(),
-      hasAntigravityToken: flag(),
-      antigravityProfile: orNull(AntigravityProfile),
-    }),
-    onboarding: Type.Object({ completed: flag() }),
-    model: Type.Object({
-      selectedModel: text(),
-      selectedThinking: Thinking,
-      selectedOpenRouterProvider: text(),
-      selectedProvider: orNull(Provider),
-    }),
-    sessions: Type.Object({ count: number(), ids: list(text()) }),
-    skills: Type.Object({ count: number(), directories: list(text()) }),
-  },
-  { description: 'The state of the server.' },
-);
+export const Snapshot = shape('The state of the server.', {
+  auth: Type.Object({
+    enabledProviders: list(Provider),
+    hasOpenAiToken: flag(),
+    hasOpenRouterKey: flag(),
+    hasAntigravityToken: flag(),
+    antigravityProfile: orNull(AntigravityProfile),
+  }),
+  onboarding: Type.Object({ completed: flag() }),
+  model: Type.Object({
+    selectedModel: text(),
+    selectedThinking: Thinking,
+    selectedOpenRouterProvider: text(),
+    selectedProvider: orNull(Provider),
+  }),
+  sessions: Type.Object({ count: number(), ids: list(text()) }),
+  skills: Type.Object({ count: number(), directories: list(text()) }),
+});
 
 export const ModelOption = Type.Object({
   id: text(),
@@ -251,31 +220,27 @@ export const SavedChat = Type.Object({
 
 export const SavedChatRecord = Type.Object({ ...SavedChat.properties, messages: list(ChatMessage) });
 
-export const Chunk = Type.Object(
-  {
-    thoughts: list(text()),
-    answerText: text(),
-    segments: may(list(Type.Object({ kind: oneOf(['thought', 'answer']), text: text() }))),
-  },
-  { description: 'What is new: thoughts, or a piece of the answer.' },
-);
+export const Chunk = shape('What is new: thoughts, or a piece of the answer.', {
+  thoughts: list(text()),
+  answerText: text(),
+  segments: may(list(Type.Object({ kind: oneOf(['thought', 'answer']), text: text() }))),
+});
 
-export const ToolCall = Type.Object(
-  { name: text(), input: anyObject(), providerToolName: text(), callId: text() },
-  { description: 'A call the model made.' },
-);
+export const ToolCall = shape('A call the model made.', {
+  name: text(),
+  input: anyObject(),
+  providerToolName: text(),
+  callId: text(),
+});
 
-export const ToolDone = Type.Object(
-  {
-    name: text(),
-    ok: flag(),
-    input: may(anyObject()),
-    result: Type.Unknown(),
-    error: may(text()),
-    callId: may(text('Addition.')),
-  },
-  { description: 'The outcome of a call.' },
-);
+export const ToolDone = shape('The outcome of a call.', {
+  name: text(),
+  ok: flag(),
+  input: may(anyObject()),
+  result: Type.Unknown(),
+  error: may(text()),
+  callId: may(text('Addition.')),
+});
 
 export const StopReason = oneOf(
   STOP_REASONS,

@@ -14,6 +14,11 @@ export const number = (description?: string) => Type.Number({ description });
 export const anyObject = (description?: string) =>
   Type.Unsafe<Readonly<Record<string, unknown>>>({ type: 'object', ...(description && { description }) });
 
+type Members = Readonly<Record<string, TSchema>>;
+
+/** An object, described before its members. */
+export const shape = <P extends Members>(description: string, members: P) => Type.Object(members, { description });
+
 /** One of some words. */
 export const oneOf = <const W extends string>(words: readonly W[], description?: string, more: object = {}) =>
   Type.Unsafe<W>({ enum: words, ...(description && { description }), ...more });
