@@ -65,6 +65,11 @@ export interface AgentOptions {
   readonly onState?: (change: StateChange) => void;
   /** Delays, bound and liveness of reconnecting. `maxMs` never exceeds the host's resume window, which is its default. */
   readonly reconnect?: ReconnectSettings;
+  /**
+   * Called when the host no longer has entries of the session that this side missed, with their cursors; the calls they
+   * belong to have `gaps` of their own.
+   */
+  readonly onGap?: (gap: Gap) => void;
   /** Told of lines that were no messages, e.g. banners on a host's stdout. */
   readonly onUnparsed?: (line: string) => void;
 }
@@ -97,7 +102,10 @@ const connectionLimits: ConnectionLimits = {
 const farewells: ReadonlySet<string> = new Set(['superseded', 'session_expired', 'interrupted', 'slow_consumer']);
 
 const pingCall = answered(ping, replies.Pong);
-const journalFollowCall = answered(journalFollow, replies.JournalFollowResp);
+const journalFollowCall = {
+  ...answered(journalFollow, replies.JournalFollowResp),
+  gapOf: (data: Readonly<Record<string, unknown>>) => (data.kind === 'gap' ? gapOf(data) : undefined),
+};
 
 export class AgentSession {
   readonly #dial: Dial;
@@ -339,13 +347,15 @@ export class AgentSession {
       return { resumed: false, ping };
     }
     const { calls } = this;
+    const gap = gapOf(terms.gap);
     const received = typeof terms.received === 'number' ? terms.received : 0;
     const known = calls.readIds(received);
     this.#connection.sent = received; // Both sides count from here again.
+    // Before what the link brings is read: the first event behind the gap says which are missing.
+    if (gap !== undefined) calls.doubtEvents(known, gap.to - gap.from + 1);
     outcome.handOver(this.#connection);
     calls.resend(received);
     this.#connection.resendReplies(received);
-    const gap = gapOf(terms.gap);
     if (gap !== undefined && Array.isArray(terms.running)) {
       // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
       // link be lost before, the ping is sent again on the next one, behind the rest of the replay.
@@ -355,6 +365,7 @@ export class AgentSession {
         () => {},
       );
     }
+    if (gap !== undefined) queueMicrotask(() => this.#options.onGap?.(gap));
     return { resumed: true, ping, ...(gap !== undefined && { gap }) };
   }
 

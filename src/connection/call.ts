@@ -4,10 +4,11 @@
  * `connection/outgoing-calls.ts` makes and settles them; users get them from every client method.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
+import type { Gap } from './reconnect.ts';
 
 /** An event of a call, in `seq` order. Ends before the result settles. */
 export interface CallEvent {
-  /** `progress`, `artifact`, `log`, `status`; hosts may send others. */
+  /** `progress`, `artifact`, `log`, `status`; hosts may send others. `gap`: events are missing here, see {@link Call.gaps}. */
   readonly kind: string;
   readonly data: Record<string, unknown>;
   /** Counts from 0 within the call. */
@@ -23,6 +24,8 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** Called for each event, before the result settles. Asks the host for events. */
   readonly onEvent?: (event: CallEvent) => void;
+  /** Called for each entry of {@link Call.gaps}, at its place between the events. */
+  readonly onGap?: (gap: Gap) => void;
   /**
    * Asks for events (true) or not (false). By default events are asked for when `onEvent` is given or the call is
    * iterated in the turn it was made in, as `for await (const event of agent.tools.call(…))` does.
@@ -42,6 +45,12 @@ export interface CallOptions {
 export interface Call<Result> extends Promise<Result>, AsyncIterable<CallEvent> {
   /** The request id on the wire. */
   readonly id: string;
+  /**
+   * Events that the host no longer had when a lost link was replaced, by their `seq`; of a journal that is read, entries by
+   * their cursor. Each gap is also an event of kind `gap` whose data is `{from, to}`. Where the reply follows a gap, `to` is
+   * the highest number that can be missing: the host does not say how many events there were.
+   */
+  readonly gaps: readonly Gap[];
   /** Gives the call up, as aborting its signal does. */
   cancel(): void;
 }

@@ -13,6 +13,7 @@ import type { Incoming, Message, MessageId } from '../wire/codec.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } from './call.ts';
+import type { Gap } from './reconnect.ts';
 
 /** What the calls of a connection need from it. */
 export interface CallWire {
@@ -53,6 +54,12 @@ export class PendingCall {
   sent = false;
   settled = false;
   events: EventStream | undefined;
+  /** Number of the event that comes next. */
+  nextSeq = 0;
+  /** Entries of the session that are lost, some of which may have been events of this call. */
+  doubt = 0;
+  /** What the caller has: its `gaps` are set when there is one. */
+  handle: { gaps: readonly Gap[] } | undefined;
   iterated = false;
   resolve!: (value: unknown) => void;
   reject!: (error: HandfastError) => void;
@@ -76,6 +83,8 @@ export class PendingCall {
   }
 }
 
+/** The gaps of a call that has none. */
+const noGaps: readonly Gap[] = [];
 const identity = (reply: never): unknown => reply;
 /** The kind of the event that ends a stream which outlived its request. */
 export const STREAM_END = 'end';
@@ -147,9 +156,14 @@ export class OutgoingCalls {
     promise.id = call.id;
     promise.calls = this;
     // Own properties instead of a subclass: awaiting a plain promise skips two turns of the microtask queue.
-    const result = promise as unknown as Call<Result> & { [Symbol.asyncIterator]: () => AsyncIterator<CallEvent> };
+    const result = promise as unknown as Omit<Call<Result>, 'gaps'> & {
+      [Symbol.asyncIterator]: () => AsyncIterator<CallEvent>;
+      gaps: readonly Gap[];
+    };
     result[Symbol.asyncIterator] = iterate;
     result.cancel = cancel;
+    result.gaps = noGaps;
+    call.handle = result;
     this.#admit(call);
     return result;
   }
@@ -236,6 +250,14 @@ export class OutgoingCalls {
       seq: (seq ?? 0) as number,
       ...(checkEvent !== undefined && { fields: body as Message }),
     };
+    if (call.doubt > 0) this.#resolveDoubt(call, event.seq - 1);
+    call.nextSeq = event.seq + 1;
+    this.#deliver(call, event);
+    const gap = call.method.gapOf?.(event.data);
+    if (gap !== undefined) noteGap(call, gap);
+  }
+
+  #deliver(call: PendingCall, event: CallEvent): void {
     if (call.options.onEvent !== undefined) call.options.onEvent(event);
     if (call.streaming && (call.iterated || call.options.onEvent === undefined)) {
       call.events ??= new EventStream(() => this.#cancel(call, cancelled(undefined)));
@@ -243,6 +265,23 @@ export class OutgoingCalls {
         this.#cancel(call, fail('slow_consumer', 'the events of this call are not being read'));
       }
     }
+  }
+
+  /**
+   * Entries of the session are lost, `count` of them, while these calls were open: from their next event, or their reply,
+   * it is known whether events of theirs were among them.
+   */
+  doubtEvents(known: ReadonlySet<MessageId>, count: number): void {
+    for (const call of this.#pending.values()) if (call.streaming && known.has(call.id)) call.doubt += count;
+  }
+
+  /** @param last number of the last event that can be missing */
+  #resolveDoubt(call: PendingCall, last: number): void {
+    call.doubt = 0;
+    if (last < call.nextSeq) return;
+    const gap = { from: call.nextSeq, to: last };
+    noteGap(call, gap);
+    this.#deliver(call, { kind: 'gap', data: gap, seq: last });
   }
 
   /** The peer could not read a message of more than `limit` characters: those are requests it will never reply to. */
@@ -345,6 +384,7 @@ export class OutgoingCalls {
     }
     if (this.#pending.size === 0) this.#deadlines.rest();
     if (error === undefined) {
+      if (call.doubt > 0) this.#resolveDoubt(call, call.nextSeq + call.doubt - 1);
       // Events first: a reader of both sees the stream end before the result.
       if (!goesOn) call.events?.end();
       else {
@@ -372,6 +412,11 @@ export class OutgoingCalls {
       this.#start(call);
     }
   }
+}
+
+function noteGap(call: PendingCall, gap: Gap): void {
+  if (call.handle !== undefined) call.handle.gaps = [...call.handle.gaps, gap];
+  call.options.onGap?.(gap);
 }
 
 /** Why the other side ended a stream; undefined when it came to its end. */

@@ -31,6 +31,10 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly checkEvent?: Check;
   /** Checks the answer, for those who call it: see {@link answered}. A host does not load the checks of its own answers. */
   readonly checkReply?: Check;
+  /** For events that read something stored: what an event says to be missing there, for `call.gaps`. */
+  readonly gapOf?: (
+    data: Readonly<Record<string, unknown>>,
+  ) => { readonly from: number; readonly to: number } | undefined;
   /**
    * For list requests: joins the answers of several plugins, highest priority first. Without it, a request goes to the
    * first plugin that owns it.

@@ -5,9 +5,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { AgentSession } from '../../src/agent/agent.ts';
+import { ToolsClient } from '../../src/capabilities/tools/client.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
+import type { Gap, StateChange } from '../../src/connection/reconnect.ts';
 import { createHost, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import type { Link } from '../../src/transport/link.ts';
@@ -121,33 +123,51 @@ test('work that goes on during the replay waits for it, so that retention cannot
 
 test('our agent, cut off in the middle of a stream longer than the journal, gets one gap, the rest and the result', async () => {
   const { door, links, emit } = await streaming({ journal: memoryJournal({ retention: { maxEntries: 500 } }) });
-  const states: string[] = [];
+  const changes: StateChange[] = [];
+  const ofSession: Gap[] = [];
+  const ofCall: Gap[] = [];
   const agent = await connect(door.address as string, {
     capabilities: ['tools'],
-    onState: ({ state }) => states.push(state),
+    onState: (change) => changes.push(change),
+    onGap: (gap) => ofSession.push(gap),
   });
   const seqs: number[] = [];
+  const items: unknown[] = [];
   const call = agent.tools.call(
     'stream',
     {},
     {
       timeoutMs: 300_000,
-      onEvent({ seq }) {
+      onEvent({ kind, seq, data }) {
+        if (kind === 'gap') return void items.push(data);
         seqs.push(seq);
         if (seqs.length === 1_000) links[0]?.destroy('cut');
       },
+      onGap: (gap) => ofCall.push(gap),
     },
   );
   emit(20_000);
   const [result] = await Promise.all([call, until(() => seqs.at(-1) === 19_999, 'the last event').then(() => emit(0))]);
   assert.deepEqual(result.data, { emitted: 20_000 });
-  const leaps = seqs.filter((seq, at) => at > 0 && seq !== (seqs[at - 1] as number) + 1);
-  assert.ok(leaps.length <= 1, `${leaps.length} gaps`);
   assert.deepEqual(
     seqs,
     [...seqs].sort((a, b) => a - b),
   );
-  assert.deepEqual(states, ['open', 'lost', 'resumed']);
+  // What is missing from the numbers is what was told: in the stream, by the callback, and afterwards.
+  const told = call.gaps.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, at) => from + at));
+  assert.deepEqual(
+    [...seqs, ...told].sort((a, b) => a - b),
+    Array.from({ length: 20_000 }, (_, seq) => seq),
+  );
+  assert.ok(call.gaps.length <= 1, `${call.gaps.length} gaps`);
+  assert.deepEqual([items, ofCall], [call.gaps, call.gaps]);
+  assert.deepEqual(
+    changes.map(({ state }) => state),
+    ['open', 'lost', 'resumed'],
+  );
+  const resumed = changes.at(-1);
+  assert.deepEqual(resumed?.state === 'resumed' && resumed.gap ? [resumed.gap] : [], ofSession);
+  assert.equal(ofSession.length, call.gaps.length);
   await agent.close();
 });
 
@@ -220,5 +240,85 @@ test('a reply that is gone is told as reply_lost, also when the link that told o
   await assert.rejects(call, { code: 'reply_lost' });
   third.send({ type: 'tool/call/resp', id: 'r', req_id: running.id, data: {} });
   await running;
+  await agent.close();
+});
+
+const event = (call: string, seq: number) => ({
+  type: 'tool/event',
+  id: `e${seq}`,
+  req_id: call,
+  kind: 'log',
+  data: { seq },
+  seq,
+});
+
+test('events that retention took are an item of the iteration at their place; a call that missed none has no gap', async () => {
+  const { agent, first, next } = await scripted();
+  const call = new ToolsClient(agent).call('stream', {}, { timeoutMs: 60_000 });
+  const whole = new ToolsClient(agent).call('stream', {}, { timeoutMs: 60_000 });
+  const items: unknown[] = [];
+  const reading = (async () => {
+    for await (const { kind, data } of call) items.push(kind === 'gap' ? data : data.seq);
+  })();
+  const numbers: unknown[] = [];
+  const readingWhole = (async () => {
+    for await (const { kind, data } of whole) numbers.push(kind === 'gap' ? data : data.seq);
+  })();
+  await first.next();
+  await first.next();
+  for (const seq of [0, 1]) first.send(event(call.id, seq));
+  first.send(event(whole.id, 0));
+  await until(() => items.length === 2 && numbers.length === 1, 'the first events');
+  first.link.destroy('cut');
+  const resume = { resumed: true, cursor: 20, received: 2, running: [call.id, whole.id] };
+  const second = await next({ ...resume, gap: { from: 4, to: 13 } });
+  for (const seq of [7, 8]) second.send(event(call.id, seq));
+  second.send(event(whole.id, 1));
+  const answer = { success: true, tool_name: 'stream', duration_ms: 0, data: {} };
+  for (const { id } of [call, whole]) second.send({ type: 'tool/call/resp', id: 'r', req_id: id, data: answer });
+  await Promise.all([reading, readingWhole]);
+  assert.deepEqual(items, [0, 1, { from: 2, to: 6 }, 7, 8]);
+  assert.deepEqual(call.gaps, [{ from: 2, to: 6 }]);
+  assert.deepEqual([numbers, whole.gaps], [[0, 1], []]);
+  await agent.close();
+});
+
+test('when the reply follows the gap, the gap ends with the highest number that can be missing', async () => {
+  const { agent, first, next } = await scripted();
+  const gaps: Gap[] = [];
+  const call = new ToolsClient(agent).call(
+    'stream',
+    {},
+    { timeoutMs: 60_000, streaming: true, onGap: (gap) => gaps.push(gap) },
+  );
+  await first.next();
+  for (const seq of [0, 1]) first.send(event(call.id, seq));
+  await new Promise(setImmediate);
+  first.link.destroy('cut');
+  const second = await next({ resumed: true, cursor: 9, received: 1, running: [call.id], gap: { from: 4, to: 6 } });
+  const answer = { success: true, tool_name: 'stream', duration_ms: 0, data: {} };
+  second.send({ type: 'tool/call/resp', id: 'r', req_id: call.id, data: answer });
+  await call;
+  assert.deepEqual(call.gaps, [{ from: 2, to: 4 }]);
+  assert.deepEqual(gaps, call.gaps);
+  await agent.close();
+});
+
+test('reading a journal tells what retention took in gaps, too', async () => {
+  const { door, emit, state } = await streaming({ journal: memoryJournal({ retention: { maxEntries: 50 } }) });
+  const agent = await connect(door.address as string, { capabilities: ['tools'] });
+  const call = agent.tools.call('stream', {}, { timeoutMs: 60_000, streaming: true });
+  emit(200);
+  await until(() => state.emitted === 200, 'the events');
+  emit(0);
+  await call;
+  const gaps: Gap[] = [];
+  const items: Record<string, unknown>[] = [];
+  const reading = agent.journal('', {}, { onEvent: ({ data }) => items.push(data), onGap: (gap) => gaps.push(gap) });
+  await reading;
+  const [first] = items;
+  assert.equal(first?.kind, 'gap');
+  assert.deepEqual(reading.gaps, [{ from: first?.from, to: first?.to }]);
+  assert.deepEqual(gaps, reading.gaps);
   await agent.close();
 });
