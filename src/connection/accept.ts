@@ -4,7 +4,7 @@
  * here at once.
  *
  * Called by listeners through `host/host.ts`, `control/rpc/rpc-server.ts` and `fleet/bus/stream/stream-bus.ts`.
- * @see docs/architecture.md#the-gate
+ * @see docs/architecture.md#before-the-handshake
  */
 
 import { Deadlines } from '../base/deadlines.ts';

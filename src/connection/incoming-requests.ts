@@ -3,7 +3,7 @@
  * streams that outlive their request, and the drain at the end. Every request admitted here gets exactly one reply.
  *
  * Owned by `connection/connection.ts`.
- * @see docs/architecture.md#the-window and docs/architecture.md#deadlines-and-cancel
+ * @see docs/architecture.md#concurrency-limit and docs/architecture.md#deadlines-and-cancel
  */
 
 import { Deadlines } from '../base/deadlines.ts';

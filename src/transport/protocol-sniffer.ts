@@ -2,7 +2,7 @@
  * Recognises a browser or another HTTP or TLS client on a port that speaks newline-delimited JSON, by its first bytes.
  *
  * Called by `stream.ts` for accepted sockets. A page can make a browser send a request whose body holds valid messages;
- * closing at the request line keeps them from being read at all. Rule: docs/architecture.md#the-gate.
+ * closing at the request line keeps them from being read at all. Rule: docs/architecture.md#before-the-handshake.
  */
 
 const FOREIGN = [
