@@ -243,7 +243,7 @@ test('what is said while a summary is made is kept, and a conversation cleared m
       return 'sum';
     },
   });
-  await assert.rejects(cleared.run(), { message: 'the conversation was changed while it was summed up' });
+  await assert.rejects(cleared.run(), { message: 'the conversation was changed while it was summarised' });
   assert.deepEqual(cleared.log.record.history, []);
 });
 

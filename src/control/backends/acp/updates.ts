@@ -26,10 +26,10 @@ export interface AgentCall {
   /** Ours: unique in the turn. */
   readonly callId: string;
   fields: ToolFields;
-  /** The round it was told in; 0 = not told yet. */
+  /** The round it was sent in; 0 = not sent yet. */
   round: number;
   startedAt: number;
-  /** The text told so far. */
+  /** The text sent so far. */
   output: string;
   done: ToolDone | undefined;
 }
@@ -53,7 +53,7 @@ export class TurnUpdates {
   #round = 1;
   #text = '';
   #reasoning = '';
-  /** The calls of this round that were told, in order. */
+  /** The calls of this round that were sent, in order. */
   #calls: AgentCall[] = [];
   #made = 0;
 
@@ -68,7 +68,7 @@ export class TurnUpdates {
     const update = (typeof value === 'object' && value !== null ? value : {}) as Update;
     switch (update.sessionUpdate) {
       case 'agent_message_chunk':
-        return this.#say(update.content as ContentBlock);
+        return this.#answer(update.content as ContentBlock);
       case 'agent_thought_chunk':
         return this.#think(update.content as ContentBlock);
       case 'tool_call':
@@ -88,7 +88,7 @@ export class TurnUpdates {
     }
   }
 
-  /** The call a permission request is about, told now if it was not yet. */
+  /** The call a permission request is about, sent now if it was not yet. */
   asked(request: ToolFields): AgentCall {
     const fields = readFields(request);
     const call = this.#call(fields, false);
@@ -97,7 +97,7 @@ export class TurnUpdates {
     return call;
   }
 
-  /** The turn is over: calls the agent did not finish are ended with `why`, and what was said is remembered. */
+  /** The turn has ended: calls without a result end with `why`, and the text goes into the history. */
   finish(why: string): void {
     for (const call of this.#byId.values()) {
       if (call.done !== undefined || (call.round === 0 && call.fields.status === 'pending')) continue;
@@ -107,7 +107,7 @@ export class TurnUpdates {
     this.#flush();
   }
 
-  #say(content: ContentBlock | undefined): void {
+  #answer(content: ContentBlock | undefined): void {
     const text = wordsOf(content);
     if (text === '') return;
     this.#next();
@@ -129,7 +129,7 @@ export class TurnUpdates {
     if (call.done !== undefined) return;
     call.fields = merged(call.fields, readFields(fields));
     const { status } = call.fields;
-    // A pending call's input is often still being written; it is told when it runs, or when somebody is asked about it.
+    // A pending call's input is often still being written; it is sent when it runs, or when its approval is requested.
     if ((status ?? 'pending') === 'pending' && call.round === 0) return;
     this.#start(call);
     this.#output(call);
@@ -155,8 +155,8 @@ export class TurnUpdates {
     this.#calls.push(call);
     const { fields, callId } = call;
     const name = nameOf(fields);
-    const told = { name, input: inputOf(fields), providerToolName: fields.title || name, callId };
-    this.#turn.toolStarted(this.#round, told, {
+    const started = { name, input: inputOf(fields), providerToolName: fields.title || name, callId };
+    this.#turn.toolStarted(this.#round, started, {
       toolKind: fields.kind ?? undefined,
       risks: risksOf(fields.kind ?? undefined),
     });
@@ -179,7 +179,7 @@ export class TurnUpdates {
     this.#turn.toolDone(call.round, call.done, Math.round(this.#now() - call.startedAt));
   }
 
-  /** The agent speaks: if its calls are over, a new round begins. */
+  /** The agent sends text: if its calls have ended, a new round starts. */
   #next(): void {
     if (this.#calls.length > 0 && this.#calls.every(({ done }) => done !== undefined)) this.#flush();
   }

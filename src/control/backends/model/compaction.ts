@@ -8,7 +8,7 @@
  */
 import { asError, fail } from '../../../wire/errors.ts';
 import type { Compaction } from '../../contract/backend.ts';
-import type { SessionLog } from '../../contract/session-log.ts';
+import type { HistoryItem, SessionLog } from '../../contract/session-log.ts';
 import { anchorOf, planCompaction, summaryItem } from './compaction-plan.ts';
 import { type ContextMeter, contextLimit } from './context.ts';
 import { type SummaryOptions, sumUp } from './summary.ts';
@@ -45,65 +45,28 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
   const estimated = meter.estimate(id, history);
   const before = estimated.tokens;
   const limit = contextLimit(windowTokens);
-  const plan =
-    reason === 'auto' && !options.always && before <= limit
-      ? undefined
-      : planCompaction(history, {
-          turnId,
-          keepTokens: Math.floor(windowTokens * KEEP_SHARE),
-          // A short conversation is not made longer by quoting it.
-          quoteTokens: Math.min(MAX_QUOTE_TOKENS, Math.floor(windowTokens * QUOTE_SHARE), Math.floor(before / 4)),
-          tokensOf: (items) => meter.tokensOf(items),
-        });
   const numbers = { model_context_window: windowTokens, target_limit: limit };
-  if (plan === undefined) {
-    const anchor = anchorOf(history);
-    return {
-      compressed: false,
-      reason,
-      estimated_tokens_before: before,
-      estimated_tokens_after: before,
-      ...numbers,
-      anchor_event_index_before: anchor,
-      anchor_event_index_after: anchor,
-    };
-  }
+  const plan = planFor(history, before, limit, options);
+  if (plan === undefined) return notCompressed(history, reason, before, numbers);
   const { anchorBefore, anchorAfter, summarised, previous, quoted, kept } = plan;
   const anchors = { anchor_event_index_before: anchorBefore, anchor_event_index_after: anchorAfter };
-  log.emit(
-    'compaction.started',
-    {
-      reason,
-      anchor_event_index_before: anchorBefore,
-      event_count: anchorBefore + history.length - (previous === undefined ? 0 : 1),
-      context_window_tokens: windowTokens,
-    },
-    turnId,
-  );
+  const started = {
+    reason,
+    anchor_event_index_before: anchorBefore,
+    event_count: anchorBefore + history.length - (previous === undefined ? 0 : 1),
+    context_window_tokens: windowTokens,
+  };
+  log.emit('compaction.started', started, turnId);
   log.emit('compaction.anchor_selected', { reason, ...anchors, delta_event_count: anchorAfter - anchorBefore }, turnId);
-  let summary: string | undefined;
-  try {
-    summary =
-      summarised.length === 0 ? previous : await sumUp({ previous, items: summarised, windowTokens, ask: options.ask });
-    if (log.record.history[history.length - 1] !== history.at(-1)) {
-      throw fail('runtime_error', 'the conversation was changed while it was summed up');
-    }
-  } catch (thrown) {
-    const error = asError(thrown);
-    log.emit('compaction.failed', { reason, message: error.message }, turnId);
-    throw error;
-  }
+  const summary = await summaryFor(plan, history, options);
   const updatedAt = new Date(now()).toISOString();
-  const mark = { anchor: anchorAfter, updated_at: updatedAt };
   const old = [...log.record.history];
   const items = [...kept, ...old.slice(history.length)];
+  const mark = { anchor: anchorAfter, updated_at: updatedAt };
   log.remember(summary === undefined ? items : [summaryItem(summary, quoted, mark), ...items], 'replace');
   if (summarised.length > 0) {
-    log.emit(
-      'compaction.summary_merged',
-      { summary_updated_at: updatedAt, anchor_event_index_after: anchorAfter },
-      turnId,
-    );
+    const merged = { summary_updated_at: updatedAt, anchor_event_index_after: anchorAfter };
+    log.emit('compaction.summary_merged', merged, turnId);
   }
   meter.compacted(id, estimated, old, log.record.history);
   const after = meter.estimate(id, log.record.history).tokens;
@@ -118,4 +81,53 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
   log.emit('compaction.completed', { ...done, high_watermark_limit: limit }, turnId);
   log.appendMessage('system', `context compressed: about ${before} tokens before, ${after} now`, turnId);
   return done;
+}
+
+/** What to summarise and what stays; undefined when there is no reason to compress, or nothing to. */
+function planFor(history: readonly HistoryItem[], tokens: number, limit: number, options: CompactionOptions) {
+  const { meter, reason, windowTokens, turnId, always } = options;
+  if (reason === 'auto' && !always && tokens <= limit) return undefined;
+  return planCompaction(history, {
+    turnId,
+    keepTokens: Math.floor(windowTokens * KEEP_SHARE),
+    // A short conversation is not made longer by quoting it.
+    quoteTokens: Math.min(MAX_QUOTE_TOKENS, Math.floor(windowTokens * QUOTE_SHARE), Math.floor(tokens / 4)),
+    tokensOf: (items) => meter.tokensOf(items),
+  });
+}
+
+function notCompressed(
+  history: readonly HistoryItem[],
+  reason: Compaction['reason'],
+  tokens: number,
+  numbers: Pick<Compaction, 'model_context_window' | 'target_limit'>,
+): Compaction {
+  const anchor = anchorOf(history);
+  return {
+    compressed: false,
+    reason,
+    estimated_tokens_before: tokens,
+    estimated_tokens_after: tokens,
+    ...numbers,
+    anchor_event_index_before: anchor,
+    anchor_event_index_after: anchor,
+  };
+}
+
+/** The new summary; the previous one where only the turn was shortened. Emits `compaction.failed` before it rejects. */
+async function summaryFor(
+  { summarised, previous }: NonNullable<ReturnType<typeof planFor>>,
+  history: readonly HistoryItem[],
+  { log, reason, windowTokens, turnId, ask }: CompactionOptions,
+): Promise<string | undefined> {
+  try {
+    const summary =
+      summarised.length === 0 ? previous : await sumUp({ previous, items: summarised, windowTokens, ask });
+    if (log.record.history[history.length - 1] === history.at(-1)) return summary;
+    throw fail('runtime_error', 'the conversation was changed while it was summarised');
+  } catch (thrown) {
+    const error = asError(thrown);
+    log.emit('compaction.failed', { reason, message: error.message }, turnId);
+    throw error;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * What the rehearsal backend can be told to do, and how one clause of plain English says it. Pure; called by `plan.ts`.
+ * The directives of the rehearsal backend, and how one clause of plain English names each. Pure; called by `plan.ts`.
  *
  * Everything here is deterministic on purpose: the same words always come to the same tool calls, so that a client, a
  * policy or a recording can be rehearsed without a model.
@@ -31,7 +31,7 @@ export type TalkDirective =
 
 export type Directive = ToolDirective | TalkDirective;
 
-/** What is told to somebody whose words were not understood. */
+/** Shown to a user whose words were not understood. */
 export const UNDERSTOOD = [
   'read FILE [and count its lines|words|characters]',
   'list FOLDER',
@@ -146,7 +146,7 @@ export class Clause {
   }
 
   /** Without the fillers it begins with. */
-  begun(): Clause {
+  withoutFillers(): Clause {
     let at = 0;
     for (;;) {
       if (FILLERS.has(this.word(at)) || this.tokens[at]?.kind === 'comma') at += 1;
@@ -156,14 +156,14 @@ export class Clause {
   }
 }
 
-/** True when a clause may begin with this: some directive's verb. */
+/** True when a clause may start with this: some directive's verb. */
 export const isVerb = (word: string): boolean => Object.hasOwn(VERBS, word);
 
 export const isFiller = (word: string): boolean => FILLERS.has(word);
 
 /** The directives of one clause. What is not understood comes back as `unknown` with its words. */
 export function directivesOf(given: Clause): readonly Directive[] {
-  const clause = given.begun();
+  const clause = given.withoutFillers();
   if (clause.length === 0) return [];
   const read = Object.hasOwn(VERBS, clause.word(0)) ? VERBS[clause.word(0)]?.(clause) : undefined;
   return read === undefined || read.length === 0 ? [{ kind: 'unknown', text: given.value(0) }] : read;

@@ -1,5 +1,5 @@
 /**
- * A prompt as steps: what is said, and the tool calls of each round. Pure; called by `rehearsal-model.ts`, which carries
+ * A prompt as steps: the texts and the tool calls of each round. Pure; called by `rehearsal-model.ts`, which carries
  * the steps out.
  */
 import {
@@ -28,7 +28,7 @@ const TALK = new Set<Directive['kind']>(['say', 'think', 'wait', 'fail', 'unknow
 
 const isTalk = (directive: Directive): directive is TalkDirective => TALK.has(directive.kind);
 
-/** The steps of a prompt. Words that are not understood are a step that says so. */
+/** The steps of a prompt. Unknown words are a step that reports them. */
 export function planOf(prompt: string): readonly Step[] {
   if (prompt.length > MAX_CHARACTERS) {
     return [{ kind: 'talk', directive: { kind: 'unknown', text: `${prompt.slice(0, SHOWN_CHARACTERS)}…` } }];
@@ -69,17 +69,17 @@ function groupsOf(prompt: string): Group[] {
   const tokens = tokensOf(prompt);
   for (const [at, token] of tokens.entries()) {
     const word = token.kind === 'word' ? token.text.toLowerCase() : '';
-    if (token.kind === 'break' || (word === 'then' && begins(tokens, at + 1))) endGroup();
+    if (token.kind === 'break' || (word === 'then' && starts(tokens, at + 1))) endGroup();
     else if (token.kind !== 'comma' && token.kind !== 'sentence' && word !== 'and') clause.push(token);
-    else if (begins(tokens, at + 1) && !opensEdit(clause)) endClause();
+    else if (starts(tokens, at + 1) && !opensEdit(clause)) endClause();
     else clause.push(token);
   }
   endGroup();
   return groups;
 }
 
-/** True when a directive may begin here. */
-function begins(tokens: readonly Token[], from: number): boolean {
+/** True when a directive may start here. */
+function starts(tokens: readonly Token[], from: number): boolean {
   let at = from;
   const word = (): string => (tokens[at]?.kind === 'word' ? (tokens[at]?.text.toLowerCase() ?? '') : '');
   // `, and then please read …`

@@ -115,13 +115,13 @@ function reports(directives: readonly ToolDirective[], round: AssistantItem, ite
   });
 }
 
-function carryOut(directive: TalkDirective, say: (text: string) => void): RoundPart | undefined {
+function carryOut(directive: TalkDirective, emit: (text: string) => void): RoundPart | undefined {
   switch (directive.kind) {
     case 'say':
-      say(directive.text);
+      emit(directive.text);
       return undefined;
     case 'unknown':
-      say(`I do not understand "${directive.text}". I am no model; I understand:\n- ${UNDERSTOOD.join('\n- ')}`);
+      emit(`I do not understand "${directive.text}". I am no model; I understand:\n- ${UNDERSTOOD.join('\n- ')}`);
       return undefined;
     case 'think':
       return { type: 'thought', text: directive.text };

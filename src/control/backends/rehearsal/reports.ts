@@ -1,5 +1,5 @@
 /**
- * What the rehearsal backend says about a finished call: in plain words, and only what the result itself shows. Pure;
+ * The rehearsal backend's report of a finished call: in plain words, and only what the result itself shows. Pure;
  * called by `rehearsal-model.ts`.
  */
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -72,7 +72,7 @@ function contentReport(path: string, facts: Facts): string {
   return content === '' ? `${path} is empty.` : `${path} (${lines}${size}):\n${excerpt(content)}`;
 }
 
-/** Counts come out of the result; where it holds only a part of the file, the answer says so. */
+/** Counts come out of the result; where it holds only a part of the file, the report states that. */
 function countReport({ path, count }: { path: string; count?: CountedUnit }, facts: Facts): string {
   const content = textOf(facts.content);
   if (count === 'lines') {

@@ -1,5 +1,5 @@
 /**
- * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be told apart without reading into
+ * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be separated without reading into
  * what stands in quotes. Pure; called by `plan.ts`.
  */
 
@@ -46,7 +46,7 @@ export function tokensOf(source: string): Token[] {
   return tokens;
 }
 
-/** A quoted text that begins here; undefined when no quote closes it, as with the apostrophe of a word. */
+/** A quoted text that starts here; undefined when no quote closes it, as with the apostrophe of a word. */
 function quotedAt(source: string, start: number): Token | undefined {
   const closing = QUOTES[source[start] as string];
   if (closing === undefined) return undefined;
@@ -64,7 +64,7 @@ function quotedAt(source: string, start: number): Token | undefined {
   return undefined;
 }
 
-/** A JSON object that begins here. */
+/** A JSON object that starts here. */
 function jsonAt(source: string, start: number): Token | undefined {
   if (source[start] !== '{') return undefined;
   let depth = 0;

@@ -54,13 +54,13 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
 export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
   const items = chats.items(chat.id);
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
-    const said = ofTurn.flatMap((item) =>
+    const prompts = ofTurn.flatMap((item) =>
       item.role === 'user' && item.unsent !== true
         ? [{ id: nextMessageId(), kind: 'user' as const, text: item.text, ...(item.images && { images: item.images }) }]
         : [],
     );
     const answer = ofTurn.map((item) => (item.role === 'assistant' ? item.text : '')).join('');
-    return answer === '' ? said : [...said, { id: nextMessageId(), kind: 'assistant' as const, text: answer }];
+    return answer === '' ? prompts : [...prompts, { id: nextMessageId(), kind: 'assistant' as const, text: answer }];
   });
   session.emit('session.cleared', { reason: 'resumed', chat_id: chat.id });
   session.note('messages.replace', { messages });

@@ -94,15 +94,15 @@ export function turnsOf(history: readonly HistoryItem[]): ChatTurn[] {
 }
 
 function messagesOfTurn(items: readonly HistoryItem[]): ChatMessage[] {
-  const said: ChatMessage[] = [];
+  const messages: ChatMessage[] = [];
   let answer: string | undefined;
   for (const item of items) {
     if (item.role === 'user' && item.unsent !== true) {
       const { text, images } = item;
-      said.push({ role: 'user', text, ...(images !== undefined && { images }) });
+      messages.push({ role: 'user', text, ...(images !== undefined && { images }) });
     } else if (item.role === 'assistant') answer = (answer ?? '') + item.text;
   }
-  return answer === undefined || answer === '' ? said : [...said, { role: 'assistant', text: answer }];
+  return answer === undefined || answer === '' ? messages : [...messages, { role: 'assistant', text: answer }];
 }
 
 /** A row of `session.list`. */

@@ -55,48 +55,14 @@ interface NewSession {
 const LISTED = { usual: 50, most: 500 };
 
 /** The handlers. */
-export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
-  const { pool, sessionFor, changed } = parts;
-  const { store } = pool.parts;
+export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
+  return [...readingHandlers(deps), ...creatingHandlers(deps), ...openingHandlers(deps), ...changingHandlers(deps)];
+}
 
-  async function create({ owner, title, cwd, settings, parent, conversation }: NewSession) {
-    const id = parts.newId();
-    const backend = settings.backend ?? parts.defaultBackend();
-    const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });
-    const { session } = turns;
-    try {
-      if (conversation !== undefined) copyConversation(session, conversation, () => store.messageIds.next());
-      await session.flushed();
-    } catch (thrown) {
-      await pool.undo(turns);
-      throw thrown;
-    }
-    changed('session_created', id);
-    return { session_id: id, state: stateOf(session.record) };
-  }
-
-  /** Opens a closed session again. */
-  async function reopened(turns: SessionTurns): Promise<SessionTurns> {
-    const { session } = turns;
-    if (session.record.phase !== 'closed') return turns;
-    pool.mustHaveRoom();
-    turns.reopen();
-    pool.noteLive(session);
-    await session.flushed();
-    changed('session_loaded', session.id);
-    return turns;
-  }
-
+/** `session.get`, `session.list`. */
+function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Handled[] {
+  const { catalogue } = pool.parts.store;
   return [
-    handles(sessionCreate, (params, { caller: { principal } }) => {
-      const settings = settingsFrom(params, sessionCreate.name);
-      if (settings.backend !== undefined && !parts.backendNames.includes(settings.backend)) {
-        throw wrongParam(sessionCreate.name, 'backend', `one of: ${parts.backendNames.join(', ')}`);
-      }
-      const cwd = parts.resolveCwd(params.cwd, principal);
-      return create({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null });
-    }),
-
     handles(sessionGet, ({ session_id }, call) => {
       const { folded } = sessionFor(session_id, call).session;
       return new JsonText(
@@ -112,11 +78,7 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       const size = pageSize(limit, LISTED.usual, LISTED.most);
       const owner = principal.admin === true ? undefined : principal.name;
       pool.listAll();
-      const { rows, total } = store.catalogue.list(
-        { owner, cwd, includeClosed: include_closed, query },
-        place,
-        size + 1,
-      );
+      const { rows, total } = catalogue.list({ owner, cwd, includeClosed: include_closed, query }, place, size + 1);
       const page = rows.slice(0, size);
       const last = page.at(-1);
       return {
@@ -125,36 +87,88 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
         total,
       };
     }),
+  ];
+}
 
-    handles(sessionLoad, async ({ session_id }, call) => {
-      const { session } = await reopened(sessionFor(session_id, call));
-      const replayed_to_seq = await call.replay(session_id);
-      return { session_id, state: stateOf(session.record), replayed_to_seq };
-    }),
-
-    handles(sessionResume, async ({ session_id }, call) => {
-      const { session } = await reopened(sessionFor(session_id, call));
-      return { session_id, state: stateOf(session.record) };
+/** `session.create`, `session.fork`, `session.import`. */
+function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
+  const { sessionFor, backendNames, resolveCwd } = deps;
+  return [
+    handles(sessionCreate, (params, { caller: { principal } }) => {
+      const settings = settingsFrom(params, sessionCreate.name);
+      if (settings.backend !== undefined && !backendNames.includes(settings.backend)) {
+        throw wrongParam(sessionCreate.name, 'backend', `one of: ${backendNames.join(', ')}`);
+      }
+      const cwd = resolveCwd(params.cwd, principal);
+      return create({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
 
     handles(sessionFork, ({ session_id, through_turn_id, title }, call) => {
       const { record } = sessionFor(session_id, call).session;
       const { cwd, settings, owner } = record;
       const conversation = conversationOf(record, through_turn_id);
-      return create({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation });
+      return create({ owner, title: title ?? record.title, cwd, settings, parent: session_id, conversation }, deps);
     }),
 
-    handles(sessionImport, async ({ lines, title, cwd }, { caller: { principal } }) => {
+    handles(sessionImport, async ({ lines, title, cwd: asked }, { caller: { principal } }) => {
       if (lines === undefined) throw wrongParam(sessionImport.name, 'lines', 'an array of strings');
-      const imported = importLines(lines);
-      return create({
-        owner: principal.name,
-        title: title ?? imported.title,
-        cwd: importedCwd(cwd, imported.cwd, principal),
-        settings: {},
-        parent: null,
-        conversation: imported,
-      });
+      const conversation = importLines(lines);
+      const cwd = importedCwd(asked, conversation.cwd, principal, resolveCwd);
+      const owner = principal.name;
+      return create({ owner, title: title ?? conversation.title, cwd, settings: {}, parent: null, conversation }, deps);
+    }),
+  ];
+}
+
+async function create(
+  { owner, title, cwd, settings, parent, conversation }: NewSession,
+  { pool, newId, defaultBackend, changed }: SessionHandlerDeps,
+) {
+  const id = newId();
+  const backend = settings.backend ?? defaultBackend();
+  const turns = await pool.create(id, { owner, cwd, backend, title, settings, parent_session_id: parent });
+  const { session } = turns;
+  try {
+    const { messageIds } = pool.parts.store;
+    if (conversation !== undefined) copyConversation(session, conversation, () => messageIds.next());
+    await session.flushed();
+  } catch (thrown) {
+    await pool.undo(turns);
+    throw thrown;
+  }
+  changed('session_created', id);
+  return { session_id: id, state: stateOf(session.record) };
+}
+
+/** The folder of an imported session: the given one, else the exported one if it exists here. */
+function importedCwd(
+  asked: string | undefined,
+  exported: string | undefined,
+  principal: Principal,
+  resolveCwd: SessionHandlerDeps['resolveCwd'],
+): string {
+  if (asked !== undefined || exported === undefined) return resolveCwd(asked, principal);
+  try {
+    return resolveCwd(exported, principal);
+  } catch {
+    return resolveCwd(undefined, principal);
+  }
+}
+
+/** `session.load`, `session.resume`, `session.close`, `session.delete`. */
+function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
+  const { pool, sessionFor, changed } = deps;
+  const { chats } = pool.parts.store;
+  return [
+    handles(sessionLoad, async ({ session_id }, call) => {
+      const { session } = await reopened(sessionFor(session_id, call), deps);
+      const replayed_to_seq = await call.replay(session_id);
+      return { session_id, state: stateOf(session.record), replayed_to_seq };
+    }),
+
+    handles(sessionResume, async ({ session_id }, call) => {
+      const { session } = await reopened(sessionFor(session_id, call), deps);
+      return { session_id, state: stateOf(session.record) };
     }),
 
     handles(sessionClose, async ({ session_id }, call) => {
@@ -175,20 +189,38 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       if (session.record.phase === 'closed') session.emit('session.closed', { reason: 'deleted' });
       else await turns.close('closed', 'deleted');
       const { chatId } = session.record;
-      const chat = chatId === null ? undefined : store.chats.get(chatId);
+      const chat = chatId === null ? undefined : chats.get(chatId);
       // The chat it created is removed too, unless another session has continued it.
-      if (chat?.origin === session_id && chat.length === session.folded.chatLength) store.chats.remove(chat.id);
+      if (chat?.origin === session_id && chat.length === session.folded.chatLength) chats.remove(chat.id);
       await pool.delete(turns);
       changed('session_deleted', session_id);
       return { session_id, deleted: true as const };
     }),
+  ];
+}
 
+/** Opens a closed session again. */
+async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDeps): Promise<SessionTurns> {
+  const { session } = turns;
+  if (session.record.phase !== 'closed') return turns;
+  pool.mustHaveRoom();
+  turns.reopen();
+  pool.noteLive(session);
+  await session.flushed();
+  changed('session_loaded', session.id);
+  return turns;
+}
+
+/** `session.rename`, `session.configure`. */
+function changingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Handled[] {
+  const { chats } = pool.parts.store;
+  return [
     handles(sessionRename, async ({ session_id, title }, call) => {
       const { session } = sessionFor(session_id, call);
       session.emit('session.renamed', { title });
       const { chatId } = session.record;
-      const chat = chatId === null ? undefined : store.chats.get(chatId);
-      if (chat !== undefined && chat.length === session.folded.chatLength) store.chats.rename(chat.id, title);
+      const chat = chatId === null ? undefined : chats.get(chatId);
+      if (chat !== undefined && chat.length === session.folded.chatLength) chats.rename(chat.id, title);
       await session.flushed();
       return { session_id, title };
     }),
@@ -201,14 +233,4 @@ export function sessionHandlers(parts: SessionHandlerDeps): readonly Handled[] {
       return { session_id, settings };
     }),
   ];
-
-  /** The folder of an imported session: the given one, else the exported one if it exists here. */
-  function importedCwd(asked: string | undefined, exported: string | undefined, principal: Principal): string {
-    if (asked !== undefined || exported === undefined) return parts.resolveCwd(asked, principal);
-    try {
-      return parts.resolveCwd(exported, principal);
-    } catch {
-      return parts.resolveCwd(undefined, principal);
-    }
-  }
 }

@@ -40,7 +40,7 @@ export interface RunningTurn {
   answer: string;
   /** How many characters of it the history has. */
   kept: number;
-  /** Calls that were begun and not ended. */
+  /** Calls that were started and have no result. */
   calls: readonly { readonly round: number; readonly call: ToolCall }[];
   usage: Usage;
   /** Why the turn was stopped; null while it was not. */

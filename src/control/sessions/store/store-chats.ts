@@ -19,7 +19,7 @@ export interface ChatFacts {
   readonly model: string;
   readonly thinking: Thinking;
   readonly openRouterProvider?: string;
-  /** The session it was begun by. */
+  /** The session that created it. */
   readonly origin: string;
 }
 
