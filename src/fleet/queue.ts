@@ -78,7 +78,7 @@ export class TaskQueue {
     this.#change(pool, () => pool.waiting.push(waiting));
   }
 
-  /** Nothing of this pool is taken until it is resumed; its tasks keep their age. */
+  /** `take` skips this pool until it is resumed; its tasks keep their age. */
   pause(pool: string | null): void {
     if (this.#paused.has(pool)) return;
     this.#paused.add(pool);

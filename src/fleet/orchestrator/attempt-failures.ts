@@ -1,7 +1,7 @@
 /**
- * What follows when an attempt came to nothing: refused, unreachable, lost. Policy says whether somebody else gets the task,
- * whether it is tried later, or whether an operator must decide; nothing is ever run twice by itself unless that does no harm
- * or nothing was begun.
+ * Decides what happens after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator.
+ * Called by the engine and the dispatcher. Nothing runs twice by itself unless a second run does no harm or none was
+ * started.
  * @see docs/fleet.md#what-happens-to-a-refused-task
  */
 import type { Log } from '../../base/log.ts';
@@ -15,7 +15,7 @@ import type { TaskRecord } from './task.ts';
 import { routeTaskOf } from './task-record.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
-/** How long a task waits for a worker that has it already, where that does not say, seconds. */
+/** How long a task waits for a worker that has it already and names no time, seconds. */
 const WAIT_S = 30;
 
 export interface AttemptFailuresOptions {
@@ -29,7 +29,7 @@ export interface AttemptFailuresOptions {
   readonly log: Log;
 }
 
-/** Why an attempt ended before it began. */
+/** Why an attempt ended before it started. */
 export interface AttemptFailure {
   readonly outcome: 'unreachable' | 'busy' | 'unknown';
   /** Row of the policy. */
@@ -75,7 +75,7 @@ export class AttemptFailures {
     }
   }
 
-  /** The attempt could not begin; nothing was run. */
+  /** The attempt could not start; nothing was run. */
   released(tracked: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
     const { registry, peers } = this.#options;
     const { record } = tracked;
@@ -121,11 +121,11 @@ export class AttemptFailures {
     this.#park(tracked, `${code}: ${explanation.sentence}`);
   }
 
-  /** Its worker has never seen it: at once again the first time, and as policy says when that goes on. */
+  /** Its worker has never received it: retried at once the first time, by policy after that. */
   unknownToWorker(tracked: TrackedTask): void {
     const { registry } = this.#options;
     const { record } = tracked;
-    const reason = 'its worker has never seen it';
+    const reason = 'the worker has never received it';
     if (record.cancel_requested) registry.apply(tracked, { type: 'canceled', reason: 'canceled' });
     else if (record.attempts.some(({ outcome }) => outcome === 'unknown')) {
       this.released(tracked, { outcome: 'unknown', code: 'busy', reason });
@@ -172,7 +172,7 @@ export class AttemptFailures {
     const { deadline, worker } = record.spec;
     return blockedStep(policy, {
       code,
-      // Who is about to say what it is may be able to: right after a start that is everybody.
+      // A worker that has not announced yet may be able to: right after a start that is every worker.
       eligible_untried_workers:
         router.eligible(routeTaskOf(record), at) || (worker === null ? peers.joining(excluded) : 0),
       reroutes_done: record.reroutes,
@@ -183,7 +183,7 @@ export class AttemptFailures {
     });
   }
 
-  /** The worker that had the attempt. Not when it was started anew since: what the ended process said is not of this one. */
+  /** The worker that had the attempt; null when it was restarted since: the refusal was about the process before. */
   #refuser({ worker, attempts }: TaskRecord): string | null {
     const entry = worker === null ? undefined : this.#options.peers.get(worker);
     return entry === undefined || isSameProcess(attempts.at(-1), entry) ? worker : null;
@@ -194,7 +194,7 @@ export class AttemptFailures {
   }
 }
 
-/** The reason code of a refusal: said for machines, else the word before the colon. */
+/** The reason code of a refusal: the structured one, else the word before the colon. */
 function codeOf(result: TaskResult | null): string {
   return result?.blocked?.code ?? /^([a-z][a-z_]*):/.exec(result?.blocked_reason ?? '')?.[1] ?? 'unknown';
 }

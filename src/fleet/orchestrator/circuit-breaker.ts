@@ -40,7 +40,7 @@ export class CircuitBreaker {
     this.#probing = false;
   }
 
-  /** The task that went there ended without saying anything about the worker: whoever is next is the probe. */
+  /** The probe ended without evidence for or against the worker: the next task is the probe. */
   undecided(): void {
     this.#probing = false;
   }
@@ -49,7 +49,7 @@ export class CircuitBreaker {
     this.#failures += 1;
     if (this.#failures < THRESHOLD) return;
     if (this.#openUntil !== undefined) {
-      // Tasks that were out already when it opened tell nothing new.
+      // Tasks dispatched before it opened are no new evidence.
       if (!this.#probing) return;
       this.#openings += 1;
     }

@@ -1,6 +1,6 @@
 /**
  * Tasks that wait for other tasks. One may be routed when all it names are `done`; one that ends otherwise ends what waits
- * for it, and so on down the line.
+ * for it, and so on along the chain.
  */
 import { fail } from '../../wire/errors.ts';
 import type { TaskRecord } from './task.ts';

@@ -1,9 +1,10 @@
 /**
- * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends.
+ * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends. Called by
+ * the engine on every change of a task or a worker.
  *
- * A task nobody can take must not keep the others waiting, and must not be looked at again for every event. Tasks with equal
- * requirements wait in one line, which stands still until a worker changes that meets them; what is special about a single
- * task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
+ * A task without an eligible worker must not delay the others, and must not be routed again for every event. Tasks with equal
+ * requirements share a queue. The queue pauses when no worker is eligible and resumes when a matching worker changes. What is
+ * special about a single task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -24,9 +25,9 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
-/** How long workers may take to join after a start. */
+/** How long workers may take to join after a start, milliseconds. */
 const JOIN_GRACE_MS = 5_000;
-/** How long a task that was put aside waits, and how many are looked at then. */
+/** How long a task that was put aside waits, and how many are routed again then. */
 const ASIDE_MS = 100;
 const MAX_ASIDE_PER_TURN = 200;
 
@@ -46,13 +47,13 @@ export interface DispatcherOptions {
   readonly nextTurn: (run: () => void) => void;
   readonly now: () => number;
   readonly log: Log;
-  /** The attempt may have been delivered, or not: somebody should ask. */
+  /** The attempt may have been delivered, or not: its worker should be polled. */
   unsure(tracked: TrackedTask): void;
   /** Aborts when the orchestrator stops. */
   readonly signal: AbortSignal;
 }
 
-/** A task as it is queued: its requirements, and the line of those that have the same. */
+/** A task as it is queued: its requirements, and the queue of the tasks that share them. */
 interface Routed {
   readonly task: RouteTask;
   readonly queueName: string;
@@ -79,7 +80,7 @@ export class Dispatcher {
   /** Workers that changed since they were last offered the paused queues. */
   readonly #changed = new Set<string>();
   readonly #aside = new Set<string>();
-  /** Tasks that wait by the policy for a requirement to be met. */
+  /** Tasks the policy defers until a worker meets their requirements. */
   readonly #deferred = new Map<string, RouteTask>();
   /** Until then workers may still be joining. Monotonic. */
   readonly #joinGraceEndsAt: number;
@@ -113,7 +114,7 @@ export class Dispatcher {
     this.schedule();
   }
 
-  /** It does not wait any more. */
+  /** Removes a task that no longer waits. */
   withdraw(taskId: string): void {
     this.#queue.remove(taskId);
     this.#later.clear(taskId);
@@ -121,7 +122,7 @@ export class Dispatcher {
     this.#deferred.delete(taskId);
   }
 
-  /** A worker changed, or has room again, or is not here any more. */
+  /** A worker changed: its announce, its load, or its connection. */
   wake(peerId: string): void {
     if (this.#paused.size + this.#deferred.size > 0) this.#wakeWaiting(peerId);
     this.schedule();
@@ -148,7 +149,7 @@ export class Dispatcher {
     }
   }
 
-  /** Resumes, in the order of their turns, as many paused queues as the workers that changed have room for. */
+  /** Resumes, in the order of their turns, as many paused queues as the workers that changed have capacity for. */
   #offerPaused(): boolean {
     const { router, clock } = this.#options;
     let resumed = false;
@@ -196,7 +197,7 @@ export class Dispatcher {
     try {
       this.#offerPaused();
       for (let routed = 0; routed < MAX_PER_TURN; routed += 1) {
-        // Removed only when it goes: a task that has to wait on keeps its turn.
+        // Removed only when it goes: a task that has to wait keeps its turn.
         const next = this.#queue.peek() ?? (this.#offerPaused() ? this.#queue.peek() : undefined);
         if (next === undefined) return;
         const tracked = registry.get(next.task_id);
@@ -215,7 +216,7 @@ export class Dispatcher {
     }
   }
 
-  /** Where a task would go now, and why: looks at every worker. */
+  /** Where a task would go now, and why: compares every worker. */
   explain(record: TrackedTask['record']): Explanation {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);
@@ -245,7 +246,7 @@ export class Dispatcher {
       const waiting = this.#waitingFor.get(paused.waitsFor) ?? new Set();
       this.#waitingFor.set(paused.waitsFor, waiting.add(queueName));
     }
-    // A policy hook keeps these workers from it: offered to them again at once, it would be paused again for ever.
+    // A policy hook rejects these workers: offered to them again at once, the queue would pause and resume for ever.
     for (const peerId of this.#changed) {
       const profile = router.profile(peerId, clock.monotonic());
       if (profile !== undefined && this.#fits(queueName, profile)) this.#changed.delete(peerId);
@@ -325,11 +326,14 @@ export class Dispatcher {
       void this.#send(tracked);
     } else if (decision.reason.startsWith('deadline_')) {
       registry.apply(tracked, { type: 'decided', explanation: router.explanation(task, decision, at) });
-      registry.apply(tracked, { type: 'failed', reason: `${decision.reason}: nobody could take it in time` });
+      registry.apply(tracked, {
+        type: 'failed',
+        reason: `${decision.reason}: no worker could accept it before the deadline`,
+      });
     } else if (!this.#offer(tracked)) this.#noWorker(tracked, decision, at);
   }
 
-  /** Nobody can take it now: it waits for somebody, or is refused. Workers that are still coming are given a moment. */
+  /** No worker can accept it now: it waits for one, or is refused. Workers that are still joining get a grace time. */
   #noWorker(tracked: TrackedTask, decision: Decision, now: ExplainAt): void {
     const { router, peers, clock } = this.#options;
     const { task, queueName } = this.#routedOf(tracked.record);
@@ -348,7 +352,7 @@ export class Dispatcher {
     }
   }
 
-  /** What is to be said of workers that are not here. */
+  /** What the explanation says of workers that are not connected. */
   #absenceInfo(task: RouteTask, wait: WaitDecision): AbsenceInfo {
     const { peers } = this.#options;
     if (task.only !== null && peers.get(task.only) === undefined) {
@@ -368,7 +372,7 @@ export class Dispatcher {
     this.enqueue(tracked);
   }
 
-  /** Keeps the decision where it says something new. */
+  /** Stores the decision where it says something new. */
   #noteUnroutable(tracked: TrackedTask, task: RouteTask, decision: Decision, at: ExplainAt): void {
     const { router, registry } = this.#options;
     const before = tracked.record.explanation;
@@ -382,7 +386,7 @@ export class Dispatcher {
     registry.apply(tracked, { type: 'decided', explanation: router.explanation(task, decision, at) });
   }
 
-  /** Puts it where any worker of its pool may take it, when the bus can and nobody is free now. */
+  /** Offers it to every worker of its pool, when the bus can and none is free now. */
   #offer(tracked: TrackedTask): boolean {
     const { pool, worker } = tracked.record.spec;
     const bus =
@@ -421,9 +425,9 @@ export class Dispatcher {
     try {
       await registry.save(tracked);
     } catch (thrown) {
-      // Taken over by somebody else, or the disk is full: nothing was sent.
+      // Another orchestrator took it over, or the disk is full: nothing was sent.
       if (current() && tracked.record.state === 'reserved') {
-        const reason = `not kept: ${asError(thrown).message}`;
+        const reason = `not stored: ${asError(thrown).message}`;
         registry.apply(tracked, { type: 'released', outcome: 'unknown', reason, not_before: now() + 1000 });
       }
       return;
@@ -438,7 +442,7 @@ export class Dispatcher {
     }
     if (!current()) return;
     registry.apply(tracked, { type: 'sent' });
-    // A worker that does not acknowledge has it when the bus says so.
+    // Without acknowledgements the worker has it when the bus says so.
     const entry = this.#options.peers.get(tracked.record.worker ?? '');
     if (entry !== undefined && !entry.peer.features.has('ack') && !entry.peer.durable) {
       registry.apply(tracked, { type: 'accepted', attempt });
@@ -448,7 +452,7 @@ export class Dispatcher {
   #unsent(tracked: TrackedTask, error: ReturnType<typeof asError>): void {
     const { log, registry, failures, unsure } = this.#options;
     const { worker, attempt } = tracked.record;
-    log.warn('a task could not be sent', {
+    log.warn('dispatch could not be sent', {
       task_id: tracked.id,
       worker,
       attempt,
@@ -463,7 +467,7 @@ export class Dispatcher {
   }
 }
 
-/** What a failure to send says about the attempt; undefined: it may have been delivered. */
+/** What a failure to send means for the attempt; undefined: it may have been delivered. */
 function refusalOf({ code, message, detail }: ReturnType<typeof asError>): AttemptFailure | undefined {
   switch (code) {
     case 'unreachable':
@@ -484,12 +488,12 @@ function refusalOf({ code, message, detail }: ReturnType<typeof asError>): Attem
   }
 }
 
-/** What a task has in common with the others of its line. */
+/** What a task has in common with the others of its queue. */
 function common(task: RouteTask): RouteTask {
   return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
 }
 
-/** Name of the line of a task: equal for tasks that the same workers can take, but for what is special about one of them. */
+/** Name of the queue of a task: equal for tasks with equal requirements. */
 function queueNameOf(task: RouteTask): string {
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool, only } = task;
   return JSON.stringify([

@@ -1,8 +1,8 @@
 /**
- * The parts of an orchestrator put together, and what follows from each change of a task: whoever had it is free again, its
- * lease begins or ends, it is queued, refused, verified, and whoever waited for it hears of it.
+ * The parts of an orchestrator put together, and what follows from each change of a task: its worker is free again, its lease
+ * starts or ends, it is queued, refused, verified, and those who wait for it are notified.
  *
- * `orchestrator.ts` offers this to operators, `peer-event-handler.ts` feeds it with what workers say.
+ * `orchestrator.ts` offers this to operators, `peer-event-handler.ts` feeds it with the messages of workers.
  */
 
 import { type Clock, processTimer, TimerQueue } from '../../base/timer-queue.ts';
@@ -56,7 +56,7 @@ export class Engine {
   readonly totals = new Map<string, number>();
   readonly #deadlines: TimerQueue<string>;
   readonly #cancels: TimerQueue<string>;
-  /** Tasks whose deadline has passed and whose worker was told. */
+  /** Tasks whose deadline has passed and whose worker was sent a cancel. */
   readonly #overdue = new Set<string>();
   readonly #waiters = new Map<string, Set<(record: TaskRecord | null) => void>>();
   readonly #stopping = new AbortController();
@@ -83,7 +83,7 @@ export class Engine {
       log,
       changed: (tracked, before, event) => this.#changed(tracked, before, event),
       superseded: (tracked) => {
-        this.options.log.warn('another orchestrator goes on with a task', { task_id: tracked.id });
+        this.options.log.warn('another orchestrator took a task over', { task_id: tracked.id });
         this.stopTracking(tracked);
       },
       settled: (tracked) => this.#settled(tracked),
@@ -139,7 +139,7 @@ export class Engine {
     return this.#stopping.signal.aborted;
   }
 
-  /** A task of an earlier process, or one that was just added, takes part from now on. */
+  /** Routes, watches or polls a task from now on: one of an earlier process, or one that was just added. */
   admit(tracked: TrackedTask): void {
     const { record } = tracked;
     this.watchDeadline(tracked);
@@ -164,7 +164,7 @@ export class Engine {
     if (deadline !== null) this.#deadlines.set(id, this.clock.monotonic() + Date.parse(deadline) - this.now());
   }
 
-  /** Somebody else goes on with it, or it was never kept. */
+  /** Another orchestrator took it over, or it was never stored. */
   stopTracking(tracked: TrackedTask): void {
     const { id, record } = tracked;
     this.dispatcher.withdraw(id);
@@ -175,14 +175,18 @@ export class Engine {
     this.#wakeWaiters(id, null);
   }
 
-  /** Sends what needs no answer, where its worker understands it. False: it does not, or is not here. */
+  /** Sends what needs no reply. False: the worker lacks the feature, or is not connected. */
   notify(peerId: string | null, message: FleetMessage): boolean {
     const entry = this.peers.get(peerId ?? '');
     const feature = FEATURE_OF[message.type];
     if (entry === undefined || !entry.connected || (feature !== undefined && !entry.peer.features.has(feature)))
       return false;
     entry.peer.send(message, { mode: entry.mode, signal: this.#stopping.signal }).catch((thrown: Error) => {
-      this.options.log.debug('a message did not arrive', { worker: peerId, type: message.type, error: thrown.message });
+      this.options.log.debug('message was not delivered', {
+        worker: peerId,
+        type: message.type,
+        error: thrown.message,
+      });
     });
     return true;
   }
@@ -193,14 +197,14 @@ export class Engine {
     return this.notify(record.worker, fleetMessage('TASK_POLL', { task_id: id }, { attempt: record.attempt }));
   }
 
-  /** Tells the worker to stop; the task is canceled without its answer where none can come in time. */
+  /** Sends a cancel to the worker; the task is canceled without a reply where none can come. */
   requestCancel(tracked: TrackedTask, reason: string): void {
     const { id, record } = tracked;
     const message = fleetMessage('TASK_CANCEL', { task_id: id, reason }, { attempt: record.attempt });
     const entry = this.peers.get(record.worker ?? '');
     const told = this.notify(record.worker, message);
     if (!told && (isOffer(record.worker) || (entry?.connected && !entry.peer.features.has('cancel')))) {
-      const why = `${reason}; its worker cannot be told and may go on`;
+      const why = `${reason}; its worker supports no cancel and may continue`;
       this.registry.apply(tracked, { type: 'canceled', reason: isOffer(record.worker) ? reason : why });
     } else if (this.#cancels.at(id) === undefined) {
       this.#cancels.set(id, this.clock.monotonic() + GRACE_MS);
@@ -321,7 +325,7 @@ export class Engine {
     this.registry.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
   }
 
-  /** Whoever waits for its end is told, once it is on disk, that nothing more happens by itself. */
+  /** Nothing more happens by itself: those who wait for its end are notified, once that is on disk. */
   #parked(tracked: TrackedTask): void {
     void this.registry.save(tracked).then(
       () => tracked.record.parked && this.#wakeWaiters(tracked.id, tracked.record),
@@ -354,9 +358,9 @@ export class Engine {
     // The clock was set back.
     if (Date.parse(deadline) > this.now()) return this.watchDeadline(tracked);
     if (!isActive(tracked.record)) {
-      this.registry.apply(tracked, { type: 'failed', reason: 'deadline_passed: it was not done in time' });
+      this.registry.apply(tracked, { type: 'failed', reason: 'deadline_passed: it was not done before the deadline' });
     } else if (this.#overdue.has(taskId)) {
-      this.failures.lost(tracked, 'the deadline passed and its worker did not report');
+      this.failures.lost(tracked, 'the deadline passed and the worker did not report');
     } else {
       // Its worker stops by itself and reports what there is; this is for the one that does not.
       this.#overdue.add(taskId);
@@ -369,7 +373,7 @@ export class Engine {
   #notCanceled(taskId: string): void {
     const tracked = this.registry.get(taskId);
     if (tracked === undefined || isEnded(tracked.record)) return;
-    this.registry.apply(tracked, { type: 'canceled', reason: 'canceled; its worker did not answer' });
+    this.registry.apply(tracked, { type: 'canceled', reason: 'canceled; the worker did not reply' });
   }
 }
 
@@ -378,7 +382,7 @@ export function attemptOf(record: TaskRecord): Attempt | undefined {
   return record.attempts.at(-1);
 }
 
-/** What the end of an attempt says about its worker. A refusal before the start says nothing. */
+/** What the end of an attempt is evidence of. A refusal before the start is evidence of nothing. */
 function verdictOf(event: TaskEvent): Verdict {
   switch (event.type) {
     case 'result':

@@ -1,8 +1,8 @@
 /**
- * How long each attempt may be silent. A worker that can say that it goes on holds a short lease, renewed by progress and
- * heartbeats, and is asked once before it runs out; one that cannot holds it for the longest turn there is.
+ * How long each attempt may be silent. A worker with the feature `lease` holds a short one, renewed by progress and heartbeats,
+ * and is polled once before it expires. A worker without it holds one for the longest turn.
  *
- * A lease is another clock than the age of a description: a worker that is not routable any more keeps its tasks.
+ * A lease is another clock than the age of an announce: a worker that is no longer routable still has its tasks.
  * @see docs/fleet.md#failure-semantics
  */
 import { type Clock, TimerQueue } from '../../base/timer-queue.ts';
@@ -17,9 +17,9 @@ export interface LeaseTimersOptions {
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainPeerTimeoutMs: number;
-  /** It will run out soon: ask its worker. */
+  /** It will expire soon: poll its worker. */
   silent(tracked: TrackedTask): void;
-  /** It ran out. */
+  /** It expired. */
   expired(tracked: TrackedTask): void;
 }
 
@@ -34,14 +34,14 @@ export class LeaseTimers {
     this.#timers = new TimerQueue(options.clock, (taskId) => this.#ring(taskId));
   }
 
-  /** Begins, or renews, the lease of the attempt under way. A task offered to a pool has none until somebody takes it. */
+  /** Starts, or renews, the lease of the attempt under way. A task offered to a pool has none until a worker claims it. */
   renew({ id, record }: TrackedTask): void {
     if (!isActive(record) || isOffer(record.worker)) return;
     const { leaseTtlMs, clock } = this.#options;
     const now = clock.monotonic();
     if (!this.#isShort(record.worker)) return this.#set(id, now + this.#plainLeftMs(record.attempts.at(-1)?.sent_at));
     this.#ends.set(id, now + leaseTtlMs);
-    // What is renewed all the time need not move an alarm each time: it looks at the end when it rings.
+    // A lease is renewed often: its timer stays where it is and compares the end when it fires.
     if (this.#timers.at(id) === undefined) this.#timers.set(id, now + (leaseTtlMs * 2) / 3);
   }
 
@@ -60,7 +60,7 @@ export class LeaseTimers {
     this.#timers.set(taskId, end);
   }
 
-  /** Before its worker is here again, what it can do is not known; the short lease is tried, and corrected then. */
+  /** After a restart the features of a worker are unknown until it joins; the short lease applies, and is corrected then. */
   #isShort(worker: string | null): boolean {
     const entry = this.#options.peers.get(worker ?? '');
     return entry === undefined || entry.peer.features.has('lease');

@@ -1,5 +1,5 @@
 /**
- * What an orchestrator is made of, and what it offers to whoever operates it: the command line and the console through
+ * What an orchestrator is made of, and what it offers to its operators: the command line and the console through
  * session RPC, programs through `handfast/fleet`.
  */
 
@@ -27,7 +27,7 @@ export interface OrchestratorOptions {
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */
   readonly leaseTtlS?: number;
-  /** Longest turn of a peer that cannot say that it goes on, seconds: its lease. Default 3,600. */
+  /** Longest turn of a peer that sends no progress, seconds: its lease. Default 3,600. */
   readonly plainPeerTimeoutS?: number;
   /** Folders of workers' repositories this machine can see, by peer id: for verifying `done`. */
   readonly repositories?: ReadonlyMap<string, string>;
@@ -38,13 +38,13 @@ export interface OrchestratorOptions {
     signal: AbortSignal,
   ) => Promise<Omit<TaskAnswer, 'type' | 'protocol_version' | 'envelope'>>;
   /**
-   * How long workers are waited for after the start before a task is refused because nobody meets its requirements,
+   * How long workers may take to join after the start before a task is refused because none meets its requirements,
    * milliseconds. Default 5,000.
    */
   readonly joinGraceMs?: number;
   /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
-  /** How long ended tasks are kept, milliseconds, and how many. Default 30 days, 100,000. */
+  /** Retention of ended tasks, milliseconds, and how many. Default 30 days, 100,000. */
   readonly retainMs?: number;
   readonly maxTasks?: number;
   readonly log: Log;
@@ -99,7 +99,7 @@ export interface Orchestrator {
   retry(taskId: string, worker?: string): Promise<TaskRecord>;
   /** Ends a parked task for good. */
   drop(taskId: string, reason?: string): Promise<TaskRecord>;
-  /** More input for a running task. Fails with `capability_missing` where its worker cannot take any. */
+  /** More input for a running task. Fails with `capability_missing` where its worker accepts none. */
   steer(taskId: string, text: string): Promise<void>;
   answer(taskId: string, questionId: string, answer: Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>): Promise<void>;
   /** Resolves with its result when the task has ended, or was parked for an operator; rejects with the signal's reason. */
@@ -107,7 +107,7 @@ export interface Orchestrator {
     taskId: string,
     signal?: AbortSignal,
   ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
-  /** It is done, and whether that is so is still looked at: `verified` of its record follows. */
+  /** It is done and still being verified: `verified` of its record follows. */
   verifying(taskId: string): boolean;
   /** Where a task would go now, and why. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
@@ -116,6 +116,6 @@ export interface Orchestrator {
   drain(peerId: string, on?: boolean): Promise<void>;
   /** Counts for `fleet top` and metrics. */
   counts(): Readonly<Record<string, number>>;
-  /** Stops taking tasks, keeps what is open for the next process. Bounded, never rejects. */
+  /** Accepts no more tasks and leaves the open ones in the store for the next process. Bounded, never rejects. */
   stop(): Promise<void>;
 }

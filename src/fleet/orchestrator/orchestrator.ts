@@ -1,5 +1,5 @@
 /**
- * The orchestrator: takes tasks, hands them to workers over any bus, keeps what becomes of them, and tells operators.
+ * The orchestrator: accepts tasks, dispatches them to workers over any bus, stores their results, and informs operators.
  *
  * Put together in `engine.ts`; this is its outside, for the command line and the console through session RPC and for
  * programs through `handfast/fleet`.
@@ -24,7 +24,7 @@ import type { TrackedTask } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
 const MAX_TASKS = 100_000;
-/** How often ended tasks are forgotten, milliseconds; the first time soon after the start. */
+/** How often old ended tasks are removed, milliseconds; the first time soon after the start. */
 const PRUNE_EVERY_MS = 3600 * 1000;
 const FIRST_PRUNE_MS = 60 * 1000;
 /** Longest `stop` waits for buses, and then for the disk, milliseconds. */
@@ -129,9 +129,9 @@ class TaskOrchestrator implements Orchestrator {
     const tracked = await this.#active(taskId);
     const { worker, attempt } = tracked.record;
     const entry = this.#engine.peers.get(worker ?? '');
-    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not here`, { worker });
+    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not connected`, { worker });
     if (!entry.peer.features.has('steer')) {
-      throw fail('capability_missing', `${worker} takes no input while it works`, { worker });
+      throw fail('capability_missing', `${worker} accepts no input while it works`, { worker });
     }
     const steer_id = this.#engine.newId();
     const message = fleetMessage('TASK_STEER', { task_id: taskId, steer_id, text }, { attempt });
@@ -160,7 +160,7 @@ class TaskOrchestrator implements Orchestrator {
     });
     if (ended !== null) return { record: ended, result: ended.result };
     if (this.#engine.stopped) throw fail('interrupted', 'the orchestrator stopped', { task_id: taskId });
-    throw fail('superseded', `another orchestrator goes on with task ${taskId}`, { task_id: taskId });
+    throw fail('superseded', `another orchestrator took over task ${taskId}`, { task_id: taskId });
   }
 
   verifying(taskId: string): boolean {
@@ -216,7 +216,7 @@ class TaskOrchestrator implements Orchestrator {
     this.#engine.registry.stop();
   }
 
-  /** Takes up what an earlier process left. Nothing is sent again: workers are asked first, or their leases run out. */
+  /** Loads what an earlier process left. Nothing is sent again before its worker was polled or its lease expired. */
   async #reload(): Promise<void> {
     const { store } = this.#options;
     const { registry } = this.#engine;
@@ -229,21 +229,21 @@ class TaskOrchestrator implements Orchestrator {
       if (isActive(record)) this.#peerEvents.expect(record.worker ?? '', id);
       if (!isEnded(record)) this.#engine.admit(tracked);
     }
-    if (open.length > 0) this.#options.log.info('tasks of an earlier process are taken up', { tasks: open.length });
+    if (open.length > 0) this.#options.log.info('resumed tasks of an earlier process', { tasks: open.length });
   }
 
   async #prune(): Promise<void> {
     const { store, log, retainMs = RETAIN_MS, maxTasks = MAX_TASKS } = this.#options;
     try {
       const pruned = await store.prune(this.#engine.now() - retainMs, maxTasks);
-      if (pruned > 0) log.info('old tasks were forgotten', { tasks: pruned });
+      if (pruned > 0) log.info('old tasks were removed', { tasks: pruned });
     } catch (thrown) {
-      log.warn('old tasks could not be forgotten', { error: asError(thrown).message });
+      log.warn('old tasks could not be removed', { error: asError(thrown).message });
     }
     this.#pruning.set('prune', this.#engine.clock.monotonic() + PRUNE_EVERY_MS);
   }
 
-  /** Does something to a task and answers its record when that is on disk. */
+  /** Changes a task and resolves with its record when that is on disk. */
   async #with(taskId: string, work: (tracked: TrackedTask) => void | Promise<void>): Promise<TaskRecord> {
     this.#check();
     const { registry } = this.#engine;

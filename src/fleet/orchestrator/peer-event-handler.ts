@@ -1,5 +1,5 @@
 /**
- * What workers say, and what the orchestrator makes of it. Who says it is what the transport knows; a message about a task
+ * Handles the messages of workers. The sender is the one the transport authenticated; a message about a task
  * counts when its sender has that attempt of it.
  *
  * Called by the buses.
@@ -16,7 +16,7 @@ import type { TrackedTask } from './task-registry.ts';
 
 /** How a worker reports a task it was working on when it ended; see `worker/recovery.ts`. */
 const RESTARTED = /^worker restarted\b/;
-/** Attempts that were told to stop because they are not wanted any more; remembered so that each is told once. */
+/** Attempts that were sent a cancel because their task has ended; remembered so that each gets one. */
 const MAX_STRAYS = 1000;
 
 export class PeerEventHandler implements PeerEvents {
@@ -29,7 +29,7 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine = engine;
   }
 
-  /** A task that an earlier process had given to a worker. */
+  /** A task that an earlier process had dispatched to a worker. */
   expect(peerId: string, taskId: string): void {
     const tasks = this.#expected.get(peerId);
     if (tasks === undefined) this.#expected.set(peerId, new Set([taskId]));
@@ -40,14 +40,14 @@ export class PeerEventHandler implements PeerEvents {
     if (this.#engine.stopped) return;
     const { peers, options, registry, leases } = this.#engine;
     const entry = peers.joined(peer);
-    options.log.info('a worker is here', { worker: peer.peerId, binding: peer.binding, mode: entry.mode });
+    options.log.info('worker joined', { worker: peer.peerId, binding: peer.binding, mode: entry.mode });
     const expected = this.#expected.get(peer.peerId);
     this.#expected.delete(peer.peerId);
     for (const taskId of expected ?? []) {
       const tracked = registry.get(taskId);
       if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) continue;
       peers.reserve(peer.peerId, taskId, tracked.record.spec.context_id);
-      // Now it is known what this worker can say.
+      // Its features are known now.
       leases.renew(tracked);
       this.#engine.poll(tracked);
     }
@@ -58,7 +58,7 @@ export class PeerEventHandler implements PeerEvents {
 
   left(peer: FleetPeer, reason: string, asleep: boolean): void {
     if (this.#engine.stopped || !this.#engine.peers.left(peer, reason, asleep)) return;
-    this.#engine.options.log.info('a worker left', { worker: peer.peerId, reason, asleep });
+    this.#engine.options.log.info('worker left', { worker: peer.peerId, reason, asleep });
   }
 
   malformed(peer: FleetPeer, codes: readonly string[]): void {
@@ -84,7 +84,7 @@ export class PeerEventHandler implements PeerEvents {
       case 'SESSION_HEARTBEAT':
         return this.#heartbeat(entry, message);
       default:
-        // A goodbye is told by the bus; the rest is for workers.
+        // The bus reports a goodbye; the other types are for workers.
         return;
     }
   }
@@ -95,8 +95,8 @@ export class PeerEventHandler implements PeerEvents {
     const { task_id, envelope } = reported;
     const tracked = await registry.pin(task_id);
     if (tracked === undefined) {
-      // Nobody can make anything of it; sending it again would not help.
-      options.log.warn('a result of a task that is not known', { worker, task_id, status: reported.status });
+      // Resolve: sending it again would not help.
+      options.log.warn('result of an unknown task', { worker, task_id, status: reported.status });
       return;
     }
     try {
@@ -108,7 +108,7 @@ export class PeerEventHandler implements PeerEvents {
         failures.lost(tracked, reported.error_summary as string, result);
       } else {
         const { outcome, why } = registry.apply(tracked, { type: 'result', worker, attempt, result });
-        if (outcome === 'refused') options.log.warn('a result was not taken', { worker, task_id, why });
+        if (outcome === 'refused') options.log.warn('result was not accepted', { worker, task_id, why });
       }
       await registry.save(tracked);
     } finally {
@@ -134,14 +134,14 @@ export class PeerEventHandler implements PeerEvents {
     }
     const begun = tracked.record.state === 'accepted' || tracked.record.state === 'running';
     if (state === 'unknown') {
-      // The answer to a question that was asked before the dispatch left says nothing.
+      // A reply to a poll that was sent before the dispatch says nothing about it.
       if (tracked.sending) return;
-      if (begun) failures.lost(tracked, 'its worker does not know it any more');
+      if (begun) failures.lost(tracked, 'the worker no longer knows it');
       else failures.unknownToWorker(tracked);
     } else if (state === 'busy' || (!accepted && state === undefined)) {
       if (begun) return;
       const retry = retry_after_s === undefined ? {} : { retryAfterS: retry_after_s };
-      failures.released(tracked, { outcome: 'busy', code: 'busy', reason: 'its worker is busy', ...retry });
+      failures.released(tracked, { outcome: 'busy', code: 'busy', reason: 'the worker is busy', ...retry });
     } else {
       if (!begun) registry.apply(tracked, { type: 'accepted' });
       if (state === 'running') registry.apply(tracked, { type: 'started' });
@@ -172,12 +172,12 @@ export class PeerEventHandler implements PeerEvents {
     const { peers, leases, options } = this.#engine;
     const what = peers.announced(entry, announced);
     if (what === 'old') return;
-    if (what === 'restarted') options.log.info('a worker was started anew', { worker: entry.peer.peerId });
+    if (what === 'restarted') options.log.info('worker was restarted', { worker: entry.peer.peerId });
     for (const tracked of this.#tasksOf(entry)) {
       if (isSameProcess(attemptOf(tracked.record), entry)) {
         if (this.#has(entry, tracked)) leases.renew(tracked);
       } else {
-        // It has them no more, or reports what became of them; its lease is not renewed by anything but that.
+        // The new process has lost them, or reports them; nothing else renews the lease.
         this.#engine.poll(tracked);
       }
     }
@@ -193,7 +193,7 @@ export class PeerEventHandler implements PeerEvents {
     }
   }
 
-  /** The first of a pool that says it has a task which was offered to the pool has it. */
+  /** Of a pool that was offered a task, the first worker that reports having it has it. */
   #claim({ peer, announced }: PeerEntry, tracked: TrackedTask, attempt: number | undefined): void {
     const { worker, spec } = tracked.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
@@ -202,24 +202,24 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine.registry.apply(tracked, attempt === undefined ? claimed : { ...claimed, attempt });
   }
 
-  /** Whether a sign of life of its worker is one of the attempt: not before that has said that it has it. */
+  /** Whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
   #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {
     if (!peer.features.has('lease')) return false;
     return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 
-  /** The task, when this worker has the attempt of it that is under way. */
+  /** The task, when this worker has its attempt under way. */
   #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const tracked = this.#engine.registry.get(taskId);
     if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) return undefined;
     return attempt === undefined || attempt === tracked.record.attempt ? tracked : undefined;
   }
 
-  /** A worker goes on with what was canceled, or ended otherwise, while it could not be told. */
+  /** A worker continues an attempt of a task that was canceled, or ended otherwise, while it was not connected. */
   #stray({ peer }: PeerEntry, taskId: string, attempt: number | undefined): void {
     const key = `${peer.peerId} ${taskId} ${attempt}`;
     const tracked = this.#engine.registry.get(taskId);
-    // What was only given up for lost may still come to a good end.
+    // An attempt that only counts as lost may still succeed.
     if (this.#strays.has(key) || (tracked !== undefined && !tracked.record.cancel_requested)) return;
     if (this.#strays.size >= MAX_STRAYS) this.#strays.delete(this.#strays.keys().next().value as string);
     this.#strays.add(key);
@@ -237,7 +237,7 @@ export class PeerEventHandler implements PeerEvents {
       const envelope = attempt === undefined ? undefined : { attempt };
       this.#engine.notify(peerId, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'canceled' }, envelope));
     } catch {
-      // The store cannot be read now; the worker's next message asks again.
+      // The store cannot be read now; the next message of the worker tries again.
       this.#strays.delete(`${peerId} ${taskId} ${attempt}`);
     }
   }

@@ -1,4 +1,4 @@
-/** A worker as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
+/** A worker as the orchestrator tracks it, as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { Profile } from '../route/profile.ts';
@@ -10,14 +10,14 @@ import type { Attempt } from './task.ts';
 export interface PeerEntry {
   peer: FleetPeer;
   connected: boolean;
-  /** Why it is not here. */
+  /** Why it is not connected. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
-  /** Since when it is not here, or does not answer; null: it does. Monotonic. */
+  /** Since when it is not connected, or does not respond; null: it does. Monotonic. */
   absentSince: number | null;
   /** Until then it may be describing itself for the first time. Monotonic. */
   describeBy: number;
   announced: Announced | null;
-  /** Announces it was heard with since this process started. */
+  /** Announces received from it since this process started. */
   announces: number;
   /** When its description was last known to hold; monotonic. */
   describedAt: number;
@@ -28,9 +28,9 @@ export interface PeerEntry {
   warning: string | null;
   /** An operator wants no more tasks there. */
   drained: boolean;
-  /** Tasks it has from here, and the contexts they run in. */
+  /** Tasks this orchestrator dispatched to it, and the contexts they run in. */
   readonly tasks: Map<string, string | null>;
-  /** Turns it runs for somebody else. */
+  /** Turns it runs for other orchestrators. */
   foreign: number;
   /** Its latest results, newest last; true: it did what was asked. */
   recent: boolean[];
@@ -42,12 +42,12 @@ const BEATING_TTL_S = 45;
 
 const NO_HEALTH: ReadonlyMap<string, string> = new Map();
 
-/** How long the description of a worker holds, seconds; null: as the policy says. */
+/** How long the announce of a worker is valid, seconds; null: as the policy says. */
 export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>): number | null {
   return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
 }
 
-/** The profile of a worker at a time of the monotonic clock. One that is not verified is only known to be there. */
+/** The profile of a worker at a time of the monotonic clock. Of one that is not verified only the connection is known. */
 export function profileOf(entry: PeerEntry, now: number, verified: boolean): Profile {
   const { peer, announced: said, tasks, recent } = entry;
   const known = verified ? said : null;
@@ -80,12 +80,12 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
   };
 }
 
-/** It has come, and will say what it is. `now` is monotonic. */
+/** It has joined and not announced itself yet. `now` is monotonic. */
 export function isJoining({ connected: here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 
-/** Whether what a worker says of itself is said by the process that has, or had, the attempt. */
+/** Whether the announce of a worker is of the process that has, or had, the attempt. */
 export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<PeerEntry, 'announced'>): boolean {
   const incarnation = announced?.incarnation ?? null;
   return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;

@@ -1,8 +1,8 @@
 /**
- * The workers an orchestrator knows: who is here, how each described itself and when, how it is spoken with, what it has to
- * do, and whether it can be relied on. Keeps the router's picture of them up to date.
+ * The workers an orchestrator knows: which are connected, how each announced itself and when, its dispatch mode, its tasks,
+ * and its circuit breaker. Keeps the profiles of the router up to date.
  *
- * Keyed by what the transport authenticated; what a worker says of itself never creates or replaces another's description.
+ * Keyed by the authenticated peer id; the announce of one worker never creates or replaces that of another.
  * @see docs/fleet.md#when-to-announce
  */
 
@@ -21,13 +21,13 @@ import { isJoining, type PeerEntry, profileOf, ttlOf } from './peer-profile.ts';
 
 /** Results that count for reliability. */
 const RECENT = 20;
-/** Workers that left and are still shown. */
+/** Workers that left and are still listed. */
 const MAX_LOST = 1000;
-/** How long a worker that has come may take to describe itself; it gets no task before. Its own probes take nine at most. */
+/** How long a worker that joined may take to announce itself; it gets no task before. Its own probes take nine seconds at most. */
 const DESCRIBE_MS = 10_000;
-/** How long a worker that went, or does not answer, counts on: some looks at a peer, or a start of a program. */
+/** How long tasks wait for a worker that left or does not respond: some probes of a peer, or a start of a program. */
 const AWAY_MS = 60_000;
-/** Clock difference worth telling somebody, milliseconds. */
+/** Clock difference worth a warning, milliseconds. */
 const SKEW_WARN_MS = 60_000;
 
 /** How an attempt went, as far as that speaks for or against its worker. */
@@ -39,9 +39,9 @@ export interface PeersOptions {
   readonly now: () => number;
   readonly inlineHints: boolean;
   readonly log: Log;
-  /** Something changed that may let this worker take a task. */
+  /** Something changed that may let this worker accept a task. */
   changed(peerId: string): void;
-  /** Its description has grown too old: it should describe itself again. */
+  /** Its announce has expired: it should announce itself again. */
   expired(entry: PeerEntry): void;
 }
 
@@ -70,7 +70,7 @@ export class Peers {
     return this.#entries.values();
   }
 
-  /** Number of workers that have come and are about to say what they are, without these. */
+  /** Number of workers that have joined and not announced themselves yet, without these. */
   joining(excluded: ReadonlySet<string>): number {
     const now = this.#options.clock.monotonic();
     let count = 0;
@@ -122,12 +122,12 @@ export class Peers {
     const sameProcess = before !== null && before.incarnation === announced.incarnation;
     if (sameProcess && before.seq !== null && announced.seq !== null && announced.seq < before.seq) return 'old';
     if (!sameProcess) {
-      // What another process could not do says nothing about this one.
+      // Failures of another process are no evidence about this one.
       entry.circuit.succeeded();
       entry.recent = before === null ? entry.recent : [];
     }
     if (announced.agent_id !== entry.peer.peerId && announced.agent_id !== before?.agent_id) {
-      this.#options.log.warn('a worker calls itself by another name', {
+      this.#options.log.warn('worker announces another name', {
         worker: entry.peer.peerId,
         claimed: announced.agent_id,
       });
@@ -143,7 +143,7 @@ export class Peers {
     return before !== null && !sameProcess ? 'restarted' : 'known';
   }
 
-  /** It is still there; true when it has less to do than was thought, so that somebody should ask. */
+  /** Handles a heartbeat; true when it has fewer tasks than expected, so that they should be polled. */
   heartbeat(entry: PeerEntry, { active_tasks, incarnation }: SessionHeartbeat): boolean {
     if (entry.announced !== null && incarnation !== entry.announced.incarnation) return true;
     entry.foreign = Math.max(0, active_tasks - entry.tasks.size);
@@ -152,7 +152,7 @@ export class Peers {
     return active_tasks < entry.tasks.size;
   }
 
-  /** A task is about to be sent there. */
+  /** A task is about to be dispatched to it. */
   reserve(peerId: string, taskId: string, contextId: string | null): void {
     const entry = this.#entries.get(peerId);
     if (entry === undefined || entry.tasks.has(taskId)) return;
@@ -163,7 +163,7 @@ export class Peers {
     else if (entry.connected) this.#options.router.reserve(peerId);
   }
 
-  /** It does not have the task any more; `verdict` says what that tells about it. */
+  /** It no longer has the task; `verdict` is what that is evidence of. */
   release(peerId: string, taskId: string, verdict: Verdict): void {
     const entry = this.#entries.get(peerId);
     const contextId = entry?.tasks.get(taskId);
@@ -194,12 +194,12 @@ export class Peers {
     return out;
   }
 
-  /** How a worker is known now, also when it is away. */
+  /** The profile of a worker as it is known now, also while it is not connected. */
   profile(entry: PeerEntry): Profile {
     return profileOf(entry, this.#options.clock.monotonic(), this.#verified(entry));
   }
 
-  /** Whoever may take a task at some time; `only`: of the worker of this name. */
+  /** The workers that may accept a task at some time; `only`: the worker of this name. */
   *candidates(only: string | null): IterableIterator<WorkerCandidate> {
     const named = only === null ? undefined : this.#entries.get(only);
     const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
@@ -210,7 +210,7 @@ export class Peers {
     }
   }
 
-  /** Since when a worker is not here, or does not answer; null: it does, or is not known. */
+  /** Since when a worker is not connected, or does not respond; null: it does, or is not known. */
   absenceOf(peerId: string): AbsentWorker | null {
     const entry = this.#entries.get(peerId);
     return entry === undefined ? null : this.#absenceOf(entry);
@@ -297,7 +297,7 @@ export class Peers {
     const sentAt = envelope.sent_at === undefined ? Number.NaN : Date.parse(envelope.sent_at);
     const skewMs = sentAt - this.#options.now();
     if (!(Math.abs(skewMs) > SKEW_WARN_MS)) return;
-    this.#options.log.warn('the clock of a worker is off', { worker: peer.peerId, skew_s: Math.round(skewMs / 1000) });
+    this.#options.log.warn('clock of a worker differs', { worker: peer.peerId, skew_s: Math.round(skewMs / 1000) });
   }
 
   #seen(entry: PeerEntry): void {
@@ -342,7 +342,7 @@ export class Peers {
     else circuit.failed(now);
     if (circuit.opensAt !== undefined) this.#circuits.set(peer.peerId, circuit.opensAt);
     if (before === 'closed' && circuit.state(now) === 'open') {
-      this.#options.log.warn('a worker failed too often and is left out for a while', { worker: peer.peerId });
+      this.#options.log.warn('circuit breaker opened for worker', { worker: peer.peerId });
     }
     return dropped !== ok || before !== circuit.state(now);
   }

@@ -1,6 +1,6 @@
 /**
- * What workers ask: kept with the task, put to a person where one can be asked, answered once, given up when its time is
- * over. A worker that gets no answer goes on as if refused.
+ * Questions of workers: stored with the task, put to a person where one can be asked, answered once, expired at their deadline.
+ * A worker that gets no answer continues as if denied. Called by the engine and `peer-event-handler.ts`.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -15,7 +15,7 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 type AskUser = NonNullable<OrchestratorOptions['askUser']>;
 export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
 
-/** How long a question waits when it does not say, milliseconds. */
+/** How long a question waits that names no time, milliseconds. */
 const DEFAULT_EXPIRES_MS = 600_000;
 
 export interface OperatorQuestionsOptions {
@@ -52,14 +52,15 @@ export class OperatorQuestions {
     for (const question of tracked.record.questions) this.#watch(tracked, question);
   }
 
-  /** Fails with `not_found`, or with why the worker could not be told. */
+  /** Fails with `not_found`, or with why the answer could not be sent. */
   async answer(tracked: TrackedTask, questionId: string, { allowed, content, reason }: Answer): Promise<void> {
     const { registry, peers } = this.#options;
     const { worker, attempt, questions } = tracked.record;
     const question = questions.find(({ question_id }) => question_id === questionId);
-    if (question === undefined) throw fail('not_found', `no question ${questionId} waits`, { question_id: questionId });
+    if (question === undefined)
+      throw fail('not_found', `no pending question ${questionId}`, { question_id: questionId });
     const entry = peers.get(worker ?? '');
-    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not here`, { worker });
+    if (entry === undefined || !entry.connected) throw fail('unreachable', `${worker} is not connected`, { worker });
     const message = fleetMessage(
       'TASK_ANSWER',
       {
@@ -77,7 +78,7 @@ export class OperatorQuestions {
     await registry.save(tracked);
   }
 
-  /** The attempt is over: nobody waits for an answer any more. */
+  /** The attempt has ended: its questions need no answer. */
   ended(taskId: string, questions: readonly TaskQuestion[]): void {
     for (const { question_id } of questions) this.#settle(keyOf(taskId, question_id));
   }
@@ -108,7 +109,7 @@ export class OperatorQuestions {
     } catch (thrown) {
       if (signal.aborted) return;
       const { code, message } = asError(thrown);
-      log.warn('a question was not answered', {
+      log.warn('question was not answered', {
         task_id: tracked.id,
         question_id: question.question_id,
         code,
@@ -127,7 +128,7 @@ export class OperatorQuestions {
 
   #settle(key: string): void {
     this.#expiries.clear(key);
-    this.#asked.get(key)?.abort.abort(fail('cancelled', 'the question does not wait any more'));
+    this.#asked.get(key)?.abort.abort(fail('cancelled', 'the question no longer waits'));
     this.#asked.delete(key);
   }
 }

@@ -21,7 +21,7 @@ export function matches(record: TaskRecord, { states, parked, batch, worker, bef
   );
 }
 
-/** The refusal of a put: somebody else has written the task, or (`number`) has given this number to another one. */
+/** The refusal of a put: another orchestrator has written the task, or (`number`) has given this number to another one. */
 export function superseded(taskId: string, number?: number): HandfastError {
   const what = number === undefined ? `task ${taskId} was written` : `number ${number} was given`;
   return fail('superseded', `${what} by another orchestrator`, { task_id: taskId, ...(number && { number }) });

@@ -64,7 +64,7 @@ export class TaskRows {
     this.#forgetReasons = db.prepare('DELETE FROM reasons WHERE number = ?');
   }
 
-  /** Writes a record over the revision it was made from, and tells how many bytes; undefined when that is not the one kept. */
+  /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
   put(record: TaskRecord, revision: number): number | undefined {
     const { number, task_id, state, worker, spec, ended_at } = record;
     const parked = record.parked ? 1 : 0;

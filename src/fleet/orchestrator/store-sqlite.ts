@@ -12,7 +12,7 @@ import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';
 import type { Stored, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 
-/** Marks a file as ours ("HFTK"), so that another program's database is never taken for one. */
+/** Marks a file as ours ("HFTK"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846544b;
 /** What errors call it. */
 const WHAT = 'the task store';
@@ -140,7 +140,7 @@ class SqliteTaskStore implements TaskStore {
     try {
       this.#db.close();
     } catch {
-      // What was acknowledged is in the log beside the file; the next one to open it takes it over.
+      // What was acknowledged is in the log beside the file; the next process to open it reads it.
     } finally {
       this.#release();
     }

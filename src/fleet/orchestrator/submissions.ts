@@ -1,5 +1,5 @@
 /**
- * Taking tasks in: checked, numbered, given their part of a budget, kept, and queued. The same task again is the task there
+ * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. The same task again is the task there
  * is; another one of its name is refused.
  */
 import { isDeepStrictEqual } from 'node:util';
@@ -14,10 +14,10 @@ import type { TrackedTask } from './task-registry.ts';
 
 /** Most tasks of one batch. */
 const MAX_BATCH = 10_000;
-/** How often a task is given another number, because somebody else on the same store had taken it. */
+/** How often a task is given another number, because another orchestrator on the same store has used it. */
 const MAX_RENUMBERED = 8;
 
-/** A request that was looked at. */
+/** A request that was read. */
 interface Request {
   readonly id: string;
   readonly spec: FullSpec;
@@ -50,7 +50,7 @@ export class Submissions {
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
     const others = request.after.length === 0 ? [] : await this.#records(request.after);
     const parent = await this.#parent(request.spec);
-    // Somebody may have been as fast while these were looked up.
+    // The same request may have been added while these were read from the store.
     const meanwhile = registry.get(request.id);
     if (meanwhile !== undefined) return this.#again(meanwhile, request);
     const added = this.#add(request, parent);
@@ -121,7 +121,7 @@ export class Submissions {
     return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
   }
 
-  /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: nobody could ever be compared with it. */
+  /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared with it. */
   checkTier({ min_tier }: FullSpec): void {
     if (min_tier === null) return;
     const { peers, router } = this.#engine;
@@ -186,7 +186,7 @@ export class Submissions {
     });
   }
 
-  /** The task whose budget this one takes a part of; undefined: none, or one without a budget. */
+  /** The task whose budget this one uses a part of; undefined: none, or one without a budget. */
   async #parent({ parent_task_id: id }: FullSpec): Promise<TrackedTask | undefined> {
     if (id === null) return undefined;
     const tracked = this.#engine.registry.get(id);
@@ -231,7 +231,7 @@ export class Submissions {
     else if (watch) this.#engine.admit(tracked);
   }
 
-  /** Writes a new task; gives it another number where two orchestrators on one store gave the same. */
+  /** Stores a new task; gives it another number where two orchestrators on one store gave the same. */
   async #store(tracked: TrackedTask): Promise<void> {
     const { registry, options } = this.#engine;
     for (let tries = 0; ; tries += 1) {
@@ -246,7 +246,7 @@ export class Submissions {
     }
   }
 
-  /** It could not be written: it is the task there is, or nothing has happened. */
+  /** It could not be stored: it is the task there is, or nothing has happened. */
   async #notStored(tracked: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
     this.#undo(tracked);
     if (asError(thrown).code !== 'superseded') throw thrown;
@@ -272,7 +272,7 @@ export class Submissions {
     await Promise.allSettled(
       added.map(async (tracked) => {
         if (tracked.superseded || tracked.revision === 0) return this.#undo(tracked);
-        registry.apply(tracked, { type: 'canceled', reason: 'its batch could not be kept whole' });
+        registry.apply(tracked, { type: 'canceled', reason: 'another task of its batch could not be stored' });
         await registry.save(tracked);
       }),
     );
@@ -300,7 +300,7 @@ export class Submissions {
   }
 }
 
-/** Tokens a task may still give away: what neither it nor its children have used. */
+/** Tokens a task may still grant: what neither it nor its children have used. */
 function leftOf({ record, tokensSoFar }: TrackedTask): number {
   const spent = record.tokens_spent ?? 0;
   return (record.spec.token_budget ?? 0) - (record.granted_tokens ?? 0) - spent - tokensSoFar;

@@ -3,13 +3,13 @@
  */
 import type { Attempt } from './task.ts';
 
-/** Past this many, attempts that came to nothing are forgotten, oldest first. */
+/** Past this many, attempts that came to nothing are removed, oldest first. */
 const MAX_ATTEMPTS = 50;
 
 /** How an attempt ended. */
 export type AttemptEnd = Required<Pick<Attempt, 'ended_at' | 'outcome' | 'tokens_spent'>> & Pick<Attempt, 'reason'>;
 
-/** The list with one attempt ended, or ended anew where more is known of it. */
+/** The list with one attempt ended, or its end updated where more is known of it. */
 export function endAttempt(attempts: readonly Attempt[], attempt: number, end: AttemptEnd): readonly Attempt[] {
   return attempts.map((one) => (one.attempt === attempt ? { ...one, ...end } : one));
 }

@@ -9,16 +9,16 @@ import type { TaskRecord } from './task.ts';
 /** A worker reports. */
 export interface ResultEvent {
   readonly type: 'result';
-  /** Who reports: what the transport knows, not what the message says. */
+  /** The sender: what the transport authenticated, not what the message says. */
   readonly worker: string;
-  /** Which attempt; null where the worker does not say: its latest. */
+  /** Which attempt; null where the worker names none: its latest. */
   readonly attempt: number | null;
   readonly result: TaskResult;
 }
 
 /** What can happen to a task. Times are epoch milliseconds. */
 export type TaskEvent =
-  /** Routing looked at it and found nobody, or was told to wait. */
+  /** Routing found no worker for it, or the policy has it wait. */
   | {
       readonly type: 'decided';
       readonly explanation: Explanation;
@@ -26,7 +26,7 @@ export type TaskEvent =
       /** It waits by the policy, which counts that. */
       readonly cause?: 'retry';
     }
-  /** A worker is chosen; the row is written before anything is sent. Begins an attempt. */
+  /** A worker is chosen; the row is written before anything is sent. Starts an attempt. */
   | {
       readonly type: 'reserved';
       readonly worker: string;
@@ -43,16 +43,16 @@ export type TaskEvent =
       readonly attempt?: number;
       readonly incarnation?: string | null;
     }
-  /** Its worker wrote it down. */
+  /** Its worker has it in its journal. */
   | { readonly type: 'accepted'; readonly attempt?: number }
   /** Its worker works on it. */
   | { readonly type: 'started'; readonly attempt?: number }
-  /** The attempt ended without having begun: nobody there, busy, or the worker never saw it. */
+  /** The attempt ended without having started: the worker is unreachable, busy, or never received it. */
   | {
       readonly type: 'released';
       readonly outcome: 'unreachable' | 'busy' | 'unknown';
       readonly reason: string;
-      /** The worker is left out until it announces anew: the marker of its present announce. */
+      /** The worker is excluded until its next announce: the marker of its present one. */
       readonly exclude?: string;
       /** The step of the policy it was: counts, and whom else to ask, follow from it. */
       readonly cause?: 'reroute' | 'retry';
@@ -72,7 +72,7 @@ export type TaskEvent =
     }
   /** It waits for an operator. */
   | { readonly type: 'parked'; readonly reason: string }
-  /** It will not be tried again: refused for good, its dependency failed, its deadline passed, an operator dropped it. */
+  /** It will not be tried again: permanently refused, its dependency failed, its deadline passed, an operator dropped it. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'cancel_requested' }
   | { readonly type: 'canceled'; readonly reason: string }
@@ -89,7 +89,7 @@ export interface Advanced {
   /** The same object when nothing changed. */
   readonly record: TaskRecord;
   /**
-   * `changed`: as asked. `late`: a result that no longer counts was kept beside the record. `duplicate`: it was known
+   * `changed`: as asked. `late`: a result that no longer counts was stored beside the record. `duplicate`: it was known
    * already. `refused`: not in this state, nothing changed.
    */
   readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';

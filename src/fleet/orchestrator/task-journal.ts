@@ -1,5 +1,5 @@
 /**
- * What happened to each task, for whoever follows it: stream `task:<task_id>` of the journal. Volatile, because the record
+ * What happened to each task, for those who follow it: stream `task:<task_id>` of the journal. Volatile, because the record
  * in the task store is the truth. Entries of one moment are appended together.
  */
 import type { Journal, NewEntry } from '../../journal/journal.ts';
@@ -10,7 +10,7 @@ export function taskStream(taskId: string): string {
 }
 
 interface Stream {
-  /** The last cursor in use; undefined while it is being looked up. */
+  /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
 }
@@ -44,7 +44,7 @@ export class TaskJournal {
 
   /** Nothing more is expected of this task; its stream stays in the journal. */
   end(taskId: string): void {
-    // What still waits is written all the same: whoever writes it holds the stream.
+    // What still waits is written all the same: the pending write has a reference to the stream.
     this.#streams.delete(taskId);
   }
 
@@ -78,7 +78,7 @@ export class TaskJournal {
       stream.cursor = cursor;
       this.#journal.append(taskStream(taskId), moved, 'volatile')?.catch(() => {});
     } catch {
-      // The journal is closed or damaged; the record is kept elsewhere.
+      // The journal is closed or damaged; the record is in the task store.
     }
   }
 

@@ -3,7 +3,7 @@
  *
  * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and
  * `lost` go back to `queued` by policy, anything that ended goes back by an operator, always towards a higher attempt.
- * Called by `orchestrator.ts` and by the simulation. What an event may not do it does not do, and the answer says so.
+ * Called by `orchestrator.ts` and by the simulation. An event that is not allowed changes nothing, and the outcome says so.
  * @see docs/fleet.md#failure-semantics
  */
 import type { TaskQuestion } from '../../protocol/fleet.ts';
@@ -22,7 +22,7 @@ export function isActive(record: TaskRecord): boolean {
   return ACTIVE.has(record.state);
 }
 
-/** True when it ended for good; only an operator's retry goes on from there. */
+/** True when it has ended; only a retry by an operator continues from there. */
 export function isEnded(record: TaskRecord): boolean {
   return record.ended_at !== null;
 }
@@ -145,7 +145,7 @@ function start(record: TaskRecord, event: Extract<TaskEvent, { type: 'started' }
 }
 
 function release(record: TaskRecord, event: Extract<TaskEvent, { type: 'released' }>, now: number): Advanced {
-  // A worker at work has the task; only its result or its lease ends that.
+  // A running attempt ends by its result or its lease only.
   if (record.state !== 'reserved' && record.state !== 'sent' && record.state !== 'accepted') {
     return refused(record, event);
   }
@@ -196,7 +196,7 @@ function requeue(record: TaskRecord, event: Extract<TaskEvent, { type: 'requeued
     spec: only === undefined ? record.spec : { ...record.spec, worker: only },
     reroutes: cause === 'operator' ? 0 : record.reroutes + (cause === 'reroute' ? 1 : 0),
     retries: cause === 'operator' ? 0 : record.retries + (cause === 'retry' ? 1 : 0),
-    // Whoever is asked again on purpose may answer again; a reroute looks for somebody else.
+    // A retry may go to the same worker; a reroute must not.
     excluded: cause === 'reroute' ? excluded : {},
     not_before: event.not_before ?? null,
     ended_at: null,
@@ -227,7 +227,7 @@ function failTask(record: TaskRecord, reason: string, now: number): Advanced {
 function cancel(record: TaskRecord, reason: string, now: number): Advanced {
   if (isEnded(record)) return refused(record, { type: 'canceled', reason });
   const active = isActive(record);
-  // Whatever it has spent by now, nobody told.
+  // What it has spent by now was not reported.
   const untold = active && record.state !== 'reserved' ? null : 0;
   const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: untold };
   const attempts = active ? endAttempt(record.attempts, record.attempt, end) : record.attempts;
@@ -254,12 +254,12 @@ function ask(record: TaskRecord, question: TaskQuestion, now: number): Advanced 
   return changed(record, now, { questions: [...record.questions, question] });
 }
 
-/** Name of the worker of an attempt that was offered to a pool, until one of the pool has it. */
+/** Name of the worker of an attempt that was offered to a pool, until a worker claims it. */
 export function offerTo(pool: string): string {
   return `pool:${pool}`;
 }
 
-/** True while any worker of a pool may take it. Peer ids have no such form on a bus that has pools. */
+/** True while any worker of a pool may claim it. Peer ids have no such form on a bus that has pools. */
 export function isOffer(worker: string | null): boolean {
   return worker?.startsWith('pool:') === true;
 }

@@ -1,7 +1,7 @@
 /**
- * A task from its request: the record it begins as, what of it routing sees, and the message its worker gets.
+ * A task from its request: its first record, what of it routing sees, and the message its worker gets.
  *
- * Called by the orchestrator and by the simulation.
+ * Called by the other files of this folder.
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
@@ -60,7 +60,7 @@ export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
   };
 }
 
-/** The record a task begins as. */
+/** The first record of a task. */
 export function newRecord(taskId: string, spec: FullSpec, number: number, now: number): TaskRecord {
   return {
     task_id: taskId,

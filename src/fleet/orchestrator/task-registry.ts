@@ -2,8 +2,8 @@
  * The tasks an orchestrator works on: their records in memory, and how these reach the store. Every change goes through the
  * task machine here; what is wanted on disk is written with whatever else changed in the same moment.
  *
- * One write per task is under way at a time, each over the revision of the one before. A record that somebody else has
- * written is let go: two orchestrators on one store never both go on with a task.
+ * One write per task is under way at a time, each over the revision of the one before. A record that another orchestrator has
+ * written is dropped here: two orchestrators on one store never both continue a task.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -13,7 +13,7 @@ import type { Stored, TaskRecord, TaskState, TaskStore } from './task.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { advance, isEnded } from './task-machine.ts';
 
-/** How long a change that nobody waits for may stay in memory, milliseconds. */
+/** How long a change without a waiting caller may stay in memory, milliseconds. */
 const SOFT_MS = 200;
 /** Pause before a store that failed is tried again, milliseconds. */
 const RETRY_MS = 1000;
@@ -22,18 +22,18 @@ const RETRY_MS = 1000;
 export interface TrackedTask {
   readonly id: string;
   record: TaskRecord;
-  /** Changes since it was taken in, and how many of them are on disk. */
+  /** Changes since it was loaded, and how many of them are on disk. */
   version: number;
   stored: number;
   revision: number;
-  /** Somebody else goes on with it. */
+  /** Another orchestrator took it over, or it was never stored. */
   superseded: boolean;
   writing: boolean;
   queued: boolean;
   waiter: PromiseWithResolvers<void> | undefined;
-  /** Those who need it in memory although it has ended. */
+  /** Callers that need it in memory although it has ended. */
   pins: number;
-  /** Tokens of the attempt under way, as its worker told last. */
+  /** Tokens of the attempt under way, as last reported. */
   tokensSoFar: number;
   /** Its dispatch is on its way. */
   sending: boolean;
@@ -46,7 +46,7 @@ export interface TaskRegistryOptions {
   readonly log: Log;
   /** A task has changed; `before` is its record before the event. */
   changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void;
-  /** Somebody else has written a task: it is not ours any more. */
+  /** Another orchestrator has written a task: it is no longer ours. */
   superseded(tracked: TrackedTask): void;
   /** A task that ended is on disk and leaves the memory. */
   settled(tracked: TrackedTask): void;
@@ -98,7 +98,7 @@ export class TaskRegistry {
     return this.#tracked.values();
   }
 
-  /** A new task; `save` keeps it. */
+  /** A new task; `save` stores it. */
   add(record: TaskRecord): TrackedTask {
     return this.#take(record, 0, 1);
   }
@@ -130,19 +130,19 @@ export class TaskRegistry {
     return advanced;
   }
 
-  /** Gives a new task that could not be kept another number. */
+  /** Gives another number to a new task that could not be stored. */
   renumber(tracked: TrackedTask, number: number): void {
     this.#replace(tracked, { ...tracked.record, number });
   }
 
-  /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store says. */
+  /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store rejects with. */
   save(tracked: TrackedTask): Promise<void> {
     if (tracked.superseded)
       return Promise.reject(fail('superseded', `task ${tracked.id} was taken over`, { task_id: tracked.id }));
     if (tracked.version === tracked.stored) return DONE;
     if (tracked.waiter === undefined) {
       tracked.waiter = Promise.withResolvers();
-      // Who does not wait for it is not told.
+      // A rejection that no caller waits for is no unhandled one.
       tracked.waiter.promise.catch(() => {});
     }
     if (!tracked.queued && !tracked.writing) {
@@ -153,7 +153,7 @@ export class TaskRegistry {
     return tracked.waiter.promise;
   }
 
-  /** Forgets a task that was never kept. */
+  /** Removes a task that was never stored. */
   drop(tracked: TrackedTask): void {
     tracked.superseded = true;
     this.#soft.clear(tracked);
@@ -267,14 +267,14 @@ export class TaskRegistry {
     const next = tracked.waiter;
     tracked.waiter = undefined;
     if (error.code === 'superseded') {
-      // A number given twice is no reason to let go of the task.
+      // A number given twice is no reason to drop the task.
       if (error.detail.number === undefined) {
         this.drop(tracked);
         this.#options.superseded(tracked);
       }
     } else {
       if (this.#failure === undefined) {
-        this.#options.log.error('the task store cannot be written', { code: error.code, error: error.message });
+        this.#options.log.error('task store cannot be written', { code: error.code, error: error.message });
       }
       this.#failure = error;
       if (this.#retry.at('retry') === undefined) this.#retry.set('retry', this.#options.clock.monotonic() + RETRY_MS);

@@ -1,8 +1,8 @@
 /**
- * What a result does to a task: one is accepted, once; every other is kept beside it and says why it came too late.
+ * What a result does to a task: one is accepted, once; every other is stored beside it with why it came too late.
  *
  * A part of the task machine (`task-machine.ts`). The rules of the late result are those of the specification: stored,
- * shown, never thrown away, never over a newer attempt; a newer attempt that has not begun gives way to it.
+ * shown, never dropped, never over a newer attempt; a newer attempt that has not started gives way to it.
  * @see docs/fleet.md#failure-semantics
  */
 import { isDeepStrictEqual } from 'node:util';
@@ -11,7 +11,7 @@ import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, sumTokens } from './task-attempts.ts';
 import type { Advanced, ResultEvent } from './task-events.ts';
 
-/** Most late results of one task. The first ones are kept. */
+/** Most late results of one task. The first ones are stored. */
 const MAX_LATE = 32;
 
 /** The record with the result accepted, or undefined when it does not count. */
@@ -25,7 +25,7 @@ export function acceptResult(record: TaskRecord, event: ResultEvent, now: number
   switch (record.state) {
     case 'reserved':
     case 'sent':
-      // A newer attempt that has not begun gives way to work that is there.
+      // A newer attempt that has not started gives way to finished work.
       if (!newest && !hasWork(result)) return undefined;
       break;
     case 'accepted':
@@ -33,7 +33,7 @@ export function acceptResult(record: TaskRecord, event: ResultEvent, now: number
       if (!newest) return undefined;
       break;
     case 'lost':
-      // Given up too early, whatever it says; an older attempt only where that saves doing it again.
+      // The lease ended too early, whatever the status; an older attempt counts only where it saves another run.
       if (!newest && !hasWork(result)) return undefined;
       break;
     case 'blocked':
@@ -71,7 +71,7 @@ export function acceptResult(record: TaskRecord, event: ResultEvent, now: number
   };
 }
 
-/** What a record has kept beside its result once that makes room for another: nothing that was reported is thrown away. */
+/** The late results of a record once another result replaces its own: nothing that was reported is dropped. */
 export function setAside(record: TaskRecord, now: number): readonly LateResult[] {
   const { result, late_results, worker, attempt } = record;
   // A refusal lives on in its attempt.
@@ -80,7 +80,7 @@ export function setAside(record: TaskRecord, now: number): readonly LateResult[]
   return [...late_results, { received_at, worker: worker ?? '', attempt, why: 'old_attempt', result }];
 }
 
-/** The record with the result kept beside it; as it was when the result is known, or of somebody who never had the task. */
+/** The record with the result stored beside it; unchanged when the result is known, or of a worker that never had the task. */
 export function storeLate(record: TaskRecord, event: ResultEvent, now: number): Advanced {
   const { worker, result } = event;
   const tried = attemptOf(record, event);
@@ -89,7 +89,7 @@ export function storeLate(record: TaskRecord, event: ResultEvent, now: number): 
   if (known.some((other) => other !== null && same(other, result))) return { record, outcome: 'duplicate' };
   if (record.late_results.length >= MAX_LATE) return { record, outcome: 'refused', why: 'too many late results' };
   const late: LateResult = { received_at: now, worker, attempt: tried.attempt, why: whyLate(record, tried), result };
-  // A lost attempt that reports says at last what it spent.
+  // A lost attempt that reports after all says what it spent.
   const attempts =
     tried.outcome === 'lost' || tried.outcome === 'canceled'
       ? endAttempt(record.attempts, tried.attempt, {

@@ -8,7 +8,7 @@ export interface Step {
   readonly body: object;
 }
 
-/** What is written down for an event; undefined: nothing worth following. */
+/** The journal entry for an event; undefined: nothing worth following. */
 export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord): Step | undefined {
   const { attempt, worker } = after;
   switch (event.type) {
@@ -64,7 +64,7 @@ export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord):
   }
 }
 
-/** What tells whoever follows that the task has ended; only what was found about it may still come. */
+/** The step that ends the stream for its followers; only the verification may follow it. */
 export function endOf(before: TaskRecord, after: TaskRecord): Step | undefined {
   if (!isEnded(after) || isEnded(before)) return undefined;
   const { state, tokens_spent, attempt, dead_letter } = after;

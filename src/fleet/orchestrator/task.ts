@@ -1,7 +1,7 @@
 /**
- * A task as the orchestrator keeps it, and the contract of whoever keeps it. Names of members follow the wire.
+ * A task as the orchestrator stores it, and the contract of task stores. Names of members follow the wire.
  *
- * States and their changes are in `task-machine.ts`; `store-sqlite.ts` and `bus/nats/` keep records.
+ * States and their changes are in `task-machine.ts`; `store-sqlite.ts` and `bus/nats/` store records.
  */
 import type * as schemas from '../../protocol/fleet-records.schema.ts';
 import type { Wire } from '../../wire/schema.ts';
@@ -36,22 +36,22 @@ export interface TaskQuery {
 }
 
 /**
- * Keeps task records. `put` is compare-and-set, so that two orchestrators on one store cannot both go on.
+ * Stores task records. `put` is compare-and-set, so that two orchestrators on one store cannot both continue a task.
  * `test/contract/task-store.test.ts` holds every implementation to this.
  */
 export interface TaskStore {
   /**
-   * Keeps a record; resolves with its new revision when it is on disk. Many puts of one moment are one commit.
-   * `revision` 0: it must be new. Fails with `superseded` when the kept revision is another one, `disk_full`.
+   * Stores a record; resolves with its new revision when it is on disk. Many puts of one moment are one commit.
+   * `revision` 0: it must be new. Fails with `superseded` when the stored revision is another one, `disk_full`.
    */
   put(record: TaskRecord, revision: number): Promise<number>;
   get(taskId: string): Promise<Stored | undefined>;
-  /** All tasks that have not ended for good, in order of their number. */
+  /** All tasks that have not ended, in order of their number. */
   open(): AsyncIterable<Stored>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
   /** Highest number given so far. */
   lastNumber(): Promise<number>;
-  /** Forgets tasks that ended before this time (epoch milliseconds), and the oldest over `maxTasks`. */
+  /** Removes tasks that ended before this time (epoch milliseconds), and the oldest over `maxTasks`. */
   prune(before: number, maxTasks: number): Promise<number>;
   close(): Promise<void>;
 }

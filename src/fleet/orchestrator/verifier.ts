@@ -25,7 +25,7 @@ export class Verifier {
     return worker === null ? undefined : this.#repositories.get(worker);
   }
 
-  /** A task is done: looks whether it is. The outcome is kept with the task; at once where there is nothing to look at. */
+  /** Verifies a task that is reported as done. The outcome is stored with the task; at once where nothing can be checked. */
   check(tracked: TrackedTask): void {
     const { record } = tracked;
     if (record.result === null) return;
@@ -40,7 +40,7 @@ export class Verifier {
     }
   }
 
-  /** Its result is looked at, or will be. */
+  /** Its result is being verified, or will be. */
   has(taskId: string): boolean {
     const same = ({ task_id }: TaskRecord): boolean => task_id === taskId;
     return this.#waiting.some(same) || [...this.#running].some(same);
@@ -69,7 +69,7 @@ export class Verifier {
     await this.#store(record, await verify(record.result, repository, base));
   }
 
-  /** Never rejects: what is not kept is what it was, not looked at. */
+  /** Never rejects: what could not be stored stays unverified. */
   async #store(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
     if (this.#stopped) return;
     try {
@@ -78,7 +78,7 @@ export class Verifier {
       // Tried again since: that was another result.
       if (tracked.record.result === record.result || tracked.record.attempt === record.attempt) {
         this.#registry.apply(tracked, { type: 'verified', verified, reasons });
-        // Who follows the task is told in this moment, and waits for nothing more.
+        // Followers see `verified` now; `has` must say that nothing is pending.
         this.#running.delete(record);
         await this.#registry.save(tracked);
       }

@@ -1,5 +1,5 @@
 /**
- * Looks whether what a worker reports as done is there: files it names exist and have changed since the attempt began, the
+ * Verifies what a worker reports as done: files it names exist and have changed since the attempt started, the
  * commit it names is there. Only where the repository is on this machine; the status is not touched by what is found.
  * @see docs/fleet.md#verification
  */
@@ -9,7 +9,7 @@ import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
 import { git } from '../worker/repository/git.ts';
 
-/** Files looked at for one result. */
+/** Files checked for one result. */
 const MAX_FILES = 500;
 
 export interface Verification {
@@ -18,7 +18,7 @@ export interface Verification {
   readonly reasons: readonly string[];
 }
 
-/** What a result claims that can be looked at. */
+/** What a result claims that can be checked. */
 interface Claims {
   readonly files: readonly string[];
   readonly pr: string | null;
@@ -36,10 +36,10 @@ export async function headOf(repository: string): Promise<string | null> {
   }
 }
 
-/** Why a result is not looked at at all; undefined: it can be. */
+/** Why a result cannot be verified; undefined: it can. */
 export function whyNotChecked(result: TaskResult, repository: string | undefined): string | undefined {
   const { files, pr, head } = claimsOf(result);
-  if (files.length === 0 && pr === null && head === null) return 'the result names nothing that could be looked at';
+  if (files.length === 0 && pr === null && head === null) return 'the result names nothing that could be checked';
   return repository === undefined ? 'the repository of this worker is not on this machine' : undefined;
 }
 
@@ -49,7 +49,7 @@ export async function verify(result: TaskResult, repository: string, base: strin
   try {
     return await inspect(claims, repository, claims.base ?? base);
   } catch (thrown) {
-    return notChecked(`the repository could not be looked at: ${asError(thrown).message}`);
+    return notChecked(`the repository could not be read: ${asError(thrown).message}`);
   }
 }
 
@@ -69,7 +69,7 @@ async function inspect(claims: Claims, repository: string, base: string | null):
   }
   if (claims.files.length > 0) {
     if (base === null || !(await hasCommit(top, base))) {
-      open.push('it is not known from which commit the work began');
+      open.push('the commit the work started from is unknown');
       for (const file of claims.files) if (!(await exists(join(tree, file)))) against.push(`${file} does not exist`);
     } else {
       const changed = await changedSince(tree, base);

@@ -111,10 +111,7 @@ test('claims cannot reach out of the repository or become options of git', async
   const { path, git } = await repository(t);
   const base = await git('rev-parse', 'HEAD');
   const hostile = ['../../etc/passwd', '/etc/passwd', '--output=x', '-p', '~/x', 'C:\\x', ':(top)old.txt', 'a\0b'];
-  assert.equal(
-    whyNotChecked(done({ files_changed: hostile }), path),
-    'the result names nothing that could be looked at',
-  );
+  assert.equal(whyNotChecked(done({ files_changed: hostile }), path), 'the result names nothing that could be checked');
   const found = await verify(done({ files_changed: ['*.txt'], head_commit: '--all', base_commit: 'HEAD' }), path, base);
   assert.deepEqual(found.reasons, ['*.txt does not exist']);
 });
