@@ -126,7 +126,7 @@ export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & Me
     ...value,
     checkRequest: lazyCheck(withEnvelope(params)),
     checkReply: lazyCheck(withEnvelope(result)),
-    ...(events && { checkEvent: lazyCheck(withEnvelope(events)) }),
+    ...(events && { checkEvent: lazyCheck(withEnvelope(events, eventFields)) }),
   };
 }
 
@@ -140,11 +140,14 @@ const envelopeFields: Readonly<Record<Envelope, true>> = {
   cursor: true,
 };
 
-/** The schema of the whole message: one that allows no other members allows those of the envelope. */
-function withEnvelope(schema: AnySchema): JsonSchema {
+/** What events have beside their envelope. */
+const eventFields = { kind: true, data: true, seq: true } as const;
+
+/** The schema of the whole message: one that allows no other members allows those of the envelope, and `more`. */
+function withEnvelope(schema: AnySchema, more: Readonly<Record<string, true>> = {}): JsonSchema {
   const { properties: stated } = schema as JsonSchema;
   const properties = isObject(stated) ? stated : {};
-  return { ...schema, properties: { ...envelopeFields, ...properties } };
+  return { ...schema, properties: { ...envelopeFields, ...more, ...properties } };
 }
 
 const anyShape: Check = Object.assign(() => true, { errors: null });

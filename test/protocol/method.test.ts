@@ -52,6 +52,20 @@ describe('a method declared by its schemas', () => {
     assert.equal(plain.checkRequest({ ...envelope, text: 'x', more: 1 }), true);
   });
 
+  test('has events with fields of their own, in a closed schema too', () => {
+    const events = {
+      type: 'object',
+      properties: { step: { type: 'integer' } },
+      required: ['step'],
+      additionalProperties: false,
+    };
+    const { checkEvent } = method({ ...names, params: { type: 'object' }, result: { type: 'object' }, events });
+    const event = { ...envelope, req_id: '1', kind: 'step', data: {}, seq: 0 };
+    assert.equal(checkEvent?.({ ...event, step: 1 }), true);
+    assert.equal(checkEvent?.(event), false);
+    assert.equal(checkEvent?.({ ...event, step: 1, more: 1 }), false);
+  });
+
   test('has the types of its schemas', () => {
     const streams: (request: { readonly text: string; readonly tags?: readonly string[] }) => boolean =
       plain.streaming!;
