@@ -1,6 +1,6 @@
 /**
- * A key-value bucket, with outcomes where the client has errors: somebody else was first, or nobody knows. What nobody knows
- * is found out by looking, so values must differ between writers.
+ * A key-value bucket, with outcomes where the client has errors: another writer was first, or the outcome is unknown. An
+ * unknown outcome is resolved by a read, so values must differ between writers.
  *
  * Used for leases, claims, profiles and task records.
  */
@@ -10,7 +10,7 @@ import type { NatsLink } from './connection.ts';
 import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
-/** How long a watch may be silent while it tells what is there, before it counts as begun. */
+/** How long a watch may pause between the entries that exist, before it counts as started. */
 const FIRST_ENTRIES_MS = 2_000;
 const WATCH_AGAIN_MS = 1_000;
 
@@ -18,7 +18,7 @@ export interface Entry {
   readonly key: string;
   readonly value: Uint8Array;
   readonly revision: number;
-  /** False for what was there when the watch began. */
+  /** False for entries from before the start of the watch. */
   readonly update: boolean;
   /** The key was deleted, or has expired. */
   readonly removed: boolean;
@@ -26,7 +26,7 @@ export interface Entry {
 
 /** Error numbers of JetStream for a write that expected another revision. */
 const WRONG_SEQUENCE = new Set([10071, 10164]);
-/** Headers of what says that a key is gone. */
+/** Headers of a message that marks a key as removed. */
 const REMOVED = ['KV-Operation', 'Nats-Marker-Reason'];
 const EXPECTED = 'Nats-Expected-Last-Subject-Sequence';
 
@@ -45,12 +45,12 @@ export class Bucket {
     this.#check = check;
   }
 
-  /** A bucket that is there. `check` throws when nothing may be written to it any more. */
+  /** Opens a bucket that exists. `check` throws when writes to it are not allowed any more. */
   static async open(link: NatsLink, name: string, check?: () => void): Promise<Bucket> {
     return new Bucket(link, name, await openBucket(link, name), check);
   }
 
-  /** Writes a key that is not there; undefined when it is. Resolves with its revision. */
+  /** Writes a key that does not exist; undefined when it does. Resolves with its revision. */
   create(key: string, value: Uint8Array, withinMs?: number): Promise<number | undefined> {
     return this.#decided(
       key,
@@ -60,7 +60,7 @@ export class Bucket {
           return await this.#write(key, value, 0);
         } catch (error) {
           if (!isConflict(error)) throw error;
-          // What was deleted, or has expired with a marker, is not there, but has a revision.
+          // A key that was deleted, or has expired with a marker, does not exist, but has a revision.
           const entry = await this.#latest(key);
           if (entry === undefined || !entry.removed) throw error;
           return this.#write(key, value, entry.revision);
@@ -70,7 +70,7 @@ export class Bucket {
     );
   }
 
-  /** Writes over this revision; undefined when the key has another one, or is gone. Resolves with the new revision. */
+  /** Writes over this revision; undefined when the key has another one, or is removed. Resolves with the new revision. */
   update(key: string, value: Uint8Array, revision: number, withinMs?: number): Promise<number | undefined> {
     return this.#decided(key, value, () => this.#write(key, value, revision), withinMs);
   }
@@ -84,29 +84,29 @@ export class Bucket {
     return entry?.removed === false ? entry : undefined;
   }
 
-  /** Keeps a key that was never written from being created, by whoever has not heard that it may not. */
+  /** Prevents the creation of a key that was never written, also by a writer that lost its rights without notice. */
   async preventCreate(key: string): Promise<void> {
     const marker = { 'KV-Operation': 'DEL', [EXPECTED]: '0' };
     try {
       await this.#link.until(() => this.#link.store(this.subject(key), new Uint8Array(), marker));
     } catch (error) {
-      // Written meanwhile, or barred before: then it is there to be seen.
+      // Written meanwhile, or prevented before: a read shows it.
       if (!isConflict((error as Error).cause)) throw error;
     }
   }
 
-  /** Deletes a key if it still has this revision. Not waited for: a bucket with a ttl forgets it anyway. */
+  /** Deletes a key if it still has this revision. Not awaited: a bucket with a ttl evicts it anyway. */
   release(key: string, revision: number): void {
     if (!this.#link.up) return;
     const headers = this.#link.headers({ 'KV-Operation': 'DEL', [EXPECTED]: `${revision}` });
     try {
       this.#link.connection.publish(this.subject(key), '', { headers });
     } catch (error) {
-      this.#link.log?.debug('a key was not released', { bucket: this.name, error: (error as Error).message });
+      this.#link.log?.debug('key was not released', { bucket: this.name, error: (error as Error).message });
     }
   }
 
-  /** Removes a key without a trace. */
+  /** Removes a key and its history. */
   async purge(key: string): Promise<void> {
     const manager = await this.#link.manager();
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
@@ -117,8 +117,8 @@ export class Bucket {
   }
 
   /**
-   * Calls `listener` with what is there and with every change, again from the start whenever the connection comes back.
-   * Resolves with what ends it, when what was there has been told.
+   * Calls `listener` with every entry and every change, again from the start whenever the connection is restored. Resolves
+   * with the function that ends it, when the existing entries have been reported.
    */
   async watch(key: string, listener: (entry: Entry) => void): Promise<() => void> {
     let ended = false;
@@ -134,18 +134,18 @@ export class Bucket {
       current?.stop();
       current = watch;
       const { promise, resolve } = Promise.withResolvers<void>();
-      // Keys there are to be told, unless they go in this moment.
-      const there = Object.keys(state.subjects ?? {}).length;
-      const quiet = setTimeout(resolve, there === 0 ? 0 : FIRST_ENTRIES_MS);
-      const told = new Set<string>();
+      // Keys to report, unless they are removed in this moment.
+      const existing = Object.keys(state.subjects ?? {}).length;
+      const quiet = setTimeout(resolve, existing === 0 ? 0 : FIRST_ENTRIES_MS);
+      const reported = new Set<string>();
       void (async () => {
         for await (const entry of watch) {
           if (mine !== round) break;
           const { operation, revision, value, isUpdate: update } = entry;
           listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
-          if (told.size >= there) continue;
-          // It may be told by a server that is a moment behind the one that counted.
-          if (told.add(entry.key).size >= there) resolve();
+          if (reported.size >= existing) continue;
+          // The server that reports may be a moment behind the one that counted.
+          if (reported.add(entry.key).size >= existing) resolve();
           else quiet.refresh();
         }
         resolve();
@@ -158,7 +158,7 @@ export class Bucket {
         try {
           return await begin();
         } catch (error) {
-          this.#link.log?.warn('a bucket cannot be watched', { bucket: this.name, error: (error as Error).message });
+          this.#link.log?.warn('bucket cannot be watched', { bucket: this.name, error: (error as Error).message });
           await sleep(WATCH_AGAIN_MS, this.#link.closing);
         }
       }
@@ -173,8 +173,8 @@ export class Bucket {
   }
 
   /**
-   * What is kept, as the one server has it that decides about writes. The client's own way of reading asks any server that
-   * has a copy, and one may be a moment behind: then a write of ours would look like somebody else's.
+   * The stored entry, from the one server that decides about writes. The client's own read asks any server with a copy, which
+   * may be a moment behind: then a write of ours would look like another writer's.
    */
   async #latest(key: string): Promise<Entry | undefined> {
     const manager = await this.#link.manager();
@@ -190,7 +190,7 @@ export class Bucket {
     return this.#link.store(this.subject(key), value, { [EXPECTED]: `${revision}` });
   }
 
-  /** The revision a write made; undefined when somebody else was first. Looks, when an earlier try had no answer. */
+  /** The revision a write made; undefined when another writer was first. Reads, when an earlier try had no reply. */
   #decided(
     key: string,
     value: Uint8Array,

@@ -29,7 +29,7 @@ export interface NatsPackages {
 
 const PACKAGES = '@nats-io/transport-node @nats-io/jetstream @nats-io/kv';
 
-/** Loads the client. Fails with `not_configured`, whose message says what to install. */
+/** Loads the client. Fails with `not_configured`, whose message names what to install. */
 export async function loadNats(): Promise<NatsPackages> {
   try {
     const [transport, jetstream, kv] = await Promise.all([
@@ -40,7 +40,7 @@ export async function loadNats(): Promise<NatsPackages> {
     return { transport, jetstream, kv };
   } catch (error) {
     const missing = (error as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND';
-    const why = missing ? `they are not installed: npm install ${PACKAGES}` : (error as Error).message;
-    throw fail('not_configured', `a fleet on NATS needs the packages ${PACKAGES}; ${why}`, undefined, error);
+    const reason = missing ? `they are not installed: npm install ${PACKAGES}` : (error as Error).message;
+    throw fail('not_configured', `a fleet on NATS needs the packages ${PACKAGES}; ${reason}`, undefined, error);
   }
 }

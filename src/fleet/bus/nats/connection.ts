@@ -1,5 +1,5 @@
 /**
- * One connection to NATS that is never given up: it comes back by itself, with bounded waits, and reads its secrets anew
+ * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again
  * each time. What was under way when it broke fails at once, so that callers who can ask again do so the moment it is back.
  *
  * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
@@ -102,7 +102,7 @@ export async function openNats(
         signal?.throwIfAborted();
         const silent = options.tls !== undefined && options.tls.certFile === undefined;
         const hint = silent
-          ? '; a server that asks for a certificate says nothing without one (nats.tls.cert_file)'
+          ? '; a server that requires a certificate does not reply without one (nats.tls.cert_file)'
           : '';
         throw fail(
           'unreachable',
@@ -143,7 +143,7 @@ const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 
 
 /**
  * JetStream's numbers for what passes by itself: a cluster that is choosing who decides, or has too few servers just now;
- * a stream or consumer whose server is away.
+ * a stream or consumer whose server is unreachable.
  */
 const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
 
@@ -184,8 +184,8 @@ export class NatsLink {
     this.lost = new Promise((resolve) => {
       void connection.closed().then((error) => {
         if (this.#closing.signal.aborted) return;
-        const why = error instanceof Error ? `: ${error.message}` : '';
-        resolve(fail('connection_lost', `the connection to NATS was closed for good${why}`, {}, error ?? undefined));
+        const reason = error instanceof Error ? `: ${error.message}` : '';
+        resolve(fail('connection_lost', `the connection to NATS was closed for good${reason}`, {}, error ?? undefined));
       });
     });
     void this.#watch(outage);
@@ -211,7 +211,7 @@ export class NatsLink {
     return `nats://${this.connection.getServer()}`;
   }
 
-  /** Copies of a stream nobody has said how many of: who names three servers has a cluster. */
+  /** Default number of stream copies: a configuration that names three servers has a cluster. */
   get defaultReplicas(): number {
     return this.#servers >= 3 ? 3 : 1;
   }
@@ -233,7 +233,7 @@ export class NatsLink {
     return () => this.#listeners.delete(listener);
   }
 
-  /** One operation, once. Fails with {@link NoReplyError} when it had no answer; with what the server said, otherwise. */
+  /** One operation, once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
   async attempt<T>(operation: () => Promise<T>): Promise<T> {
     if (!this.#up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -246,9 +246,9 @@ export class NatsLink {
       if (name === 'JetStreamApiError' && PASSING.has((error as { code?: unknown }).code)) {
         throw new NoReplyError(message, false, error);
       }
-      if (name === 'JetStreamNotEnabled') throw new NoReplyError('no stream takes this now', false, error);
+      if (name === 'JetStreamNotEnabled') throw new NoReplyError('no stream accepts this now', false, error);
       if (MAYBE.has(name)) {
-        // Refused for its permissions, the client says so in the cause.
+        // The cause holds a refusal for missing permissions.
         const cause = (error as Error).cause as Error | undefined;
         if (cause?.name === 'PermissionViolationError') throw cause;
         throw new NoReplyError(message, true, error);
@@ -278,7 +278,11 @@ export class NatsLink {
         const forMs = end - performance.now();
         // Requests bound themselves; only a shorter bound needs a clock of its own.
         if (forMs >= REQUEST_MS) return await trying;
-        return await withTimeout(trying, Math.max(1, forMs), () => new NoReplyError('no answer in time', true));
+        return await withTimeout(
+          trying,
+          Math.max(1, forMs),
+          () => new NoReplyError('no reply within the timeout', true),
+        );
       } catch (error) {
         if (!(error instanceof NoReplyError)) throw publishError(error);
         sent ||= error.sent;
@@ -293,7 +297,7 @@ export class NatsLink {
   }
 
   /**
-   * Keeps a message on the stream of its subject. The same `id` within the stream's window is kept once. `check` throws when
+   * Stores a message on the stream of its subject. The same `id` within the stream's window is stored once. `check` throws when
    * it must not be sent any more, also while it is sent again.
    */
   async publish(
@@ -309,12 +313,12 @@ export class NatsLink {
     await this.until(once, undefined, signal);
   }
 
-  /** Puts a message on the stream of its subject, once. Resolves with its place there; fails with what the server says. */
+  /** Stores a message on the stream of its subject, once. Resolves with its position; fails with the server's error. */
   async store(subject: string, data: Uint8Array, named: Readonly<Record<string, string>>): Promise<number> {
     return readPublishAck(await this.#asking.ask(subject, data, this.headers(named)));
   }
 
-  /** One request. Fails with {@link NoReplyError}, or what the server says. */
+  /** One request. Fails with {@link NoReplyError}, or the server's error. */
   ask(subject: string, data: string): Promise<Msg> {
     return this.#asking.ask(subject, data);
   }
@@ -325,7 +329,7 @@ export class NatsLink {
     return headers;
   }
 
-  /** Sends when that is possible now; nobody is told otherwise. */
+  /** Sends when that is possible now; drops it otherwise. */
   notify(subject: string, data: Uint8Array): void {
     if (!this.#up || this.connection.isClosed()) return;
     try {

@@ -1,9 +1,9 @@
 /**
  * What becomes of each dispatch that is delivered to a worker: it is decided on, written to the journal, leased, claimed,
- * acknowledged, and only then begun. Whatever else is said about a task waits its turn behind that.
+ * acknowledged, and only then started. Other messages about a task wait behind that.
  *
- * The order is the point. Acknowledged at its end, a task that is half done would be delivered again; begun before it is
- * acknowledged, it could be begun elsewhere as well.
+ * The order matters. Acknowledged at its end, a task that is half done would be redelivered; started before it is
+ * acknowledged, it could start elsewhere as well.
  * @see docs/nats.md#life-of-a-dispatch
  */
 import { backoffMs } from '../../../base/backoff.ts';
@@ -29,7 +29,7 @@ export interface ReceptionOptions {
   readonly leases: Leases;
   /** There may be room for more. */
   readonly freed: () => void;
-  /** How often the server is told that a dispatch is being decided on, milliseconds. */
+  /** Between two notices to the server that a dispatch is in progress, milliseconds. */
   readonly workingMs: number;
 }
 
@@ -54,7 +54,7 @@ const MAX_REMEMBERED = 10_000;
 
 export class DispatchConsumer {
   readonly #options: ReceptionOptions;
-  /** Between delivery and last word, by queue and place on it. */
+  /** Deliveries that are not settled, by queue and position on it. */
   readonly #open = new Map<string, Delivery>();
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
   /** Tasks that are being decided on, and what waits behind each. */
@@ -81,7 +81,7 @@ export class DispatchConsumer {
     return Math.max(0, worker.maxConcurrent - worker.activeTasks - this.#undecided - this.#waiting.length);
   }
 
-  /** Takes a dispatch as it was delivered. Never throws. */
+  /** Receives a delivered dispatch. Never throws. */
   receive(delivery: Delivery): void {
     if (this.#stopped) return delivery.nak();
     const open = this.#open.get(nameOf(delivery));
@@ -92,7 +92,7 @@ export class DispatchConsumer {
     } else void this.#decide(delivery);
   }
 
-  /** Room has appeared: takes what waits here first. */
+  /** Capacity has appeared: decides on waiting dispatches first. */
   next(): void {
     const { worker } = this.#options;
     while (this.#waiting.length > 0 && worker.activeTasks + this.#undecided < worker.maxConcurrent) {
@@ -141,8 +141,8 @@ export class DispatchConsumer {
         }
       }
     } catch (thrown) {
-      const { code, message: why } = asError(thrown);
-      link.log?.error('a message could not be handled', { type: message.type, code, error: why });
+      const { code, message: error } = asError(thrown);
+      link.log?.error('message could not be handled', { type: message.type, code, error });
     }
   }
 
@@ -159,7 +159,7 @@ export class DispatchConsumer {
       await this.#inTurn(dispatch.task_id, () => this.#receive(dispatch, delivery, decided));
     } catch (thrown) {
       const { code, message } = asError(thrown);
-      this.#options.link.log?.warn('a dispatch could not be taken', { code, error: message, seq: delivery.seq });
+      this.#options.link.log?.warn('dispatch could not be accepted', { code, error: message, seq: delivery.seq });
       delivery.nak(backoffMs(delivery.deliveries - 1, { firstDelayMs: RETRY_MS, maxDelayMs: MAX_RETRY_MS }));
     } finally {
       decided();
@@ -180,7 +180,7 @@ export class DispatchConsumer {
       codes = errors.map(({ code }) => code);
       taskId = decoded.valid ? undefined : decoded.taskId;
       const refusal = worker.refuse(taskId, errors);
-      // Other wrong dispatches of this task are told apart by their place in the stream.
+      // The position in the stream tells malformed dispatches of one task apart.
       if (refusal !== undefined) await channel.answer(refusal, delivery.seq);
     } catch (thrown) {
       const { code } = asError(thrown);
@@ -217,7 +217,7 @@ export class DispatchConsumer {
         await this.#busy(dispatch, delivery, reception);
         break;
       case 'taken':
-        // Once more, because its acknowledgement was lost. Before it runs it may still be given up.
+        // A redelivery, because its acknowledgement was lost. Before it runs it may still be abandoned.
         if (reception.state === 'running') delivery.ack();
         else delivery.nak(RETRY_MS);
         break;
@@ -233,10 +233,10 @@ export class DispatchConsumer {
     { reason, retryAfterS }: Extract<DispatchOutcome, { kind: 'busy' }>,
   ): Promise<void> {
     const { task_id } = dispatch;
-    // The same attempt once more, because its acknowledgement was lost: it is here, and needs nothing.
+    // A redelivery of the same attempt, because its acknowledgement was lost: this worker has it already.
     if (reason === 'in_flight' && this.#accepted.get(task_id) === attemptOf(dispatch)) return delivery.ack();
     if (delivery.deliveries < MAX_DELIVER) return delivery.nak(retryAfterS * 1000);
-    // Once more and the server would take it for poison.
+    // One more delivery, and the server would count it as undeliverable.
     const code = reason === 'in_flight' ? 'in_flight' : 'busy';
     const refusal = resultMessage({
       task_id,
@@ -261,33 +261,33 @@ export class DispatchConsumer {
     try {
       const taken = await leases.acquire(task_id, attempt);
       if (taken.kind !== 'taken') {
-        link.log?.info('a task is taken elsewhere', { task_id, attempt, by: taken.kind });
+        link.log?.info('task is accepted elsewhere', { task_id, attempt, by: taken.kind });
         await accepted.abandon();
-        // Whoever has it may still fail before it begins; then it must not be gone.
+        // The other worker may still fail before it starts the task, so the dispatch must stay on the queue.
         const undecided = taken.kind === 'held' && !(await leases.isClaimed(task_id, attempt));
         if (undecided && delivery.deliveries < MAX_DELIVER) delivery.nak(RETRY_MS * 5);
         else delivery.ack();
         return;
       }
       lease = taken.lease;
-      // Said before the claim: if this worker dies now, whoever waits sees the lease run out.
+      // Sent before the claim: if this worker dies now, the orchestrator sees the lease expire.
       const back = { causation_id: envelope.message_id, attempt, sender: this.#options.worker.agentId };
       const held = { ttl_s: lease.ttlS, fence: lease.fence };
       channel.send(ack(task_id, { accepted: true, state: 'accepted', lease: held }, back));
       if (!(await leases.claim(task_id, attempt))) {
-        link.log?.warn('an attempt was begun before, and is not begun again', { task_id, attempt });
+        link.log?.warn('attempt was started before; not started again', { task_id, attempt });
         await accepted.abandon();
         await lease.release();
         return delivery.ack();
       }
-      // Not confirmed, it comes again, and the claim keeps it from being begun again, here and anywhere.
+      // Not confirmed, it is redelivered, and the claim prevents a second start on any worker.
       if (!(await delivery.confirm())) link.log?.info('an acknowledgement was not confirmed', { task_id, attempt });
       if (!lease.fresh && !(await lease.renew())) {
         link.log?.warn('a lease was lost before its task began', { task_id, attempt });
         return await accepted.abandon();
       }
     } catch (thrown) {
-      // Nothing was begun. The claim lets this process, and nobody else, take it when it is delivered again.
+      // Nothing was started. The claim lets only this process start it when it is redelivered.
       await accepted.abandon();
       await lease?.release();
       throw thrown;
@@ -324,7 +324,7 @@ export class DispatchConsumer {
     return running;
   }
 
-  /** Tells the server that deliveries are worked on, and gives back those that have waited for room too long. */
+  /** Notifies the server that deliveries are in progress, and returns those that have waited for capacity too long. */
   #keepAlive(): void {
     const now = performance.now();
     for (const delivery of this.#open.values()) delivery.working();
@@ -335,9 +335,9 @@ export class DispatchConsumer {
     this.next();
   }
 
-  #close(delivery: Delivery, word: () => void): void {
+  #close(delivery: Delivery, settle: () => void): void {
     this.#open.delete(nameOf(delivery));
-    word();
+    settle();
   }
 }
 
@@ -351,7 +351,7 @@ function caused(result: TaskResult, { envelope: { message_id } }: Dispatched): T
   return message_id === undefined ? result : { ...result, envelope: { ...result.envelope, causation_id: message_id } };
 }
 
-/** Keeps an entry as the newest; the oldest is forgotten. */
+/** Stores an entry as the newest; the oldest is evicted. */
 function remember<V>(map: Map<string, V>, key: string, value: V): void {
   map.delete(key);
   map.set(key, value);

@@ -1,6 +1,6 @@
 /**
- * Hears what workers said: each message of the events stream is handed to the orchestrator in order and acknowledged when
- * it has been kept; one that could not be kept comes again. Dispatches no worker managed to take end here as well.
+ * Forwards the events of workers: each message of the events stream goes to the orchestrator in order and is acknowledged when
+ * it was stored; one that could not be stored is redelivered. Dispatches that no worker could accept end here as well.
  *
  * Used by `orchestrator-bus.ts`.
  * @see docs/nats.md#dead-letters
@@ -28,14 +28,14 @@ export interface EventIntakeOptions {
   readonly restore: () => Promise<void>;
 }
 
-/** Messages that are being kept, at most. */
+/** Messages that are stored at the same time, at most. */
 const MAX_IN_FLIGHT = 1024;
-/** Messages that were kept and whose acknowledgement may have been lost. */
+/** Stored messages whose acknowledgement may have been lost. */
 const MAX_STORED = 16_384;
 const RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
 
-/** Only workers say these. */
+/** Messages that only workers send. */
 const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK_PROGRESS', 'TASK_QUESTION']);
 
 export class EventConsumer {
@@ -60,7 +60,7 @@ export class EventConsumer {
     });
   }
 
-  /** What was not kept comes again. */
+  /** A message that was not stored is redelivered. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -72,7 +72,7 @@ export class EventConsumer {
   async #take(delivery: Delivery): Promise<void> {
     if (this.#stopped) return delivery.nak();
     if (this.#stored.has(delivery.seq)) return delivery.ack();
-    // Delivered again while it is being kept: its one acknowledgement counts for both.
+    // Redelivered while it is being stored: one acknowledgement counts for both.
     if (this.#inFlight.has(delivery.seq)) return;
     this.#inFlight.set(delivery.seq, { delivery, since: performance.now() });
     try {
@@ -85,7 +85,7 @@ export class EventConsumer {
     } catch (thrown) {
       if (this.#stopped) return;
       const { code, message } = asError(thrown);
-      this.#options.link.log?.warn('a message was not kept, and comes again', {
+      this.#options.link.log?.warn('message was not stored; it is redelivered', {
         subject: delivery.subject,
         code,
         error: message,
@@ -127,7 +127,7 @@ export class EventConsumer {
     }
     const { message } = decoded;
     const { task_id } = message as { readonly task_id?: string };
-    // A worker may speak on its own subjects only; what it says about which task must be the same inside and outside.
+    // A worker may publish on its own subjects only, so the message must name the task of its subject.
     if (!FROM_WORKERS.has(message.type) || task_id === undefined || tokenOf(task_id) !== task) {
       return events.malformed(peer, ['E_TYPE']);
     }
@@ -135,7 +135,7 @@ export class EventConsumer {
   }
 
   /**
-   * A dispatch was delivered as often as it may be, and nobody acknowledged it: it kills whoever takes it, or never ends
+   * A dispatch reached its delivery limit, and no worker acknowledged it: it crashes each worker, or never ends
    * being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
    * removed from the queue.
    */
@@ -175,11 +175,11 @@ export class EventConsumer {
     await link.until(() => manager.streams.deleteMessage(STREAMS.dispatch, seq, false));
   }
 
-  /** Who speaks from the record may be gone since, and must not count as a worker that is here. */
+  /** The sender of a stored event may have left since, and must not count as connected. */
   #forward(peer: NatsPeer, message: Incoming): Promise<void> | void {
     const { events } = this.#options;
     const kept = events.received(peer, message);
-    if (!peer.present) events.left(peer, 'it is not there', false);
+    if (!peer.present) events.left(peer, 'it is not connected', false);
     return kept;
   }
 

@@ -1,5 +1,5 @@
 /**
- * How a worker joins a fleet on NATS: it takes dispatches from its own queue and from those of its pools as it has room,
+ * How a worker joins a fleet on NATS: it pulls dispatches from its own queue and from those of its pools as it has capacity,
  * runs what it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
  *
  * Called by the command line and by the fleet's own process for its workers.
@@ -32,12 +32,12 @@ export interface JoinNatsOptions extends NatsOptions, StorageOptions {
   readonly monotonic?: () => number;
 }
 
-/** Joins; tries for as long as it takes, unless `connectTimeoutMs` says otherwise. */
+/** Joins; retries without a limit, unless `connectTimeoutMs` sets one. */
 export function joinNats(worker: WorkerPort, options: JoinNatsOptions): Joined {
   return new Membership(worker, options);
 }
 
-/** While there is no room, how often to look whether there is. */
+/** Between two checks for capacity while there is none. */
 const LOOK_MS = 50;
 const LEAVE_MS = 5_000;
 
@@ -45,7 +45,7 @@ const LEAVE_MS = 5_000;
 const bounded = (ending: Promise<unknown>): Promise<unknown> =>
   withTimeout(ending, LEAVE_MS, () => fail('timeout', 'not ended in time')).catch(() => {});
 
-/** Everything that is there while a worker is a member. */
+/** The parts of a worker that is a member. */
 interface Parts {
   readonly link: NatsLink;
   readonly presence: Presence;
@@ -67,7 +67,7 @@ class Membership implements Joined {
   #detach: (() => void) | undefined;
   #reason = 'stopping';
   #ended = false;
-  /** It has said goodbye, and takes no more tasks. */
+  /** It has said goodbye, and accepts no more tasks. */
   #parted = false;
 
   constructor(worker: WorkerPort, options: JoinNatsOptions) {
@@ -76,7 +76,7 @@ class Membership implements Joined {
     this.peerId = worker.agentId;
     const first = Promise.withResolvers<void>();
     this.accepted = first.promise;
-    // Whoever does not wait for it must not be told of its failure as of a bug.
+    // A caller that does not await it must not get an unhandled rejection.
     this.accepted.catch(() => {});
     this.ended = this.#run(first);
   }
@@ -142,7 +142,7 @@ class Membership implements Joined {
       discovery: discovery!,
       ttlS: profileTtlS,
       taken: (error) => {
-        link.log?.error('another worker of this name has taken the place of this one', { agent_id: worker.agentId });
+        link.log?.error('another worker of this name replaced this one', { agent_id: worker.agentId });
         this.#over.resolve(error);
       },
     });
@@ -166,7 +166,7 @@ class Membership implements Joined {
       freed: () => this.#freed(),
       workingMs: ((this.#options.ackWaitS ?? ACK_WAIT_S) * 1000) / 3,
     });
-    // Listens before it is seen, so that nobody speaks to deaf ears.
+    // Subscribes before it is visible, so that no message is lost.
     const control = new WorkerControl({
       link,
       agentId,
@@ -197,7 +197,7 @@ class Membership implements Joined {
     return { link, presence, reception, control, pullers };
   }
 
-  /** Results wait in the worker's outbox while the server is away, and go at once when it is back. */
+  /** Results wait in the worker's outbox while the server is unreachable, and are sent at once when it is back. */
   #attach(link: NatsLink, channel: NatsReplyChannel): void {
     this.#detach = this.#worker.attach(channel);
     link.onChange((up) => {
@@ -211,7 +211,7 @@ class Membership implements Joined {
 
   #room(reception: DispatchConsumer): number {
     const room = this.#parted ? 0 : reception.room;
-    // Tasks that came another way end without a word to us.
+    // Tasks of other bindings end without a notice here.
     if (room === 0) this.#look ??= setTimeout(() => this.#freed(), LOOK_MS).unref();
     return room;
   }

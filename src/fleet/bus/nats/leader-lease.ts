@@ -1,5 +1,5 @@
 /**
- * The right to be the orchestrator of a name. Of two that start, one goes on; the other is told. It is a key that must be
+ * The leader lease of an orchestrator's name. Of two that start, one leads; the other gets `superseded`. It is a key that must be
  * renewed, like the lease of a task.
  *
  * Used by `leadership.ts`.
@@ -15,13 +15,13 @@ import { tokenOf } from './subjects.ts';
 export interface OrchestratorLeaseOptions {
   readonly bucket: Bucket;
   readonly name: string;
-  /** The same after a restart: then the lease of the process before is taken over at once. */
+  /** The same after a restart: then it takes over the lease of the process before at once. */
   readonly instance: string;
   /** Another for each process. */
   readonly incarnation: string;
   readonly ttlS: number;
   readonly signal: AbortSignal;
-  /** Somebody else has it. Called once. */
+  /** Another orchestrator has it. Called once. */
   readonly lost: (error: HandfastError) => void;
   readonly monotonic?: () => number;
   readonly log?: Log;
@@ -52,19 +52,19 @@ export class LeaderLease {
     this.#monotonic = options.monotonic ?? (() => performance.now());
   }
 
-  /** True while nobody else can have it. */
+  /** True while no other orchestrator can have it. */
   get held(): boolean {
     return !this.#ended && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
   }
 
   /**
-   * Takes it, or waits until the one who has it has been silent for its lifetime. Fails with `superseded` when that one is
+   * Acquires it, or waits until its holder has not renewed it for its lifetime. Fails with `superseded` when that one is
    * alive; `standby`: waits for its end instead, through outages of the server too.
    */
   async acquire(standby = false): Promise<void> {
     const { signal, name, log } = this.#options;
     let first: Entry | undefined;
-    // Its last renewal may be as young as our first look.
+    // Its last renewal may be as young as our first read.
     const end = this.#monotonic() + (this.#options.ttlS + 5) * 1000;
     for (;;) {
       signal.throwIfAborted();
@@ -85,7 +85,7 @@ export class LeaderLease {
     }
   }
 
-  /** Gives it back. Never rejects. */
+  /** Releases it. Never rejects. */
   async release(): Promise<void> {
     clearInterval(this.#timer);
     await this.#renewing;
@@ -93,7 +93,7 @@ export class LeaderLease {
     this.#ended = true;
   }
 
-  /** Takes it where it is free, or was ours; else whoever has it. Undefined: somebody was faster. */
+  /** Acquires it where it is free, or was ours; else its holder. Undefined: another orchestrator was faster. */
   async #try(): Promise<'taken' | Entry | undefined> {
     const { bucket, instance } = this.#options;
     const askedAt = this.#monotonic();
@@ -123,7 +123,7 @@ export class LeaderLease {
     );
   }
 
-  /** While the server is away nothing is known, and nothing is sent; when it is back, whoever is first has it. */
+  /** While the server is unreachable nothing is known, and nothing is sent; then the first to write has it. */
   async #renew(): Promise<void> {
     const { bucket, ttlS, signal } = this.#options;
     this.#renewed++;
@@ -133,7 +133,7 @@ export class LeaderLease {
     try {
       const kept =
         (await bucket.update(this.#key, value, this.#revision, withinMs)) ??
-        // It may have expired while the server was away.
+        // It may have expired while the server was unreachable.
         (await bucket.create(this.#key, value, withinMs)) ??
         (await this.#after(value, withinMs));
       if (kept !== undefined) {
@@ -142,7 +142,7 @@ export class LeaderLease {
         return;
       }
     } catch {
-      // Nobody answers: it is asked again at the next turn.
+      // No reply: retried with the next renewal.
       return;
     }
     if (signal.aborted || this.#ended) return;
@@ -151,7 +151,7 @@ export class LeaderLease {
     this.#options.lost(this.#superseded());
   }
 
-  /** Renews it over a renewal of ours that was done without our hearing of it; undefined: somebody else has it. */
+  /** Renews it over a renewal of ours whose reply was lost; undefined: another orchestrator has it. */
   async #after(value: Uint8Array, withinMs: number): Promise<number | undefined> {
     const { bucket, incarnation: life } = this.#options;
     const entry = await bucket.get(this.#key);
@@ -166,7 +166,7 @@ export class LeaderLease {
 
   #superseded(): HandfastError {
     const { name } = this.#options;
-    return fail('superseded', `another orchestrator named ${name} is at work`, { name });
+    return fail('superseded', `another orchestrator named ${name} is the leader`, { name });
   }
 }
 

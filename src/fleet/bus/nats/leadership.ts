@@ -1,8 +1,8 @@
 /**
- * The place of an orchestrator on NATS: its connection, and the right to its name, which only one process has at a time. Bus
- * and task store of one orchestrator share it, so that both end together when somebody else has it.
+ * The leadership of an orchestrator on NATS: its connection, and the leader lease of its name, which only one process holds.
+ * Bus and task store of one orchestrator share it, so that both end together when another one leads.
  *
- * Taken by whoever puts a fleet together, or by `orchestrator-bus.ts` for itself.
+ * Acquired by `server/fleet/fleet-nats.ts`, or by `orchestrator-bus.ts` for itself.
  * @see docs/nats.md#two-orchestrators
  */
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -13,16 +13,16 @@ import { ensureFleet, ensureOrchestrator, type StorageOptions } from './streams.
 import { BUCKETS, tokenOf } from './subjects.ts';
 
 export interface LeadershipOptions extends NatsOptions, StorageOptions {
-  /** Name of the orchestrator; what it has heard is remembered under it, and two of one name cannot both be at work. */
+  /** Name of the orchestrator: its cursors are stored under it, and only one of a name leads. */
   readonly name: string;
   /**
-   * Which one of that name: the same after a restart, another on another machine. Then a restart goes on at once, instead of
+   * Which one of that name: the same after a restart, another on another machine. Then a restart continues at once, instead of
    * when the lease of the process before has run out. Default: another for each process.
    */
   readonly instance?: string;
-  /** While another has the name: wait for it, however long that takes, instead of failing. */
+  /** While another one leads: wait without a limit, instead of failing. */
   readonly standby?: boolean;
-  /** Gives up waiting. */
+  /** Ends the wait. */
   readonly signal?: AbortSignal;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
@@ -34,19 +34,19 @@ export interface Leadership {
   readonly link: NatsLink;
   /** How long a worker counts as present, seconds. */
   readonly profileTtlS: number;
-  /** Resolves when it is over by itself: `superseded`, or `connection_lost`. Never rejects. */
+  /** Resolves when it ends by itself: `superseded`, or `connection_lost`. Never rejects. */
   readonly lost: Promise<HandfastError>;
-  /** Fails with `unreachable` unless nobody else can have the name now. */
+  /** Fails with `unreachable` unless no other orchestrator can lead now. */
   check(): void;
-  /** Makes what is missing on the server. */
+  /** Makes the streams and buckets that are missing. */
   restore(): Promise<void>;
-  /** Gives the name back and closes the connection. Idempotent, never rejects. */
+  /** Releases the leader lease and closes the connection. Idempotent, never rejects. */
   leave(): Promise<void>;
 }
 
 /**
- * Takes the place. Fails with `superseded` when another has it (unless it is to stand by), `unreachable`, `auth_failed`,
- * `config_invalid`, `not_configured`; with the reason of the signal when that gave up.
+ * Acquires it. Fails with `superseded` when another one leads (unless `standby`), `unreachable`, `auth_failed`,
+ * `config_invalid`, `not_configured`; with the reason of the signal when that aborts.
  */
 export async function acquireLeadership(options: LeadershipOptions): Promise<Leadership> {
   const { name, monotonic, newId = () => crypto.randomUUID(), standby, log } = options;
@@ -67,7 +67,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
     const { profileTtlS, leaseTtlS, ttlS } = await restore();
     if (options.leaseTtlS !== undefined && options.leaseTtlS !== leaseTtlS) {
       const held = { configured_s: options.leaseTtlS, bucket: BUCKETS.leases, bucket_s: leaseTtlS };
-      log?.warn('leases on the NATS server hold for another time than is configured', held);
+      log?.warn('lease time on the NATS server differs from the configuration', held);
     }
     const life = newId();
     const { instance = life } = options;
@@ -93,7 +93,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
       profileTtlS,
       lost,
       check() {
-        if (leaving.signal.aborted) throw fail('unreachable', 'this orchestrator is not at work any more');
+        if (leaving.signal.aborted) throw fail('unreachable', 'this orchestrator does not lead any more');
         if (!taking.held) throw fail('unreachable', 'the lease of this orchestrator could not be renewed');
       },
       async restore() {

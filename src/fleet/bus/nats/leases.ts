@@ -1,7 +1,7 @@
 /**
  * Who may run which attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
- * a claim that stays. The lease keeps two from running at a time; the claim keeps an attempt that was begun once from being
- * begun again, also after the lease is over, when the server lost the acknowledgement, and wherever it is delivered next.
+ * a claim that stays. The lease prevents two at a time; the claim prevents a second start of an attempt, also after the lease
+ * has ended, when the server lost the acknowledgement, and wherever the dispatch is redelivered.
  *
  * Called by `dispatch-consumer.ts`. No clock of this machine is compared with another's: ages are the server's, waits are ours.
  * @see docs/nats.md#leases
@@ -10,7 +10,7 @@ import type { Lease } from '../reply-channel.ts';
 import type { Bucket } from './bucket.ts';
 import { tokenOf } from './subjects.ts';
 
-/** What is in the lease of a task. */
+/** The value of a task's lease. */
 export interface LeaseValue {
   readonly task_id: string;
   readonly agent: string;
@@ -21,14 +21,14 @@ export interface LeaseValue {
   readonly renewed: number;
 }
 
-/** Which worker began which attempt. */
+/** Which worker started which attempt. */
 interface ClaimValue {
   readonly agent: string;
   readonly incarnation: string;
   readonly attempt: number;
 }
 
-/** What came of asking for a lease. */
+/** The outcome of acquiring a lease. */
 export type LeaseOutcome =
   | { readonly kind: 'taken'; readonly lease: HeldLease }
   /** Another worker has it for the same attempt. */
@@ -53,7 +53,7 @@ function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) =>
   }
 }
 
-/** How often two may get in each other's way before one gives up for now. */
+/** Conflicts between two workers before one stops for now. */
 const TRIES = 8;
 
 export interface LeaseOptions {
@@ -74,8 +74,8 @@ export class Leases {
   }
 
   /**
-   * Takes the lease of a task. A later attempt takes it away from an earlier one: an orchestrator sends one only when it has
-   * given the other up. Fails with `unreachable` or `timeout` when the server does not answer.
+   * Acquires the lease of a task. A later attempt takes it over from an earlier one: an orchestrator sends one only when it
+   * has abandoned the other. Fails with `unreachable` or `timeout` when the server does not answer.
    */
   async acquire(taskId: string, attempt: number): Promise<LeaseOutcome> {
     const { leases, agent, incarnation, ttlS } = this.#options;
@@ -95,7 +95,7 @@ export class Leases {
     return { kind: 'held', agent: '' };
   }
 
-  /** Whether this attempt, or a later one, was claimed by anybody. */
+  /** Whether any worker claimed this attempt, or a later one. */
   async isClaimed(taskId: string, attempt: number): Promise<boolean> {
     const entry = await this.#options.journal.get(tokenOf(taskId));
     const claimed = entry === undefined ? undefined : readObject<ClaimValue>(entry.value);
@@ -103,8 +103,8 @@ export class Leases {
   }
 
   /**
-   * Claims an attempt for good. False: it was begun elsewhere, or in an earlier life of this worker, or a later attempt was.
-   * Whoever is told false must not begin it.
+   * Claims an attempt for good. False: it was started elsewhere, or by an earlier incarnation of this worker, or a later
+   * attempt was. After false the attempt must not be started.
    */
   async claim(taskId: string, attempt: number): Promise<boolean> {
     const { journal, agent, incarnation } = this.#options;
@@ -148,13 +148,13 @@ export class HeldLease implements Lease {
     this.#confirmedAt = this.#monotonic();
   }
 
-  /** True while nobody else can have it, as far as this side can tell without asking. */
+  /** True while no other worker can have it, as far as known without a request. */
   get fresh(): boolean {
     return !this.#lost && this.#monotonic() - this.#confirmedAt < this.ttlS * 500;
   }
 
   renew(): Promise<boolean> {
-    // Two renewals at a time would take the lease from each other.
+    // Two renewals at a time would conflict with each other.
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = undefined;
     });

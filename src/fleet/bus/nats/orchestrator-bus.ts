@@ -77,7 +77,7 @@ class JetStreamBus implements NatsBus {
   }
 
   async offer(pool: string, message: FleetMessage): Promise<void> {
-    if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool takes no ${message.type}`);
+    if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool accepts dispatches only, not ${message.type}`);
     this.#check();
     const check = (): void => this.#check();
     await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });

@@ -7,7 +7,7 @@ import { fail } from '../../../wire/errors.ts';
 
 /** Text of this many bytes and more is packed. */
 const PACK_BYTES = 128 * 1024;
-/** Messages of the protocol are at most 1 MiB; the decoder says so itself, so one byte more must get through. */
+/** Messages of the protocol are at most 1 MiB; one byte more must pass, so that the decoder refuses it. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024 + 1;
 /** A task record holds a dispatch, a result and late ones. */
 export const MAX_RECORD_BYTES = 16 * 1024 * 1024;
@@ -20,7 +20,7 @@ export function pack(value: unknown): Uint8Array {
 
 /** The text in a message, as UTF-8. Fails with `too_large` above `maxBytes`, `parse_error` when it is packed wrongly. */
 export function unpack(data: Uint8Array, maxBytes: number = MAX_MESSAGE_BYTES): Uint8Array {
-  // JSON never begins with these two bytes.
+  // JSON never starts with these two bytes.
   if (data[0] !== 0x1f || data[1] !== 0x8b) return data;
   try {
     return gunzipSync(data, { maxOutputLength: maxBytes });

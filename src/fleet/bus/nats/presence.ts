@@ -2,7 +2,7 @@
  * A worker's presence: its description in the profiles bucket, rewritten every heartbeat so that it does not expire, its
  * card in the discovery bucket, and its announces on the events stream.
  *
- * Two processes of one name cannot both be present: the one that came last keeps the name, the other is told. Used by
+ * Two processes of one name cannot both be present: the one that came last has the name, the other gets `superseded`. Used by
  * `join.ts`.
  */
 import { FLEET_VERSION, type SessionAnnounce, type SessionBye } from '../../../protocol/fleet.ts';
@@ -20,7 +20,7 @@ export interface PresenceOptions {
   readonly discovery: Bucket;
   /** How long a profile holds, seconds; it is rewritten three times in it. */
   readonly ttlS: number;
-  /** Another process has taken the name. */
+  /** Another process has the name now. */
   readonly taken: (error: HandfastError) => void;
 }
 
@@ -33,7 +33,7 @@ export class Presence {
   /** Of the value this process wrote last. */
   #revision = 0;
   #writing: Promise<void> | undefined;
-  /** Something was said while a write was under way. */
+  /** The profile changed while a write was running. */
   #again = false;
   #ended = false;
 
@@ -44,7 +44,7 @@ export class Presence {
     this.#stopListening = options.link.onChange((up) => up && void this.#write());
   }
 
-  /** Takes the name and writes the first description. */
+  /** Acquires the name and writes the first profile. */
   async start(announce: SessionAnnounce): Promise<void> {
     const { link, profiles, discovery, worker } = this.#options;
     this.#announce ??= announce;
@@ -56,7 +56,7 @@ export class Presence {
     await discovery.put(cardKey(this.#key), pack(cardOf(worker)));
   }
 
-  /** The worker describes itself anew. */
+  /** The worker describes itself again. */
   announce(announce: SessionAnnounce): void {
     if (this.#ended) return;
     this.#announce = announce;
@@ -64,7 +64,7 @@ export class Presence {
     void this.#write();
   }
 
-  /** The worker goes; its profile says so until it expires. Never rejects. */
+  /** The worker leaves; its profile shows that until it expires. Never rejects. */
   async bye(bye: SessionBye): Promise<void> {
     if (this.#ended) return;
     this.end();
@@ -74,7 +74,7 @@ export class Presence {
     try {
       if (this.#revision > 0) await profiles.update(this.#key, pack(bye), this.#revision, 2_000);
     } catch (error) {
-      link.log?.info('the goodbye was not kept; the profile expires', { error: (error as Error).message });
+      link.log?.info('goodbye was not stored; the profile expires', { error: (error as Error).message });
     }
   }
 
@@ -130,7 +130,7 @@ export class Presence {
       }
       const entry = await profiles.get(this.#key);
       if (entry === undefined) {
-        // It expired while the server was away.
+        // It expired while the server was unreachable.
         this.#revision = (await profiles.create(this.#key, value, withinMs)) ?? this.#revision;
       } else if (this.#isMine(entry.value)) {
         this.#revision = entry.revision;
@@ -155,7 +155,7 @@ export class Presence {
   }
 }
 
-/** What others may find out about a worker without asking it. Stays when the worker has gone. */
+/** The announce of a worker, which others may read without a request. Stays when the worker has left. */
 function cardOf({ agentId, features, pools }: WorkerPort): object {
   const token = tokenOf(agentId);
   return {

@@ -1,15 +1,15 @@
 /**
- * Which workers are present, as the profiles bucket has it: each is told of when it appears, whenever it writes its profile
- * again, and when it has gone or stopped writing. Used by `orchestrator-bus.ts`.
+ * Which workers are present, by the profiles bucket: reports each when it appears, whenever it writes its profile again, and
+ * when it has left or stopped writing. Used by `orchestrator-bus.ts`.
  *
- * A worker that stops without a word is missed by this machine's own clock, whatever the clocks of others say.
+ * A worker that stops without a goodbye is missed by this machine's own clock, not by the clocks of others.
  */
 import { decode } from '../../messages/decode.ts';
 import type { Announced } from '../../messages/decoded.ts';
 import type { Bucket, Entry } from './bucket.ts';
 import { unpack } from './payload.ts';
 
-/** Workers that have gone and are remembered as such. */
+/** Workers that have left and are remembered as such. */
 const MAX_GONE = 10_000;
 
 export interface ProfileEvents {
@@ -22,7 +22,7 @@ export interface ProfileEvents {
 
 interface Sighting {
   readonly revision: number;
-  /** Monotonic milliseconds after which it counts as gone. */
+  /** Monotonic milliseconds after which it counts as lost. */
   readonly until: number;
 }
 
@@ -37,7 +37,7 @@ export class Profiles {
   readonly #ttlMs: number;
   readonly #monotonic: () => number;
   readonly #seen = new Map<string, Sighting>();
-  /** Latest revision of keys that are not present, so that a watch that begins anew does not bring them back. */
+  /** Latest revision of keys that are not present, so that a watch that starts again does not bring them back. */
   readonly #gone = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #stop: (() => void) | undefined;
@@ -49,7 +49,7 @@ export class Profiles {
     this.#monotonic = monotonic;
   }
 
-  /** Resolves when those who are present have been told of. */
+  /** Resolves when the present workers have been reported. */
   async start(): Promise<void> {
     this.#stop = await this.#bucket.watch('*', (entry) => this.#hear(entry));
     this.#timer = setInterval(() => this.#sweep(), Math.min(1000, this.#ttlMs / 4)).unref();
@@ -62,7 +62,7 @@ export class Profiles {
 
   #hear({ key, value, revision, update, removed: gone }: Entry): void {
     const last = this.#seen.get(key)?.revision ?? this.#gone.get(key) ?? 0;
-    // A watch that begins anew tells again what was told before.
+    // A watch that starts again repeats earlier reports.
     if (revision === last) return;
     if (gone) return this.#left(key, revision, 'its profile has expired', false);
     let decoded: ReturnType<typeof decode>;
@@ -78,7 +78,7 @@ export class Profiles {
     const { message } = decoded;
     if (message.type === 'SESSION_BYE') return this.#left(key, revision, message.reason, true);
     if (message.type !== 'SESSION_ANNOUNCE') return this.#events.unreadable(key, ['E_TYPE']);
-    // Nobody knows how old the first sighting is; who is there writes again within a third of the ttl.
+    // The age of the first entry is unknown; a worker that is present writes again within a third of the ttl.
     const holdsMs = update ? this.#ttlMs : this.#ttlMs / 2;
     this.#seen.set(key, { revision, until: this.#monotonic() + holdsMs });
     this.#gone.delete(key);

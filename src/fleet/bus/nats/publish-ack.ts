@@ -1,26 +1,26 @@
 /**
- * What a NATS server says to a message it was asked to keep, and what its refusals mean here.
+ * How a NATS server acknowledges a stored message, and what its refusals mean here.
  *
  * Used by `connection.ts` and `requests.ts`.
  */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 
-/** Where a stream says that it kept a message; throws what it says instead. */
+/** The position at which a stream stored a message; throws its error otherwise. */
 export function readPublishAck({ data }: Pick<Msg, 'data'>): number {
-  const said = JSON.parse(Buffer.from(data).toString()) as {
+  const reply = JSON.parse(Buffer.from(data).toString()) as {
     readonly type?: unknown;
     readonly seq?: unknown;
     readonly error?: { readonly description?: string; readonly err_code?: number };
   };
-  // Messages of the protocol have one, and no stream says so.
-  if (said.type !== undefined) throw new Error('this is no acknowledgement of a stream');
-  if (said.error !== undefined) {
-    const { description = 'refused', err_code } = said.error;
+  // Messages of the protocol have a type, acknowledgements have none.
+  if (reply.type !== undefined) throw new Error('not an acknowledgement of a stream');
+  if (reply.error !== undefined) {
+    const { description = 'refused', err_code } = reply.error;
     throw Object.assign(new Error(description), { name: 'JetStreamApiError', code: err_code });
   }
-  if (typeof said.seq !== 'number') throw new Error('this is no acknowledgement of a stream');
-  return said.seq;
+  if (typeof reply.seq !== 'number') throw new Error('not an acknowledgement of a stream');
+  return reply.seq;
 }
 
 /** JetStream's numbers: the stream could not store it, it is too long for the stream, the server or account has no room. */
@@ -47,7 +47,7 @@ export function publishError(error: unknown): HandfastError {
     return fail('unauthorized', `the NATS server does not permit it: ${message}`, {}, error);
   }
   if (name === 'InvalidArgumentError' && message.includes('max_payload')) {
-    return fail('too_large', 'the message is larger than the NATS server takes (max_payload)', {}, error);
+    return fail('too_large', 'the message exceeds max_payload of the NATS server', {}, error);
   }
   return fail('runtime_error', `the NATS client failed: ${message}`, {}, error);
 }

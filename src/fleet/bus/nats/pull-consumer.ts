@@ -1,6 +1,6 @@
 /**
- * Takes messages from a durable consumer, never more at a time than its owner has room for: a worker that is full leaves
- * them to others of its pool, and an orchestrator that is behind leaves them on the server.
+ * Pulls messages from a durable consumer, never more at a time than its owner has capacity for: a full worker leaves them to
+ * others of its pool, and a slow orchestrator leaves them on the server.
  *
  * Used by `join.ts` for dispatches and controls, by `orchestrator-bus.ts` for events.
  */
@@ -14,7 +14,7 @@ import { NoReplyError } from './request-mux.ts';
 /** How long a server may take to confirm an acknowledgement. */
 const CONFIRM_MS = 2_000;
 
-/** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` is its last word. */
+/** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` settles it. */
 export class Delivery {
   readonly subject: string;
   readonly data: Uint8Array;
@@ -39,25 +39,25 @@ export class Delivery {
     this.seq = Number(parts[at + 1]);
   }
 
-  /** Done. Not waited for: when it is lost, the message comes again. */
+  /** Done. Not awaited: when it is lost, the message is redelivered. */
   ack(): void {
     this.#respond('+ACK');
   }
 
-  /** The same message was delivered once more: what is said about it from now on is said to that delivery. */
+  /** The same message was redelivered: the response goes to that delivery from now on. */
   adopt(newer: Delivery): void {
     this.#reply = newer.#reply;
     this.deliveries = newer.deliveries;
   }
 
   /**
-   * Done; true when the server says that it has it. A server that was killed may not know any more that it delivered this:
-   * it says nothing then, and delivers it again.
+   * Done; true when the server confirms it. A server that was killed may not know this delivery any more: it does not reply
+   * then, and redelivers the message.
    */
   async confirm(): Promise<boolean> {
     try {
-      const said = this.#link.attempt(() => this.#link.ask(this.#reply, '+ACK'));
-      await withTimeout(said, CONFIRM_MS, () => new NoReplyError('the acknowledgement was not confirmed', true));
+      const confirmed = this.#link.attempt(() => this.#link.ask(this.#reply, '+ACK'));
+      await withTimeout(confirmed, CONFIRM_MS, () => new NoReplyError('the acknowledgement was not confirmed', true));
       return true;
     } catch (error) {
       if (error instanceof NoReplyError) return false;
@@ -65,19 +65,19 @@ export class Delivery {
     }
   }
 
-  /** Not now: again after this time. */
+  /** Not now: redeliver after this time. */
   nak(delayMs = 0): void {
     this.#respond(delayMs > 0 ? `-NAK {"delay":${Math.round(delayMs * 1_000_000)}}` : '-NAK');
   }
 
-  /** It is being worked on: it does not come again yet. */
+  /** In progress: do not redeliver yet. */
   working(): void {
     this.#respond('+WPI');
   }
 
-  /** Never again. */
+  /** Never redeliver. */
   end(reason: string): void {
-    // Servers before 2.11 do not know a word with a reason, and deliver again.
+    // Servers before 2.11 do not know a reason here, and redeliver.
     this.#respond(this.#link.atLeast(2, 11) ? `+TERM ${reason}` : '+TERM');
   }
 
@@ -89,20 +89,20 @@ export class Delivery {
 export interface PullOptions {
   readonly stream: string;
   readonly consumer: string;
-  /** How many messages there is room for now, counted with those that were asked for and have not come yet. */
+  /** How many messages the owner can accept now, including those that were requested and have not arrived yet. */
   readonly capacity: () => number;
   readonly onDelivery: (delivery: Delivery) => void;
-  /** Called when the consumer seems to be gone; makes it again. */
+  /** Called when the consumer seems to be removed; makes it again. */
   readonly restore: () => Promise<void>;
 }
 
 const EXPIRES_MS = 30_000;
 const IDLE_HEARTBEAT_MS = 2_000;
-/** Without a word for so long, what was asked for is forgotten by the server, or lost on the way. */
+/** After this silence a request counts as dropped by the server, or lost on the way. */
 const SILENCE_MS = 2 * IDLE_HEARTBEAT_MS + 1_000;
 const RESTORE_AGAIN_MS = 1_000;
 
-/** Asks for messages as room appears. */
+/** Requests messages as capacity appears. */
 export class PullConsumer {
   readonly #link: NatsLink;
   readonly #options: PullOptions;
@@ -111,7 +111,7 @@ export class PullConsumer {
   readonly #stopListening: () => void;
   readonly #stopped = new AbortController();
   #inbox: Subscription | undefined;
-  /** Asked for, and neither delivered nor given up by the server. */
+  /** Requested, and neither delivered nor abandoned by the server. */
   #requested = 0;
   #receivedAt = performance.now();
   #scheduled: NodeJS.Immediate | undefined;
@@ -126,7 +126,7 @@ export class PullConsumer {
     this.#restart();
   }
 
-  /** There may be more room. Asks once for all that happened in one turn of the event loop. */
+  /** There may be more capacity. Requests once for all changes in one turn of the event loop. */
   more(): void {
     this.#scheduled ??= setImmediate(() => {
       this.#scheduled = undefined;
@@ -134,7 +134,7 @@ export class PullConsumer {
     });
   }
 
-  /** Asks for nothing more; what was on its way comes again elsewhere, or later. */
+  /** Requests nothing more; messages on their way are redelivered elsewhere, or later. */
   stop(): void {
     this.#stopped.abort();
     this.#stopListening();
@@ -147,7 +147,7 @@ export class PullConsumer {
     if (this.#stopped.signal.aborted || this.#restoring || !this.#link.up || this.#inbox === undefined) return;
     const room = this.#options.capacity();
     const missing = room - this.#requested;
-    // Many small requests cost more than a little room that stays unused for a moment.
+    // Many small requests cost more than a little capacity that stays unused for a moment.
     if (missing <= 0 || (missing < room / 4 && this.#requested > 0)) return;
     const request = { batch: missing, expires: EXPIRES_MS * 1e6, idle_heartbeat: IDLE_HEARTBEAT_MS * 1e6 };
     if (this.#requested === 0) this.#receivedAt = performance.now();
@@ -155,7 +155,7 @@ export class PullConsumer {
     this.#link.connection.publish(this.#subject, JSON.stringify(request), { reply: this.#inbox.getSubject() });
   }
 
-  /** Forgets what was asked for, with a new inbox so that the server forgets it too, and asks anew. */
+  /** Drops open requests, with a new inbox so that the server drops them too, and requests again. */
   #restart(): void {
     if (this.#stopped.signal.aborted || this.#link.connection.isClosed()) return;
     this.#inbox?.unsubscribe();
@@ -184,23 +184,23 @@ export class PullConsumer {
     const left = Number(message.headers?.get('Nats-Pending-Messages') ?? 0);
     this.#requested = Math.max(0, this.#requested - left);
     if (code === 408 || code === 404) return this.more();
-    // No such consumer, a leader that changed, a server that stops: find out, and begin anew.
+    // No such consumer, a leader that changed, a server that stops: check, and start again.
     void this.#restore(message.headers?.description || `${code}`);
   }
 
   #check(): void {
     if (!this.#link.up) return;
     if (this.#requested > 0 && performance.now() - this.#receivedAt > SILENCE_MS) this.#restart();
-    // Room may have appeared without a word to us.
+    // Capacity may have appeared without a notice.
     else this.#request();
   }
 
-  async #restore(why: string): Promise<void> {
+  async #restore(reason: string): Promise<void> {
     if (this.#restoring) return;
     this.#restoring = true;
     const { signal } = this.#stopped;
     try {
-      this.#link.log?.debug('a consumer is looked for again', { consumer: this.#options.consumer, why });
+      this.#link.log?.debug('consumer is restored', { consumer: this.#options.consumer, reason });
       await sleep(RESTORE_AGAIN_MS, signal);
       if (!signal.aborted) await this.#options.restore();
     } catch (error) {

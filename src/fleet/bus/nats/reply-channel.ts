@@ -1,6 +1,6 @@
 /**
- * Where the messages of a worker go on NATS: results, acks, progress and questions to the events stream, descriptions to its
- * presence. A result that is on the stream is there for good, whoever is away.
+ * The reply channel of a worker on NATS: results, acks, progress and questions go to the events stream, announces to its
+ * presence. A result on the stream is durable, whichever side is down.
  *
  * Made by `join.ts`.
  */
@@ -61,8 +61,8 @@ export class NatsReplyChannel implements ReplyChannel {
   }
 
   /**
-   * Sends a result for an attempt. The same result for the same attempt is kept once, however often it is sent; the same one
-   * for a later attempt, from the journal, is kept again, because somebody waits for it.
+   * Sends a result for an attempt. The same result for the same attempt is stored once, however often it is sent; the same one
+   * for a later attempt, from the journal, is stored again, because the orchestrator waits for it.
    */
   async answer(result: TaskResult, attempt: number): Promise<void> {
     const { task_id } = result;
@@ -73,7 +73,7 @@ export class NatsReplyChannel implements ReplyChannel {
     this.#options.delivered(task_id);
   }
 
-  /** A question nobody hears would hold its task up until it expires. */
+  /** A question that no orchestrator receives would block its task until it expires. */
   #keep(taskId: string, message: FleetMessage, id: string): void {
     const { link } = this.#options;
     link.publish(subjects.events(this.#agent, tokenOf(taskId)), pack(message), id).catch((error: Error) => {

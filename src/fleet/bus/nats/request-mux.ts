@@ -6,7 +6,7 @@
  */
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 
-/** Why an operation has no answer. `sent`: it may have happened all the same. */
+/** Why an operation has no reply. `sent`: it may have happened. */
 export class NoReplyError extends Error {
   readonly sent: boolean;
 
@@ -18,7 +18,7 @@ export class NoReplyError extends Error {
 
 interface Asked {
   readonly subject: string;
-  /** Monotonic milliseconds after which nobody waits any more. */
+  /** Monotonic milliseconds after which the caller stops waiting. */
   readonly until: number;
   readonly resolve: (message: Msg) => void;
   readonly reject: (error: Error) => void;
@@ -46,7 +46,7 @@ export class RequestMux {
     });
   }
 
-  /** One request. Fails with {@link NoReplyError}, or with what {@link refuse} was told. */
+  /** One request. Fails with {@link NoReplyError}, or with the error of {@link refuse}. */
   ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
     return new Promise((resolve, reject) => {
       const token = (++this.#last).toString(36);
@@ -57,7 +57,7 @@ export class RequestMux {
     });
   }
 
-  /** The connection broke: nobody will answer. */
+  /** The connection was lost: no reply will come. */
   broken(): void {
     this.#end(() => true, new NoReplyError('the connection broke', true));
   }
@@ -73,7 +73,7 @@ export class RequestMux {
     if (asked === undefined) return;
     this.#asked.delete(token);
     if (message.data.length === 0 && message.headers?.code === 503) {
-      asked.reject(new NoReplyError('nobody there takes this now', false));
+      asked.reject(new NoReplyError('no subscriber accepts this now', false));
     } else asked.resolve(message);
   }
 
@@ -82,7 +82,7 @@ export class RequestMux {
     for (const [token, asked] of this.#asked) {
       if (asked.until > now) return;
       this.#asked.delete(token);
-      asked.reject(new NoReplyError('no answer in time', true));
+      asked.reject(new NoReplyError('no reply within the timeout', true));
     }
     clearInterval(this.#timer);
     this.#timer = undefined;

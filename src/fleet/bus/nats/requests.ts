@@ -1,6 +1,6 @@
 /**
- * Messages of an orchestrator about a task that runs: each is kept on the control stream, and answered by the worker itself
- * where it is there. A worker that is away finds it on the stream, and answers by way of the events.
+ * Requests of an orchestrator about a running task: each is stored on the control stream, and the worker replies itself while
+ * it is connected. A worker that is not connected finds it on the stream, and replies with an event.
  *
  * Used by `orchestrator-bus.ts`.
  */
@@ -24,13 +24,13 @@ export interface RequestsOptions {
 interface Waiting {
   readonly peer: FleetPeer;
   readonly taskId: string;
-  readonly kept: PromiseWithResolvers<void>;
+  readonly stored: PromiseWithResolvers<void>;
 }
 
-/** How long the stream may take to keep a request before it is sent again; how often; how long its answer is waited for. */
-const KEEP_MS = 3_000;
+/** Wait for the stream before a request is sent again; number of tries; wait for the reply. */
+const STORE_TIMEOUT_MS = 3_000;
 const TRIES = 4;
-const ANSWER_MS = 15_000;
+const REPLY_TIMEOUT_MS = 15_000;
 
 export class ControlRequests {
   readonly #options: RequestsOptions;
@@ -46,13 +46,13 @@ export class ControlRequests {
     this.#prefix = link.inbox();
     this.#subscription = link.connection.subscribe(`${this.#prefix}.*`, {
       callback: (error, message) => {
-        if (error) link.log?.error('answers cannot be received', { error: error.message });
+        if (error) link.log?.error('replies cannot be received', { error: error.message });
         else this.#receive(message);
       },
     });
   }
 
-  /** Resolves when the control stream has it; what the worker answers comes by itself. */
+  /** Resolves when the control stream has stored it; the worker's reply comes by itself. */
   async send(
     subject: string,
     message: FleetMessage & { readonly task_id: string },
@@ -62,12 +62,12 @@ export class ControlRequests {
   ): Promise<void> {
     const { link, newId } = this.#options;
     const token = `${++this.#last}`;
-    const waiting = { peer, taskId: message.task_id, kept: Promise.withResolvers<void>() };
-    // It may fail before anybody waits for it.
-    waiting.kept.promise.catch(() => {});
+    const waiting = { peer, taskId: message.task_id, stored: Promise.withResolvers<void>() };
+    // It may fail before the wait starts.
+    waiting.stored.promise.catch(() => {});
     this.#waiting.set(token, waiting);
-    this.#after(ANSWER_MS, () => this.#waiting.delete(token));
-    // Sent again, it is kept once, and handled once.
+    this.#after(REPLY_TIMEOUT_MS, () => this.#waiting.delete(token));
+    // Sent again, it is stored once, and handled once.
     const headers = link.headers({ 'Nats-Msg-Id': newId() });
     const data = pack(message);
     await link.until(
@@ -75,11 +75,11 @@ export class ControlRequests {
         for (let tries = 1; ; tries++) {
           check();
           link.connection.publish(subject, data, { reply: `${this.#prefix}.${token}`, headers });
-          if (await this.#kept(waiting)) return;
-          if (tries === TRIES) throw fail('timeout', 'the control stream did not keep the message');
+          if (await this.#stored(waiting)) return;
+          if (tries === TRIES) throw fail('timeout', 'the control stream did not store the message');
         }
       },
-      KEEP_MS * TRIES,
+      STORE_TIMEOUT_MS * TRIES,
       signal,
     );
   }
@@ -87,16 +87,16 @@ export class ControlRequests {
   stop(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
-    for (const { kept } of this.#waiting.values()) kept.reject(fail('unreachable', 'the bus has stopped'));
+    for (const { stored } of this.#waiting.values()) stored.reject(fail('unreachable', 'the bus has stopped'));
     this.#waiting.clear();
     this.#subscription.unsubscribe();
   }
 
-  async #kept({ kept }: Waiting): Promise<boolean> {
+  async #stored({ stored }: Waiting): Promise<boolean> {
     return (
       (await within(
-        kept.promise.then(() => true),
-        KEEP_MS,
+        stored.promise.then(() => true),
+        STORE_TIMEOUT_MS,
       )) === true
     );
   }
@@ -106,24 +106,24 @@ export class ControlRequests {
     if (waiting === undefined) return;
     const { link, answered } = this.#options;
     if (message.headers?.code === 503) {
-      return waiting.kept.reject(fail('unreachable', 'there is no control stream', { peer: waiting.peer.peerId }));
+      return waiting.stored.reject(fail('unreachable', 'there is no control stream', { peer: waiting.peer.peerId }));
     }
-    const said = readAcknowledgement(message);
-    if (said === 'kept') return waiting.kept.resolve();
-    if (said !== undefined) return waiting.kept.reject(publishError(said));
-    // Heard by the worker itself: it needs no stream any more.
-    waiting.kept.resolve();
+    const acknowledged = readAcknowledgement(message);
+    if (acknowledged === 'stored') return waiting.stored.resolve();
+    if (acknowledged !== undefined) return waiting.stored.reject(publishError(acknowledged));
+    // The worker itself has received it: the stream is not needed any more.
+    waiting.stored.resolve();
     let decoded: ReturnType<typeof decode>;
     try {
       decoded = decode(unpack(message.data));
     } catch (error) {
-      link.log?.warn('an unreadable answer', { peer: waiting.peer.peerId, error: (error as Error).message });
+      link.log?.warn('malformed reply', { peer: waiting.peer.peerId, error: (error as Error).message });
       return;
     }
     const about = decoded.valid ? (decoded.message as { readonly task_id?: string }).task_id : undefined;
     if (!decoded.valid || about !== waiting.taskId) {
       const codes = decoded.errors.map(({ code }) => code);
-      link.log?.warn('an answer to something else', { peer: waiting.peer.peerId, codes });
+      link.log?.warn('reply to another request', { peer: waiting.peer.peerId, codes });
     } else answered(waiting.peer, decoded.message);
   }
 
@@ -137,13 +137,13 @@ export class ControlRequests {
   }
 }
 
-/** What a stream says to a message it was sent: `kept`, or why not. Undefined: these are not its words. */
-function readAcknowledgement(message: Msg): 'kept' | Error | undefined {
-  // Words of a stream are short, and messages of the protocol need not be read twice for this.
+/** The acknowledgement of a stream: `stored`, or its error. Undefined: this is not from a stream. */
+function readAcknowledgement(message: Msg): 'stored' | Error | undefined {
+  // Acknowledgements are short, so that messages of the protocol are not read twice.
   if (message.data.length > 1024) return undefined;
   try {
     readPublishAck(message);
-    return 'kept';
+    return 'stored';
   } catch (error) {
     return (error as Error).name === 'JetStreamApiError' ? (error as Error) : undefined;
   }

@@ -27,7 +27,7 @@ export interface NatsAuth {
 
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** One secret: what it is in words, and how it is used. */
+/** One secret: its name for messages, and how it is used. */
 interface Secret {
   /** For messages; never the secret itself. */
   readonly what: string;
@@ -111,7 +111,7 @@ export function identityOf(
   };
 }
 
-/** What is wrong with a secret is told once, before the first connection. */
+/** Problems with a secret are reported once, before the first connection. */
 function prove({ what, place, read, authenticator }: Secret): void {
   let secret: string;
   try {
@@ -123,10 +123,10 @@ function prove({ what, place, read, authenticator }: Secret): void {
   try {
     authenticator(secret)('nonce');
   } catch {
-    // What the client says of it might hold a part of it.
+    // The client's message might hold a part of the secret.
     throw fail('not_configured', `${place} does not hold the ${what} for NATS`);
   }
 }
 
-/** The system's word for it, or the kind of error: messages of parsers repeat what they parse. */
+/** The system's error code, or the kind of error: messages of parsers repeat what they parse. */
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? (error as Error).name;

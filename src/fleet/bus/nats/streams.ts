@@ -1,6 +1,6 @@
 /**
- * The streams, buckets and durable consumers of a fleet, and how they come to be there: whoever comes first makes them,
- * everybody else finds them. What is there with settings that would break a promise is refused by name.
+ * The streams, buckets and durable consumers of a fleet. The first process makes them, all others find them; an existing one
+ * whose settings would break a guarantee is refused by name.
  *
  * Called by `leadership.ts`, `join.ts`, `provision.ts` and `task-store.ts`.
  * @see docs/nats.md#streams-and-buckets
@@ -10,7 +10,7 @@ import type { ConsumerConfig, KV, StreamConfig } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subjects.ts';
 
-/** What operators choose. Only whoever makes a stream or bucket needs it; later ones take what is there. */
+/** Settings of operators. Used when a stream or bucket is made; an existing one stays as it is. */
 export interface StorageOptions {
   /** Copies of every stream and bucket: 1, 3 or 5. Default: 3 where three servers or more are named, else 1. */
   readonly replicas?: number;
@@ -18,14 +18,14 @@ export interface StorageOptions {
   readonly leaseTtlS?: number;
   /** How long a worker counts as present without rewriting its profile, seconds. Default 45. */
   readonly profileTtlS?: number;
-  /** How long a worker may be silent between receiving a dispatch and acknowledging it, seconds. Default 30. */
+  /** How long a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
   readonly ackWaitS?: number;
   /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
   readonly maxWaiting?: number;
 }
 
 const DAY_S = 24 * 3600;
-/** How long messages with an id are recognised when they come again. */
+/** How long duplicates of a message with an id are recognised. */
 const DUPLICATE_WINDOW_S = 1200;
 const MAX_WAITING = 1_000_000;
 const DEFAULT_TTL_S = 45;
@@ -36,12 +36,12 @@ const TASKS_IN_RECEPTION = 1000;
 export const MAX_DELIVER = 5;
 export const ACK_WAIT_S = 30;
 const CONTROL_ACK_WAIT_S = 2;
-/** The same for an orchestrator and a message of a worker; short, so that one that was killed goes on soon. */
+/** The same for an orchestrator and a message of a worker; short, so that redelivery after a kill comes soon. */
 export const RESULT_ACK_WAIT_S = 5;
 
 const nanos = (seconds: number): number => seconds * 1_000_000_000;
 
-/** What is there after {@link ensureFleet}. */
+/** The settings in effect after {@link ensureFleet}. */
 export interface FleetStorage {
   /** Seconds, as the bucket has it: the same for everybody. */
   readonly leaseTtlS: number;
@@ -67,7 +67,7 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
     }),
     ensureStream(link, options, {
       name: STREAMS.events,
-      // Advisories are sent once and kept nowhere else; here they wait for an orchestrator that was away.
+      // Advisories are sent once and stored nowhere else; here they wait for an orchestrator that was down.
       subjects: [subjects.events('*', '*'), subjects.announce('*'), subjects.dead('*'), `${MAX_DELIVERIES}.*`],
       retention: RetentionPolicy.Limits,
       max_age: nanos(7 * DAY_S),
@@ -90,7 +90,7 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
   return { leaseTtlS, profileTtlS };
 }
 
-/** A bucket whose keys must expire: for ever, they would keep dead workers and their tasks. */
+/** A bucket whose keys must expire: without that, dead workers would hold their tasks for ever. */
 async function ensureExpiring(
   link: NatsLink,
   bucket: string,
@@ -158,13 +158,13 @@ export async function ensureBucket(
   return Math.round(status.ttl / 1000);
 }
 
-/** Opens a bucket that is there, without asking for it. */
+/** Opens an existing bucket, without a request for it. */
 export function openBucket(link: NatsLink, name: string): Promise<KV> {
   return link.until(() => new link.packages.kv.Kvm(link.js).open(name, { allow_direct: true }));
 }
 
 /**
- * Makes a durable pull consumer unless it is there. Whoever may not make consumers needs one that was made for him: see
+ * Makes a durable pull consumer unless it exists. A user without that permission needs one that was made before: see
  * {@link provisionWorker}.
  */
 async function ensureConsumer(
@@ -191,7 +191,7 @@ async function ensureConsumer(
       await link.until(() => manager.consumers.update(stream, name, { max_ack_pending: wanted }));
     } catch (error) {
       // A worker that may not change it lives with what an operator gave it.
-      link.log?.warn('a consumer keeps its settings', { consumer: name, error: (error as Error).message });
+      link.log?.warn('consumer settings were not updated', { consumer: name, error: (error as Error).message });
     }
   }
 }
@@ -223,7 +223,7 @@ export async function ensureWorker(
 }
 
 /**
- * Makes what only orchestrators need: the consumer through which one hears workers, and the bucket of their names, apart from
+ * Makes what only orchestrators need: the consumer of worker events, and the bucket of orchestrator names, apart from
  * the leases of tasks so that workers need not be allowed to write to it. The name is a token. Resolves with how long a name
  * holds without renewal, seconds.
  */

@@ -1,5 +1,5 @@
 /**
- * Names on NATS: what ids look like inside subjects, keys and consumer names, and which subject carries what.
+ * Names on NATS: the form of ids inside subjects, keys and consumer names, and which subject carries what.
  *
  * Pure. Used by every other file of this folder. The subjects are a contract with the permissions operators give to
  * workers, so they are all here.
@@ -78,7 +78,7 @@ export function tasksBucket(name: string): string {
   return `a2a_tasks_${plain ? name : createHash('sha256').update(name).digest('hex')}`;
 }
 
-/** Where the server says that a dispatch was delivered as often as it may be. */
+/** The server's advisory that a dispatch reached its delivery limit. */
 export const MAX_DELIVERIES = `$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.${STREAMS.dispatch}`;
 
 /** Subjects of one worker, or of all with `*`. Arguments are tokens. */
@@ -87,20 +87,20 @@ export const subjects = {
   poolDispatch: (pool: string) => `a2a.pool.${pool}.dispatch`,
   events: (agent: string, task: string) => `a2a.agent.${agent}.task.${task}.events`,
   control: (agent: string, task: string) => `a2a.agent.${agent}.task.${task}.control`,
-  /** Requests about no task: to describe itself. Not kept. */
+  /** Requests without a task: to describe itself. Not stored. */
   requests: (agent: string) => `a2a.agent.${agent}.control`,
   announce: (agent: string) => `a2a.agent.${agent}.announce`,
   /** Dispatches that could not be read. */
   dead: (agent: string) => `a2a.agent.${agent}.dead`,
 } as const;
 
-/** What a subject of the events stream says about its sender. */
+/** The sender that a subject of the events stream names. */
 export type EventSubject =
   | { readonly kind: 'events'; readonly agent: string; readonly task: string }
   | { readonly kind: 'announce' | 'dead'; readonly agent: string }
   | { readonly kind: 'max_deliveries'; readonly consumer: string };
 
-/** Takes a subject of the events stream apart; undefined: none of ours. */
+/** Parses a subject of the events stream; undefined: not one of ours. */
 export function readEventSubject(subject: string): EventSubject | undefined {
   if (subject.startsWith(`${MAX_DELIVERIES}.`)) {
     return { kind: 'max_deliveries', consumer: subject.slice(MAX_DELIVERIES.length + 1) };

@@ -1,9 +1,9 @@
 /**
- * Task records in a bucket, under the contract of task stores, for an orchestrator whose place another machine may take: each
+ * Task records in a bucket, under the contract of task stores, for an orchestrator that another machine may replace: each
  * put is compared with the revision the server has, and made only while the place is held. On one machine, the SQLite store
  * is faster.
  *
- * Made by whoever puts an orchestrator together.
+ * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#task-records
  */
 import { fail } from '../../../wire/errors.ts';
@@ -17,7 +17,7 @@ import { ensureBucket, type StorageOptions } from './streams.ts';
 import { tasksBucket, tokenOf } from './subjects.ts';
 
 /**
- * Opens the store of an orchestrator that has its place, and shuts out whoever had it before. Fails with `unreachable`,
+ * Opens the store of a leading orchestrator, and fences out the leader before it. Fails with `unreachable`,
  * `unauthorized`, `journal_corrupt`.
  */
 export async function natsTaskStore(
@@ -37,7 +37,7 @@ export async function natsTaskStore(
   }
 }
 
-/** A record as it is kept. */
+/** A stored record. */
 interface Written {
   /** Another for each write. */
   readonly write: string;
@@ -83,7 +83,7 @@ class BucketTaskStore implements TaskStore {
     const given = Object.keys(state.subjects ?? {}).map((subject) =>
       Number(subject.slice(subject.lastIndexOf('.') + 1)),
     );
-    // Numbers of tasks that were pruned count as well, and so do those whose task was never kept.
+    // Numbers of tasks that were pruned count as well, and so do those whose task was never stored.
     for (const number of given) this.#last = Math.max(this.#last, number || 0);
     await this.#shutOut(given);
     this.#loaded = true;
@@ -91,7 +91,7 @@ class BucketTaskStore implements TaskStore {
 
   /**
    * What an orchestrator sent before its place was lost may arrive after this one has read. So each open record is written
-   * anew, over which nothing of the one before can be written, and tasks it had only given a number cannot come any more.
+   * again, over which the leader before cannot write, and tasks it had only given a number cannot come any more.
    */
   async #shutOut(given: readonly number[]): Promise<void> {
     const kept = new Set([...this.#known.values()].map(({ facts }) => facts.number));
@@ -224,7 +224,7 @@ class BucketTaskStore implements TaskStore {
       const { write, record } = readWritten(value);
       const foreign = this.#loaded && !write.startsWith(this.#writer) && record.ended_at === null;
       if (foreign) {
-        // Sent in time and come too late: it is on disk, and taken up at the next start.
+        // Acknowledged too late: it is on disk, and loaded at the next start.
         const { task_id } = record;
         this.#link.log?.error('the orchestrator before this one has changed a task late', { task_id });
       }

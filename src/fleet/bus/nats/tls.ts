@@ -1,5 +1,5 @@
 /**
- * TLS towards NATS servers: what the client is told, and what a refusal of a certificate means.
+ * TLS towards NATS servers: the options of the client, and what a refusal of a certificate means.
  *
  * Used by `connection.ts`.
  * @see docs/nats.md#tls
@@ -20,11 +20,11 @@ export interface NatsTls {
 }
 
 /**
- * What the client is told; undefined: it uses TLS where a server asks for it. Files are read anew for every connection.
+ * The options of the client; undefined: it uses TLS where a server requires it. Files are read for every connection.
  * Fails with `not_configured` when one cannot be read or used now.
  */
 export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): ConnectionOptions['tls'] {
-  // The client takes the scheme for a part of the address, and goes on without TLS where the server lets it.
+  // The client reads the scheme as a part of the address, and continues without TLS where the server allows it.
   if (wanted === undefined && !servers.some((server) => server.startsWith('tls://'))) return undefined;
   if (wanted !== undefined) prove(wanted);
   const named = servers.map((server) => new URL(server.replace(/^(?!\w+:\/\/)/, 'nats://')).hostname);
@@ -36,7 +36,7 @@ export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): 
 }
 
 /**
- * Node is told no name by the client for an address that is a number, and takes `localhost` then, which is in no
+ * For a numeric address the client gives Node no name, and Node uses `localhost` then, which is in no
  * certificate. Such a certificate must be for one of the numbers that are configured.
  */
 function identityProblem(hosts: readonly string[], host: string, certificate: PeerCertificate): Error | undefined {
@@ -61,30 +61,30 @@ function prove({ caFile, certFile, keyFile }: NatsTls): void {
   try {
     createSecureContext(files);
   } catch (error) {
-    const why = (error as { reason?: string; code?: string }).reason ?? (error as { code?: string }).code;
-    throw fail('not_configured', `the certificate or key for NATS cannot be used: ${why}`, {}, error);
+    const problem = (error as { reason?: string; code?: string }).reason ?? (error as { code?: string }).code;
+    throw fail('not_configured', `the certificate or key for NATS cannot be used: ${problem}`, {}, error);
   }
 }
 
-/** What OpenSSL says of certificates begins with none of our letters; these are the ones Node has names for. */
+/** Codes that Node gives to refused certificates; OpenSSL's own have another form. */
 const UNTRUSTED =
   /^(?:UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|CERT_|CRL_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|ERR_TLS_CERT_)/;
 
 /** An error of the client that is about TLS and stays as it is, with what to do; undefined: it is about something else. */
 export function tlsProblem(error: unknown): HandfastError | undefined {
-  const { code = '', message } = error as { readonly code?: unknown; readonly message: string };
-  const word = String(code);
-  if (UNTRUSTED.test(word)) {
-    const why = `the certificate of the NATS server is not trusted: ${message}`;
-    return fail('auth_failed', `${why}; nats.tls.ca_file names who vouches for it`, { reason: word }, error);
+  const { code: given = '', message } = error as { readonly code?: unknown; readonly message: string };
+  const code = String(given);
+  if (UNTRUSTED.test(code)) {
+    const problem = `the certificate of the NATS server is not trusted: ${message}`;
+    return fail('auth_failed', `${problem}; set nats.tls.ca_file to its authority`, { reason: code }, error);
   }
-  if (/^ERR_SSL_TLSV?1.*(?:CERTIFICATE|UNKNOWN_CA)|ERR_SSL_.*ALERT.*CERT/.test(word)) {
-    const why = `the NATS server does not accept our certificate: ${word}`;
-    return fail('auth_failed', `${why}; it is named in nats.tls.cert_file and key_file`, { reason: word }, error);
+  if (/^ERR_SSL_TLSV?1.*(?:CERTIFICATE|UNKNOWN_CA)|ERR_SSL_.*ALERT.*CERT/.test(code)) {
+    const problem = `the NATS server does not accept our certificate: ${code}`;
+    return fail('auth_failed', `${problem}; it is named in nats.tls.cert_file and key_file`, { reason: code }, error);
   }
-  if (/^ERR_SSL_/.test(word)) {
-    const why = `no TLS connection to the NATS server: ${word}`;
-    return fail('config_invalid', `${why}; handshake_first must be as the server has it`, { reason: word }, error);
+  if (/^ERR_SSL_/.test(code)) {
+    const problem = `no TLS connection to the NATS server: ${code}`;
+    return fail('config_invalid', `${problem}; handshake_first must be as the server has it`, { reason: code }, error);
   }
   if (/does not support 'tls'|tls.*is not available on this server/.test(message)) {
     return fail('config_invalid', 'TLS is configured, and the NATS server has none', {}, error);

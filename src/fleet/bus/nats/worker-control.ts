@@ -1,5 +1,5 @@
 /**
- * What an orchestrator says to a worker about its tasks: by request, answered at once, and from the stream that mirrors the
+ * The messages of an orchestrator to a worker about its tasks: by request, with a reply at once, and from the stream that mirrors the
  * requests, for those that were missed. Each message is handled once, whichever way it comes first.
  *
  * Used by `join.ts`.
@@ -13,8 +13,14 @@ import { pack, unpack } from './payload.ts';
 import { type Delivery, PullConsumer } from './pull-consumer.ts';
 import { consumers, STREAMS, subjects, tokenOf } from './subjects.ts';
 
-/** Types of messages a worker takes here. */
-const TAKEN = new Set<Incoming['type']>(['TASK_CANCEL', 'TASK_STEER', 'TASK_POLL', 'TASK_ANSWER', 'ANNOUNCE_REQUEST']);
+/** Types of messages a worker handles here. */
+const HANDLED = new Set<Incoming['type']>([
+  'TASK_CANCEL',
+  'TASK_STEER',
+  'TASK_POLL',
+  'TASK_ANSWER',
+  'ANNOUNCE_REQUEST',
+]);
 
 /** Messages under way, and those remembered so that they are not handled again. */
 const MAX_IN_FLIGHT = 64;
@@ -24,7 +30,7 @@ export interface ControlOptions {
   readonly link: NatsLink;
   readonly agentId: string;
   readonly handle: (message: Exclude<Incoming, Dispatched>, reply: (answer: Answer) => void) => void;
-  /** Says an answer when whoever asked does not wait any more. */
+  /** Sends a reply when its request does not wait any more. */
   readonly tell: (answer: Answer) => void;
   readonly restore: () => Promise<void>;
 }
@@ -80,17 +86,17 @@ export class WorkerControl {
     try {
       const decoded = decode(unpack(data));
       if (!decoded.valid) {
-        link.log?.warn('an unreadable request', { subject, codes: decoded.errors.map(({ code }) => code) });
+        link.log?.warn('malformed request', { subject, codes: decoded.errors.map(({ code }) => code) });
         return;
       }
       const { message } = decoded;
       const taskId = (message as { readonly task_id?: string }).task_id;
       const elsewhere = taskId !== undefined && !subject.endsWith(`.task.${tokenOf(taskId)}.control`);
-      if (!TAKEN.has(message.type) || elsewhere)
-        link.log?.warn('a request nobody here takes', { subject, type: message.type });
+      if (!HANDLED.has(message.type) || elsewhere)
+        link.log?.warn('request of an unsupported type', { subject, type: message.type });
       else handle(message as Exclude<Incoming, Dispatched>, reply);
     } catch (error) {
-      link.log?.warn('an unreadable request', { subject, error: (error as Error).message });
+      link.log?.warn('malformed request', { subject, error: (error as Error).message });
     }
   }
 
