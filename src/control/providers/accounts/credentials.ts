@@ -9,6 +9,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
 import { asideOf, readPrivateFile, removePrivateFile, setAside, writePrivateFile } from '../../../base/private-file.ts';
+import { SerialWork } from '../../../base/serial-work.ts';
 import type { AntigravityProfile, Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import { record, textOf } from '../http/http-json.ts';
@@ -41,22 +42,6 @@ export type Credential = ApiKey | SignIn;
 /** A provider has one credential, and setting another replaces it; `exa` is the search service's. */
 export type CredentialName = Provider | 'exa';
 
-export interface CredentialStore {
-  /** The credential; undefined when there is none. From memory. */
-  get(name: CredentialName): Credential | undefined;
-  /**
-   * Sets (undefined: removes) a credential; on disk before it returns, and unchanged in memory when that fails. With
-   * `expected`, only if it is still that one; false = it was not.
-   */
-  set(name: CredentialName, credential: Credential | undefined, expected?: Credential): Promise<boolean>;
-  /** Removes everything, the key in the keyring included. */
-  clear(): Promise<void>;
-  /** Waits for the running changes; failed ones too. */
-  idle(): Promise<void>;
-  /** Where the secrets are, for people: `keyring` = sealed with its key. */
-  readonly protection: 'keyring' | 'file';
-}
-
 export interface CredentialOptions {
   readonly home: string;
   /** Undefined = there is none. */
@@ -69,112 +54,141 @@ type Credentials = Readonly<Partial<Record<CredentialName, Credential>>>;
 const KEY_BYTES = 32;
 const CIPHER = 'aes-256-gcm';
 
-/**
- * Reads the credentials of a data directory. Those that cannot be read (the keyring is out of reach, the file is damaged)
- * are reported to `log` and left where they are; the next change sets the file aside. Fails with `config_invalid` when
- * the file belongs to another user.
- */
-export async function openCredentials(options: CredentialOptions): Promise<CredentialStore> {
-  const { home, keyring, log } = options;
-  const file = join(home, 'credentials.json');
-  // Data directories share the keyring; each has an entry of its own.
-  const account = `credentials-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`;
-  let key: Buffer | undefined;
-  let keyringFailed = keyring === undefined;
-  let unreadable = false;
-  let credentials: Credentials = {};
-  let last: Promise<unknown> = Promise.resolve();
+export class CredentialStore {
+  readonly #file: string;
+  /** Entry of the data directory in the keyring, which is shared. */
+  readonly #account: string;
+  readonly #keyring: Keyring | undefined;
+  readonly #log: Log;
+  readonly #changes = new SerialWork();
+  #credentials: Credentials = {};
+  #key: Buffer | undefined;
+  #keyringFailed: boolean;
+  /** The file cannot be read; the next change quarantines it. */
+  #unreadable = false;
 
-  /** The sealing key from the keyring, made if `create`; undefined when there is none to be had. */
-  async function sealingKey(create: boolean): Promise<Buffer | undefined> {
-    if (key !== undefined || keyringFailed) return key;
+  private constructor({ home, keyring, log }: CredentialOptions) {
+    this.#file = join(home, 'credentials.json');
+    this.#account = `credentials-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`;
+    this.#keyring = keyring;
+    this.#keyringFailed = keyring === undefined;
+    this.#log = log;
+  }
+
+  /**
+   * Reads the credentials of a data directory. Those that cannot be read (the keyring is out of reach, the file is damaged)
+   * are reported to `log` and left where they are; the next change sets the file aside. Fails with `config_invalid` when
+   * the file belongs to another user.
+   */
+  static async open(options: CredentialOptions): Promise<CredentialStore> {
+    const store = new CredentialStore(options);
+    await store.#load();
+    return store;
+  }
+
+  /** The credential; undefined when there is none. From memory. */
+  get(name: CredentialName): Credential | undefined {
+    return this.#credentials[name];
+  }
+
+  /**
+   * Sets (undefined: removes) a credential; on disk before it returns, and unchanged in memory when that fails. With
+   * `expected`, only if it is still that one; false = it was not.
+   */
+  set(name: CredentialName, credential: Credential | undefined, expected?: Credential): Promise<boolean> {
+    return this.#changes.run(async () => {
+      if (expected !== undefined && this.#credentials[name] !== expected) return false;
+      const { [name]: _, ...others } = this.#credentials;
+      await this.#save(credential === undefined ? others : { ...others, [name]: credential });
+      return true;
+    });
+  }
+
+  /** Removes everything, the key in the keyring included. */
+  clear(): Promise<void> {
+    return this.#changes.run(async () => {
+      await removePrivateFile(this.#file);
+      await removePrivateFile(asideOf(this.#file));
+      this.#credentials = {};
+      this.#unreadable = false;
+      if (this.#key === undefined) return;
+      this.#key = undefined;
+      await this.#keyring!.remove(this.#account).catch((thrown: Error) => {
+        // The file is removed, so the key opens nothing any more.
+        this.#log.warn('the key of the credentials could not be removed from the keyring', { reason: thrown.message });
+      });
+    });
+  }
+
+  /** Waits for the running changes; failed ones too. */
+  idle(): Promise<void> {
+    return this.#changes.idle();
+  }
+
+  /** Where the secrets are, for people: `keyring` = sealed with its key. */
+  get protection(): 'keyring' | 'file' {
+    return this.#key === undefined ? 'file' : 'keyring';
+  }
+
+  async #load(): Promise<void> {
+    const file = this.#file;
+    const text = await readPrivateFile(file, this.#log);
+    if (text === undefined) return;
     try {
-      let text = await keyring!.read(account);
+      this.#credentials = readCredentials(await this.#opened(JSON.parse(text)));
+    } catch (thrown) {
+      this.#unreadable = true;
+      // The text itself is not shown: it may hold a key.
+      const reason = thrown instanceof SyntaxError ? 'not JSON' : (thrown as Error).message;
+      const advice = 'stored credentials cannot be read; sign in again, or unlock the keyring and restart';
+      this.#log.warn(advice, { file, reason });
+    }
+  }
+
+  /** The credentials in the parsed file. */
+  async #opened(content: unknown): Promise<unknown> {
+    const { sealed, credentials } = record(content);
+    if (sealed === undefined && credentials === undefined) throw new Error('not a credentials file');
+    if (sealed === undefined) return credentials;
+    const key = await this.#sealingKey(false);
+    if (key === undefined) throw new Error('the key that seals them is not in the keyring, or it cannot be reached');
+    return JSON.parse(unseal(sealed, key));
+  }
+
+  async #save(next: Credentials): Promise<void> {
+    if (this.#unreadable) {
+      this.#log.warn('unreadable credentials are set aside', { file: await setAside(this.#file) });
+      this.#unreadable = false;
+    }
+    const key = await this.#sealingKey(true);
+    const content = key === undefined ? { credentials: next } : { sealed: seal(JSON.stringify(next), key) };
+    await writePrivateFile(this.#file, `${JSON.stringify({ version: 1, ...content })}\n`);
+    this.#credentials = next;
+  }
+
+  /** The sealing key from the keyring, made if `create`; undefined when none is available. */
+  async #sealingKey(create: boolean): Promise<Buffer | undefined> {
+    if (this.#key !== undefined || this.#keyringFailed) return this.#key;
+    const keyring = this.#keyring!;
+    try {
+      let text = await keyring.read(this.#account);
       if (text === undefined && create) {
-        await keyring!.write(account, randomBytes(KEY_BYTES).toString('base64'));
-        // Read back: what a keyring takes and then loses would lose every credential with it.
-        text = await keyring!.read(account);
+        await keyring.write(this.#account, randomBytes(KEY_BYTES).toString('base64'));
+        // Read back: a keyring that loses the key would lose every credential with it.
+        text = await keyring.read(this.#account);
       }
       const found = Buffer.from(text ?? '', 'base64');
-      key = found.length === KEY_BYTES ? found : undefined;
-      if (key === undefined && create) throw new Error('the keyring did not store the key');
-      return key;
+      this.#key = found.length === KEY_BYTES ? found : undefined;
+      if (this.#key === undefined && create) throw new Error('the keyring did not store the key');
+      return this.#key;
     } catch (thrown) {
       // Not asked again: each attempt may cost its whole deadline.
-      keyringFailed = true;
-      log.info('no keyring available; credentials are stored in a private file', { reason: (thrown as Error).message });
+      this.#keyringFailed = true;
+      const reason = (thrown as Error).message;
+      this.#log.info('no keyring available; credentials are stored in a private file', { reason });
       return undefined;
     }
   }
-
-  async function load(): Promise<void> {
-    const text = await readPrivateFile(file, log);
-    if (text === undefined) return;
-    try {
-      const { sealed, credentials: plain } = record(JSON.parse(text));
-      if (sealed !== undefined) {
-        const found = await sealingKey(false);
-        if (found === undefined)
-          throw new Error('the key that seals them is not in the keyring, or it cannot be reached');
-        credentials = readCredentials(JSON.parse(unseal(sealed, found)));
-      } else if (plain !== undefined) credentials = readCredentials(plain);
-      else throw new Error('not a credentials file');
-    } catch (thrown) {
-      unreadable = true;
-      // The text itself is not shown: it may hold a key.
-      const reason = thrown instanceof SyntaxError ? 'not JSON' : (thrown as Error).message;
-      log.warn('stored credentials cannot be read; sign in again, or unlock the keyring and restart', { file, reason });
-    }
-  }
-
-  async function save(next: Credentials): Promise<void> {
-    if (unreadable) {
-      log.warn('unreadable credentials are set aside', { file: await setAside(file) });
-      unreadable = false;
-    }
-    const found = await sealingKey(true);
-    const content = found === undefined ? { credentials: next } : { sealed: seal(JSON.stringify(next), found) };
-    await writePrivateFile(file, `${JSON.stringify({ version: 1, ...content })}\n`);
-    credentials = next;
-  }
-
-  /** One change at a time, each on what the one before left. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = last.then(work);
-    last = done.catch(() => undefined);
-    return done;
-  }
-
-  await load();
-  return {
-    get: (name) => credentials[name],
-    set: (name, credential, expected) =>
-      inTurn(async () => {
-        if (expected !== undefined && credentials[name] !== expected) return false;
-        const { [name]: _, ...others } = credentials;
-        await save(credential === undefined ? others : { ...others, [name]: credential });
-        return true;
-      }),
-    clear: () =>
-      inTurn(async () => {
-        await removePrivateFile(file);
-        await removePrivateFile(asideOf(file));
-        credentials = {};
-        unreadable = false;
-        if (key === undefined) return;
-        key = undefined;
-        await keyring!.remove(account).catch((thrown: Error) => {
-          // The file is removed, so the key opens nothing any more.
-          log.warn('the key of the credentials could not be removed from the keyring', { reason: thrown.message });
-        });
-      }),
-    async idle() {
-      await last;
-    },
-    get protection() {
-      return key === undefined ? 'file' : 'keyring';
-    },
-  };
 }
 
 function seal(text: string, key: Buffer): Readonly<Record<string, string>> {

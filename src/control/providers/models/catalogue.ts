@@ -1,5 +1,5 @@
 /**
- * The models that can be chosen: each provider's own list, remembered in `<home>/models-cache.json`, so that looking
+ * The models that can be chosen: each provider's own list, stored in `<home>/models-cache.json`, so that looking
  * something up never waits for a network.
  *
  * `refresh` is the only thing here that asks one; `model-methods.ts` and `control/providers/methods/auth-methods.ts` decide when.
@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
 import { readPrivateFile, removePrivateFile, writePrivateFile } from '../../../base/private-file.ts';
+import { SerialWork } from '../../../base/serial-work.ts';
 import { type ModelOption, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';
@@ -19,29 +20,8 @@ const STALE_AFTER_MS = 24 * 60 * 60 * 1_000;
 /** The routing providers of a model cost a request each, so only short lists are requested ahead. */
 const MAX_ROUTED_AHEAD = 16;
 
-/** Where rows come from: read just now, remembered, or built in because nothing was ever read. */
+/** Where rows come from: read just now, stored, or built in because no list was ever read. */
 export type RowSource = 'remote' | 'cache' | 'fallback';
-
-export interface Catalogue {
-  /** The rows of a provider. From memory. */
-  models(provider: Provider): readonly ModelOption[];
-  /** One row; undefined when the provider does not list it. */
-  find(provider: Provider, id: string): ModelOption | undefined;
-  /** Whether a provider's rows come from its list as it was within the last day at this address. */
-  isFresh(provider: Provider, baseUrl: string): boolean;
-  /**
-   * Reads a provider's list again. Falls back on the stored list, else on the built-in one, and then reports why in
-   * `failure`. Never rejects but by `signal`.
-   */
-  refresh(
-    provider: Provider,
-    access: ProviderAccess,
-    signal: AbortSignal,
-  ): Promise<{ readonly source: RowSource; readonly count: number; readonly failure?: Error }>;
-  /** Who serves a model on OpenRouter, asked now and remembered in its row. Fails with `provider_error`. */
-  routingProviders(id: string, access: ProviderAccess, signal: AbortSignal): Promise<readonly string[]>;
-  clear(): Promise<void>;
-}
 
 export interface CatalogueOptions {
   readonly home: string;
@@ -60,38 +40,111 @@ interface StoredList {
   readonly models: readonly ModelOption[];
 }
 
-/** Reads the stored lists. A damaged file counts as none; it is replaced after the next list. */
-export async function openCatalogue(options: CatalogueOptions): Promise<Catalogue> {
-  const { home, fetch, log, now, compatibleModels } = options;
-  const file = join(home, 'models-cache.json');
-  const lists = new Map<Provider, StoredList>(readLists(await readPrivateFile(file, log)));
-  let last: Promise<unknown> = Promise.resolve();
-  /** Grows with `clear`, so that what was being read meanwhile does not come back. */
-  let generation = 0;
+export class Catalogue {
+  readonly #options: CatalogueOptions;
+  readonly #file: string;
+  readonly #lists: Map<Provider, StoredList>;
+  readonly #writes = new SerialWork();
+  /** Grows with `clear`, so that a list that was being read meanwhile is not stored. */
+  #generation = 0;
 
-  /** Writes behind the answers: a list that is lost is only read again. */
-  function save(): Promise<void> {
-    const done = last.then(() =>
-      writePrivateFile(file, `${JSON.stringify({ version: 1, lists: Object.fromEntries(lists) })}\n`),
-    );
-    last = done.catch((thrown: Error) => log.warn('the model list could not be stored', { reason: thrown.message }));
-    return last as Promise<void>;
+  private constructor(options: CatalogueOptions, file: string, lists: Map<Provider, StoredList>) {
+    this.#options = options;
+    this.#file = file;
+    this.#lists = lists;
   }
 
-  function models(provider: Provider): readonly ModelOption[] {
-    const listed = lists.get(provider)?.models ?? firstRows(provider);
+  /** Reads the stored lists. A damaged file counts as none; it is replaced after the next list. */
+  static async open(options: CatalogueOptions): Promise<Catalogue> {
+    const file = join(options.home, 'models-cache.json');
+    return new Catalogue(options, file, new Map(readLists(await readPrivateFile(file, options.log))));
+  }
+
+  /** The rows of a provider. From memory. */
+  models(provider: Provider): readonly ModelOption[] {
+    const listed = this.#lists.get(provider)?.models ?? firstRows(provider);
     if (provider !== 'compatible') return listed;
-    const missing = compatibleModels.filter((id) => !listed.some((row) => row.id === id));
+    const missing = this.#options.compatibleModels.filter((id) => !listed.some((row) => row.id === id));
     return [...listed, ...missing.map((id) => modelRow('compatible', { id }))];
   }
 
+  /** One row; undefined when the provider does not list it. */
+  find(provider: Provider, id: string): ModelOption | undefined {
+    return this.models(provider).find((row) => row.id === id);
+  }
+
+  /** Whether a provider's rows come from its list as it was within the last day at this address. */
+  isFresh(provider: Provider, baseUrl: string): boolean {
+    const list = this.#lists.get(provider);
+    return list !== undefined && list.baseUrl === baseUrl && this.#options.now() - list.fetchedAt < STALE_AFTER_MS;
+  }
+
+  /**
+   * Reads a provider's list again. Falls back on the stored list, else on the built-in one, and then reports why in
+   * `failure`. Never rejects but by `signal`.
+   */
+  async refresh(
+    provider: Provider,
+    access: ProviderAccess,
+    signal: AbortSignal,
+  ): Promise<{ readonly source: RowSource; readonly count: number; readonly failure?: Error }> {
+    const { fetch, now } = this.#options;
+    const generation = this.#generation;
+    try {
+      let rows = await fetchModels(provider, access, { fetch, signal });
+      if (provider === 'openrouter') rows = await this.#withRouting(rows, access, signal);
+      signal.throwIfAborted();
+      if (generation === this.#generation) {
+        this.#lists.set(provider, { fetchedAt: now(), baseUrl: access.baseUrl, models: rows });
+        await this.#save();
+      }
+      return { source: 'remote', count: this.models(provider).length };
+    } catch (thrown) {
+      signal.throwIfAborted();
+      const source = this.#lists.has(provider) ? 'cache' : 'fallback';
+      return { source, count: this.models(provider).length, failure: thrown as Error };
+    }
+  }
+
+  /** The routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
+  async routingProviders(id: string, access: ProviderAccess, signal: AbortSignal): Promise<readonly string[]> {
+    // Without an author there is nothing to ask about; `..` must not leave the list of models.
+    if (!/^[^/]+\/[^/]+$/.test(id) || id.split('/').some((part) => part === '.' || part === '..')) return [];
+    const names = await fetchRoutingProviders(id, access, { fetch: this.#options.fetch, signal });
+    const list = this.#lists.get('openrouter');
+    if (list?.models.some((row) => row.id === id)) {
+      const rows = list.models.map((row) => (row.id === id ? { ...row, routingProviders: names } : row));
+      this.#lists.set('openrouter', { ...list, models: rows });
+      await this.#save();
+    }
+    return names;
+  }
+
+  async clear(): Promise<void> {
+    this.#generation += 1;
+    this.#lists.clear();
+    await this.#writes.idle();
+    await removePrivateFile(this.#file);
+  }
+
+  /** Never rejects: a list that cannot be stored is only read again. */
+  #save(): Promise<void> {
+    return this.#writes.run(async () => {
+      const text = JSON.stringify({ version: 1, lists: Object.fromEntries(this.#lists) });
+      await writePrivateFile(this.#file, `${text}\n`).catch((thrown: Error) =>
+        this.#options.log.warn('the model list could not be stored', { reason: thrown.message }),
+      );
+    });
+  }
+
   /** The rows with their routing providers; those that cannot be read stay as they were. */
-  async function withRouting(
+  async #withRouting(
     rows: readonly ModelOption[],
     access: ProviderAccess,
     signal: AbortSignal,
   ): Promise<readonly ModelOption[]> {
-    const known = new Map(lists.get('openrouter')?.models.map((row) => [row.id, row.routingProviders]));
+    const { fetch } = this.#options;
+    const known = new Map(this.#lists.get('openrouter')?.models.map((row) => [row.id, row.routingProviders]));
     const ahead = rows.length <= MAX_ROUTED_AHEAD;
     return Promise.all(
       rows.map(async (row) => {
@@ -103,50 +156,6 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
       }),
     );
   }
-
-  return {
-    models,
-    find: (provider, id) => models(provider).find((row) => row.id === id),
-    isFresh(provider, baseUrl) {
-      const list = lists.get(provider);
-      return list !== undefined && list.baseUrl === baseUrl && now() - list.fetchedAt < STALE_AFTER_MS;
-    },
-    async refresh(provider, access, signal) {
-      const begun = generation;
-      try {
-        let rows = await fetchModels(provider, access, { fetch, signal });
-        if (provider === 'openrouter') rows = await withRouting(rows, access, signal);
-        signal.throwIfAborted();
-        if (begun === generation) {
-          lists.set(provider, { fetchedAt: now(), baseUrl: access.baseUrl, models: rows });
-          await save();
-        }
-        return { source: 'remote', count: models(provider).length };
-      } catch (thrown) {
-        signal.throwIfAborted();
-        const source = lists.has(provider) ? 'cache' : 'fallback';
-        return { source, count: models(provider).length, failure: thrown as Error };
-      }
-    },
-    async routingProviders(id, access, signal) {
-      // Without an author there is nothing to ask about; `..` must not leave the list of models.
-      if (!/^[^/]+\/[^/]+$/.test(id) || id.split('/').some((part) => part === '.' || part === '..')) return [];
-      const names = await fetchRoutingProviders(id, access, { fetch, signal });
-      const list = lists.get('openrouter');
-      if (list?.models.some((row) => row.id === id)) {
-        const rows = list.models.map((row) => (row.id === id ? { ...row, routingProviders: names } : row));
-        lists.set('openrouter', { ...list, models: rows });
-        await save();
-      }
-      return names;
-    },
-    async clear() {
-      generation += 1;
-      lists.clear();
-      await last;
-      await removePrivateFile(file);
-    },
-  };
 }
 
 /** What of the cache file can be used. */

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
 import { readPrivateFile, removePrivateFile, setAside, writePrivateFile } from '../../../base/private-file.ts';
+import { SerialWork } from '../../../base/serial-work.ts';
 import { PROVIDERS, type Provider, THINKING_LEVELS, type Thinking } from '../../../protocol/session-types.ts';
 import { record, textOf } from '../http/http-json.ts';
 
@@ -41,7 +42,7 @@ const NOTHING: Choices = { selected: undefined, onboarded: false };
 export async function openChoices(home: string, log: Log): Promise<ChoiceStore> {
   const file = join(home, 'settings.json');
   let current = NOTHING;
-  let last: Promise<unknown> = Promise.resolve();
+  const changes = new SerialWork();
 
   const text = await readPrivateFile(file, log);
   try {
@@ -50,17 +51,12 @@ export async function openChoices(home: string, log: Log): Promise<ChoiceStore> 
     log.warn('stored settings are damaged and set aside', { file: await setAside(file) });
   }
 
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
-    const done = last.then(work);
-    last = done.catch(() => undefined);
-    return done;
-  };
   return {
     get current() {
       return current;
     },
     update: (change) =>
-      inTurn(async () => {
+      changes.run(async () => {
         const next = change(current);
         const { selected, onboarded } = next;
         await writePrivateFile(
@@ -70,13 +66,11 @@ export async function openChoices(home: string, log: Log): Promise<ChoiceStore> 
         current = next;
       }),
     clear: () =>
-      inTurn(async () => {
+      changes.run(async () => {
         await removePrivateFile(file);
         current = NOTHING;
       }),
-    async idle() {
-      await last;
-    },
+    idle: () => changes.idle(),
   };
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { Log } from '../../../../src/base/log.ts';
-import { openCredentials } from '../../../../src/control/providers/accounts/credentials.ts';
+import { CredentialStore } from '../../../../src/control/providers/accounts/credentials.ts';
 import { type Keyring, systemKeyring } from '../../../../src/control/providers/accounts/keyring.ts';
 import { temporaryFolder } from '../../../host/temporary-folder.ts';
 
@@ -51,7 +51,7 @@ test('with a keyring the file holds nothing readable, and a restart reads it bac
   const home = temporaryFolder(t);
   const keyring = memoryKeyring();
   const { log, lines } = collected();
-  const first = await openCredentials({ home, keyring, log });
+  const first = await CredentialStore.open({ home, keyring, log });
   assert.equal(keyring.reads, 0, 'the keyring is left alone until there is a secret');
   await first.set('openrouter', KEY);
   await first.set('exa', { kind: 'api_key', key: 'exa-secret' });
@@ -60,7 +60,7 @@ test('with a keyring the file holds nothing readable, and a restart reads it bac
   assert.ok(!text.includes('secret') && !text.includes('openrouter'));
   assert.equal(keyring.entries.size, 1);
 
-  const second = await openCredentials({ home, keyring, log });
+  const second = await CredentialStore.open({ home, keyring, log });
   assert.deepEqual(second.get('openrouter'), { ...KEY, baseUrl: undefined });
   await second.clear();
   assert.equal(keyring.entries.size, 0);
@@ -72,7 +72,7 @@ test('two data directories have a key each', async (t) => {
   const keyring = memoryKeyring();
   const { log } = collected();
   for (const home of [temporaryFolder(t), temporaryFolder(t)]) {
-    await (await openCredentials({ home, keyring, log })).set('exa', KEY);
+    await (await CredentialStore.open({ home, keyring, log })).set('exa', KEY);
   }
   assert.equal(keyring.entries.size, 2);
 });
@@ -82,7 +82,7 @@ test('without a keyring, or with one that fails, the private file is used and th
   const home = temporaryFolder(t);
   const keyring = memoryKeyring();
   keyring.reachable = false;
-  const store = await openCredentials({ home, keyring, log });
+  const store = await CredentialStore.open({ home, keyring, log });
   await store.set('exa', KEY);
   await store.set('openrouter', KEY);
   assert.equal(store.protection, 'file');
@@ -92,7 +92,7 @@ test('without a keyring, or with one that fails, the private file is used and th
 
   // Once the keyring is there, the next change seals the file.
   keyring.reachable = true;
-  const later = await openCredentials({ home, keyring, log });
+  const later = await CredentialStore.open({ home, keyring, log });
   await later.set('exa', undefined);
   assert.ok(!readFileSync(join(home, 'credentials.json'), 'utf8').includes('sk-secret'));
   assert.equal(later.get('openrouter')?.kind, 'api_key');
@@ -107,7 +107,7 @@ test('a keyring that takes a key and loses it is not trusted with the credential
       return undefined;
     },
   };
-  const store = await openCredentials({ home, keyring, log });
+  const store = await CredentialStore.open({ home, keyring, log });
   await store.set('exa', KEY);
   assert.equal(store.protection, 'file');
 });
@@ -116,11 +116,11 @@ test('sealed credentials whose key is out of reach are kept, and set aside by th
   const { log, lines } = collected();
   const home = temporaryFolder(t);
   const keyring = memoryKeyring();
-  await (await openCredentials({ home, keyring, log })).set('openrouter', KEY);
+  await (await CredentialStore.open({ home, keyring, log })).set('openrouter', KEY);
   const sealed = readFileSync(join(home, 'credentials.json'), 'utf8');
 
   keyring.reachable = false;
-  const locked = await openCredentials({ home, keyring, log });
+  const locked = await CredentialStore.open({ home, keyring, log });
   assert.equal(locked.get('openrouter'), undefined);
   assert.match(lines.join(), /unlock the keyring and restart/);
   assert.equal(readFileSync(join(home, 'credentials.json'), 'utf8'), sealed);
@@ -132,7 +132,7 @@ test('sealed credentials whose key is out of reach are kept, and set aside by th
   const changed = JSON.parse(sealed);
   changed.sealed.data = Buffer.from('{"exa":{"kind":"api_key","key":"theirs"}}').toString('base64');
   writeFileSync(join(home, 'credentials.json'), JSON.stringify(changed), { mode: 0o600 });
-  assert.equal((await openCredentials({ home, keyring, log })).get('exa'), undefined);
+  assert.equal((await CredentialStore.open({ home, keyring, log })).get('exa'), undefined);
 });
 
 /** A stand-in for the keyring library: what the child process imports. */
