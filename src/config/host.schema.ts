@@ -72,7 +72,7 @@ const token = group(
     capabilities: optional(
       list(
         'Capabilities it may be granted. Left out: all that are loaded.',
-        Type.String({ format: 'capability', description: 'A capability of the protocol.' }),
+        Type.String({ format: 'capability', description: 'A capability of the protocol or of a package.' }),
       ),
     ),
     tools: optional(

@@ -2,7 +2,8 @@
  * Rules for texts in configuration files that a pattern cannot state: schemas name them in `format`, the reader applies
  * them. A format returns the value as the program uses it, or undefined for an invalid text.
  */
-import { capabilityNames, capabilityOf } from '../protocol/a2e.ts';
+import { suggest } from '../base/suggest.ts';
+import { capabilityNames, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
 import { ADDRESS_FORMS, parseListenAddress } from './listen-address.ts';
 
 interface TextFormat {
@@ -11,6 +12,12 @@ interface TextFormat {
   /** Words to suggest, where the format is a choice of them. */
   readonly known?: readonly string[];
   read(text: string): string | undefined;
+}
+
+/** The standard name, or that of a package: a name that is nearly a standard one is more likely a mistake. */
+function capabilityName(text: string): string | undefined {
+  const isOther = isAdditionalCapability(text) && suggest(text, capabilityNames) === undefined;
+  return capabilityOf(text) ?? (isOther ? text : undefined);
 }
 
 /** Host names are compared without regard to case. */
@@ -22,9 +29,9 @@ export const textFormats = {
     read: (text) => (parseListenAddress(text) === undefined ? undefined : text),
   },
   capability: {
-    expected: `one of ${capabilityNames.join(', ')}`,
+    expected: `one of ${capabilityNames.join(', ')}, or a capability of a package`,
     known: capabilityNames,
-    read: capabilityOf,
+    read: capabilityName,
   },
   host_name: {
     expected: 'a host name like box.lan or box.lan:4700',

@@ -150,7 +150,8 @@ auth:
     - name: ci
       token_file: ci.token
       token_env: CI_TOKEN
-      capabilities: [tools, procs]
+      capabilities: [tools, procs, notes]
+      grants: { notes: { folders: [a], write: true } }
       tools: { allow: [file_*], deny_risks: exec }
       limits: { max_parallel: 2 }
     - { name: ops, token: ${TOKEN}-4, admin: true }
@@ -162,7 +163,8 @@ auth:
   assert.deepEqual(authenticate(`${TOKEN}-1`), {
     name: 'ci',
     // Other spellings of a capability mean the standard name.
-    capabilities: ['tools', 'proc'],
+    capabilities: ['tools', 'proc', 'notes'],
+    grants: { notes: { folders: ['a'], write: true } },
     tools: { allow: ['file_*'], denyRisks: ['exec'] },
     limits: { maxParallel: 2 },
     admin: false,
@@ -172,7 +174,7 @@ auth:
   assert.ok(!JSON.stringify(config).includes(TOKEN));
   assert.deepEqual(
     config.warnings.map(({ line, column, path }) => `${line}:${column} ${path}`),
-    ['10:27 auth.tokens[1].token'],
+    ['11:27 auth.tokens[1].token'],
   );
 });
 
