@@ -140,19 +140,18 @@ for (const dialect of dialects) {
       test("the caller's own limit keeps calls back in order; past its queue a call fails and is not sent", () =>
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
-          const own = { maxParallel: 1, queueLimit: 1, timeoutMs: 0 };
-          const first = near.call('hold', { name: 'a' }, {}, own);
-          const second = near.call('hold', { name: 'b' });
-          await assert.rejects(near.call('hold', { name: 'c' }), { code: 'over_capacity' });
+          const own = { maxParallel: 1, queueLimit: 2, timeoutMs: 0 };
+          const calls = ['a', 'b', 'c'].map((name) => near.call('hold', { name }, {}, own));
+          await assert.rejects(near.call('hold', { name: 'd' }), { code: 'over_capacity' });
           await far.until(() => held.started.length === 1, 'the first one');
           await turns();
           assert.deepEqual(held.started, ['a']);
-          held.release('a');
-          await first;
-          await far.until(() => held.started.length === 2, 'the second one');
-          held.release('b');
-          assert.deepEqual(await second, { name: 'b' });
-          assert.deepEqual(held.started, ['a', 'b']);
+          for (const [at, name] of ['a', 'b', 'c'].entries()) {
+            await far.until(() => held.started.length === at + 1, `${name} to start`);
+            held.release(name);
+            assert.deepEqual(await calls[at], { name });
+          }
+          assert.deepEqual(held.started, ['a', 'b', 'c']);
         }));
 
       test("a caller's time limit rejects the call and stops the work; the late reply is dropped", () =>
@@ -372,6 +371,31 @@ for (const dialect of dialects) {
           assert.deepEqual(reply, { emitted });
         }));
 
+      test('while a reader is behind, progress is replaced by the newest, which still comes before the reply', () =>
+        withSides(async (near, far, links) => {
+          let emitted = 0;
+          far.serve('work', async (_body, request) => {
+            while (!far.connection.congested) {
+              void request.emit('log', { pad: PAD });
+              if (++emitted % 16 === 0) await turns(1);
+            }
+            for (let pct = 1; pct <= 100; pct++) void request.emit('progress', { pct });
+            return { emitted };
+          });
+          links.client.pause(true);
+          const seen: unknown[] = [];
+          const onEvent = ({ kind, data }: CallEvent): unknown => kind === 'progress' && seen.push(data.pct);
+          const call = near.call('work', {}, { onEvent, timeoutMs: 0 });
+          await far.until(() => emitted > 0 && far.connection.busy === 0, 'the reply to be sent');
+          links.client.pause(false);
+          assert.deepEqual(await within(call, 'the reply'), { emitted });
+          for (const { body } of near.notices) {
+            const { type, payload } = body as { type: string; payload: { pct: number } };
+            if (type === 'progress') seen.push(payload.pct);
+          }
+          assert.deepEqual(seen, [100]);
+        }));
+
       test('a handler that does not wait for its reader fails with slow_consumer', () =>
         withSides(
           async (near, far) => {
@@ -454,6 +478,22 @@ for (const dialect of dialects) {
           assert.deepEqual([near.losses, far.losses], [[], []]);
           await next.dispose();
         }));
+
+      if (!dialect.codec('serves').cancels) {
+        test('a cancel that was not agreed is an unknown type, and withdraws nothing', () =>
+          withSides(async (near, far) => {
+            far.connection.cancels = false;
+            const held = far.serveHeld('hold');
+            const call = near.call('hold', { name: 'a' });
+            await far.until(() => held.started.length === 1, 'the work to start');
+            const { dropped } = near.connection;
+            call.cancel();
+            await assert.rejects(call, { code: 'cancelled' });
+            await near.until(() => near.connection.dropped > dropped, 'the refusal');
+            assert.deepEqual([held.stopped, far.connection.busy], [[], 1]);
+            held.release('a');
+          }));
+      }
 
       test('an unknown type is refused, and the link stays usable', () =>
         withSides(async (near, far) => {
