@@ -19,7 +19,7 @@ const directions: Readonly<Record<MessageNote['from'], string>> = {
   both: 'both ways',
 };
 
-/** Members every message has; they are told once. */
+/** Members every message has; the page shows them once. */
 const baseFields = ['type', 'protocol_version', 'envelope'];
 
 /** The messages by type, in the order of the documentation. */

@@ -32,7 +32,7 @@ export const answer = {
   ...base,
   id: Type.Optional(Type.String({ description: 'Unique per message.' })),
   req_id: Type.Optional(Type.String({ description: 'The id of the request this belongs to.' })),
-  cursor: Type.Optional(Type.Integer({ description: 'Journal cursor; present when handfast/resume was agreed.' })),
+  cursor: Type.Optional(Type.Integer({ description: 'Journal cursor; present when handfast/resume was negotiated.' })),
 };
 
 /** The fields of every event type; a namespace adds its own `type`. */
@@ -73,9 +73,9 @@ export const HandshakeResp = Type.Object(
     max_parallel: Type.Optional(Type.Integer({ minimum: 0, description: 'Requests that may run at once.' })),
     ok: Type.Optional(Type.Boolean({ description: 'False when refused; the link then closes.' })),
     reason: text('auth_failed, version_mismatch, no_caps or server_error when ok is false.'),
-    extensions: open('Extensions agreed, by name.'),
+    extensions: open('Extensions granted, by name.'),
   },
-  { ...fromHost, description: 'What was agreed, or why nothing was.' },
+  { ...fromHost, description: 'The terms of the session, or the reason for the refusal.' },
 );
 
 export const Ping = Type.Object(
@@ -90,7 +90,7 @@ export const Pong = Type.Object(
     uptime_seconds: Type.Optional(Type.Number({ description: 'Age of the session in seconds.' })),
     host_uptime_seconds: Type.Optional(
       Type.Number({
-        description: 'How long the host has been running, in seconds; only where an extension was agreed.',
+        description: 'How long the host has been running, in seconds; only where an extension was negotiated.',
       }),
     ),
   },
@@ -115,7 +115,7 @@ export const ErrorMessage = Type.Object(
     type: Type.Literal('error'),
     code: Type.String({ description: 'Machine-readable; an open set, see docs/errors.md.' }),
     message: text('For people.'),
-    detail: open('More facts; reason tells rows apart that share a code.'),
+    detail: open('More facts; reason distinguishes errors that share a code.'),
     retryable: Type.Optional(Type.Boolean({ description: 'True when the same request may succeed later.' })),
     capability_name: text('The capability the failure belongs to.'),
   },
@@ -128,11 +128,11 @@ export const Event = Type.Object(
 );
 
 export const Cancel = Type.Object(
-  { ...base, type: Type.Literal('cancel'), req_id: nonEmpty('The request to give up.') },
+  { ...base, type: Type.Literal('cancel'), req_id: nonEmpty('The request to cancel.') },
   {
     ...fromAgent,
     description:
-      'Extension handfast/cancel: gives the request up. Its one answer is then `error` runtime_error with detail.reason "cancelled", unless it was done already.',
+      'Extension handfast/cancel: cancels the request. Its one reply is then `error` runtime_error with detail.reason "cancelled", unless it was done already.',
   },
 );
 
@@ -171,7 +171,7 @@ export const CapabilitiesChanged = Type.Object(
     type: Type.Literal('capabilities/changed/push'),
     capability: Type.String({ description: 'The capability whose offer or lists changed.' }),
     enabled: Type.Optional(Type.Boolean({ description: 'False while the host cannot serve it; default true.' })),
-    metadata: open('What the handshake answer would say of it now.'),
+    metadata: open('What the handshake would report of it now.'),
   },
   { ...fromHost, description: 'Extension handfast/capabilities: read its lists again. Belongs to no request.' },
 );

@@ -33,7 +33,7 @@ const spec = {
   parent_task_id: orNull(text('The task whose budget this one takes a part of.')),
   pool: orNull(text('Only workers of this pool.')),
   worker: orNull(text('Only this worker.')),
-  batch: orNull(text('Names the batch it came with.')),
+  batch: orNull(text('Names the batch it was submitted with.')),
 };
 
 export const TaskSpec = shape('A request for a task. All but the brief may be left out.', {

@@ -69,7 +69,7 @@ const seconds = (description: string) => Type.Number({ minimum: 0, maximum, desc
 /** A word of an open list: another one is read as `other`. */
 const open = <W extends string>(words: readonly W[], other: W, description: string) =>
   Type.Unsafe<W>({ type: 'string', description, ...note({ words, other }) });
-/** May be left out, or null, which says the same. */
+/** May be absent or null, which mean the same. */
 const orNull = <T extends TSchema>(schema: T) => may(nullable(schema));
 /** Gives readers a value where an optional member is absent. */
 const absentAs = <T extends TSchema>(value: unknown, schema: T): T & Filled => {
@@ -261,7 +261,7 @@ export const Usage = shape('What a turn of an executor has used.', {
   cache_read: may(count('Tokens read from a cache; not counted in `tokens_spent` by default.')),
   cache_write: may(count('Tokens written to a cache.')),
   cost_usd: may(Type.Number({ minimum: 0, description: 'US dollars.' })),
-  claimed: may(count('What the model said of itself, where that is more than a fifth off.')),
+  claimed: may(count('The model’s own figure, where it is more than a fifth off.')),
 });
 
 export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('worker'), {

@@ -23,7 +23,7 @@ export interface RpcMethod<Params extends object = Readonly<Record<string, unkno
 
 /** The method value of a schema. */
 export type MethodOf<S extends { readonly params: TSchema; readonly result: TSchema }> = RpcMethod<
-  // No members: TypeBox says `object`, which no handler of members takes.
+  // No members: TypeBox says `object`, which has no members to destructure.
   keyof Wire<S['params']> extends never ? Record<never, never> : Wire<S['params']>,
   Wire<S['result']>
 >;

@@ -58,7 +58,7 @@ function pathOf(levels: readonly Level[], depth: number): string {
  */
 export function scanJson(text: string): readonly Finding[] {
   const levels: Level[] = [];
-  const told = new Map<string, Finding>();
+  const found = new Map<string, Finding>();
   let depth = 0;
   let level: Level | undefined;
   let keyComes = false;
@@ -72,9 +72,9 @@ export function scanJson(text: string): readonly Finding[] {
         keyComes = false;
         level!.key = key;
         const problem = key === '__proto__' ? 'E_RESERVED_KEY' : seenBefore(level!, key) ? 'E_DUP_KEY' : undefined;
-        if (problem !== undefined && told.size < MAX_FINDINGS) {
+        if (problem !== undefined && found.size < MAX_FINDINGS) {
           const path = pathOf(levels, depth);
-          told.set(path, { code: problem, path });
+          found.set(path, { code: problem, path });
         }
       }
       at = end;
@@ -101,7 +101,7 @@ export function scanJson(text: string): readonly Finding[] {
       else level!.index++;
     }
   }
-  return told.size === 0 ? NONE : [...told.values()];
+  return found.size === 0 ? NONE : [...found.values()];
 }
 
 const NONE: readonly Finding[] = [];

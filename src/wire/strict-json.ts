@@ -74,7 +74,7 @@ interface Walk {
 }
 
 /**
- * The same for a value that never was text, as the in-process bus hands it over: it must be what JSON can say, within the
+ * The same for a value that never was text, as the in-process bus passes it: it must be what JSON can say, within the
  * same bounds. Members that are `undefined` count as absent.
  */
 export function readStrictValue(value: unknown): StrictJson {
@@ -117,7 +117,7 @@ function within(value: unknown, walk: Walk, levels: number): boolean {
   return walk.room >= 0 || stop(walk, 'E_LIMIT');
 }
 
-/** Every place of the key, as a text would tell it. Made once the value is known to hold one: places cost their paths. */
+/** Every place of the key, as for a text. Made once the value is known to contain one: places cost their paths. */
 function reservedKeys(value: unknown, where: string, found: Finding[]): readonly Finding[] {
   if (typeof value !== 'object' || value === null) return found;
   const isList = Array.isArray(value);

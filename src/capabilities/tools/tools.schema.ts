@@ -72,9 +72,7 @@ export const ToolCallReq = Type.Object(
     session_id: Type.Optional(Type.String({ description: 'The handshake session; empty is fine.' })),
     tool_name: Type.Optional(Type.String({ description: 'The tool to call.' })),
     arguments: anyObject('Checked against the tool’s own schema.'),
-    correlation_id: Type.Optional(
-      Type.String({ description: 'Free text of the caller; kept in the journal with the request.' }),
-    ),
+    correlation_id: Type.Optional(Type.String({ description: 'Free text of the caller; journaled with the request.' })),
     streaming: Type.Optional(Type.Boolean({ description: 'Ask for tool/event messages.' })),
     timeout: Type.Optional(
       Type.Number({ minimum: 0, description: 'Seconds; default 30. 0 means the host’s default.' }),
@@ -101,7 +99,7 @@ export const ToolResult = Type.Object(
     duration_ms: Type.Integer({ description: 'Whole milliseconds.' }),
     events: Type.Optional(Type.Array(Type.Unknown(), { description: 'Unused here: events are messages.' })),
   },
-  { description: 'What a call came to.' },
+  { description: 'The outcome of a call.' },
 );
 
 export const ToolCallResp = Type.Object(

@@ -63,7 +63,7 @@ function readVersion({ protocol_version: version }: Members, found: Findings): s
   return version as string;
 }
 
-/** The id of the task a message is about, where it can be told in spite of what is wrong with it. */
+/** The id of the task a message is about, where it can be read in spite of the errors. */
 function taskIdOf(message: Members): string | undefined {
   const task = message.type === 'TASK_DISPATCH' ? message.task : message;
   if (typeof task !== 'object' || task === null) return undefined;

@@ -25,7 +25,7 @@ export type Decoded =
       readonly valid: false;
       /** The message's type, where it was read and known. */
       readonly type: string | null;
-      /** The id of its task, where that much could be read: somebody waits for an answer. */
+      /** The id of its task, where that much could be read: its orchestrator waits for a reply. */
       readonly taskId?: string;
       readonly errors: readonly Finding[];
       readonly warnings: readonly Finding[];
@@ -75,7 +75,7 @@ export type Reported = Root<'TASK_RESULT'> &
     readonly more_artifacts: ReadonlyMap<string, unknown>;
   };
 
-/** The additive messages, which keep their wire form. */
+/** The additive messages, which stay in their wire form. */
 export type Addition = Exclude<FleetMessage, { readonly type: 'SESSION_ANNOUNCE' | 'TASK_DISPATCH' | 'TASK_RESULT' }>;
 
 /** A message as the rest of `fleet/` gets it. */

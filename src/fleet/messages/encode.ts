@@ -1,8 +1,8 @@
 /**
  * The writing side of the fleet protocol: messages with their type, version and envelope filled in.
  *
- * Called by whoever sends a message. What is built here validates against `schema/fleet.json` and is taken by
- * `decode.ts`, so long as its parts are what their types say.
+ * Called by every sender of a message. What is built here fits `schema/fleet.json` and is accepted by `decode.ts`, so long as
+ * its parts are of their types.
  * @see docs/protocol/fleet.md
  */
 import {
@@ -39,9 +39,9 @@ export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): 
   fleetMessage('TASK_DISPATCH', body, envelope);
 
 /**
- * A result that every reader can take. Its prose is cut at {@link MAX_PROSE_BYTES}; where the whole would still be longer
- * than a message may be, the largest parts are left out and what was lost is said. A result that no reader takes would be
- * sent for ever and count for nothing.
+ * A result that every reader accepts. Its prose is cut at {@link MAX_PROSE_BYTES}; where the whole would still be longer
+ * than a message may be, the largest parts are left out and reported. A result that no reader accepts would be sent
+ * for ever and count for nothing.
  */
 export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): TaskResult {
   const { prose } = body;
@@ -95,7 +95,7 @@ function withoutParts(result: TaskResult, lost: readonly string[]): TaskResult {
   return { ...result, status, next_steps: [...steps, step] };
 }
 
-/** The wire form of a result that was received: to keep it, or to hand it on. Members that said nothing are left out. */
+/** The wire form of a result that was received: to store or to forward it. Members without a value are left out. */
 export function resultFrom(reported: Reported): TaskResult {
   const { type, protocol_version, task_id, status, tokens_spent, next_steps } = reported;
   const { blocked_reason, error_summary, summary, blocked, usage, answer, prose, conformance, envelope } = reported;

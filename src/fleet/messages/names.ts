@@ -1,5 +1,5 @@
 /**
- * Names of tools, MCP servers, pools and tiers, and the characters no name or id may hold.
+ * Names of tools, MCP servers, pools and tiers, and the characters that no name or id contains.
  *
  * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` meet.
  * Called by the decoder, by routing, by preflight and by readers of configuration.
@@ -29,7 +29,7 @@ export function canonicalName(name: string): string {
     .replace(/[- ]/g, '_');
 }
 
-/** True when a text holds a character that no name, id or path may hold, or half of a surrogate pair. */
+/** True when a text contains a character that no name, id or path may contain, or half of a surrogate pair. */
 export const hasForbidden = (text: string): boolean => FORBIDDEN.test(text) || !text.isWellFormed();
 
 /** True for a text with nothing to see in it; blanks of all scripts and zero-width ones count as nothing. */
