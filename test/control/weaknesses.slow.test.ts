@@ -176,7 +176,7 @@ describe('events', () => {
   test('weakness 21: every type of event is in the reference page, and nothing else is ever sent', async (t) => {
     const page = readFileSync(join(root, 'docs/protocol/session-rpc.md'), 'utf8');
     const documented = new Set([...page.matchAll(/^\| `([a-z_]+(?:\.[a-z_]+)+)` \|/gm)].map(([, type]) => type));
-    const source = readFileSync(join(root, 'src/protocol/session-events.ts'), 'utf8');
+    const source = readFileSync(join(root, 'src/protocol/session-events.schema.ts'), 'utf8');
     const defined = [...source.matchAll(/^ {2}'([a-z_.]+)': /gm)].map(([, type]) => type as string);
     assert.ok(defined.length > 30);
     assert.deepEqual(

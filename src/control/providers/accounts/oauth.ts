@@ -37,129 +37,154 @@ export interface OAuthOptions {
   readonly signal: AbortSignal;
 }
 
-/** One client of one service. Every method fails with `login_failed`, or with the reason of the signal. */
-export interface OAuthClient {
-  /** Begins a sign-in in a browser that comes back to `redirectUri`. */
-  begin(redirectUri: string): Promise<{
-    /** Where the user has to go. */
-    readonly url: string;
-    /** What the callback must carry. */
-    readonly state: string;
-    /** Ends it with the address the browser came back to. */
-    finish(callback: URL): Promise<Tokens>;
-  }>;
-  /** Exchanges a code that came by another way than a callback. */
-  exchange(redirectUri: string, code: string, codeVerifier: string): Promise<Tokens>;
-  refresh(refreshToken: string): Promise<Tokens>;
-  /** Revokes a token; does nothing where the service has no revocation. */
-  revoke(token: string): Promise<void>;
-}
-
 /** Longest answer of a sign-in service. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const REQUEST_TIMEOUT_SECONDS = 30;
 
-/** Makes a client; asks the service for its discovery document where its paths are not known. Fails with `login_failed`. */
-export async function oauthClient(service: OAuthService, options: OAuthOptions): Promise<OAuthClient> {
-  const { issuer, clientId, clientSecret, scope, paths } = service;
-  const { signal } = options;
+type OpenId = typeof import('openid-client');
+type TokenReply = Awaited<ReturnType<OpenId['refreshTokenGrant']>>;
+
+/** A started sign-in in a browser. */
+export interface BrowserAttempt {
+  /** Where the user has to go. */
+  readonly url: string;
+  /** What the callback must carry. */
+  readonly state: string;
+  /** Ends it with the address the browser came back to. */
+  finish(callback: URL): Promise<Tokens>;
+}
+
+/** Makes a client; reads the service's discovery document where its paths are not known. Fails with `login_failed`. */
+export async function oauthClient(service: OAuthService, { fetch, signal }: OAuthOptions): Promise<OAuthClient> {
+  const { issuer } = service;
   if (!issuer.startsWith('https:') && !isLoopback(issuer)) {
     throw fail('login_failed', `${new URL(issuer).host}: sign-in needs https`);
   }
   const openid = await library();
+  const configured = () => configuration(openid, service, boundedFetch(fetch, signal));
+  const config = await guarded(issuer, signal, configured);
+  return new OAuthClient(openid, config, service, signal);
+}
 
-  /** Every request ends with our signal, and no answer is read without a bound. */
-  const boundedFetch = async (url: string, init: object): Promise<Response> => {
+/** One client of one service. Every method fails with `login_failed`, or with the reason of the signal. */
+export class OAuthClient {
+  readonly #openid: OpenId;
+  readonly #config: InstanceType<OpenId['Configuration']>;
+  readonly #service: OAuthService;
+  readonly #signal: AbortSignal;
+
+  constructor(
+    openid: OpenId,
+    config: InstanceType<OpenId['Configuration']>,
+    service: OAuthService,
+    signal: AbortSignal,
+  ) {
+    this.#openid = openid;
+    this.#config = config;
+    this.#service = service;
+    this.#signal = signal;
+  }
+
+  /** Starts a sign-in in a browser that comes back to `redirectUri`. */
+  async start(redirectUri: string): Promise<BrowserAttempt> {
+    const { scope, authorizeParameters } = this.#service;
+    const codeVerifier = this.#openid.randomPKCECodeVerifier();
+    const state = this.#openid.randomState();
+    const url = this.#openid.buildAuthorizationUrl(this.#config, {
+      redirect_uri: redirectUri,
+      scope,
+      state,
+      code_challenge: await this.#openid.calculatePKCECodeChallenge(codeVerifier),
+      code_challenge_method: 'S256',
+      ...authorizeParameters,
+    });
+    const checks = { pkceCodeVerifier: codeVerifier, expectedState: state, idTokenExpected: true };
+    const finish = (callback: URL) =>
+      this.#tokens(() => this.#openid.authorizationCodeGrant(this.#config, callback, checks));
+    return { url: url.href, state, finish };
+  }
+
+  /** Exchanges a code that came by another way than a callback. */
+  exchange(redirectUri: string, code: string, codeVerifier: string): Promise<Tokens> {
+    // The library reads a code from the address it came with; the device flow's code came in a body.
+    const callback = new URL(redirectUri);
+    callback.searchParams.set('code', code);
+    const checks = { pkceCodeVerifier: codeVerifier, idTokenExpected: true };
+    return this.#tokens(() => this.#openid.authorizationCodeGrant(this.#config, callback, checks));
+  }
+
+  refresh(refreshToken: string): Promise<Tokens> {
+    return this.#tokens(() => this.#openid.refreshTokenGrant(this.#config, refreshToken));
+  }
+
+  /** Revokes a token; does nothing where the service has no revocation. */
+  async revoke(token: string): Promise<void> {
+    if (this.#config.serverMetadata().revocation_endpoint === undefined) return;
+    const revoke = () => this.#openid.tokenRevocation(this.#config, token);
+    await guarded(this.#service.issuer, this.#signal, revoke);
+  }
+
+  async #tokens(request: () => Promise<TokenReply>): Promise<Tokens> {
+    const reply = await guarded(this.#service.issuer, this.#signal, request);
+    return {
+      accessToken: reply.access_token,
+      refreshToken: reply.refresh_token,
+      expiresInSeconds: reply.expires_in,
+      claims: { ...reply.claims() },
+    };
+  }
+}
+
+type BoundedFetch = (url: string, init: object) => Promise<Response>;
+
+/** A fetch whose requests end with the signal and whose replies are read within a size limit. */
+function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
+  return async (url, init) => {
     const given = init as RequestInit;
     const signals = given.signal ? [signal, given.signal] : [signal];
-    const response = await options.fetch(url, { ...given, signal: AbortSignal.any(signals) });
+    const response = await fetch(url, { ...given, signal: AbortSignal.any(signals) });
     const text = await readBody(response, MAX_ANSWER_BYTES);
     if (text === undefined) throw fail('login_failed', `${new URL(url).host} answered with too much`);
     // Statuses without a body must be made without one.
     const body = response.status === 204 || response.status === 304 ? null : text;
     return new Response(body, { status: response.status, headers: response.headers });
   };
+}
 
-  /** Runs one exchange with the service; its failure becomes one of ours. */
-  async function asking<T>(work: () => Promise<T>): Promise<T> {
-    signal.throwIfAborted();
-    try {
-      return await work();
-    } catch (thrown) {
-      if (signal.aborted) throw asError(signal.reason, 'cancelled');
-      throw loginFailure(thrown, new URL(issuer).host);
-    }
-  }
-
+/** The library's view of a service: from the known paths, else from its discovery document. */
+async function configuration(openid: OpenId, service: OAuthService, fetch: BoundedFetch) {
+  const { issuer, clientId, clientSecret, paths } = service;
   const authentication = clientSecret === undefined ? openid.None() : openid.ClientSecretPost(clientSecret);
-  const config = await asking(async () => {
-    const insecure = isLoopback(issuer) ? [openid.allowInsecureRequests] : [];
-    if (paths === undefined) {
-      return openid.discovery(new URL(issuer), clientId, clientSecret, authentication, {
-        execute: insecure,
-        timeout: REQUEST_TIMEOUT_SECONDS,
-        [openid.customFetch]: boundedFetch,
-      });
-    }
-    const made = new openid.Configuration(
-      {
-        issuer,
-        authorization_endpoint: `${issuer}${paths.authorize}`,
-        token_endpoint: `${issuer}${paths.token}`,
-        revocation_endpoint: `${issuer}${paths.revoke}`,
-      },
-      clientId,
-      clientSecret,
-      authentication,
-    );
-    for (const allow of insecure) allow(made);
-    made.timeout = REQUEST_TIMEOUT_SECONDS;
-    made[openid.customFetch] = boundedFetch;
-    return made;
-  });
-
-  type Answer = Awaited<ReturnType<typeof openid.refreshTokenGrant>>;
-  const tokensOf = (answer: Answer): Tokens => ({
-    accessToken: answer.access_token,
-    refreshToken: answer.refresh_token,
-    expiresInSeconds: answer.expires_in,
-    claims: { ...answer.claims() },
-  });
-
-  return {
-    async begin(redirectUri) {
-      const codeVerifier = openid.randomPKCECodeVerifier();
-      const state = openid.randomState();
-      const url = openid.buildAuthorizationUrl(config, {
-        redirect_uri: redirectUri,
-        scope,
-        state,
-        code_challenge: await openid.calculatePKCECodeChallenge(codeVerifier),
-        code_challenge_method: 'S256',
-        ...service.authorizeParameters,
-      });
-      const checks = { pkceCodeVerifier: codeVerifier, expectedState: state, idTokenExpected: true };
-      return {
-        url: url.href,
-        state,
-        finish: (callback) =>
-          asking(async () => tokensOf(await openid.authorizationCodeGrant(config, callback, checks))),
-      };
-    },
-    exchange: (redirectUri, code, codeVerifier) =>
-      asking(async () => {
-        // The library takes a code from the address it came with; the device flow's code came in a body.
-        const callback = new URL(redirectUri);
-        callback.searchParams.set('code', code);
-        const checks = { pkceCodeVerifier: codeVerifier, idTokenExpected: true };
-        return tokensOf(await openid.authorizationCodeGrant(config, callback, checks));
-      }),
-    refresh: (refreshToken) => asking(async () => tokensOf(await openid.refreshTokenGrant(config, refreshToken))),
-    async revoke(token) {
-      if (config.serverMetadata().revocation_endpoint === undefined) return;
-      await asking(() => openid.tokenRevocation(config, token));
-    },
+  const insecure = isLoopback(issuer) ? [openid.allowInsecureRequests] : [];
+  if (paths === undefined) {
+    return openid.discovery(new URL(issuer), clientId, clientSecret, authentication, {
+      execute: insecure,
+      timeout: REQUEST_TIMEOUT_SECONDS,
+      [openid.customFetch]: fetch,
+    });
+  }
+  const metadata = {
+    issuer,
+    authorization_endpoint: `${issuer}${paths.authorize}`,
+    token_endpoint: `${issuer}${paths.token}`,
+    revocation_endpoint: `${issuer}${paths.revoke}`,
   };
+  const made = new openid.Configuration(metadata, clientId, clientSecret, authentication);
+  for (const allow of insecure) allow(made);
+  made.timeout = REQUEST_TIMEOUT_SECONDS;
+  made[openid.customFetch] = fetch;
+  return made;
+}
+
+/** Runs one exchange with the service; its failure becomes one of ours. */
+async function guarded<T>(issuer: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  try {
+    return await work();
+  } catch (thrown) {
+    if (signal.aborted) throw asError(signal.reason, 'cancelled');
+    throw loginFailure(thrown, new URL(issuer).host);
+  }
 }
 
 /** The library; an installation without it cannot sign in, but can do everything else. */

@@ -52,7 +52,7 @@ export async function throughBrowser(
 ): Promise<Tokens> {
   const callback = await openCallback(path, ports);
   try {
-    const attempt = await client.begin(callback.redirectUri);
+    const attempt = await client.start(callback.redirectUri);
     emit('auth.flow.url', { provider, url: attempt.url });
     const arrival = await callback.arrival(attempt.state, signal);
     try {
