@@ -290,6 +290,7 @@ export class ControlClient {
           client_version: clientVersion,
           token,
           events: false,
+          answers_pings: true,
         },
         { timeoutMs: connectTimeoutMs, signal },
       )) as HandshakeResult;
@@ -313,7 +314,13 @@ export class ControlClient {
     return { resumed, ping: () => client.call(ping.name, {}).catch(() => {}) };
   }
 
+  /** A server that asks whether this client is still there gets a ping of its own. */
+  #answerPing(): void {
+    this.#client?.call(ping.name, {}).catch(() => {});
+  }
+
   #notified(method: string, params: unknown, chars: number): void {
+    if (method === ping.name) return this.#answerPing();
     if (method !== 'event' || typeof params !== 'object' || params === null) return;
     const event = params as ControlEvent;
     const { session_id, ...facts } = (event.payload ?? {}) as Readonly<Record<string, unknown>>;

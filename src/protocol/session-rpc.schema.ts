@@ -64,6 +64,9 @@ export const handshake = rpcMethod(
       'Addition: `false` = no events until `events.subscribe`; absent = all events of all sessions, as 1.0.0 has it.',
     ),
     opt_out_events: anything('Addition: event types (exact, or with a final `*`) this client does not want.'),
+    answers_pings: anything(
+      'Addition: `true` = the client answers a `system.ping` notification with a `system.ping` request, so that the server notices a silent link.',
+    ),
   })
   .returns(
     object({

@@ -6,15 +6,18 @@
  * Also: an HTTP host that refuses connections is lost at once.
  */
 import assert from 'node:assert/strict';
+import { connect as connectSocket } from 'node:net';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { connect } from '../../src/connect.ts';
 import type { StateChange } from '../../src/connection/reconnect.ts';
+import { connect as connectControl } from '../../src/control-client/connect.ts';
 import { createHost, type Host } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { parseTcpAddress, parseUnixAddress } from '../../src/transport/socket.ts';
 import { within } from '../contract/recorder.ts';
+import { stand } from '../control/client/stand.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 import { type Relay, startRelay } from '../support/relay.ts';
 import { doorOf } from '../support/sites.ts';
@@ -177,4 +180,31 @@ describe('an HTTP host that refuses connections', { timeout: 60_000 }, () => {
       assert.ok(lost?.state === 'lost' && /refuses connections/.test(lost.reason.message), JSON.stringify(lost));
     });
   }
+});
+
+test('a server of sessions loses a client whose link swallows everything, and keeps one that need not answer', {
+  timeout: 60_000,
+}, async (t) => {
+  const { server, tcp, relay } = await stand(t, { rpcLimits: { livenessTimeoutMs: LIVENESS_TIMEOUT_MS } });
+  const { relay: between, address } = await relay();
+  const control = await connectControl(address, { reconnect: { livenessTimeoutMs: 0, maxMs: 0 } });
+  t.after(() => control.close());
+  // A client of another make that says nothing of pings, and falls silent.
+  const silent = connectSocket(parseTcpAddress(tcp));
+  t.after(() => silent.destroy());
+  silent.write('{"jsonrpc":"2.0","id":1,"method":"system.ping"}\n');
+  await within(new Promise((resolve) => silent.once('data', resolve)), 'its pong');
+  assert.equal(server.rpc.size, 2);
+  // A link that passes is kept by the pings.
+  await new Promise((resolve) => setTimeout(resolve, 2 * LIVENESS_TIMEOUT_MS));
+  assert.equal(server.rpc.size, 2);
+  between.swallowing = true;
+  await within(
+    (async () => {
+      while (server.rpc.size > 1) await new Promise((resolve) => setTimeout(resolve, 20));
+    })(),
+    'the server to drop the link',
+  );
+  await new Promise((resolve) => setTimeout(resolve, 2 * LIVENESS_TIMEOUT_MS));
+  assert.equal(server.rpc.size, 1);
 });

@@ -42,6 +42,14 @@ export interface ClientFacts {
   readonly handshakeDone: boolean;
 }
 
+/** What a client says of itself in its handshake. */
+export interface Introduction {
+  readonly clientName: string | null;
+  readonly clientVersion: string | null;
+  /** It answers a ping of the server. */
+  readonly answersPings: boolean;
+}
+
 /** The limits of a connection, as this edge names them. Nothing that is sent is too long for a client. */
 export function connectionLimits(limits: RpcLimits): ConnectionLimits {
   return {
@@ -66,6 +74,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
   caller: Caller;
   readonly #owner: ClientOwner;
   #handshakeDone: boolean;
+  #answersPings = false;
 
   constructor(owner: ClientOwner, link: Link, { id, principal, handshakeDone }: ClientFacts, limits: ConnectionLimits) {
     this.#owner = owner;
@@ -95,14 +104,21 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
   }
 
   /** The handshake was good: everything may be called. A later one that gives no name changes none. */
-  introduced(clientName: string | null, clientVersion: string | null): void {
+  introduced({ clientName, clientVersion, answersPings }: Introduction): void {
     const { caller } = this;
+    this.#answersPings = answersPings;
     this.caller = {
       ...caller,
       clientName: clientName ?? caller.clientName,
       clientVersion: clientVersion ?? caller.clientVersion,
     };
     this.#handshakeDone = true;
+  }
+
+  /** Asks a client that answers pings for one of its own. False: its silence means nothing. */
+  ping(): boolean {
+    if (this.#answersPings) this.notify(ping.name, {});
+    return this.#answersPings;
   }
 
   /**

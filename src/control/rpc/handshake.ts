@@ -17,7 +17,7 @@ import type { Link } from '../../transport/link.ts';
 import type { Address, Incoming, Message } from '../../wire/codec.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { JsonRpcCodec, NO_REQUEST, parseError, speaksJsonRpc } from '../../wire/jsonrpc.ts';
-import type { ConnectedClient } from './connected-client.ts';
+import type { ConnectedClient, Introduction } from './connected-client.ts';
 import { MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
 
 /** What is kept of what a client calls itself, in characters. */
@@ -26,9 +26,7 @@ const MAX_NAME_CHARS = 128;
 const MAX_STRIKES = 16;
 
 /** What a client said of itself and of the events it wants. */
-export interface ClientHello {
-  readonly clientName: string | null;
-  readonly clientVersion: string | null;
+export interface ClientHello extends Introduction {
   /** As it came; only an authenticator looks at it. */
   readonly token: unknown;
   /** All events (true) or none (false) before the first subscription; undefined = as it was. */
@@ -56,6 +54,7 @@ export function greetingOf(params: ParamsOf<typeof handshake>): ClientHello {
           .filter((type): type is string => typeof type === 'string' && type.length <= MAX_PATTERN_CHARS)
           .slice(0, MAX_PATTERNS)
       : undefined,
+    answersPings: params.answers_pings === true,
   };
 }
 
@@ -117,7 +116,7 @@ export class RpcHandshake implements Dialect {
       const request = incoming.kind === 'request' ? incoming : NO_REQUEST;
       return this.#refuse(gate, request, asError(thrown));
     }
-    gate.accept(connection);
+    gate.accept(connection, () => connection.ping());
     connection.message(raw);
   }
 
@@ -141,7 +140,7 @@ export class RpcHandshake implements Dialect {
     }
     // The answer before the first event.
     gate.link.send(this.#codec.reply(gate.link.text, '', request, this.#server.welcome(connection, greeting)));
-    gate.accept(connection);
+    gate.accept(connection, () => connection.ping());
   }
 
   #authFailed(gate: PendingLink, request: Incoming): void {

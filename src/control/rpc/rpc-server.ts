@@ -181,6 +181,8 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     try {
       const client = this.admit(link, principal);
       client.attach(link);
+      // No handshake has to come, so the gate has not seen this link.
+      this.#acceptor.liveness.watch(link, () => client.ping());
       return client;
     } catch (thrown) {
       link.send(new JsonRpcCodec({ calls: false }).failure(link.text, NO_REQUEST, asError(thrown)));
@@ -241,7 +243,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   }
 
   welcome(client: ConnectedClient, greeting: ClientHello): HandshakeResult {
-    client.introduced(greeting.clientName, greeting.clientVersion);
+    client.introduced(greeting);
     client.events.choose(greeting.allEvents, greeting.optedOut);
     const { id, link, principal } = client;
     this.log.info('session RPC handshake', {
