@@ -59,7 +59,7 @@ export interface OpencodeConfig extends ProgramConfig {
 export interface AgyConfig extends ProgramConfig {
   readonly kind: 'agy';
   readonly sandbox?: boolean;
-  /** File in which it keeps the last conversation of each directory. Default: where it does by itself. */
+  /** File in which it stores the last conversation of each directory. Default: its own place. */
   readonly conversationsFile?: string;
 }
 
@@ -76,7 +76,7 @@ export interface AcpConfig {
    * what only reads), or `reject` all. Default `ask`.
    */
   readonly permissions?: 'ask' | 'allow' | 'reject';
-  /** MCP servers it is told to connect to, as that protocol or most configuration files write them. */
+  /** MCP servers it connects to, as that protocol or most configuration files write them. */
   readonly mcpServers?: readonly Readonly<Record<string, unknown>>[];
   readonly mode?: string;
   readonly model?: string;

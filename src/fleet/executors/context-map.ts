@@ -1,6 +1,6 @@
 /**
- * What an executor keeps about each conversation, on disk: the id its program knows it by, and the baselines of counters
- * and outputs that go on from turn to turn. A lost baseline brings old replies and old tokens back, so every change is
+ * What an executor stores about each conversation, on disk: the id its program knows it by, and the baselines of counters
+ * and outputs that continue from turn to turn. A lost baseline brings old replies and old tokens back, so every change is
  * written before it counts, in one step.
  *
  * Held by the executors of this folder, one file each, in the worker's own folder.
@@ -10,13 +10,13 @@ import { dirname } from 'node:path';
 import { replaceFile } from '../../base/replace-file.ts';
 
 export interface ContextMapOptions<Entry> {
-  /** Absolute path of the file; undefined: kept in memory only. */
+  /** Absolute path of the file; undefined: in memory only. */
   readonly file: string | undefined;
   /** An entry as it was read from the file; undefined drops it. */
   readonly read: (value: Readonly<Record<string, unknown>>) => Entry | undefined;
   /** Most conversations; the one used longest ago goes first. Default 10,000. */
   readonly maxEntries?: number;
-  /** Told once when the file could not be read; it is set aside then. */
+  /** Called once when the file could not be read; it is quarantined then. */
   readonly damaged?: (kept: string) => void;
 }
 
@@ -56,7 +56,7 @@ export class ContextMap<Entry extends object> {
     return this.#save();
   }
 
-  /** Resolves when it is gone from the disk. */
+  /** Resolves when it is removed from the disk. */
   delete(contextId: string): Promise<void> {
     return this.#entries.delete(contextId) ? this.#save() : Promise.resolve();
   }

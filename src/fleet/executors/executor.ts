@@ -2,23 +2,23 @@
  * The executor contract: what really does a task. One turn of work in one conversation, with live usage, under a signal.
  *
  * Implemented by the other files of this folder; called by `worker/` alone, which owns budget, deadline, lease, reply
- * extraction and everything else that must be the same whoever does the work.
+ * extraction and everything else that must be the same for every executor.
  */
 import type { Usage } from '../../protocol/fleet.ts';
 
 /** One piece of work. */
 export interface ExecutorTask {
   readonly taskId: string;
-  /** Conversation to go on with, or to begin. Executors keep what they need to find it again, durably. */
+  /** Conversation to continue, or to start. Executors store durably what they need to find it again. */
   readonly contextId: string;
   /** The whole prompt: brief, rules of the reply, the absolute working directory. */
   readonly prompt: string;
-  /** Tokens left at the start; null = no limit. For executors that can be told; the worker enforces it anyway. */
+  /** Tokens left at the start; null = no limit. For executors that can use it; the worker enforces it anyway. */
   readonly tokenBudget: number | null;
   readonly access: 'read' | 'write';
 }
 
-/** What the worker hears while the executor works. None of these throws. */
+/** The events of a turn for the worker. None of these throws. */
 export interface ExecutorEvents {
   /** It is alive and did something; `note` is one line for people, `percent` 0–100 where known. */
   progress(phase: string, note?: string, percent?: number): void;
@@ -26,9 +26,9 @@ export interface ExecutorEvents {
   usage(total: Usage): void;
   /** A program was started for this task; for the journal and for cleaning up after a crash. */
   started(pid: number): void;
-  /** MCP servers as the executor itself found them (canonical name → health), when it tells. */
+  /** MCP servers as the executor itself found them (canonical name → health), when it reports them. */
   mcpHealth(found: ReadonlyMap<string, string>): void;
-  /** Asks the orchestrator's user and waits; resolves refused when nobody can be asked or it expired. */
+  /** Asks the orchestrator's user and waits; resolves refused when no user can be asked or it expired. */
   ask(question: ExecutorQuestion): Promise<ExecutorAnswer>;
 }
 
@@ -59,7 +59,7 @@ export interface ExecutorContext {
 export interface ExecutorOutcome {
   /** The reply's text; may hold a TASK_RESULT. Also set, with what there is, when the turn was stopped. */
   readonly text: string;
-  /** `completed`: it ended by itself. `limit`: it met its own turn or token limit. `refused`, `stopped`: as they say. */
+  /** `completed`: it ended by itself. `limit`: it met its own turn or token limit. `refused`, `stopped`: by their names. */
   readonly ending: 'completed' | 'limit' | 'refused' | 'stopped';
   /** Exit code of a program; null otherwise. */
   readonly exitCode: number | null;
@@ -77,15 +77,15 @@ export interface ExecutorOutcome {
 export interface Execution {
   /** Never rejects for what the executor did; rejects with a `HandfastError` when it could not be run at all. */
   readonly outcome: Promise<ExecutorOutcome>;
-  /** Hands in more input; resolves with what became of it. Absent: it cannot take any. */
+  /** Sends more input; resolves with its outcome. Absent: it accepts none. */
   steer?(text: string): Promise<'injected' | 'queued' | 'rejected'>;
 }
 
 /** Whether an executor could work now; probed, cached by the worker. */
 export interface Readiness {
-  /** The program is there. */
+  /** The program is installed. */
   readonly present: boolean;
-  /** It is signed in; undefined when that cannot be told. */
+  /** It is signed in; undefined when that is unknown. */
   readonly authenticated?: boolean;
   /** One line for people. */
   readonly detail: string;

@@ -2,7 +2,7 @@
  * The `function` executor: work done by a function of this process. For workers that are part of a program, for tests, and
  * for measuring what the fleet itself costs.
  *
- * Made by `make.ts`, or by whoever builds a worker in code.
+ * Made by `make.ts`, or by a program that builds a worker in code.
  */
 import { withGrace } from '../../base/race.ts';
 import { asError } from '../../wire/errors.ts';

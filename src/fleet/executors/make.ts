@@ -23,14 +23,14 @@ import { rehearsalExecutor } from './rehearsal/rehearsal.ts';
 
 export interface ExecutorDeps {
   /**
-   * Folder of the worker's own data; executors keep their conversations in files below it. Undefined: in memory only, and
+   * Folder of the worker's own data; executors store their conversations in files below it. Undefined: in memory only, and
    * after a restart every conversation is a new one.
    */
   readonly home?: string;
   readonly log: Log;
   /** `spawnLink` of the subprocess transport; for `acp` alone. */
   readonly start?: StartProgram;
-  /** Version of this software, told to agents. */
+  /** Version of this software, sent to agents. */
   readonly version?: string;
 }
 

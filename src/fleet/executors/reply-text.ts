@@ -1,5 +1,5 @@
 /**
- * A reply as it comes in pieces. Bounded: of an agent that talks without end the last words are kept, because results stand
+ * A reply as it comes in pieces. Bounded: of an endless reply the last part is stored, because results stand
  * there. Held by the readers of one turn.
  */
 
@@ -27,7 +27,7 @@ export class ReplyText {
   /** Adds a piece; `between` stands before it unless it is the first. */
   add(piece: string, between = ''): void {
     this.#text += this.#text === '' ? piece : between + piece;
-    // Not with each piece: every cut copies what is kept.
+    // Not with each piece: every cut copies the stored text.
     if (this.#text.length <= 2 * MAX_CHARACTERS) return;
     this.#text = this.text;
     this.#cut = true;

@@ -8,7 +8,7 @@ export class RunningTurns {
   readonly #running = new Set<Promise<unknown>>();
   readonly #stopping = new AbortController();
 
-  /** True once they were told to stop. */
+  /** True once they were stopped. */
   get stopped(): boolean {
     return this.#stopping.signal.aborted;
   }
@@ -18,7 +18,7 @@ export class RunningTurns {
     return { ...context, signal: AbortSignal.any([context.signal, this.#stopping.signal]) };
   }
 
-  /** Counts a turn in until it is over. */
+  /** Adds a turn until it has ended. */
   add(outcome: Promise<ExecutorOutcome>): Promise<ExecutorOutcome> {
     this.#running.add(outcome);
     const over = (): void => void this.#running.delete(outcome);
@@ -26,7 +26,7 @@ export class RunningTurns {
     return outcome;
   }
 
-  /** Tells all of them to stop, and resolves when they are over. Never rejects. */
+  /** Stops all of them, and resolves when they have ended. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort(fail('interrupted', 'the executor is stopped'));
     await Promise.allSettled(this.#running);

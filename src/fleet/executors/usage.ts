@@ -1,5 +1,5 @@
 /**
- * Token accounting: what a turn has used, from the program's own records in its output. The model's word is never asked.
+ * Token accounting: what a turn has used, from the program's own records in its output. A model's own claim is never used.
  *
  * Each command-line adapter feeds a meter line by line while the program runs. `input` is what no cache gave; cache reads
  * stand beside what is spent and are no part of it unless that is wanted, because with caching a small job re-reads tens of
@@ -59,7 +59,7 @@ const claudeSum = (usage: Frame): Sum => ({
   cache_write: count(usage.cache_creation_input_tokens),
 });
 
-/** The last `result` frame has the turn with its sub-agents; assistant frames only say how far it is. */
+/** The last `result` frame has the turn with its sub-agents; assistant frames only show its progress. */
 export class ClaudeMeter {
   #result: Usage | undefined;
   /** By message: a message comes in several frames, each with all it has used. */
@@ -121,12 +121,12 @@ export class CodexMeter {
     if (usage !== undefined) this.#now = countersOf(usage);
   }
 
-  /** What the thread has counted by now; undefined while it said nothing. */
+  /** The thread's counters by now; undefined before its first report. */
   get counters(): CodexCounters | undefined {
     return this.#now;
   }
 
-  /** True when the thread counted less than it had: it began anew, and the difference means nothing. */
+  /** True when the thread counted less than it had: it started again, and the difference means nothing. */
   get restarted(): boolean {
     const [now, before] = [this.#now, this.#before];
     return now !== undefined && (now.input_tokens < before.input_tokens || now.output_tokens < before.output_tokens);
@@ -147,7 +147,7 @@ export class CodexMeter {
   }
 }
 
-/** Counters as they were written or kept; what is missing is 0. */
+/** Counters as they were written or stored; a missing one is 0. */
 export const countersOf = (value: Partial<Record<keyof CodexCounters, unknown>>): CodexCounters => ({
   input_tokens: count(value.input_tokens),
   cached_input_tokens: count(value.cached_input_tokens),

@@ -21,11 +21,11 @@ export interface AcpConversationDeps {
   readonly settings: AcpSettings;
   readonly start: StartProgram;
   readonly version: string;
-  /** Told of each line of the agent's stderr. */
+  /** Called with each line of the agent's stderr. */
   readonly log: (line: string) => void;
 }
 
-/** Where the agent's session is kept between turns. */
+/** Where the agent's session is stored between turns. */
 export interface KeptSession {
   readonly session: string | undefined;
   /** Resolves when it is on disk. */
@@ -70,7 +70,7 @@ export class AcpConversation {
   }
 
   /**
-   * Runs a turn. Rejects with what kept the agent from being started or from opening its session; what happens after the
+   * Runs a turn. Rejects with the reason the agent could not start or open its session; what happens after the
    * prompt was sent is the outcome.
    */
   async run(task: ExecutorTask, context: ExecutorContext, kept: KeptSession, turn: AcpTurn): Promise<ExecutorOutcome> {
@@ -79,7 +79,7 @@ export class AcpConversation {
     this.#turn = turn;
     const end = (ending: ExecutorOutcome['ending'], failure?: string): ExecutorOutcome => {
       const { text, cut } = turn.reply;
-      if (cut) warnings.push('its reply was longer than what is kept; the beginning is left out');
+      if (cut) warnings.push('its reply exceeds the stored limit; its start is left out');
       return {
         text,
         ending,
@@ -111,7 +111,7 @@ export class AcpConversation {
     return this.#agent.close();
   }
 
-  /** Starts the agent, if need be, and opens its session. Returns what there is to say of that. */
+  /** Starts the agent, if need be, and opens its session. Returns warnings about that. */
   async #opened({ cwd, signal, events }: ExecutorContext, kept: KeptSession): Promise<string[]> {
     const { name, mcpServers } = this.#settings;
     const { session: stored } = kept;
@@ -120,16 +120,16 @@ export class AcpConversation {
     const { id, isNew } = await this.#agent.open({ cwd, mcpServers, stored }, signal);
     const warnings: string[] = [];
     if (isNew) {
-      if (stored !== undefined) warnings.push('the earlier conversation was not found; a new one was begun');
+      if (stored !== undefined) warnings.push('the earlier conversation was not found; a new one was started');
       await kept.keep(id).catch((error: unknown) => {
-        warnings.push(`the conversation could not be kept: ${asError(error).message}`);
+        warnings.push(`the conversation could not be stored: ${asError(error).message}`);
       });
     }
     await this.#agent.configure(this.#settings, signal);
     return warnings;
   }
 
-  /** Sends the prompt, and what is said meanwhile behind it, until nothing is left to be said. */
+  /** Sends the prompt, and the input that arrives meanwhile behind it, until none is left. */
   async #prompted(prompt: string, turn: AcpTurn, signal: AbortSignal): Promise<StopReason> {
     for (let text: string | undefined = prompt; ; ) {
       const response = await this.#agent.prompt([{ type: 'text', text }], signal);

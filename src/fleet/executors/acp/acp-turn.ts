@@ -1,6 +1,6 @@
 /**
- * One turn of an agent of the Agent Client Protocol: what it says and does as progress, what it asks as questions, what is
- * said to it meanwhile as a prompt that follows. Made by `acp-conversation.ts`.
+ * One turn of an agent of the Agent Client Protocol: its text and tool calls as progress, its requests as questions, and input
+ * that arrives meanwhile as a prompt that follows. Made by `acp-conversation.ts`.
  */
 import { CANCELLED, filledIn, formSchema, optionOf, promptTokens } from '../../../acp/answers.ts';
 import type {
@@ -25,14 +25,14 @@ const MAX_CALLS = 1000;
 const MAX_PENDING = 64;
 
 export class AcpTurn {
-  /** What it said so far. */
+  /** Its reply so far. */
   readonly reply = new ReplyText();
   readonly #task: ExecutorTask;
   readonly #context: ExecutorContext;
   readonly #permissions: NonNullable<AcpConfig['permissions']>;
   readonly #calls = new Map<string, ToolFields>();
   readonly #pending: string[] = [];
-  /** Something was done since the last words: what follows is another paragraph. */
+  /** A tool ran since the last text: the next text is another paragraph. */
   #apart = false;
   #usage: Usage = UNKNOWN_USAGE;
   #over = false;
@@ -47,7 +47,7 @@ export class AcpTurn {
     return this.#usage;
   }
 
-  /** Takes one `session/update` in. Never throws for what an agent sends. */
+  /** Handles one `session/update`. Never throws for an agent's message. */
   update(value: unknown): void {
     const update = objectOf(value) ?? {};
     const { events } = this.#context;
@@ -63,7 +63,7 @@ export class AcpTurn {
       case 'plan':
         return this.#plan(update.entries);
       default:
-        // Alive, whatever it says.
+        // Alive, whatever the update holds.
         events.progress('running');
     }
   }
@@ -73,7 +73,7 @@ export class AcpTurn {
     this.#usage = { ...this.#usage, cost_usd: (this.#usage.cost_usd ?? 0) + addedUsd };
   }
 
-  /** A prompt was answered: its tokens, where the agent tells them. */
+  /** A prompt has ended: its tokens, where the agent reports them. */
   prompted(response: PromptResponse): void {
     this.#apart = true;
     const tokens = promptTokens(response);
@@ -91,21 +91,21 @@ export class AcpTurn {
     this.#context.events.usage(this.#usage);
   }
 
-  /** Keeps more input for when the agent has answered; it has no way to take it in between. */
+  /** Stores more input until the agent has ended its prompt; it accepts none before. */
   steer(text: string): 'queued' | 'rejected' {
     if (this.#over || this.#context.signal.aborted || this.#pending.length >= MAX_PENDING) return 'rejected';
     this.#pending.push(text);
     return 'queued';
   }
 
-  /** What is to be said next; undefined: nothing, and nothing is taken any more. */
+  /** The next input; undefined: none, and no more is accepted. */
   next(): string | undefined {
     const text = this.#pending.length === 0 ? undefined : this.#pending.splice(0).join('\n\n');
     if (text === undefined) this.#over = true;
     return text;
   }
 
-  /** The turn takes no input any more. */
+  /** The turn accepts no more input. */
   end(): void {
     this.#over = true;
   }
@@ -138,7 +138,7 @@ export class AcpTurn {
     const risks = risksOf(fields.kind ?? undefined);
     if (this.#permissions === 'reject') return false;
     if (this.#permissions === 'allow') {
-      // Unknown kinds say nothing of what they do.
+      // The meaning of unknown kinds is unknown.
       const harmless = risks.length > 0 && risks.every((risk) => risk === 'reads' || risk === 'network');
       return this.#task.access === 'write' || harmless;
     }
@@ -154,7 +154,7 @@ export class AcpTurn {
 
   #say(content: Frame | undefined): void {
     if (content?.type !== 'text' || typeof content.text !== 'string' || content.text === '') return;
-    // A block at the end of the reply must begin on a line of its own.
+    // A block at the end of the reply must start on a line of its own.
     this.reply.add(content.text, this.#apart && !this.reply.atLineStart ? '\n\n' : '');
     this.#apart = false;
   }

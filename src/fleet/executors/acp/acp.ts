@@ -1,8 +1,8 @@
 /**
  * The `acp` executor: any agent of the Agent Client Protocol, one process a conversation. Preferred where an agent has it:
- * it tells what it does while it does it, asks before it does what it may not, and can be told to stop.
+ * it reports progress, asks for permission, and can be cancelled.
  *
- * Made by `make.ts`. Processes are kept between turns for a while, because starting one takes seconds.
+ * Made by `make.ts`. Processes stay between turns for a while, because starting one takes seconds.
  * @see docs/fleet-executors.md
  */
 import type { StartProgram } from '../../../acp/start-program.ts';
@@ -21,9 +21,9 @@ export interface AcpExecutorDeps {
   readonly config: AcpConfig;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
-  /** Version of this software, told to the agent. */
+  /** Version of this software, sent to the agent. */
   readonly version: string;
-  /** File the agent's sessions are kept in; undefined: in memory. */
+  /** File that stores the agent's sessions; undefined: in memory. */
   readonly contextFile: string | undefined;
   readonly log: Log;
 }
@@ -34,7 +34,7 @@ const DEFAULTS = {
   cancelTimeoutMs: 5000,
 } as const;
 
-/** Processes that are kept without a turn, and how long. */
+/** Processes that stay without a turn, and how long. */
 const MAX_IDLE = 4;
 const IDLE_MS = 5 * 60_000;
 
@@ -119,7 +119,7 @@ class AcpExecutor implements Executor {
     }
   }
 
-  /** The conversation of a context, taken out of its idle time. */
+  /** The conversation of a context; its idle time ends. */
   #hold(contextId: string): Held {
     const known = this.#held.get(contextId);
     clearTimeout(known?.idle);
@@ -130,7 +130,7 @@ class AcpExecutor implements Executor {
         settings: this.#settings,
         start,
         version,
-        log: (line) => log.debug(`the agent ${name} says`, { line }),
+        log: (line) => log.debug(`stderr of the agent ${name}`, { line }),
       }),
       idle: undefined,
     };

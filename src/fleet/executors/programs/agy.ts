@@ -1,7 +1,7 @@
 /**
- * The adapter of the `agy` command line (`agy --print`). It tells neither its model nor its tokens nor its conversation: the
- * conversation's id is read from where it keeps the last one of each directory, so turns that begin one go one after the
- * other; and what it prints on a later turn begins with what it printed before, which is taken off.
+ * The adapter of the `agy` command line (`agy --print`). It reports neither its model nor its tokens nor its conversation: the
+ * conversation's id is read from the file with the last one of each directory, so turns that start one run one after the
+ * other; and the output of a later turn starts with the output before, which is removed.
  * @see docs/fleet-executors.md
  */
 import { createHash } from 'node:crypto';
@@ -120,7 +120,7 @@ class AgyReader implements CliReader {
     };
   }
 
-  /** The conversation this turn has begun: one that was not the directory's before. */
+  /** The conversation this turn has started: one that was not the directory's before. */
   async #begun(): Promise<string | undefined> {
     const now = await conversationOf(this.#file, this.#turn.cwd);
     return now === this.#before ? undefined : now;

@@ -1,6 +1,6 @@
 /**
  * The adapter of the `claude` command line (`claude -p`, stream-json). Its conversation has an id that follows from the
- * context's, so it would be found without anything kept; what is kept tells whether it was begun.
+ * context's, so it would be found without a stored one; the stored one shows whether it was started.
  * @see docs/fleet-executors.md
  */
 import { createHash } from 'node:crypto';
@@ -57,7 +57,7 @@ const NOT_FOUND = [
   'could not find session',
   'no such session',
 ];
-/** The conversation was begun, and it is not known here. */
+/** The conversation exists, and it is not stored here. */
 const IN_USE = ['is already in use'];
 
 /** RFC 4122, the namespace of URLs. */
@@ -190,7 +190,7 @@ class ClaudeReader extends FrameReader {
     const text = parts
       .flatMap((part) => (part?.type === 'text' && typeof part.text === 'string' ? part.text : []))
       .join('');
-    // What a sub-agent says is said to the agent, not to us.
+    // The text of a sub-agent is for its agent, not for us.
     if (text.trim() !== '' && typeof parent !== 'string') this.#said = text;
     const call = parts.find((part) => part?.type === 'tool_use');
     this.events.progress('running', call === undefined ? noteOf(text) : callNote(call));
@@ -199,7 +199,7 @@ class ClaudeReader extends FrameReader {
   }
 }
 
-/** The errors a result tells of. */
+/** The errors in a result. */
 const errorsIn = (result: Frame | undefined): string =>
   (Array.isArray(result?.errors) ? result.errors : []).filter((one) => typeof one === 'string').join('; ');
 

@@ -1,5 +1,5 @@
 /**
- * What tells one command-line agent from another: its arguments, how its output is read, and how it finds a conversation
+ * What differs between command-line agents: arguments, the reading of output, and how one finds a conversation
  * again. Implemented once a program (`claude.ts`, `codex.ts`, `opencode.ts`, `agy.ts`, `command.ts`); everything they have
  * in common is in `program-executor.ts`.
  */
@@ -11,11 +11,11 @@ import { type CodexCounters, countersOf } from '../usage.ts';
 import type { OwnedFlags } from './flags.ts';
 import { objectOf } from './frame.ts';
 
-/** What is kept of a conversation between its turns. */
+/** What is stored of a conversation between its turns. */
 export interface StoredConversation {
   /** The id the program knows it by. */
   readonly session: string;
-  /** Counters that go on from turn to turn, as of the last one. */
+  /** Counters that continue from turn to turn, as of the last one. */
   readonly counters?: CodexCounters;
   /** The output of the last turn, where the next one repeats it. */
   readonly printed?: Printed;
@@ -23,7 +23,7 @@ export interface StoredConversation {
   readonly unfinished?: boolean;
 }
 
-/** A text that is known again without being kept. */
+/** A text that is recognised without being stored. */
 export interface Printed {
   readonly characters: number;
   readonly sha256: string;
@@ -36,7 +36,7 @@ export interface CliTurn {
   readonly prompt: string;
   /** Absolute. */
   readonly cwd: string;
-  /** Undefined: the conversation begins. */
+  /** Undefined: the conversation starts. */
   readonly conversation: StoredConversation | undefined;
   /** The operator's own arguments, filtered. */
   readonly extra: readonly string[];
@@ -48,18 +48,18 @@ export interface Cli {
   readonly program: string;
   /** Arguments that are not the operator's. */
   readonly owned: OwnedFlags;
-  /** How somebody signs in, for messages. */
+  /** How a user signs in, for messages. */
   readonly signIn?: string;
   /** Arguments that print its version; absent: it cannot be asked. */
   readonly version?: readonly string[];
-  /** Whether it is signed in; undefined when that cannot be told. `run` gives undefined when the program did not end in time. */
+  /** Whether it is signed in; undefined when that is unknown. `run` gives undefined when the program did not end within its timeout. */
   authenticated?(
     run: (...args: string[]) => Promise<ProgramEnd | undefined>,
     env: Readonly<Record<string, string>>,
   ): Promise<boolean | undefined>;
   /** Milliseconds after which a turn is ended from here; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
-  /** True when no other turn may begin its conversation meanwhile. */
+  /** True when no other turn may start its conversation meanwhile. */
   exclusive?(turn: CliTurn): boolean;
   argv(turn: CliTurn): readonly string[];
   env?(turn: CliTurn): Readonly<Record<string, string>>;
@@ -71,7 +71,7 @@ export interface Cli {
 export interface CliReader {
   /** A line of stdout. Never throws. */
   line(line: string): void;
-  /** The program's name for the conversation, once it has told. */
+  /** The program's id of the conversation, once it has reported it. */
   readonly session: string | undefined;
   /** The conversation could not be had as it was wanted, and nothing was run: how to try once more. */
   retry?(end: ProgramEnd): 'begin' | 'resume' | undefined;
@@ -87,11 +87,11 @@ export interface CliReply {
   readonly failure?: string;
   readonly warnings?: readonly string[];
   readonly facts?: Readonly<Record<string, unknown>>;
-  /** Undefined: there is nothing to go on with. */
+  /** Undefined: there is no conversation to continue. */
   readonly conversation?: StoredConversation;
 }
 
-/** An entry as it was kept on disk. */
+/** An entry as it was stored on disk. */
 export function readConversation(value: Readonly<Record<string, unknown>>): StoredConversation | undefined {
   const { session, unfinished } = value;
   if (typeof session !== 'string' || session === '') return undefined;
@@ -121,7 +121,7 @@ export function noteOf(text: unknown): string | undefined {
 
 const SAID_CHARACTERS = 600;
 
-/** The end of what a program wrote to stderr, in a line: without colours, and without frames of a stack nobody can read. */
+/** The end of what a program wrote to stderr, in a line: without colours, and without frames of a stack without symbols. */
 export function summaryOfStderr(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

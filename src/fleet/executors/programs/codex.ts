@@ -1,6 +1,6 @@
 /**
- * The adapter of the `codex` command line (`codex exec --json`). Its thread has an id of its own, told at the start, and
- * its token counters go on from turn to turn: both are kept.
+ * The adapter of the `codex` command line (`codex exec --json`). Its thread has an id of its own, reported at the start, and
+ * its token counters continue from turn to turn: both are stored.
  * @see docs/fleet-executors.md
  */
 import { readFileSync } from 'node:fs';
@@ -53,7 +53,7 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
       if ((env.CODEX_API_KEY ?? '') !== '') return true;
       const end = await run('login', 'status');
       if (end?.code === 0) return true;
-      // Another provider has its own key, and nobody signs in to it.
+      // Another provider has its own key, and needs no sign-in.
       if (end === undefined || !/not logged in/i.test(end.stdout + end.stderr) || ownProvider(args, env))
         return undefined;
       return false;
@@ -61,7 +61,7 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
     argv({ prompt, conversation: kept, extra }) {
       const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
       if (kept === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
-      // A resumed thread takes no -s, and without being told anew it may only read. Most flags it takes only in front.
+      // A resumed thread takes no -s, and without a sandbox mode it may only read. It accepts most flags only in front.
       const again = ['-c', `sandbox_mode="${sandbox}"`, 'resume', kept.session, prompt];
       return ['exec', ...extra, ...again, ...common];
     },
@@ -98,7 +98,7 @@ class CodexReader extends FrameReader {
       case 'thread.started':
         if (typeof frame.thread_id !== 'string') return;
         this.session = frame.thread_id;
-        // Counters are the thread's: another one begins at zero.
+        // Counters are the thread's: another one starts at zero.
         if (frame.thread_id !== this.turn.conversation?.session) this.#meter = new CodexMeter(null);
         return;
       case 'turn.started':
@@ -117,7 +117,7 @@ class CodexReader extends FrameReader {
         this.#failure = noteOf(objectOf(frame.error)?.message) ?? 'the turn failed';
         return;
       case 'error':
-        // Told of a lost connection too, that is found again.
+        // Also reported for a lost connection that is restored.
         this.#error = noteOf(frame.message) ?? '';
         this.events.progress('running', this.#error);
     }

@@ -3,10 +3,10 @@
  *
  * It is started once a turn in the working directory, with stdin closed and the prompt as an argument. Its environment also
  * has `HANDFAST_TASK_ID`, `HANDFAST_CONTEXT_ID`, `HANDFAST_ACCESS` (`read` or `write`), `HANDFAST_TOKEN_BUDGET` where there is
- * one, and `HANDFAST_SESSION` where it named one before. What it writes to stderr is for people. SIGTERM tells it to stop.
+ * one, and `HANDFAST_SESSION` where it named one before. What it writes to stderr is for people. SIGTERM stops it.
  *
  * With `output: text`, what it prints is the reply, and nothing is known of tokens. With `output: json_lines` each line it
- * prints is an object, and its `type` says what it is; lines that are no such object are part of the reply:
+ * prints is an object, and its `type` names it; lines that are no such object are part of the reply:
  *
  * - `{"type":"text","text":"…"}`: a piece of the reply; pieces are joined as they are.
  * - `{"type":"progress","note":"…","percent":40}`: what it is doing; both members optional.

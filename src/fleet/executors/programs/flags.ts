@@ -3,7 +3,7 @@
  * breaks the conversation. Pure; called by `program-executor.ts`.
  */
 
-/** Flag → whether it takes a value. */
+/** Flag → whether it has a value. */
 export type OwnedFlags = Readonly<Record<string, boolean>>;
 
 export interface FilteredFlags {
@@ -14,7 +14,7 @@ export interface FilteredFlags {
 
 /**
  * Leaves out owned flags as `--flag value`, `--flag=value` and `-fvalue`, the end of flags (`--`), and words that would be
- * read as the prompt: a word is kept only behind a flag that is not owned and has no `=`.
+ * read as the prompt: a word stays only behind a flag that is not owned and has no `=`.
  */
 export function filterFlags(given: readonly string[], owned: OwnedFlags): FilteredFlags {
   const kept: string[] = [];
@@ -40,7 +40,7 @@ export function filterFlags(given: readonly string[], owned: OwnedFlags): Filter
   return { kept, dropped };
 }
 
-/** The owned flag a word is, or begins with. */
+/** The owned flag a word is, or starts with. */
 function ownedFlag(word: string, owned: OwnedFlags): string | undefined {
   if (!word.startsWith('-')) return undefined;
   const name = word.startsWith('--') ? (word.split('=', 1)[0] as string) : word.slice(0, 2);

@@ -13,7 +13,7 @@ export abstract class FrameReader implements CliReader {
   session: string | undefined;
   protected readonly turn: CliTurn;
   protected readonly events: ExecutorEvents;
-  /** The model was asked. What it says of sessions is not what the program says of its own. */
+  /** The model was called. Its text about sessions is not a message of the program. */
   protected started = false;
   #noise = '';
 
@@ -22,7 +22,7 @@ export abstract class FrameReader implements CliReader {
     this.events = events;
   }
 
-  /** A line that is no object is no part of the reply: it may be cut short, or a word of the program's to its user. */
+  /** A line that is not an object is not part of the reply: it may be cut, or a notice of the program to its user. */
   line(line: string): void {
     const frame = frameOf(line);
     if (frame === undefined) this.#noise = `${this.#noise}${line}\n`.slice(-NOISE_CHARACTERS);
@@ -33,7 +33,7 @@ export abstract class FrameReader implements CliReader {
 
   protected abstract read(frame: Frame): void;
 
-  /** True when the program said one of these before anything was run; `more`: what its frames said. */
+  /** True when the program printed one of these before the model was called; `more`: the text of its frames. */
   protected refused({ stderr }: ProgramEnd, signals: readonly string[], more = ''): boolean {
     return !this.started && hasSignal([stderr, this.#noise, more].join('\n'), signals);
   }

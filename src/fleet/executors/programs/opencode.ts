@@ -70,7 +70,7 @@ class OpencodeReader extends FrameReader {
     switch (frame.type) {
       case 'text':
         this.started = true;
-        // A part may begin with a fence, which must stand on a line of its own.
+        // A part may start with a fence, which must stand on a line of its own.
         if (typeof part?.text === 'string') this.#reply.add(part.text, '\n');
         this.events.progress('running', noteOf(part?.text));
         return;
@@ -83,7 +83,7 @@ class OpencodeReader extends FrameReader {
         this.events.usage(this.#meter.total());
         return;
       case 'step_start':
-        // Told of before it makes room in its conversation and goes on.
+        // Reported before it compacts its conversation and continues.
         this.#failure = undefined;
         this.events.progress('running');
         return;

@@ -13,10 +13,10 @@ const UNHEARD: ExecutorEvents = {
   usage() {},
   started() {},
   mcpHealth() {},
-  ask: async () => ({ allowed: false, reason: 'nobody can be asked' }),
+  ask: async () => ({ allowed: false, reason: 'no user can be asked' }),
 };
 
-/** Tokens, or null where the turn failed or they cannot be told. `forget` drops the conversation it was measured in. */
+/** Tokens, or null where the turn failed or they are unknown. `forget` drops the conversation it was measured in. */
 export async function overheadOf(
   executor: Executor,
   { cwd, signal }: Pick<ExecutorContext, 'cwd' | 'signal'>,

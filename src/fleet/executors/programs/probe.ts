@@ -1,6 +1,6 @@
 /**
- * Whether a command-line agent could work: it is there, which version, signed in. Starts no turn. Called by
- * `program-executor.ts`; the worker caches what it says.
+ * Whether a command-line agent could work: installed, which version, signed in. Starts no turn. Called by
+ * `program-executor.ts`; the worker caches the result.
  */
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -13,7 +13,7 @@ import { type Cli, summaryOfStderr } from './cli.ts';
 const PROBE_MS = 2200;
 const TERMINATE_MS = 100;
 
-/** Looks for the program and asks it, at the same time, for its version and whether somebody is signed in. Never rejects. */
+/** Finds the program and asks it, at the same time, for its version and whether a user is signed in. Never rejects. */
 export async function probeProgram(
   cli: Cli,
   program: string,

@@ -1,7 +1,7 @@
 /**
  * An executor that runs a command-line agent, one process a turn: what all of them have in common. Arguments and output
- * are the adapter's; here is the rest: the environment, the conversation kept on disk, one retry where the conversation
- * could not be found, how a turn ends, and what is said when nothing came out.
+ * are the adapter's; here is the rest: the environment, the conversation stored on disk, one retry where the conversation
+ * could not be found, how a turn ends, and the failure of a turn without output.
  *
  * Made by `make.ts`.
  */
@@ -32,7 +32,7 @@ import { withPrompt } from './prompt-argument.ts';
 export interface ProgramExecutorDeps {
   readonly cli: Cli;
   readonly config: ProgramConfig;
-  /** File its conversations are kept in; undefined: in memory. */
+  /** File that stores its conversations; undefined: in memory. */
   readonly contextFile: string | undefined;
   /** Folder for prompts that are too long to be an argument. */
   readonly promptFolder: string;
@@ -143,7 +143,7 @@ class ProgramExecutor implements Executor {
     if (again === 'begin' && turn.conversation !== undefined) {
       // The dead id must not come back, whatever becomes of the second try.
       await this.#contexts.delete(contextId);
-      warnings.push('the earlier conversation was not found; a new one was begun');
+      warnings.push('the earlier conversation was not found; a new one was started');
       turn = { ...turn, conversation: undefined };
       run = await this.#run(turn, context);
     } else if (again === 'resume' && turn.conversation === undefined) {
@@ -186,7 +186,7 @@ class ProgramExecutor implements Executor {
     try {
       await this.#contexts.set(contextId, kept);
     } catch (error) {
-      warnings.push(`the conversation could not be kept: ${asError(error).message}`);
+      warnings.push(`the conversation could not be stored: ${asError(error).message}`);
     }
   }
 
@@ -197,7 +197,7 @@ class ProgramExecutor implements Executor {
       usage: reply.usage,
       ...(reply.facts !== undefined && { facts: reply.facts }),
     };
-    const cut = end.truncated ? ['its output was longer than what is kept'] : [];
+    const cut = end.truncated ? ['its output exceeds the stored limit'] : [];
     const all = [...warnings, ...cut];
     const told = (more: readonly string[]): { warnings?: readonly string[] } => {
       const list = [...all, ...more];
@@ -213,7 +213,7 @@ class ProgramExecutor implements Executor {
     return { ...outcome, ending: reply.ending ?? 'completed', ...(failure !== undefined && { failure }), ...told([]) };
   }
 
-  /** Why nothing came out; undefined when something did. */
+  /** The failure of a turn without output; undefined when there was some. */
   #silence({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
     if (text.trim() !== '') return undefined;
     const said = summaryOfStderr(stderr);

@@ -23,7 +23,7 @@ export async function withPrompt<Result>(
 ): Promise<Result> {
   if (prompt.includes('\0')) throw fail('schema_violation', 'a prompt for a program may not hold a NUL character');
   if (Buffer.byteLength(prompt) <= MAX_ARGUMENT_BYTES) {
-    // A brief is data: it must not be taken for a flag.
+    // A brief is data: it must not be read as a flag.
     return run(prompt.startsWith('-') ? ` ${prompt}` : prompt, false);
   }
   await mkdir(folder, { recursive: true, mode: 0o700 });

@@ -1,7 +1,7 @@
 /**
- * A brief as directives of the rehearsal executor. Pure and deterministic: the same words always come to the same steps.
+ * A brief as directives of the rehearsal executor. Pure and deterministic: the same text always gives the same steps.
  *
- * A line is a directive, or several joined by `;`, `then` and `and`, when it begins with one of the verbs; any other line is
+ * A line is a directive, or several joined by `;`, `then` and `and`, when it starts with one of the verbs; any other line is
  * prose and does nothing, as everything between code fences. Called by `rehearsal.ts`.
  */
 
@@ -19,7 +19,7 @@ export type Directive =
   /** Leaves the result block out of this reply, or out of this and the one that is asked for it again. */
   | { readonly kind: 'no_result'; readonly ever: boolean };
 
-/** What is told to somebody whose words were not understood. */
+/** The help for a brief without a directive. */
 export const UNDERSTOOD = [
   'read FILE [and count its lines|words|characters], count the lines of FILE',
   'write "TEXT" to FILE, append "TEXT" to FILE, write FILE with "TEXT"',
@@ -58,7 +58,7 @@ function ofLine(raw: string, before: Directive | undefined): Directive[] {
   for (const clause of clausesOf(line)) {
     const directive = ofClause(clause, directives.at(-1) ?? before);
     if (directive === undefined) {
-      // A line that does not begin as a directive is prose.
+      // A line that does not start as a directive is prose.
       if (directives.length === 0) return [];
       directives.push({ kind: 'unknown', text: clause.map(({ raw }) => raw).join(' ') });
     } else if (directive.kind === 'read' && directive.count !== undefined && directive.path === '') {
@@ -119,7 +119,7 @@ function clausesOf(line: string): Clause[] {
     const joins = ['and', ',', 'then'].includes(lower(word));
     const next = words.slice(at + 1).find((one) => !['and', ',', 'then'].includes(lower(one)));
     const ends = lower(word) === ';' || (joins && VERBS.has(lower(next)));
-    // What is run keeps its own words: `run make and make test` is one command unless a directive follows.
+    // A command keeps its own words: `run make and make test` is one command unless a directive follows.
     if (ends) clauses.push([]);
     else clause.push(word);
   }

@@ -14,7 +14,7 @@ export interface Told {
   /** What failed. */
   readonly trouble?: string;
   readonly answer?: unknown;
-  /** Keeps its result to itself also when it is asked again. */
+  /** Omits its result also when it is asked again. */
   readonly never?: boolean;
 }
 

@@ -16,18 +16,18 @@ import { appendText, type Deeds, readText, runCommand, writeText } from './rehea
 import { type Directive, directivesOf, UNDERSTOOD } from './rehearsal-plan.ts';
 import { resultOf, type Told } from './rehearsal-result.ts';
 
-/** The first line of every reply, so that nobody takes it for a model's. */
+/** The first line of every reply, so that it cannot be mistaken for a model's. */
 export const REHEARSAL_BANNER =
   'Rehearsal executor: no model; I follow simple directives. Tokens are counted at 4 characters each.';
 
 export interface RehearsalOptions {
-  /** File its conversations are kept in; undefined: in memory. */
+  /** File that stores its conversations; undefined: in memory. */
   readonly contextFile?: string;
 }
 
-/** What is kept of a conversation. */
+/** What is stored of a conversation. */
 interface Remembered {
-  /** Characters said and heard in it. */
+  /** Characters sent and received in it. */
   readonly characters: number;
   /** How its last turn ended, for when only the result block is asked for. */
   readonly last: Told;
