@@ -75,7 +75,7 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     rmSync(join(home, '.codex', 'sessions'), { recursive: true });
     const anew = await again.start(taskOf('Write a note.'), fakeContext(folder)).outcome;
     assert.equal(anew.text, 'Written.');
-    assert.match(anew.warnings?.join() ?? '', /not found; a new one was begun/);
+    assert.match(anew.warnings?.join() ?? '', /not found; a new one was started/);
     assert.equal(tokensSpent(anew.usage), tokensSpent(first.usage));
   } finally {
     rmSync(top, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });

@@ -24,7 +24,7 @@ test('after a restart the session is resumed, or loaded without its replay, or b
   assert.equal(agent.told('session/load').length, 1);
   const lost = await run(agent.again({ refuseLoad: true }));
   assert.equal(lost.text, 'three');
-  assert.match(lost.warnings?.join() ?? '', /not found; a new one was begun/);
+  assert.match(lost.warnings?.join() ?? '', /not found; a new one was started/);
   await run(agent.again({ capabilities: { sessionCapabilities: { resume: {} } } }));
   assert.deepEqual(
     agent.told('session/resume').map(({ sessionId }) => sessionId),

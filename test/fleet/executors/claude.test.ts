@@ -72,7 +72,7 @@ test('a conversation that is gone is begun anew once, and only for its own words
   await turn();
   const again = await turn();
   assert.equal(again.text, 'I did it');
-  assert.match(again.warnings?.join() ?? '', /not found; a new one was begun/);
+  assert.match(again.warnings?.join() ?? '', /not found; a new one was started/);
   assert.deepEqual(
     cli.runs.map(({ argv }) => argv.at(-2)),
     ['--session-id', '--resume', '--session-id'],
