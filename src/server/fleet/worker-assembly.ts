@@ -15,7 +15,7 @@ import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';
 import { secretReader } from './secret-reader.ts';
-import { openWorkerDoors, type WorkerEndpoints } from './worker-endpoints.ts';
+import { openWorkerEndpoints, type WorkerEndpoints } from './worker-endpoints.ts';
 
 export interface WorkerAssembly {
   readonly log: Log;
@@ -71,7 +71,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     worker,
     async start() {
       await worker.start();
-      doors = await openWorkerDoors(worker, config, { executor, log, version, env });
+      doors = await openWorkerEndpoints(worker, config, { executor, log, version, env });
     },
     get addresses() {
       return doors?.addresses ?? [];

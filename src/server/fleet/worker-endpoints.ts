@@ -1,5 +1,5 @@
 /**
- * The doors of a worker beside its bus: a port where senders of earlier versions hand it tasks, and one where it is an A2A
+ * The endpoints of a worker beside its bus: a port where senders of earlier versions send tasks, and one where it is an A2A
  * agent.
  *
  * Opened by `fleet-assembly.ts` and by the `worker` command, as its configuration says.
@@ -21,15 +21,15 @@ import {
 } from '../../session/auth.ts';
 import { type SecretSource, secretReader } from './secret-reader.ts';
 
-export interface WorkerDoorsOptions {
-  /** What does the work; senders that look are told whether it can. */
+export interface WorkerEndpointsOptions {
+  /** Its readiness is on the health page. */
   readonly executor: Executor;
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Longest look at an executor. */
+/** Longest probe of an executor, milliseconds. */
 const PROBE_MS = 3000;
 const DAY_MS = 86_400_000;
 
@@ -38,27 +38,27 @@ export interface WorkerEndpoints {
   close(): Promise<void>;
 }
 
-/** Opens what the configuration asks for. Fails with `runtime_error` for a port that cannot be had, `not_configured`. */
-export async function openWorkerDoors(
+/** Opens what the configuration asks for. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
+export async function openWorkerEndpoints(
   worker: Worker,
   config: WorkerConfig,
-  options: WorkerDoorsOptions,
+  options: WorkerEndpointsOptions,
 ): Promise<WorkerEndpoints> {
-  const doors: Door[] = [];
+  const endpoints: WorkerEndpoint[] = [];
   const close = async (): Promise<void> => {
-    await Promise.all(doors.map((door) => door.close()));
+    await Promise.all(endpoints.map((endpoint) => endpoint.close()));
   };
   try {
-    if (config.receiver !== undefined) doors.push(await openReceiver(worker, config, config.receiver, options));
-    if (config.a2a !== undefined) doors.push(await openAgent(worker, config, config.a2a, options));
+    if (config.receiver !== undefined) endpoints.push(await openReceiver(worker, config, config.receiver, options));
+    if (config.a2a !== undefined) endpoints.push(await openAgent(worker, config, config.a2a, options));
   } catch (error) {
     await close();
     throw error;
   }
-  return { addresses: doors.map(({ address }) => address), close };
+  return { addresses: endpoints.map(({ address }) => address), close };
 }
 
-interface Door {
+interface WorkerEndpoint {
   readonly address: string;
   close(): Promise<void>;
 }
@@ -67,8 +67,8 @@ async function openReceiver(
   worker: Worker,
   config: WorkerConfig,
   wanted: NonNullable<WorkerConfig['receiver']>,
-  { executor, log, version, env = process.env }: WorkerDoorsOptions,
-): Promise<Door> {
+  { executor, log, version, env = process.env }: WorkerEndpointsOptions,
+): Promise<WorkerEndpoint> {
   const { auth, callbacks } = await sendersOf(wanted, env);
   let address = '';
   const receiver = httpReceiver({
@@ -106,8 +106,8 @@ async function openAgent(
   worker: Worker,
   config: WorkerConfig,
   wanted: NonNullable<WorkerConfig['a2a']>,
-  { log, version, env = process.env }: WorkerDoorsOptions,
-): Promise<Door> {
+  { log, version, env = process.env }: WorkerEndpointsOptions,
+): Promise<WorkerEndpoint> {
   const { serveA2a } = await import('../../fleet/bus/a2a/worker-server.ts');
   const { host, port, url, partialState, retainDays } = wanted;
   return serveA2a(worker, {
@@ -123,13 +123,13 @@ async function openAgent(
   });
 }
 
-/** The ports receivers of this kind are looked for at; any free one for the others. */
+/** The port band of this kind of receiver; any free port for the others. */
 function bandOf({ executor }: WorkerConfig): PortBand | 0 {
   const kind = executor?.kind ?? '';
   return Object.hasOwn(PORT_BANDS, kind) ? (kind as PortBand) : 0;
 }
 
-/** A port that answers says nothing about the program behind it, so that is asked. */
+/** An open port does not show that the program behind it works, so that is probed. */
 async function readiness(executor: Executor): Promise<{ readonly ok: boolean; readonly detail: string }> {
   const { present, authenticated, detail } = await executor.probe(AbortSignal.timeout(PROBE_MS));
   return { ok: present && authenticated !== false, detail };
