@@ -7,7 +7,7 @@ export type { Closable, LifetimeState } from './base/lifetime.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions } from './base/log.ts';
 export type { ToolDescription, ToolResult } from './capabilities/tools/messages.ts';
-export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
+export { type ToolsPlugin, type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
 export { type JsonSchema, type Risk, result, type ToolDefinition, tool } from './capabilities/tools/tool.ts';
 export type { CapabilityClients } from './capability.ts';
 export type { FleetSettings } from './config/fleet.schema.ts';

@@ -2,7 +2,7 @@
 
 export type { Log } from './base/log.ts';
 export { type BuiltinToolsOptions, builtinTools } from './capabilities/tools/builtin/index.ts';
-export { type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
+export { type ToolsPlugin, type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
 export {
   type AnyTool,
   type JsonSchema,

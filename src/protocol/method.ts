@@ -4,6 +4,7 @@
  */
 import { type JsonSchema, lazyCheck } from '../base/json-schema.ts';
 import type { Check } from '../wire/check.ts';
+import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { WireOf } from '../wire/schema.ts';
 
@@ -147,6 +148,8 @@ const eventFields = { kind: true, data: true, seq: true } as const;
 function withEnvelope(schema: AnySchema, more: Readonly<Record<string, true>> = {}): JsonSchema {
   const { properties: stated } = schema as JsonSchema;
   const properties = isObject(stated) ? stated : {};
+  const taken = Object.keys(properties).find((name) => Object.hasOwn(envelopeFields, name));
+  if (taken !== undefined) throw fail('usage', `${taken} is a field of the envelope; give the field another name`);
   return { ...schema, properties: { ...envelopeFields, ...more, ...properties } };
 }
 

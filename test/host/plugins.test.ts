@@ -5,6 +5,7 @@ import { toolCall, toolList } from '../../src/capabilities/tools/messages.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
+import type { SessionView } from '../../src/host/context.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle, type Plugin } from '../../src/host/plugin.ts';
 import { capabilityErrors, errorTable, exitCodeOf, HandfastError, rowOf } from '../../src/wire/errors.ts';
@@ -248,4 +249,41 @@ test("a capability's own error code keeps its row on the wire: retryable, exit c
   assert.equal(exitCodeOf(gone.code, gone.detail), errorTable.not_found.exit);
   assert.equal(rowOf(gone.code, gone.detail).http, 404);
   assert.equal(rowOf('shop_gone', { row: 'constructor' }), errorTable.runtime_error);
+});
+
+test('tools come and go, for all sessions or for one, and agents are told', async () => {
+  const plugin = toolsPlugin({ tools: [named('fixed', 'a')] });
+  let mine: SessionView | undefined;
+  const opened = (session: SessionView): void => {
+    mine ??= session;
+  };
+  const host = createHost({ plugins: [{ ...plugin, opened }] });
+  await host.start();
+  hosts.push(host);
+  const changes: number[] = [];
+  const agent = await connect(host, {
+    capabilities: ['tools'],
+    onCapabilityChanged: (_, { metadata }) => changes.push(metadata.tools as number),
+  });
+  const other = await connect(host, { capabilities: ['tools'] });
+  const names = async (of: typeof agent) => (await of.tools.list()).map(({ name }) => name);
+  await plugin.add([named('all', 'b')]);
+  await plugin.add([named('own', 'c')], mine);
+  assert.deepEqual(
+    [await names(agent), await names(other)],
+    [
+      ['fixed', 'all', 'own'],
+      ['fixed', 'all'],
+    ],
+  );
+  assert.deepEqual((await agent.tools.call('own')).data, { from: 'c' });
+  await assert.rejects(other.tools.call('own'), { code: 'unknown_tool' });
+  await assert.rejects(plugin.add([named('own', 'd')], mine), { code: 'config_invalid' });
+  plugin.remove(['all']);
+  plugin.remove(['own'], mine);
+  assert.deepEqual(await names(agent), ['fixed']);
+  await assert.rejects(agent.tools.call('all'), { code: 'unknown_tool' });
+  // Pushes of the turn in which an agent connected wait for its listeners.
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  assert.deepEqual(changes, [2, 3, 2, 1]);
 });

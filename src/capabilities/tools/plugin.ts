@@ -4,8 +4,8 @@
  * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
  * @see docs/protocol/a2e.md#tools
  */
-import type { CallContext, Principal, ToolRules } from '../../host/context.ts';
-import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
+import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
+import { handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import { type ArgumentValidator, ValidatorCache } from './arguments.ts';
@@ -53,19 +53,26 @@ type Reply = Body<ToolCallResp>;
 /** Longest message of a failed tool that is passed on, in characters. */
 const MAX_MESSAGE = 2000;
 
-export function toolsPlugin(options: ToolsPluginOptions): Plugin {
+/** The plugin of tools, whose tools may come and go while it runs. */
+export interface ToolsPlugin extends Plugin {
+  /**
+   * Adds tools for all sessions, or for one until it ends. Agents that agreed to handfast/capabilities are told. Rejects with
+   * `config_invalid`, and adds none, when a name is taken or a schema is broken.
+   */
+  add(tools: readonly AnyTool[], session?: SessionView): Promise<void>;
+  /** Removes tools by name, from all sessions or from one. Calls that run go on. */
+  remove(names: readonly string[], session?: SessionView): void;
+}
+
+export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const { name = 'tools', priority = 0, exclusive = false, compile = 'start', maxSeconds = 600 } = options;
   const entries = new Map<string, Entry>();
+  /** Tools of one session alone. */
+  const own = new WeakMap<SessionView, Map<string, Entry>>();
+  let host: PluginContext | undefined;
   for (const tool of options.tools) {
     if (entries.has(tool.name)) throw fail('config_invalid', `two tools are named ${JSON.stringify(tool.name)}`);
-    entries.set(tool.name, {
-      tool,
-      description: describe(tool),
-      checkInput: undefined,
-      checkOutput: undefined,
-      ready: tool.input === undefined && tool.output === undefined,
-      compiling: undefined,
-    });
+    entries.set(tool.name, entryOf(tool));
   }
   const checkers = new ValidatorCache();
   const everybody = toolFilter(options.rules);
@@ -91,12 +98,13 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
     return entry.compiling;
   };
 
-  const find = (request: Body<ToolCallReq>): Entry | undefined => entries.get(request.tool_name ?? '');
+  const find = ({ tool_name = '' }: Body<ToolCallReq>, session: SessionView): Entry | undefined =>
+    entries.get(tool_name) ?? own.get(session)?.get(tool_name);
 
   const list = (request: Body<ToolListReq>, context: CallContext): { tools: ToolDescription[] } => {
     const { query = '', filter_kind = '', filter_tags = [], include_deferred = false } = request;
     const may = filterOf(context.session.principal);
-    const tools = [...entries.values()]
+    const tools = [...entries.values(), ...(own.get(context.session)?.values() ?? [])]
       .filter(({ tool }) => may(tool))
       .map(({ description }) => description)
       .filter(
@@ -111,7 +119,7 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
   };
 
   const call = (request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> => {
-    const entry = find(request) as Entry;
+    const entry = find(request, context.session) as Entry;
     const { tool } = entry;
     if (!filterOf(context.session.principal)(tool)) {
       throw fail('tool_denied', `the tool ${JSON.stringify(tool.name)} is not allowed here`, { tool: tool.name });
@@ -120,21 +128,22 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
     return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
   };
 
-  return definePlugin({
+  return {
     name,
     type: 'tools',
     priority,
     exclusive,
-    metadata: { tools: entries.size },
+    metadata: ({ session }) => ({ tools: entries.size + ((session && own.get(session)?.size) ?? 0) }),
     methods: [
       handle(toolList, list),
-      handle(toolCall, call, (request) =>
-        find(request) === undefined
+      handle(toolCall, call, (request, session) =>
+        find(request, session) === undefined
           ? fail('unknown_tool', `no tool named ${JSON.stringify((request.tool_name ?? '').slice(0, 64))}`)
           : undefined,
       ),
     ],
     async start(context: PluginContext) {
+      host = context;
       if (compile !== 'start') return;
       for (const entry of entries.values()) {
         await prepare(entry).catch((error) => {
@@ -143,8 +152,35 @@ export function toolsPlugin(options: ToolsPluginOptions): Plugin {
         });
       }
     },
-  });
+    async add(tools, session) {
+      const added = new Map(tools.map((tool) => [tool.name, entryOf(tool)]));
+      const others = session === undefined ? undefined : own.get(session);
+      const taken = tools.find((one) => entries.has(one.name) || others?.has(one.name));
+      if (taken !== undefined || added.size < tools.length) {
+        throw fail('config_invalid', `two tools are named ${JSON.stringify(taken?.name ?? tools[0]?.name)}`);
+      }
+      await Promise.all([...added.values()].map(prepare));
+      const target = session === undefined ? entries : (others ?? new Map<string, Entry>());
+      for (const [key, entry] of added) target.set(key, entry);
+      if (session !== undefined) own.set(session, target);
+      host?.changed(session);
+    },
+    remove(names, session) {
+      const target = session === undefined ? entries : own.get(session);
+      for (const each of names) target?.delete(each);
+      host?.changed(session);
+    },
+  };
 }
+
+const entryOf = (tool: AnyTool): Entry => ({
+  tool,
+  description: describe(tool),
+  checkInput: undefined,
+  checkOutput: undefined,
+  ready: tool.input === undefined && tool.output === undefined,
+  compiling: undefined,
+});
 
 function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> {
   const { tool, checkInput } = entry;
