@@ -284,6 +284,6 @@ test('tools come and go, for all sessions or for one, and agents are told', asyn
   assert.deepEqual(await names(agent), ['fixed']);
   await assert.rejects(agent.tools.call('all'), { code: 'unknown_tool' });
   // Pushes of the turn in which an agent connected wait for its listeners.
-  await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual(changes, [2, 3, 2, 1]);
 });
