@@ -51,7 +51,7 @@ const shapes = { ...sessionShapes, ...fleetShapes };
 const links = linksTo(shapes);
 
 /** The method values of a module of schemas. */
-function methodValues(source: string, declared: readonly (readonly [string, Declared])[], all: string): string {
+function methodValues(source: string, declared: readonly (readonly [string, Declared])[]): string {
   const values = declared.map(([name, { name: method, takes, params }]) => {
     // The dialect reads objects as they are, and lists of texts only.
     const forms = Object.entries(membersOf(params)).map(([key, { members: _, items: __, ...form }]) => [key, form]);
@@ -65,10 +65,16 @@ import type { MethodOf } from './rpc-reader.ts';
 import type * as schemas from './${source}';
 
 ${values.join('\n')}
+`;
+}
 
+/** Every method in one value, for clients that offer them all. */
+function allMethods(declared: readonly (readonly [string, Declared])[], name: string): string {
+  const members = declared.map(([each]) => `readonly ${each}: typeof ${each}`).join('; ');
+  return `
 /** Every method, by name. */
-export const ${all}: { ${declared.map(([name]) => `readonly ${name}: typeof ${name}`).join('; ')} } =
-  Object.freeze({ ${declared.map(([name]) => name).join(', ')} });
+export const ${name}: { ${members} } =
+  Object.freeze({ ${declared.map(([each]) => each).join(', ')} });
 `;
 }
 
@@ -192,7 +198,10 @@ export function generateSessionRpc(root: string): ReadonlyMap<string, string> {
       }),
     ],
     ['schema/session-rpc.json', sessionRpcSchema()],
-    ['src/protocol/session-rpc.generated.ts', methodValues('session-rpc.schema.ts', methods, 'sessionRpcMethods')],
-    ['src/protocol/fleet-rpc.generated.ts', methodValues('fleet-rpc.schema.ts', operating, 'fleetRpcMethods')],
+    [
+      'src/protocol/session-rpc.generated.ts',
+      methodValues('session-rpc.schema.ts', methods) + allMethods(methods, 'sessionRpcMethods'),
+    ],
+    ['src/protocol/fleet-rpc.generated.ts', methodValues('fleet-rpc.schema.ts', operating)],
   ]);
 }

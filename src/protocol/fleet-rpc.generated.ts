@@ -19,7 +19,3 @@ export const taskSubmit: MethodOf<typeof schemas.taskSubmit> = {"name":"fleet.ta
 export const taskSubmitBatch: MethodOf<typeof schemas.taskSubmitBatch> = {"name":"fleet.task.submit_batch","takes":"required","params":{"specs":{"as":"any"}}};
 export const workerDrain: MethodOf<typeof schemas.workerDrain> = {"name":"fleet.worker.drain","takes":"required","params":{"peer_id":{"as":"string","needed":true},"on":{"as":"boolean"}}};
 export const fleetWorkers: MethodOf<typeof schemas.fleetWorkers> = {"name":"fleet.workers","takes":"ignored","params":{}};
-
-/** Every method, by name. */
-export const fleetRpcMethods: { readonly routeExplain: typeof routeExplain; readonly fleetStatus: typeof fleetStatus; readonly taskAnswer: typeof taskAnswer; readonly taskCancel: typeof taskCancel; readonly taskDrop: typeof taskDrop; readonly taskFollow: typeof taskFollow; readonly taskGet: typeof taskGet; readonly taskList: typeof taskList; readonly taskResult: typeof taskResult; readonly taskRetry: typeof taskRetry; readonly taskSteer: typeof taskSteer; readonly taskSubmit: typeof taskSubmit; readonly taskSubmitBatch: typeof taskSubmitBatch; readonly workerDrain: typeof workerDrain; readonly fleetWorkers: typeof fleetWorkers } =
-  Object.freeze({ routeExplain, fleetStatus, taskAnswer, taskCancel, taskDrop, taskFollow, taskGet, taskList, taskResult, taskRetry, taskSteer, taskSubmit, taskSubmitBatch, workerDrain, fleetWorkers });
