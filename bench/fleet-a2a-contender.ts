@@ -106,7 +106,7 @@ async function overBus(bus: OrchestratorBus, stop: () => Promise<void>): Promise
       await ended;
     },
     async stop() {
-      await bus.stop();
+      await bus.close();
       await stop();
     },
   };
@@ -151,7 +151,7 @@ class Site {
 async function overLink(listen: (accept: (link: Link) => void) => void, dial: () => Promise<Link>): Promise<Contender> {
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   listen((link) => bus.accept(link));
-  const contender = await overBus(bus, () => joined.leave());
+  const contender = await overBus(bus, () => joined.close());
   const joined = joinOverLink(idleWorker(), dial, { log: quiet });
   await joined.accepted;
   return contender;

@@ -69,7 +69,7 @@ async function measure(tasks: number): Promise<void> {
   const at = (share: number): string => (alone[Math.floor(alone.length * share)] ?? 0).toFixed(2);
   console.log(`  one at a time, dispatch to result: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`);
   child.disconnect();
-  await bus.stop();
+  await bus.close();
   await server.remove();
 }
 

@@ -133,8 +133,8 @@ async function round(): Promise<Round> {
     };
     const startP50 = await starts(200, 1);
     const startP50Busy = await starts(5000, 64);
-    await orchestrator.stop();
-    await Promise.all(workers.map((worker) => worker.stop()));
+    await orchestrator.close();
+    await Promise.all(workers.map((worker) => worker.close()));
     return { tasksPerSecond, startP50, startP50Busy, commits };
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -90,4 +90,4 @@ console.log('most thrown:', Object.fromEntries(counts.slice(0, 3)));
 assert.ok(read.length > agent.maxParallel, 'more calls than the host runs at once: the rest waited for their turn');
 assert.equal(events.length, read.length, 'one event for each source, all of them before the answer');
 assert.ok(counts.length > 3);
-await host.stop();
+await host.close();

@@ -39,5 +39,5 @@ if (import.meta.main) {
   console.log(`refused: ${error.code}: ${error.message}`);
   assert.equal(error.code, 'schema_violation');
 
-  await host.stop();
+  await host.close();
 }

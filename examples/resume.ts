@@ -76,6 +76,6 @@ assert.equal(runs, 1, 'the call was not run again');
 assert.deepEqual(data, { counted: EVENTS });
 
 await agent.close();
-await host.stop();
+await host.close();
 await listener.close();
 proxy.close();

@@ -42,6 +42,6 @@ for (const [name, address] of Object.entries(transports)) {
   assert.equal(data?.content, expected);
 }
 
-await host.stop();
+await host.close();
 await Promise.all([http, tcp, unix].map((listener) => listener.close()));
 await rm(folder, { recursive: true });

@@ -64,7 +64,7 @@ export class SimBus implements OrchestratorBus {
     });
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     for (const peer of this.#peers.values()) peer.close('stopping');
     this.#peers.clear();
   }

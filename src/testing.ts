@@ -95,7 +95,7 @@ export async function testHost(options: TestHostOptions = {}): Promise<TestHost>
       return listener;
     },
     async [Symbol.asyncDispose]() {
-      await host.stop(0);
+      await host.close(0);
       await Promise.all(listeners.map((listener) => listener.close()));
     },
   };

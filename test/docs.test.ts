@@ -148,7 +148,7 @@ test('the transcripts of docs/protocol/a2e.md are what a host says', async () =>
       const compared = await play(lines, () => rawAgent(host));
       assert.ok(compared >= 3, `transcript ${index + 1} has ${compared} lines of the host`);
     } finally {
-      await host.stop(0);
+      await host.close(0);
     }
   }
 });

@@ -9,7 +9,7 @@ import { createAuthenticator, tokenDigest } from 'handfast/host';
 const echo = tool({ name: 'echo', description: 'Gives back its arguments', run: (args) => args });
 const host = createHost({ plugins: [toolsPlugin({ tools: [echo] })] });
 await host.start();
-after(() => host.stop(0));
+after(() => host.close(0));
 
 test('an HTTP address serves its binding, WebSocket and health on one port', async () => {
   const listener = await listen(host, 'http://127.0.0.1:0');
@@ -38,7 +38,7 @@ test('a host that demands a token listens on other addresses too, and answers to
     auth: createAuthenticator([{ principal, digests: [tokenDigest('s3cret')] }]),
   });
   await guarded.start();
-  t.after(() => guarded.stop(0));
+  t.after(() => guarded.close(0));
   for (const address of ['tcp://0.0.0.0:0', 'http://0.0.0.0:0']) {
     const listener = await listen(guarded, address, { allowedHosts: ['host.example'] });
     t.after(() => listener.close());

@@ -153,7 +153,7 @@ function variant(name: string, options: { extras?: Extras; byCallback?: boolean 
         return sessionOf(await connect(addressOf(target), asked), byCallback, async () => {});
       }
       const host = await startHost(extras);
-      return sessionOf(await connect(host, asked), byCallback, () => host.stop());
+      return sessionOf(await connect(host, asked), byCallback, () => host.close());
     },
     start: {
       args: [fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url)), 'stdio'],

@@ -6,6 +6,7 @@
  * @see docs/architecture.md#the-host-and-its-plugins
  */
 
+import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
 import { Acceptor, type Dialect } from '../connection/accept.ts';
@@ -99,7 +100,7 @@ export interface HostHealth {
   readonly capabilities: readonly string[];
 }
 
-export interface Host {
+export interface Host extends Closable {
   readonly id: string;
   readonly limits: HostLimits;
   /** False: every peer is the principal `local`. */
@@ -109,10 +110,10 @@ export interface Host {
   /** Takes a link over: the agent at its other end may shake hands. */
   accept(link: Link): void;
   /**
-   * Ends all sessions in good order and stops the plugins. Idempotent.
-   * @param graceMs time running work is granted; default `limits.shutdownTimeoutMs`
+   * Ends all sessions in order and stops the plugins. Idempotent.
+   * @param graceMs time for running work, milliseconds; default `limits.shutdownTimeoutMs`
    */
-  stop(graceMs?: number): Promise<void>;
+  close(graceMs?: number): Promise<void>;
   health(): HostHealth;
   readonly sessions: Iterable<Session>;
   /** True while a session of this id lives. */
@@ -139,13 +140,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   readonly #callDeps: CallDeps;
   readonly #journalRoute: Route;
   #plugins: PluginRuntime[] = [];
-  #state: StateDatabase | undefined;
+  #store: StateDatabase | undefined;
   #routes: ReadonlyMap<string, Route> = new Map();
   #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   readonly #termsByKey = new Map<string, Terms>();
   readonly #limitsByPrincipal = new WeakMap<Principal, ConnectionLimits>();
   #phase: 'new' | 'running' | 'stopping' = 'new';
-  #stopped: Promise<void> | undefined;
+  readonly #lifetime = new Lifetime();
   /** Sessions that a plugin refused, and the plugins that had accepted them before. */
   readonly #partlyOpened = new WeakMap<Session, PluginRuntime[]>();
   #zombies = 0;
@@ -222,13 +223,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   async #openState(): Promise<StateDatabase> {
     const { openStateDatabase } = await import('./store/database.ts');
     const file = this.#options.stateFile ?? ':memory:';
-    this.#state ??= openStateDatabase({
+    this.#store ??= openStateDatabase({
       file,
       now: this.#now,
       onCorrupt: ({ reason, movedTo }) =>
         this.log.error('the store of the plugins was damaged; a new one was created', { file, reason, movedTo }),
     });
-    return this.#state;
+    return this.#store;
   }
 
   get sessions(): Iterable<Session> {
@@ -254,9 +255,20 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#acceptor.accept(link);
   }
 
-  stop(graceMs: number = this.limits.shutdownTimeoutMs): Promise<void> {
-    this.#stopped ??= this.#stop(graceMs);
-    return this.#stopped;
+  close(graceMs: number = this.limits.shutdownTimeoutMs): Promise<void> {
+    return this.#lifetime.close(() => this.#stop(graceMs));
+  }
+
+  get state(): LifetimeState {
+    return this.#lifetime.state;
+  }
+
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#lifetime.closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #stop(graceMs: number): Promise<void> {
@@ -278,7 +290,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.log.error('a plugin did not stop cleanly', { plugin: plugin.name, error: failure });
       }
     }
-    this.#state?.close();
+    this.#store?.close();
     if (Object.keys(states).length > 0) await this.#options.snapshots?.save(states);
   }
 
@@ -506,7 +518,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     });
   }
 
-  closed(session: Session, reason: ErrorName): void {
+  sessionClosed(session: Session, reason: ErrorName): void {
     this.#registry.delete(session.id);
     this.#dropped += session.connection.dropped;
     const notified = this.#partlyOpened.get(session) ?? [...this.#pluginsOf(session.terms.granted)];
@@ -517,7 +529,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
         this.log.error('a plugin failed at the end of a session', { plugin: plugin.name, error });
       }
     }
-    void this.#state?.dropSession(session.id);
+    void this.#store?.dropSession(session.id);
     this.log.info('session ended', { session: session.id, reason });
     if (this.#options.forgetClosed && session.connection.cursor > 0) {
       this.#options.journal?.delete(session.id).catch((error) => this.journalFailed(session, error));

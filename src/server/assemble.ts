@@ -80,7 +80,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     await host.start();
     let stopped: Promise<void> | undefined;
     const stop = async (graceMs?: number): Promise<void> => {
-      await host.stop(graceMs).catch((error) => log.error('the host did not stop cleanly', { error }));
+      await host.close(graceMs).catch((error) => log.error('the host did not stop cleanly', { error }));
       await closeAll(closing, log);
     };
     return {

@@ -45,7 +45,7 @@ export interface SessionHost {
   /** A handler was given up and still runs (`+1`), or such a one has settled, maybe after its session. */
   abandoned(change: 1 | -1): void;
   /** The session is over; called once. */
-  closed(session: Session, reason: ErrorName): void;
+  sessionClosed(session: Session, reason: ErrorName): void;
   /** A journal write failed; the calls go on. */
   journalFailed(session: Session, error: unknown): void;
 }
@@ -245,7 +245,7 @@ export class Session implements ConnectionOwner, SessionView {
     const link = this.connection.detach();
     this.#left = link?.close(code);
     this.#controller?.abort(this.#error());
-    this.#host.closed(this, code);
+    this.#host.sessionClosed(this, code);
   }
 
   /** Why it ended, made when somebody has to be told: most sessions end with nobody waiting. */

@@ -33,7 +33,7 @@ async function open(tools: AnyTool[], options: Partial<HostOptions> = {}, transp
   await host.start();
   const door = await doorOf(transport, host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   return { host, door };

@@ -43,7 +43,7 @@ async function opened(options: Partial<HostOptions>) {
   await host.start();
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   return { host, door };

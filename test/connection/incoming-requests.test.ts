@@ -10,7 +10,7 @@ import { type Message, rawAgent } from '../support/raw-agent.ts';
 import { echo, flood, gated, patient } from '../support/tools.ts';
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 async function open(tools: Parameters<typeof toolsPlugin>[0]['tools'], options: Partial<HostOptions> = {}) {
   const host = createHost({ plugins: [toolsPlugin({ tools })], ...options });
@@ -263,7 +263,7 @@ test('an answer that JSON cannot carry is an error, and the link stays usable', 
   await assert.rejects(agent.tools.call('unwritable'), { code: 'runtime_error' });
   assert.ok((await agent.ping()).roundTripMs >= 0);
   await listener.close();
-  await host.stop();
+  await host.close();
 });
 
 test('an answer longer than a message may be is the error too_large, not a line nobody can read', async () => {
@@ -277,7 +277,7 @@ test('an answer longer than a message may be is the error too_large, not a line 
   await assert.rejects(agent.tools.call('big'), { code: 'too_large' });
   assert.ok((await agent.ping()).roundTripMs >= 0);
   await listener.close();
-  await host.stop();
+  await host.close();
 });
 
 test('shutdown lets running work finish, delivers its answer, refuses what comes after, and ends the link', async () => {

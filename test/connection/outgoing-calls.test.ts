@@ -13,7 +13,7 @@ after(() => Promise.all(ends.map((end) => end())));
 async function agentOf(tools: Parameters<typeof toolsPlugin>[0]['tools'], maxParallel = 4) {
   const host: Host = createHost({ plugins: [toolsPlugin({ tools })], limits: { maxParallel, queueLimit: 0 } });
   await host.start();
-  ends.push(() => host.stop(0));
+  ends.push(() => host.close(0));
   return connect(host, { capabilities: ['tools'] });
 }
 
@@ -163,7 +163,7 @@ test('the caller’s queue has a limit', async () => {
   const gate = gated();
   const host = createHost({ plugins: [toolsPlugin({ tools: [gate.tool] })], limits: { maxParallel: 1 } });
   await host.start();
-  ends.push(() => host.stop(0));
+  ends.push(() => host.close(0));
   const agent = await connect(host, { capabilities: ['tools'], queueLimit: 2 });
   const calls = ['a', 'b', 'c', 'd'].map((name) => agent.tools.call('gated', { name }));
   await assert.rejects(calls[3] as Promise<unknown>, { code: 'over_capacity', retryable: true });
@@ -239,7 +239,7 @@ test('requests of any type can be sent; a host without a handler says unknown_ty
 test('capabilities that were not granted fail where they are called, with the host’s reason', async () => {
   const host = createHost({ plugins: [] });
   await host.start();
-  ends.push(() => host.stop(0));
+  ends.push(() => host.close(0));
   await assert.rejects(connect(host, { capabilities: ['tools'] }), { code: 'no_caps' });
   const agent = await connect(host);
   assert.equal('tools' in agent, false);

@@ -50,7 +50,7 @@ const agent: Edge = {
     const listener = await listenTcp({ port: 0 }, (link) => host.accept(link));
     t.after(async () => {
       await listener.close();
-      await host.stop();
+      await host.close();
     });
     return listener.address;
   },
@@ -93,7 +93,7 @@ const worker: Edge = {
     const listener = await listenTcp({ port: 0 }, (link) => bus.accept(link));
     t.after(async () => {
       await listener.close();
-      await bus.stop();
+      await bus.close();
     });
     buses.set('newest', events);
     return listener.address;
@@ -118,7 +118,7 @@ const worker: Edge = {
         await peer.send(aDispatch(task), { mode: 'structured' });
         await events.until(() => events.results(task).length > 0, 'the result');
       },
-      close: () => joined.leave(),
+      close: () => joined.close(),
     };
   },
 };

@@ -57,7 +57,7 @@ async function site(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'h
   t.after(async () => {
     await relay.close();
     await door.close();
-    await host.stop();
+    await host.close();
   });
   return { host, relay, address: relayed, gate };
 }

@@ -27,7 +27,7 @@ test('F-22: a thousand wrong tokens get few answers, few records, and do not kee
   const tcp = await doorOf('tcp', host);
   const unix = await doorOf('unix', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => tcp.close(),
     () => unix.close(),
   );

@@ -49,7 +49,7 @@ describe('F-44: sessions that come and go leave nothing behind', () => {
       const host = await contractHost('open', () => {}, { limits: { resumeWindowMs: 50 } });
       const door = await doorOf(transport, host, { reattachMs: 50 });
       closing.push(
-        () => host.stop(0),
+        () => host.close(0),
         () => door.close(),
       );
       const AT_ONCE = 40;
@@ -84,7 +84,7 @@ describe('F-44: sessions that come and go leave nothing behind', () => {
     const host = await contractHost('open', () => {});
     const door = await doorOf('tcp', host);
     closing.push(
-      () => host.stop(0),
+      () => host.close(0),
       () => door.close(),
     );
     const one = async (): Promise<void> => {

@@ -24,7 +24,7 @@ test('F-42: a clock that jumps changes the times that are written down, and noth
   });
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   const silent = await door.dial();

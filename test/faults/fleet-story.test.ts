@@ -167,7 +167,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
       // The dead one never answers; the other one has all the time a busy machine takes to start it.
       const worker = await createWorker(options, { probeMs: contextMode === 'dead' ? 500 : PATIENCE_MS });
       await worker.start();
-      t.after(() => worker.stop());
+      t.after(() => worker.close());
       return worker;
     }),
   );
@@ -184,7 +184,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
     log: quiet,
   });
   await orchestrator.start();
-  t.after(() => orchestrator.stop());
+  t.after(() => orchestrator.close());
   const run = async (spec: TaskSpec) => {
     const { task_id } = await orchestrator.submit(spec);
     return (await orchestrator.result(task_id, AbortSignal.timeout(PATIENCE_MS))).record;

@@ -169,7 +169,7 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
       const host = await contractHost('open', () => {}, { limits: { maxParallel: 4, queueLimit: 4 } });
       const door = await doorOf(transport, host);
       closing.push(
-        () => host.stop(0),
+        () => host.close(0),
         () => door.close(),
       );
       const until = performance.now() + secondsFor * 1000;
@@ -213,7 +213,7 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
     // A Unix socket, because wrong tokens slow the address of a TCP peer down.
     const door = await doorOf('unix', host);
     closing.push(
-      () => host.stop(0),
+      () => host.close(0),
       () => door.close(),
     );
     const until = performance.now() + secondsFor * 1000;

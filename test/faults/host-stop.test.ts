@@ -39,7 +39,7 @@ describe('F-38: a host that stops', () => {
       peer.send(call('soon', 100));
       peer.send(call('never', 60_000));
       await peer.ping();
-      const stopped = host.stop(GRACE_MS);
+      const stopped = host.close(GRACE_MS);
       peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'mark', arguments: { name: 'late' } });
       stranger.send({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'] });
       const late = await peer.answer('late');
@@ -56,7 +56,7 @@ describe('F-38: a host that stops', () => {
       );
       const { sessions, pending_links, running, abandoned } = host.health();
       assert.deepEqual([sessions, pending_links, running, abandoned], [0, 0, 0, 0]);
-      assert.equal(host.stop(), host.stop(), 'stopping twice is one stop');
+      assert.equal(host.close(), host.close(), 'stopping twice is one stop');
     });
   }
 
@@ -70,7 +70,7 @@ describe('F-38: a host that stops', () => {
     peer.send({ type: 'shutdown', id: 's', timeout: 3_600 });
     peer.send({ type: 'tool/call/req', id: 'late', tool_name: 'echo', arguments: {} });
     await peer.answer('late');
-    await within(host.stop(50), 'the host to stop, whatever an agent granted itself');
+    await within(host.close(50), 'the host to stop, whatever an agent granted itself');
     assert.equal((await peer.answer('never')).detail.reason, 'interrupted');
     await peer.closed();
   });
@@ -102,11 +102,11 @@ describe('F-38: a host that stops', () => {
     await agent.tools.call('mark', { name: 'before' });
     const outcome = pending.catch((error) => error);
     await before.close();
-    await first.stop(50);
+    await first.close(50);
     const second = await contractHost('open', (name) => ran.push(name));
     const after = await listenTcp({ ...parseTcpAddress(before.address) }, (link) => second.accept(link));
     closing.push(
-      () => second.stop(0),
+      () => second.close(0),
       () => after.close(),
     );
     const error = await outcome;

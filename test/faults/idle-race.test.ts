@@ -34,7 +34,7 @@ test('F-43: a message that races the end of its idle session is served or told s
   await host.start();
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   let served = 0;
@@ -88,7 +88,7 @@ test('F-43: a session with work under way or a link that comes back in time does
   await host.start();
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   const peer = await door.dial();

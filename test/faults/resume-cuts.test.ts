@@ -32,7 +32,7 @@ async function served(options: Partial<HostOptions> = {}): Promise<{ host: Host;
   const host = await contractHost('open', (name) => ran.push(name), options);
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   return { host, door, ran };

@@ -73,7 +73,7 @@ async function floodedHost(limits: Partial<HostLimits>) {
     limits: { maxMessageBytes: 1024 * 1024, ...limits },
   });
   await host.start();
-  closing.push(() => host.stop(0));
+  closing.push(() => host.close(0));
   const watched = {
     accept(link: Link): void {
       links.push(link);
@@ -262,7 +262,7 @@ describe('F-30: a handler that does nothing but emit', () => {
       await host.start();
       const door = await doorOf('tcp', host);
       closing.push(
-        () => host.stop(0),
+        () => host.close(0),
         () => door.close(),
       );
       const peer = await door.dial();

@@ -16,7 +16,7 @@ test('F-21: a thousand silent sockets hold no more places than there are, and no
   const host = await contractHost('open', () => {}, { limits: { handshakeTimeoutMs: 600_000 } });
   const door = await doorOf('tcp', host);
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   const before = rawAgent(host);
@@ -50,7 +50,7 @@ describe('F-21: the deadline of the handshake is absolute', { concurrency: true 
       const host = await contractHost('open', () => {}, { limits: { handshakeTimeoutMs: TIMEOUT_MS } });
       const door = await doorOf(transport, host);
       closing.push(
-        () => host.stop(0),
+        () => host.close(0),
         () => door.close(),
       );
       const peers = await Promise.all([door.dial(), door.dial(), door.dial(), door.dial()]);

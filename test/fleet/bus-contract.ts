@@ -62,7 +62,7 @@ export function busContract(factory: BusFactory): void {
       await run({ stand, events, worker, peer: await events.peer(worker.agentId) });
     } finally {
       await stand.stop();
-      worker.stop();
+      worker.close();
     }
   }
 
@@ -298,19 +298,19 @@ export function busContract(factory: BusFactory): void {
         assert.deepEqual(from.sort(), ['a', 'b']);
       } finally {
         await stand.stop();
-        for (const worker of workers) worker.stop();
+        for (const worker of workers) worker.close();
       }
     });
 
     test('a bus that has stopped tells nothing more and takes nothing more', () =>
       staged({ byHand: true }, async ({ stand, events, worker, peer }) => {
         await peer.send(aDispatch('t-1'), structured);
-        await stand.bus.stop();
+        await stand.bus.close();
         const heard = events.heard.length;
         const comings = events.comings.length;
         worker.finish('t-1');
         await assert.rejects(peer.send(aDispatch('t-2'), structured), codeIs('unreachable'));
-        await stand.bus.stop();
+        await stand.bus.close();
         assert.equal(events.heard.length, heard);
         assert.equal(events.comings.length, comings);
         if (!factory.keepsMessages && !factory.keepsResults) assert.deepEqual(worker.outbox, ['t-1']);

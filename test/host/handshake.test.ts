@@ -11,7 +11,7 @@ import { echo } from '../support/tools.ts';
 const token = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest('s3cret')] }]);
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 async function host(options: Partial<HostOptions> = {}) {
   const made = createHost({ plugins: [toolsPlugin({ tools: [echo] })], ...options });

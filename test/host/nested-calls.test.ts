@@ -13,7 +13,7 @@ import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import type { Principal } from '../../src/session/principal.ts';
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 interface Run {
   readonly depth: number;

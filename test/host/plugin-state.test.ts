@@ -15,7 +15,7 @@ import type { Principal } from '../../src/session/principal.ts';
 const folder = mkdtempSync(join(tmpdir(), 'handfast-plugin-state-'));
 const hosts: Host[] = [];
 after(async () => {
-  await Promise.all(hosts.map((one) => one.stop(0)));
+  await Promise.all(hosts.map((one) => one.close(0)));
   rmSync(folder, { recursive: true });
 });
 
@@ -52,7 +52,7 @@ test('what a plugin stored is there for the next host; what belonged to a sessio
     const { host } = await start({ plugins: [counter()], stateFile });
     const agent = await connect(host, { capabilities: ['tools'] });
     assert.deepEqual((await agent.tools.call('count')).data, { here: 1, ever, grant: undefined });
-    await host.stop(0);
+    await host.close(0);
   }
   assert.ok(existsSync(stateFile));
 });
@@ -80,14 +80,14 @@ test('a data folder is private, made when it is asked for, and stays where the h
   assert.ok(made.startsWith(`${dataDir}/`) && !made.includes('..'), made);
   assert.equal(statSync(made).mode & 0o777, 0o700);
   writeFileSync(join(made, 'file'), 'kept');
-  await host.stop(0);
+  await host.close(0);
   assert.ok(existsSync(join(made, 'file')));
 
   const { host: passing } = await start({ plugins: [keeper] });
   const temporary = await contexts[1]!.dataFolder();
   assert.equal(await contexts[1]!.dataFolder(), temporary);
   assert.equal(statSync(temporary).mode & 0o777, 0o700);
-  await passing.stop(0);
+  await passing.close(0);
   assert.equal(existsSync(temporary), false);
 });
 

@@ -12,7 +12,7 @@ import { capabilityErrors, errorTable, exitCodeOf, HandfastError, rowOf } from '
 import { rpcErrorOf } from '../../src/wire/jsonrpc.ts';
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 const named = (name: string, from: string) => tool({ name, description: `${name} of ${from}`, run: () => ({ from }) });
 
@@ -133,7 +133,7 @@ test('plugins hear of the sessions that were granted their capability, and of st
   await host.start();
   const agent = await connect(host, { agentId: 'a1', capabilities: ['tools'] });
   await agent.close();
-  await host.stop();
+  await host.close();
   assert.deepEqual(heard, ['start t h1', 'start m h1', 'opened t a1', 'closed t a1 true', 'stop m', 'stop t']);
 });
 
@@ -167,7 +167,7 @@ test('plugin state is taken when the host stops and given back when the next one
     const agent = await connect(host, { capabilities: ['tools'] });
     assert.deepEqual((await agent.tools.call('count')).data, { count: expected });
     await agent.close();
-    await host.stop();
+    await host.close();
   }
 });
 

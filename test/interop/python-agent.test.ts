@@ -105,7 +105,7 @@ function http(): Binding {
     },
     async stop() {
       for (const { host, listener } of running) {
-        await host.stop(0);
+        await host.close(0);
         await listener.close();
       }
     },

@@ -12,7 +12,7 @@ import { announce, numbered, openStreams, pushMany, question, relayQuestion, sea
 const hosts: Host[] = [];
 const doors: Door[] = [];
 after(async () => {
-  await Promise.all(hosts.map((one) => one.stop(0)));
+  await Promise.all(hosts.map((one) => one.close(0)));
   await Promise.all(doors.map((one) => one.close()));
 });
 

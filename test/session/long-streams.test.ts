@@ -56,7 +56,7 @@ async function streaming(options: Partial<HostOptions>) {
     },
   });
   closing.push(
-    () => host.stop(0),
+    () => host.close(0),
     () => door.close(),
   );
   const emit = (count: number): void => steps.at(-1)?.resolve(count);

@@ -13,7 +13,7 @@ import { echo, flood, gated } from '../support/tools.ts';
 const RESUME = 'handfast/resume';
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 async function host(
   options: Partial<HostOptions> = {},
@@ -232,7 +232,7 @@ async function cuttable(options: Partial<HostOptions> = {}) {
     },
     end: async () => {
       await listener.close();
-      await made.stop();
+      await made.close();
     },
   };
 }

@@ -62,7 +62,7 @@ const http = await httpServer({
 
 process.on('message', async (question) => {
   if (question === 'stop') {
-    await host.stop(0);
+    await host.close(0);
     await Promise.all([tcp.close(), http.close()]);
     process.disconnect?.();
     return;

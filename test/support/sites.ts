@@ -129,7 +129,7 @@ export class Site {
     const host = this.#hosts.get(kind);
     this.#doors.delete(kind);
     this.#hosts.delete(kind);
-    await host?.stop(0);
+    await host?.close(0);
     await (await door)?.close();
   }
 
@@ -150,7 +150,7 @@ export class Site {
     for (const child of this.#children) child.kill('SIGKILL');
     await Promise.all(exits);
     if (this.#cache !== undefined) rmSync(this.#cache, { recursive: true, force: true });
-    await Promise.all([...this.#hosts.values()].map((host) => host.stop(0)));
+    await Promise.all([...this.#hosts.values()].map((host) => host.close(0)));
     await Promise.all([...this.#doors.values()].map(async (door) => (await door).close()));
   }
 

@@ -124,7 +124,7 @@ class TextAgent extends RawAgent {
 async function hostWithTools(t: TestContext, waits = patient()): Promise<Host> {
   const host = createHost({ plugins: [toolsPlugin({ tools: [echo, flood, waits.tool] })], journal: memoryJournal() });
   await host.start();
-  t.after(() => host.stop(0));
+  t.after(() => host.close(0));
   return host;
 }
 

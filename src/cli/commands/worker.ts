@@ -195,10 +195,10 @@ async function belongs(
     () => ready(running.agentId, member.peerId, address, terminal),
     () => {},
   );
-  const ends = [stopped.then(() => undefined), member.ended, ...(refused === undefined ? [] : [refused])];
+  const ends = [stopped.then(() => undefined), member.closed, ...(refused === undefined ? [] : [refused])];
   const ended = await Promise.race(ends);
   if (ended === undefined) await running.drain('stopping');
-  await member.leave();
+  await member.close();
   if (ended !== undefined) throw ended;
   return 0;
 }

@@ -61,7 +61,7 @@ class InProcessBus implements OrchestratorBus {
     await Promise.all(this.#peers.map((peer) => peer.join()));
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     clearInterval(this.#beat);
     for (const peer of this.#peers) peer.close();
   }

@@ -68,5 +68,5 @@ export interface OrchestratorBus {
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
   /** Ends all peers in good order. Bounded, never rejects. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }

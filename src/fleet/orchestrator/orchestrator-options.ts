@@ -3,6 +3,7 @@
  * session RPC, programs through `handfast/fleet`.
  */
 
+import type { Closable } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -82,7 +83,7 @@ export interface WorkerView {
 }
 
 /** Everything an operator can do. Every method fails with `not_found` for a task or worker that is not there. */
-export interface Orchestrator {
+export interface Orchestrator extends Closable {
   start(): Promise<void>;
   /**
    * Takes a task; resolves when it is on disk. The same id with the same content again answers the task there is.
@@ -117,5 +118,5 @@ export interface Orchestrator {
   /** Counts for `fleet top` and metrics. */
   counts(): Readonly<Record<string, number>>;
   /** Accepts no more tasks and leaves the open ones in the store for the next process. Bounded, never rejects. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }

@@ -5,9 +5,10 @@
  * programs through `handfast/fleet`.
  * @see docs/fleet.md
  */
+import { Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import { within } from '../../base/race.ts';
 import { TimerQueue } from '../../base/timer-queue.ts';
-import { asError, fail } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { fleetMessage } from '../messages/encode.ts';
 import type { Explanation } from '../route/profile.ts';
 import { Engine } from './engine.ts';
@@ -41,8 +42,8 @@ class TaskOrchestrator implements Orchestrator {
   readonly #peerEvents: PeerEventHandler;
   readonly #submissions: Submissions;
   readonly #pruning: TimerQueue<'prune'>;
-  #state: 'new' | 'starting' | 'running' | 'stopped' = 'new';
-  #stopping: Promise<void> | undefined;
+  #phase: 'new' | 'starting' | 'running' | 'stopped' = 'new';
+  readonly #lifetime = new Lifetime();
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
@@ -53,17 +54,17 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   async start(): Promise<void> {
-    if (this.#state !== 'new') throw fail('usage', 'this orchestrator was started before');
-    this.#state = 'starting';
+    if (this.#phase !== 'new') throw fail('usage', 'this orchestrator was started before');
+    this.#phase = 'starting';
     await this.#reload();
     const started = await Promise.allSettled(this.#options.buses.map((bus) => bus.start(this.#peerEvents)));
     const failed = started.find((outcome) => outcome.status === 'rejected');
     if (failed !== undefined) {
-      await this.stop();
+      await this.close();
       throw failed.reason;
     }
-    if (this.#state !== 'starting') return;
-    this.#state = 'running';
+    if (this.#phase !== 'starting') return;
+    this.#phase = 'running';
     this.#pruning.set('prune', this.#engine.clock.monotonic() + FIRST_PRUNE_MS);
     this.#engine.dispatcher.schedule();
   }
@@ -201,17 +202,28 @@ class TaskOrchestrator implements Orchestrator {
     return counts;
   }
 
-  stop(): Promise<void> {
-    this.#stopping ??= this.#stop();
-    return this.#stopping;
+  close(): Promise<void> {
+    return this.#lifetime.close(() => this.#stop());
+  }
+
+  get state(): LifetimeState {
+    return this.#lifetime.state;
+  }
+
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#lifetime.closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #stop(): Promise<void> {
-    this.#state = 'stopped';
+    this.#phase = 'stopped';
     this.#pruning.stop();
     this.#engine.halt();
     const { timer } = this.#engine.clock;
-    await within(Promise.allSettled(this.#options.buses.map((bus) => bus.stop())), STOP_MS, timer);
+    await within(Promise.allSettled(this.#options.buses.map((bus) => bus.close())), STOP_MS, timer);
     await within(this.#engine.registry.flush(), STOP_MS, timer);
     this.#engine.registry.stop();
   }
@@ -267,8 +279,8 @@ class TaskOrchestrator implements Orchestrator {
   }
 
   #check(): void {
-    if (this.#state === 'running') return;
-    throw fail('interrupted', `the orchestrator is ${this.#state === 'stopped' ? 'stopped' : 'not started'}`);
+    if (this.#phase === 'running') return;
+    throw fail('interrupted', `the orchestrator is ${this.#phase === 'stopped' ? 'stopped' : 'not started'}`);
   }
 }
 

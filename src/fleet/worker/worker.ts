@@ -5,9 +5,11 @@
  * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.
  * @see docs/fleet.md#worker
  */
+
 import { randomUUID } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { JsonSchemas } from '../../base/json-schema.ts';
+import { type Closable, Lifetime, type LifetimeState } from '../../base/lifetime.ts';
 import type { Log } from '../../base/log.ts';
 import { within } from '../../base/race.ts';
 import { type Clock, processTimer, repeat, type Timer } from '../../base/timer-queue.ts';
@@ -21,7 +23,7 @@ import {
   type TaskAck,
   type TaskResult,
 } from '../../protocol/fleet.ts';
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
@@ -48,13 +50,13 @@ import { type RunHost, TaskRun } from './task-run.ts';
 import type { WorkerDeps, WorkerOptions } from './worker-options.ts';
 
 /** A worker that was made. */
-export interface Worker extends WorkerPort {
+export interface Worker extends WorkerPort, Closable {
   /** Looks at itself, tells everybody who it is, and takes tasks from now on. Starting twice is fine. */
   start(): Promise<void>;
   /** Takes no more tasks; resolves when those it has are done and told. */
   drain(reason?: string): Promise<void>;
   /** Stops what runs and reports it, says goodbye, gives its files back. Bounded at some 20 s; stopping twice is fine. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** How long a decision may wait for facts; it is to be answered within 2 s. */
@@ -134,7 +136,7 @@ class FleetWorker implements Worker {
   readonly #now: () => number;
   readonly #newId: () => string;
   #started: Promise<void> | undefined;
-  #stopped: Promise<void> | undefined;
+  readonly #lifetime = new Lifetime();
   #ready = false;
   #draining = false;
   readonly #timer: Timer;
@@ -253,7 +255,7 @@ class FleetWorker implements Worker {
         this.#announcer.look();
       },
     );
-    if (this.#stopped !== undefined) return;
+    if (this.#lifetime.state !== 'open') return;
     this.#ready = true;
     this.#announcer.announce();
     const { lookMs = LOOK_MS } = this.#deps;
@@ -274,9 +276,20 @@ class FleetWorker implements Worker {
     await this.#outbox.settled(STOP_RESULTS_MS);
   }
 
-  stop(): Promise<void> {
-    this.#stopped ??= this.#stop();
-    return this.#stopped;
+  close(): Promise<void> {
+    return this.#lifetime.close(() => this.#stop());
+  }
+
+  get state(): LifetimeState {
+    return this.#lifetime.state;
+  }
+
+  get closed(): Promise<HandfastError | undefined> {
+    return this.#lifetime.closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #stop(): Promise<void> {

@@ -73,7 +73,7 @@ async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
 }
 
 async function stopAll(host: Host, closing: readonly (() => unknown)[]): Promise<void> {
-  await host.stop(0);
+  await host.close(0);
   for (const close of closing) await close();
 }
 

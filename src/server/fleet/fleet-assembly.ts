@@ -181,7 +181,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         path,
         handle: (request, response) => upstream.handle(request, response),
       })),
-      ended: nats === undefined ? new Promise(() => {}) : over(nats.bus.ended),
+      ended: nats === undefined ? new Promise(() => {}) : over(nats.bus.closed),
       async start(control) {
         questions.answeredBy(control);
         await Promise.all(assembled.map((one) => one.start()));
@@ -189,7 +189,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         if (nats === undefined) return;
         for (const worker of workers) {
           const member = nats.join(worker);
-          closing.push(() => member.leave());
+          closing.push(() => member.close());
         }
       },
       async drain() {
@@ -197,7 +197,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       },
       stop() {
         stopping.abort(fail('interrupted', 'the fleet is stopping; open tasks go on with its next start'));
-        const ending = stopped ?? orchestrator.stop().then(closeAll);
+        const ending = stopped ?? orchestrator.close().then(closeAll);
         stopped = ending;
         return ending;
       },

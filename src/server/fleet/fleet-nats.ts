@@ -65,11 +65,11 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
       store,
       join: (worker) => joinNats(worker, { ...shared, channelName: name }),
       async close() {
-        await seat?.leave();
+        await seat?.close();
       },
     };
   } catch (error) {
-    await seat?.leave();
+    await seat?.close();
     throw error;
   }
 }

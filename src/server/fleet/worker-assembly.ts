@@ -78,7 +78,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     },
     async stop() {
       await doors?.close();
-      await worker.stop();
+      await worker.close();
     },
   };
 }

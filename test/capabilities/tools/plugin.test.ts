@@ -11,7 +11,7 @@ import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
 const hosts: Host[] = [];
-after(() => Promise.all(hosts.map((one) => one.stop(0))));
+after(() => Promise.all(hosts.map((one) => one.close(0))));
 
 async function agentOf(
   tools: readonly AnyTool[],

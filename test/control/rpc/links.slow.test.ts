@@ -42,7 +42,7 @@ async function served(options: RpcServerOptions = {}, hostOptions: Partial<HostO
   });
   closing.push(async () => {
     await server.stop('the test is over');
-    await Promise.all([tcp.close(), http.close(), host.stop(0)]);
+    await Promise.all([tcp.close(), http.close(), host.close(0)]);
   });
   const ws = http.address.replace(/^http/, 'ws');
   const dial = {

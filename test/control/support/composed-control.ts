@@ -61,7 +61,7 @@ export async function composed(t: TestContext, options: ComposedOptions = {}): P
         auth: { hasTokens: false, authenticate: () => place.principal },
       });
       await host.start();
-      return { connect: () => connect(host, { capabilities: ['tools'] }), stop: () => host.stop(0) };
+      return { connect: () => connect(host, { capabilities: ['tools'] }), stop: () => host.close(0) };
     },
     checkContent: async (schema, content) => (await checkers.compile(schema, 'answer'))(content),
     // As `handfast rpc` has it: without a model a turn says so.

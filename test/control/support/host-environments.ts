@@ -35,7 +35,7 @@ export function hostEnvironments(
       });
       await host.start();
       hosts.push({ host, place });
-      return { connect: () => connect(host, { capabilities: ['tools'] }), stop: () => host.stop(0) };
+      return { connect: () => connect(host, { capabilities: ['tools'] }), stop: () => host.close(0) };
     },
     ...rest,
   });

@@ -221,7 +221,7 @@ async function hostWithBash(t: TestContext): Promise<string> {
   const listener = await listenTcp({ port: 0 }, (link) => host.accept(link));
   t.after(async () => {
     await listener.close();
-    await host.stop(0);
+    await host.close(0);
   });
   return listener.address;
 }

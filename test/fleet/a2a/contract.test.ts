@@ -35,7 +35,7 @@ busContract({
       bus,
       events,
       async stop() {
-        await bus.stop();
+        await bus.close();
         await Promise.all(agents.map((agent) => agent.close()));
         await rm(folder, { recursive: true, force: true });
       },

@@ -30,7 +30,7 @@ async function workerOf(test: TestContext, agentId: string, executor: Executor):
     log: quiet,
   });
   await worker.start();
-  test.after(() => worker.stop());
+  test.after(() => worker.close());
   return worker;
 }
 
@@ -49,7 +49,7 @@ async function orchestratorOf(
   };
   const watched: OrchestratorBus = {
     binding: 'a2a',
-    stop: () => bus.stop(),
+    close: () => bus.close(),
     start: (events) =>
       bus.start({
         joined(peer) {
@@ -74,7 +74,7 @@ async function orchestratorOf(
   });
   await orchestrator.start();
   await within(ready.promise, 'the agents to be found');
-  test.after(() => orchestrator.stop());
+  test.after(() => orchestrator.close());
   return orchestrator;
 }
 

@@ -51,7 +51,7 @@ test('a client finds its tasks, with the end their worker can vouch for, after t
     home: join(home, 'data'),
     log: quiet,
   });
-  context.after(() => worker.stop());
+  context.after(() => worker.close());
   await worker.start();
   const agent = await served(context, worker, { file: join(home, 'a2a.db'), auth: createAuthenticator([]) });
   const after = await clientOf(agent.address);

@@ -34,7 +34,7 @@ async function busTo(
     pollDelay: { firstDelayMs: 5, maxDelayMs: 40 },
   });
   await bus.start(events);
-  test.after(() => bus.stop());
+  test.after(() => bus.close());
   return { bus, events };
 }
 
@@ -168,7 +168,7 @@ test('an orchestrator that was started anew finds the task it had sent', async (
   });
   const first = await busTo(context, { url: agent.address });
   await (await reachable(first.events)).send(aDispatch('t-1', {}, 2), inline);
-  await first.bus.stop();
+  await first.bus.close();
   const { events } = await busTo(context, { url: agent.address });
   await (await reachable(events)).send(fleetMessage('TASK_POLL', { task_id: 't-1' }, { attempt: 2 }), inline);
   await events.until(() => events.of('TASK_ACK').some(({ state }) => state === 'running'), 'the poll to be answered');
@@ -265,7 +265,7 @@ test('a poll finds a task again that an earlier orchestrator had sent, and its e
   const { address } = await served(context, worker);
   const first = await busTo(context, { url: address, token: () => TOKEN });
   await (await first.events.peer('agent')).send(aDispatch('t-1', {}, 3), structured);
-  await first.bus.stop();
+  await first.bus.close();
   const { events } = await busTo(context, { url: address, token: () => TOKEN });
   await (await events.peer('agent')).send(fleetMessage('TASK_POLL', { task_id: 't-1' }, { attempt: 3 }), structured);
   await events.until(() => events.of('TASK_ACK').some(({ state }) => state === 'running'), 'the poll to be answered');

@@ -70,8 +70,8 @@ async function staged(
   handlers.bus = bus;
   await bus.start(events);
   context.after(async () => {
-    worker.stop();
-    await bus.stop();
+    worker.close();
+    await bus.close();
     receiver.close();
     await Promise.all([port.close(), replies.close()]);
   });

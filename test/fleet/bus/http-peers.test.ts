@@ -41,7 +41,7 @@ async function staged(
   const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, acceptedAfterMs: 60_000, ...more });
   await bus.start(events);
   context.after(async () => {
-    await bus.stop();
+    await bus.close();
     await receiver.close();
   });
   await events.until(() => events.peers.get('claude-1')?.reachable === true, 'the receiver to be found');
@@ -350,7 +350,7 @@ test('nobody at an address is unreachable, and known to the operator all the sam
   const peer = events.peers.get('claude-1')!;
   assert.equal(peer.reachable, false);
   await assert.rejects(peer.send(aDispatch('t-1'), plain), { code: 'unreachable' });
-  await bus.stop();
+  await bus.close();
 });
 
 test('messages that are no tasks are not sent to a peer that reads text', async (context) => {

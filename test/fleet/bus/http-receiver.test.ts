@@ -34,7 +34,7 @@ async function staged(
   const listener = await listenHttp({ port: 0, hasTokens, handle: (...pair) => receiver.handle(...pair) });
   url = listener.address;
   context.after(async () => {
-    worker.stop();
+    worker.close();
     receiver.close();
     await listener.close();
   });

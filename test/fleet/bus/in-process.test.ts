@@ -12,7 +12,7 @@ busContract({
     const events = new PeerRecorder();
     const bus = inProcessBus(workers);
     await bus.start(events);
-    return { bus, events, stop: () => bus.stop() };
+    return { bus, events, stop: () => bus.close() };
   },
 });
 
@@ -36,7 +36,7 @@ test('messages that have no normalised form are handed over by reference', async
   } as const;
   worker.tell(progress);
   assert.equal(events.of('TASK_PROGRESS')[0], progress);
-  await bus.stop();
+  await bus.close();
 });
 
 test('a worker is heard of once a heartbeat', async (context) => {
@@ -54,7 +54,7 @@ test('a worker is heard of once a heartbeat', async (context) => {
       [2, 1],
     ],
   );
-  await bus.stop();
+  await bus.close();
 });
 
 test('a worker that cannot decide leaves the task to others', async () => {
@@ -69,5 +69,5 @@ test('a worker that cannot decide leaves the task to others', async () => {
   const peer = await events.peer('worker-1');
   await assert.rejects(peer.send(aDispatch('t-1'), { mode: 'structured' }), { code: 'unreachable' });
   assert.deepEqual(worker.begun, []);
-  await bus.stop();
+  await bus.close();
 });

@@ -31,7 +31,7 @@ async function port(t: TestContext, upgrades: 'taken' | 'refused') {
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const address = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
   t.after(async () => {
-    await bus.stop();
+    await bus.close();
     http.closeAllConnections();
     await new Promise((resolve) => http.close(resolve));
   });
@@ -43,7 +43,7 @@ const reconnect = { backoff: { firstDelayMs: 1, maxDelayMs: 5 } };
 test('an http:// address is joined over a WebSocket', async (t) => {
   const { address, asked } = await port(t, 'taken');
   const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, reconnect });
-  t.after(() => joined.leave());
+  t.after(() => joined.close());
   await joined.accepted;
   assert.deepEqual(asked, { upgrades: 1, requests: 0 });
 });
@@ -51,7 +51,7 @@ test('an http:// address is joined over a WebSocket', async (t) => {
 test('where WebSockets are refused on the way it is joined over requests and an event stream', async (t) => {
   const { address, asked } = await port(t, 'refused');
   const joined = joinFleet(new ScriptedWorker(), address, { log: quiet, reconnect });
-  t.after(() => joined.leave());
+  t.after(() => joined.close());
   await joined.accepted;
   assert.equal(asked.upgrades, 1);
   assert.ok(asked.requests > 0);

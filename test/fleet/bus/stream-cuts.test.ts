@@ -105,9 +105,9 @@ async function run(at: number, lost: boolean): Promise<number> {
     for (const other of again) assert.deepEqual(other.tokens_spent, result?.tokens_spent);
     return scissors.sent;
   } finally {
-    await membership.leave();
-    await bus.stop();
-    worker.stop();
+    await membership.close();
+    await bus.close();
+    worker.close();
   }
 }
 
@@ -131,8 +131,8 @@ test('over HTTP, connections may be cut in the middle of a task, and the link go
   const worker = new ScriptedWorker({ byHand: true });
   const membership = joinOverLink(worker, () => site.dial(), { log: quiet });
   context.after(async () => {
-    await membership.leave();
-    await bus.stop();
+    await membership.close();
+    await bus.close();
     await site.close();
   });
   const peer = await events.peer('worker-1');
@@ -180,5 +180,5 @@ test('a worker that was started on its pipes works, and is started again when it
   assert.notEqual(events.of('SESSION_ANNOUNCE')[1]?.incarnation, life?.incarnation);
   await events.peers.get('child-1')!.send(aDispatch('t-2'), structured);
   await events.until(() => events.results('t-2').length === 1, 'the other result');
-  await bus.stop();
+  await bus.close();
 });

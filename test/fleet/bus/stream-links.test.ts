@@ -49,9 +49,9 @@ async function site(context: TestContext, options: Partial<StreamBusOptions> = {
     return client;
   };
   context.after(async () => {
-    await Promise.all(joined.map((membership) => membership.leave()));
+    await Promise.all(joined.map((membership) => membership.close()));
     for (const link of links) link.destroy();
-    await bus.stop();
+    await bus.close();
   });
   return {
     bus,
@@ -165,7 +165,7 @@ for (const kind of linkKinds) {
     assert.deepEqual(await within(greeted.promise, 'the other dialect to be greeted'), request);
     other.destroy();
     await recorder.end();
-    await membership.leave();
+    await membership.close();
     acceptor.close();
     await listener.close();
   });
@@ -188,7 +188,7 @@ test('a process whose name another one has taken stays away', async (context) =>
   const first = join(new ScriptedWorker({ incarnation: 'life-1' }));
   await events.peer('worker-1');
   join(new ScriptedWorker({ incarnation: 'life-2' }));
-  const ended = await within(first.ended, 'the first to give up');
+  const ended = await within(first.closed, 'the first to give up');
   assert.equal(ended?.code, 'superseded');
   assert.equal(first.connected, false);
   assert.equal(events.of('SESSION_ANNOUNCE').at(-1)?.incarnation, 'life-2');
@@ -225,7 +225,7 @@ test('what is no message is counted, and the session goes on', async () => {
   assert.deepEqual(events.oddities.at(-1), ['E_LIMIT']);
   assert.equal(events.results().length, 0);
   assert.equal(recorder.causes.length, 0);
-  await bus.stop();
+  await bus.close();
   await recorder.end();
   await listener.close();
 });
@@ -339,7 +339,7 @@ test('a worker whose orchestrator falls silent dials again', async (context) => 
     },
   });
   context.after(async () => {
-    await membership.leave();
+    await membership.close();
     await listener.close();
   });
   const first = await within(links[0].promise, 'a link');
@@ -365,7 +365,7 @@ test('after the end of the orchestrator a worker joins the next one and hands ov
     reconnect: { backoff: { firstDelayMs: 1, maxDelayMs: 5 } },
   });
   await (await before.peer('worker-1')).send(aDispatch('t-1'), structured);
-  await bus.stop();
+  await bus.close();
   await worker.until(() => worker.attached.length === 0, 'the worker to notice');
   worker.finish('t-1');
   assert.deepEqual(worker.outbox, ['t-1']);
@@ -375,23 +375,23 @@ test('after the end of the orchestrator a worker joins the next one and hands ov
   await after.until(() => after.results('t-1').length === 1, 'the result');
   await worker.until(() => worker.outbox.length === 0, 'its confirmation');
   assert.deepEqual(worker.begun, ['t-1']);
-  await membership.leave();
-  await bus.stop();
+  await membership.close();
+  await bus.close();
 });
 
 test('leaving is a goodbye, and the worker stays away', async (context) => {
   const { events, join } = await site(context);
   const membership = join(new ScriptedWorker());
   await events.peer('worker-1');
-  await membership.leave('shutting down');
-  assert.equal(await membership.ended, undefined);
+  await membership.close('shutting down');
+  assert.equal(await membership.closed, undefined);
   await events.until(() => events.comings.length === 2, 'the goodbye');
   assert.deepEqual(events.comings, ['joined worker-1', 'asleep worker-1: shutting down']);
 });
 
 test('leaving ends also a dialling that never ends', async () => {
   const membership = joinOverLink(new ScriptedWorker(), () => new Promise(() => {}), { log: quiet });
-  await within(membership.leave(), 'the worker to leave');
+  await within(membership.close(), 'the worker to leave');
   await assert.rejects(membership.accepted, { code: 'cancelled' });
 });
 
@@ -404,7 +404,7 @@ test('leaving in the moment a link is there ends that link, too', async () => {
       const [client, server] = memoryPair();
       far = Recorder.on(server);
       // Behind the return, before whoever dialled goes on.
-      queueMicrotask(() => void membership.leave().then(left.resolve));
+      queueMicrotask(() => void membership.close().then(left.resolve));
       return client;
     },
     { log: quiet },

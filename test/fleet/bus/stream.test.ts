@@ -26,8 +26,8 @@ for (const kind of linkKinds) {
         bus,
         events,
         async stop() {
-          await Promise.all(joined.map((membership) => membership.leave()));
-          await bus.stop();
+          await Promise.all(joined.map((membership) => membership.close()));
+          await bus.close();
           await site.close();
         },
       };

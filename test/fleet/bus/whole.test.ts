@@ -68,9 +68,9 @@ test('tasks go over every bus, each is done once, and its result comes from whoe
   await orchestrator.start();
   const membership = joinOverLink(linked, () => connectTcp(links.address), { log: quiet });
   context.after(async () => {
-    await Promise.all([local, linked, served].map((worker) => worker.stop()));
-    await membership.leave();
-    await orchestrator.stop();
+    await Promise.all([local, linked, served].map((worker) => worker.close()));
+    await membership.close();
+    await orchestrator.close();
     receiver.close();
     await Promise.all([port.close(), links.close(), upstream.close()]);
   });

@@ -51,7 +51,7 @@ async function tried(server: NatsServer, { settings, env = {}, bus = server.url,
   return {
     events,
     async stop() {
-      await parts.bus.stop();
+      await parts.bus.close();
       await parts.close();
     },
   };
@@ -72,7 +72,7 @@ async function works(server: NatsServer, attempt: Tried): Promise<void> {
     await (await fleet.events.peer('worker-1')).send(aDispatch(id), { mode: 'structured' });
     await fleet.events.until(() => fleet.events.results(id).length === 1, 'the result');
   } finally {
-    await member.leave();
+    await member.close();
     await fleet.stop();
   }
 }

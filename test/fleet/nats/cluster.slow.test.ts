@@ -66,8 +66,8 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
         await worker.start();
         const member = joinNats(worker, options);
         ending.push(async () => {
-          await member.leave();
-          await worker.stop();
+          await member.close();
+          await worker.close();
         });
         await member.accepted;
       }
@@ -76,9 +76,9 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       const buses = [natsBus({ ...options, leadership: seat })];
       const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses, log });
       ending.push(async () => {
-        await orchestrator.stop();
+        await orchestrator.close();
         await store.close();
-        await seat.leave();
+        await seat.close();
       });
       await orchestrator.start();
       // Named three servers, nobody said how many copies.
@@ -125,7 +125,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       context.after(() => leave());
       const cluster = await NatsCluster.start(context, installed);
       const seat = await acquireLeadership({ servers: cluster.urls, name: 'main', log, publishTimeoutMs: 400_000 });
-      leave = () => seat.leave();
+      leave = () => seat.close();
       const store = await natsTaskStore(seat);
       await store.put(record('t', 1), 0);
       const [one, other] = [...cluster.servers.values()];

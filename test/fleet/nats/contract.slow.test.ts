@@ -31,10 +31,10 @@ if (installed !== undefined) {
       return {
         bus,
         events,
-        leave: async (agentId) => joined.find(({ peerId }) => peerId === agentId)?.leave(),
+        leave: async (agentId) => joined.find(({ peerId }) => peerId === agentId)?.close(),
         async stop() {
-          await bus.stop();
-          await Promise.all(joined.map((one) => one.leave()));
+          await bus.close();
+          await Promise.all(joined.map((one) => one.close()));
         },
       };
     },

@@ -60,7 +60,7 @@ export class NatsFleet {
   async orchestrator(options: Partial<NatsBusOptions> = {}): Promise<{ bus: NatsBus; events: PeerRecorder }> {
     const bus = natsBus({ servers: this.server.url, name: 'main', log, ...this.storage, ...options });
     const events = new PeerRecorder();
-    this.#members.push(() => bus.stop());
+    this.#members.push(() => bus.close());
     await bus.start(events);
     return { bus, events };
   }
@@ -68,7 +68,7 @@ export class NatsFleet {
   /** A worker that has joined. */
   async worker<W extends WorkerPort>(worker: W, options: Partial<JoinNatsOptions> = {}): Promise<Joined> {
     const joined = joinNats(worker, { servers: this.server.url, log, ...this.storage, ...options });
-    this.#members.push(() => joined.leave());
+    this.#members.push(() => joined.close());
     await joined.accepted;
     return joined;
   }

@@ -33,7 +33,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
       const first = await fleet.orchestrator({ instance: 'host-1' });
       const peer = await first.events.peer('worker-1');
       const second = await fleet.orchestrator({ instance: 'host-1' });
-      assert.equal((await first.bus.ended)?.code, 'superseded');
+      assert.equal((await first.bus.closed)?.code, 'superseded');
       assert.match(first.events.comings.at(-1) ?? '', /^left worker-1: another orchestrator/);
       await assert.rejects(peer.send(aDispatch('t-1'), structured), { code: 'unreachable' });
       await (await second.events.peer('worker-1')).send(aDispatch('t-2'), structured);
@@ -63,7 +63,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
         'the first to notice',
       );
       wire.speak();
-      assert.equal((await first.bus.ended)?.code, 'superseded');
+      assert.equal((await first.bus.closed)?.code, 'superseded');
       await (await second.events.peer('worker-1')).send(aDispatch('from-the-second'), structured);
       await second.events.until(() => second.events.results('from-the-second').length === 1, 'the result');
       assert.deepEqual(worker.begun, ['from-the-second']);
@@ -85,7 +85,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
       worker.finish('kept');
       worker.finish('not-kept');
       await first.events.until(() => first.events.results().length === 2, 'two results');
-      await first.bus.stop();
+      await first.bus.close();
       worker.finish('meanwhile');
       const second = await fleet.orchestrator();
       await second.events.until(() => second.events.results().length === 2, 'what the first did not keep');
@@ -117,7 +117,7 @@ describe('orchestrators on NATS', { concurrency: 4 }, () => {
         try {
           await bus.start(new PeerRecorder());
         } finally {
-          await bus.stop();
+          await bus.close();
         }
       };
       await assert.rejects(start({}), { code: 'unreachable' });

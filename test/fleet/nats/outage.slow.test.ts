@@ -108,15 +108,15 @@ describe('outages on NATS', { concurrency: 4 }, () => {
     const fleet = await NatsFleet.start(context, installed);
     await fleet.server.kill();
     const joined = joinNats(new WorkerStandIn({ agentId: 'w' }), { servers: fleet.server.url, log });
-    context.after(() => joined.leave());
+    context.after(() => joined.close());
     assert.equal(joined.connected, false);
     await fleet.server.up();
     await joined.accepted;
     assert.equal(joined.connected, true);
     const early = joinNats(new WorkerStandIn({ agentId: 'x' }), { servers: 'nats://127.0.0.1:1', log });
-    await early.leave();
+    await early.close();
     await assert.rejects(early.accepted, { code: 'cancelled' });
-    assert.equal(await early.ended, undefined);
+    assert.equal(await early.closed, undefined);
   });
 
   natsTest('clocks that are an hour off change nothing', async (context, installed) => {

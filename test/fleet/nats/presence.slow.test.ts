@@ -44,11 +44,11 @@ describe('presence on NATS', { concurrency: 4 }, () => {
       await fleet.worker(new ScriptedWorker({ agentId: 'here' }));
       await fleet.worker(new ScriptedWorker({ agentId: long }));
       const left = await fleet.worker(new ScriptedWorker({ agentId: 'left' }));
-      await left.leave('done for today');
+      await left.close('done for today');
       const { events } = await fleet.orchestrator();
       // A name too long for a subject is known from the description.
       assert.deepEqual([...events.peers.keys()].sort(), ['here', long]);
-      assert.deepEqual(await left.ended, undefined);
+      assert.deepEqual(await left.closed, undefined);
     },
   );
 
@@ -57,7 +57,7 @@ describe('presence on NATS', { concurrency: 4 }, () => {
     const { events } = await fleet.orchestrator();
     const joined = await fleet.worker(new ScriptedWorker());
     await events.peer('worker-1');
-    await joined.leave('idle for 1800 s');
+    await joined.close('idle for 1800 s');
     await events.until(() => events.comings.includes('asleep worker-1: idle for 1800 s'), 'the goodbye');
   });
 
@@ -67,7 +67,7 @@ describe('presence on NATS', { concurrency: 4 }, () => {
     const { events } = await fleet.orchestrator();
     const first = await fleet.worker(new ScriptedWorker({ incarnation: 'first' }));
     const second = await fleet.worker(new ScriptedWorker({ incarnation: 'second' }));
-    assert.equal((await first.ended)?.code, 'superseded');
+    assert.equal((await first.closed)?.code, 'superseded');
     assert.equal(second.connected, true);
     await events.until(
       () => events.of('SESSION_ANNOUNCE').at(-1)?.incarnation === 'second',

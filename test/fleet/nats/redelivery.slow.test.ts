@@ -19,7 +19,7 @@ describe('redelivery on NATS', { concurrency: 4 }, () => {
       const fleet = await NatsFleet.start(context, installed);
       const { bus, events } = await fleet.orchestrator();
       const gone = await fleet.worker(new PoolWorker(['p'], { agentId: 'w' }), { ackWaitS: 0.2 });
-      await gone.leave();
+      await gone.close();
       // As if a worker took each and was killed by it: nobody says a word to any delivery.
       const connection = await connect({ servers: fleet.server.url });
       context.after(() => connection.close());

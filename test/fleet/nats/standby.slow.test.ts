@@ -45,9 +45,9 @@ async function atWork(fleet: NatsFleet, options: Partial<LeadershipOptions> = {}
   });
   let stopped: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
-    await orchestrator.stop();
+    await orchestrator.close();
     await store.close();
-    await seat.leave();
+    await seat.close();
   };
   const once = (): Promise<void> => {
     stopped ??= stop();
@@ -81,7 +81,7 @@ async function worker(fleet: NatsFleet) {
   });
   await made.start();
   await fleet.worker(made, { leaseTtlS: TTL_S });
-  fleet.onEnd(() => made.stop());
+  fleet.onEnd(() => made.close());
   return { begun, finish };
 }
 
@@ -144,7 +144,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     const wire = await Wire.to(context, fleet.server.port);
     const shared = { name: 'main', log, leaseTtlS: TTL_S, standby: true, publishTimeoutMs: 5_000 };
     const seat = await acquireLeadership({ ...shared, servers: wire.url });
-    fleet.onEnd(() => seat.leave());
+    fleet.onEnd(() => seat.close());
     const store = await natsTaskStore(seat);
     const revision = await store.put(record('open', 1), 0);
     // From here on everything is on its way for a long time: a change, and a task that has only its number so far.
@@ -153,7 +153,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     await fleet.until(async () => wire.holds, 'the new task to be on its way');
     const change = Promise.allSettled([store.put(record('open', 1, { parked: true }), revision)]);
     const after = await acquireLeadership({ ...shared, servers: fleet.server.url });
-    fleet.onEnd(() => after.leave());
+    fleet.onEnd(() => after.close());
     const taken = await natsTaskStore(after);
     wire.release();
     assert.deepEqual(
@@ -172,7 +172,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     const fleet = await NatsFleet.start(context, installed);
     const shared = { servers: fleet.server.url, name: 'main', log, publishTimeoutMs: 5_000 };
     const seat = await acquireLeadership(shared);
-    fleet.onEnd(() => seat.leave());
+    fleet.onEnd(() => seat.close());
     const leaving = new AbortController();
     const lines: string[] = [];
     const heard = { ...log, warn: (line: string) => void lines.push(line) };

@@ -30,7 +30,7 @@ if (installed !== undefined) {
       },
       async close() {
         await store.close();
-        await seat.leave();
+        await seat.close();
       },
     };
   });

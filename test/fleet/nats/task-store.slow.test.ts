@@ -17,7 +17,7 @@ function record(number: number, change: Partial<TaskRecord> = {}): TaskRecord {
 
 async function seatAt(context: TestContext, server: NatsServer): Promise<Leadership> {
   const seat = await acquireLeadership({ servers: server.url, name: 'main', log });
-  context.after(() => seat.leave());
+  context.after(() => seat.close());
   return seat;
 }
 

@@ -38,7 +38,7 @@ natsTest(
       });
       await worker.start();
       await fleet.worker(worker);
-      fleet.onEnd(() => worker.stop());
+      fleet.onEnd(() => worker.close());
     }
     const servers = fleet.server.url;
     const options = { servers, name: 'main', log, ...fleet.storage };
@@ -47,9 +47,9 @@ natsTest(
     const bus = natsBus({ ...options, leadership: seat });
     const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses: [bus], log });
     fleet.onEnd(async () => {
-      await orchestrator.stop();
+      await orchestrator.close();
       await store.close();
-      await seat.leave();
+      await seat.close();
     });
     await orchestrator.start();
     const specs = Array.from({ length: 120 }, (_, index) => ({

@@ -39,7 +39,7 @@ const joined = joinNats(worker, {
   ...(leaseTtlS !== undefined && { leaseTtlS }),
 });
 process.on('message', (message) => {
-  if (message === 'leave') void joined.leave().then(() => process.exit(0));
+  if (message === 'leave') void joined.close().then(() => process.exit(0));
 });
 // The test is gone: so is this.
 process.on('disconnect', () => process.exit(0));

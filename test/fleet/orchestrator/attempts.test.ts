@@ -417,7 +417,7 @@ test('waiting for a result ends with the signal, and with the orchestrator', asy
   abort.abort(new Error('enough'));
   await assert.rejects(given, /enough/);
   const stopped = assert.rejects(other, { code: 'interrupted' });
-  await orchestrator.stop();
+  await orchestrator.close();
   await stopped;
   await assert.rejects(orchestrator.submit({ brief: 'x' }), { code: 'interrupted' });
 });

@@ -191,7 +191,7 @@ class Play {
       case 'kill': {
         const killed = orchestrator;
         this.orchestrator = this.#create();
-        await killed.stop();
+        await killed.close();
         await this.orchestrator.start();
         for (const peer of this.bus.peers.values()) {
           peer.join();
@@ -283,7 +283,7 @@ test('whatever happens, in whatever order, the promises hold and nothing is left
         await play.heal();
         await play.check();
       } finally {
-        await play.orchestrator.stop();
+        await play.orchestrator.close();
       }
     }),
     {

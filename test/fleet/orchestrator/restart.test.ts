@@ -56,7 +56,7 @@ test('nothing is sent again before its worker was asked: what it has goes on, wh
   const never = (await before.orchestrator.submit({ brief: 'never', task_id: 'never' })).task_id;
   const waits = (await before.orchestrator.submit({ brief: 'waits', task_id: 'waits' })).task_id;
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   assert.deepEqual([await after.state(has), await after.state(waits)], ['accepted', 'queued']);
@@ -82,7 +82,7 @@ test('a worker that cannot be asked keeps its task for the length of a lease', a
   await before.bus.worker('w', script);
   const { task_id } = await before.orchestrator.submit({ brief: 'x', retry_safe: true });
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   const worker = await after.bus.worker('w', script, { session: { ttl_s: 10_000 } });
@@ -104,7 +104,7 @@ test('a peer whose tasks live on the bus is not sent them again', async (t) => {
   await before.bus.worker('w', script);
   const { task_id } = await before.orchestrator.submit({ brief: 'x' });
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   const worker = await after.bus.worker('w', script);
@@ -124,7 +124,7 @@ test('a plain peer keeps what is left of the longest turn, counted from when it 
   before.bus.bare('plain', script);
   const { task_id } = await before.orchestrator.submit({ brief: 'x' });
   await before.clock.advance(200_000);
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const clock = new VirtualClock();
   await clock.advance(200_000);
@@ -144,7 +144,7 @@ test('a restart between a refusal and what follows from it decides then', async 
   const refused = (await before.orchestrator.submit({ brief: 'x', task_id: 'refused' })).task_id;
   const lost = (await before.orchestrator.submit({ brief: 'x', task_id: 'lost', retry_safe: true })).task_id;
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
   const one = (await store.get(refused))!;
   const result = fleetMessage('TASK_RESULT', {
     task_id: refused,
@@ -175,7 +175,7 @@ test('what waits for others, for a time, or for an answer still does', async (t)
   await worker.say(
     fleetMessage('TASK_QUESTION', { task_id: 'first', question_id: 'q', kind: 'question', title: '?' }, { attempt: 1 }),
   );
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   const again = await after.bus.worker('w', answering(new Map([['first', 'running']])));
@@ -198,7 +198,7 @@ test('what was canceled before the restart is canceled after it', async (t) => {
   await settle();
   worker.leave();
   await before.orchestrator.cancel(task_id);
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   const again = await after.bus.worker('w');
@@ -215,7 +215,7 @@ test('a result of a task that ended before the restart is kept as late, and one 
   await settle();
   await worker.report(task_id, 'done', { summary: 'one' }, 1);
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open() });
   assert.equal(after.orchestrator.counts().open, 0, 'what ended is not held in memory');
@@ -237,7 +237,7 @@ test('the journal of a task goes on where it was', async (t) => {
   await before.bus.worker('w');
   const { task_id } = await before.orchestrator.submit({ brief: 'x' });
   await settle();
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
 
   const after = await fleet(t, { store: await kept.open(), journal });
   const again = await after.bus.worker('w');
@@ -262,7 +262,7 @@ test('of two orchestrators on one store, one goes on with each task, and each is
   const seed = await fleet(t, { store });
   const ids: string[] = [];
   for (let n = 0; n < 50; n += 1) ids.push((await seed.orchestrator.submit({ brief: 'x' })).task_id);
-  await seed.orchestrator.stop();
+  await seed.orchestrator.close();
 
   const starts = new Map<string, number>();
   const script: PeerScript = {

@@ -66,7 +66,7 @@ test('a task of an earlier process waits until the worker of this one has descri
   const store = memoryTaskStore();
   const before = await fleet(t, { store });
   const { task_id } = await before.orchestrator.submit({ ...NEEDS, required_capabilities: ['browser'] });
-  await before.orchestrator.stop();
+  await before.orchestrator.close();
   const asked = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
   class SlowWorker extends ScriptedWorker {
@@ -85,7 +85,7 @@ test('a task of an earlier process waits until the worker of this one has descri
     log: quiet,
     joinGraceMs: 0,
   });
-  t.after(() => orchestrator.stop());
+  t.after(() => orchestrator.close());
   const started = orchestrator.start();
   await asked.promise;
   await settle();

@@ -203,7 +203,7 @@ export class ScriptedWorker implements WorkerPort {
     return within(met, what);
   }
 
-  stop(): void {
+  close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
     this.#outlets.clear();

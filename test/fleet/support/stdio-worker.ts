@@ -6,4 +6,4 @@ import { quiet } from './stream-links.ts';
 
 const worker = new ScriptedWorker({ agentId: 'child-1', incarnation: `life-${process.pid}` });
 await workerOverStdio(worker, stdioLink(), { log: quiet });
-worker.stop();
+worker.close();

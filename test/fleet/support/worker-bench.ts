@@ -149,7 +149,7 @@ export async function bench(
     { agentId: 'w-1', executor: scriptedExecutor(), tools: ['terminal', 'file'], log: silent, ...options, cwd, home },
     { ...TIMING, ...timing },
   );
-  test.after(() => worker.stop());
+  test.after(() => worker.close());
   const desk = new Desk();
   worker.attach(desk);
   await worker.start();

@@ -45,7 +45,7 @@ test('an attempt that was refused is not begun by a later copy, and the next att
   const first = await bench(t, { executor, home, cwd: home });
   const refused = await first.give(attempt('t-1', 1));
   assert.equal(codeOf(refused), 'executor_missing');
-  await first.worker.stop();
+  await first.worker.close();
   ready = true;
   const again = await bench(t, { executor, home, cwd: home });
   assert.deepEqual(await again.give(attempt('t-1', 1)), refused, 'the same answer, from another process');
@@ -70,7 +70,7 @@ for (const type of ['TASK_POLL', 'TASK_CANCEL'] as const) {
       assert.equal(codeOf(late), 'busy', 'a code that lets it be sent again');
       assert.equal(late.kind === 'refused' && late.result.blocked?.retryable, true);
     }
-    await first.worker.stop();
+    await first.worker.close();
     const again = await bench(t, { executor, home, cwd: home });
     assert.equal(codeOf(await again.give(attempt('t-1', 2))), 'busy');
     assert.equal(executor.turns.length, 0);
@@ -160,7 +160,7 @@ test('who counts no attempts may ask again, because every dispatch of his is the
   const first = await bench(t, { executor, home, cwd: home });
   assert.equal(codeOf(await first.give(dispatch('t-1'))), 'executor_missing');
   assert.equal(((await first.worker.handle(ask('TASK_POLL', 't-1'), first.desk)) as TaskAck).state, 'unknown');
-  await first.worker.stop();
+  await first.worker.close();
   ready = true;
   const again = await bench(t, { executor, home, cwd: home });
   assert.equal((await again.do(dispatch('t-1'))).status, 'done');

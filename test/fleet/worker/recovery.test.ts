@@ -118,7 +118,7 @@ test('a result nobody took is sent again, and after a restart to whoever comes u
   first.desk.refuses = true;
   await first.give(dispatch('t-3'));
   await first.idle();
-  await first.worker.stop();
+  await first.worker.close();
 
   const again = await bench(t, { home, cwd });
   const other = new Desk('another');
@@ -205,7 +205,7 @@ test('a brief that ends the worker twice is not tried again, whatever the attemp
   await first.desk.result('t-1');
   const second = await first.worker.receive(dispatch('t-1', { envelope: { attempt: 2 } }), first.desk);
   assert.equal(second.kind, 'accepted', 'the second attempt is taken');
-  await first.worker.stop();
+  await first.worker.close();
   await crash(2, 1);
   const { desk, ...again } = await bench(t, { executor, home, cwd });
   const result = await desk.until(
@@ -258,7 +258,7 @@ test('what an executor left running is ended with its group, and only when it is
     tools: [],
     log: silent,
   });
-  t.after(() => worker.stop());
+  t.after(() => worker.close());
   await exited;
   assert.ok(await identityOf(stranger.pid as number), 'the stranger lives');
   assert.equal(await endGroup(identity), false, 'there is nothing left to be ended');
@@ -278,7 +278,7 @@ test('a program an executor starts is written down while it runs', async (t) => 
   });
   const made = await bench(t, { executor, home, cwd: home });
   await made.do(dispatch('t-1'));
-  await made.worker.stop();
+  await made.worker.close();
   const journal = new SqliteWorkerJournal(home, Date.now);
   assert.equal(journal.find('t-1')?.processes.length, 1);
   journal.close();
@@ -298,7 +298,7 @@ test('what a turn costs is measured once and kept', async (t) => {
     const announce = await made.desk.message('SESSION_ANNOUNCE', ({ worker }) => worker.overhead_tokens != null);
     assert.equal(announce.worker.overhead_tokens, 12_000);
     assert.equal((await made.do(dispatch('t-1', { token_budget: 4000 }))).blocked?.code, 'budget_too_small');
-    await made.worker.stop();
+    await made.worker.close();
   }
   assert.equal(measured, 1);
 });

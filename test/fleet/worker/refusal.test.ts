@@ -144,7 +144,7 @@ test('a replay, a conflict, a task in flight and a busy context start no second 
   assert.deepEqual([later.kind, later.kind === 'busy' && later.reason], ['busy', 'in_flight']);
   assert.equal((await give(dispatch('t-3', { envelope: { context_id: 'c' } }))).kind, 'busy');
   assert.equal(executor.turns.length, 2);
-  await worker.stop();
+  await worker.close();
 });
 
 test('permanent reasons are told before passing ones', async (t) => {
@@ -168,7 +168,7 @@ test('the changes of a conversation are no dirt to its own next task', async (t)
   const other = await first.do(dispatch('t-2', { access: 'write', envelope: { context_id: 'c-2' } }));
   assert.equal(other.blocked?.code, 'dirty_repo');
   assert.equal((await first.do(dispatch('t-3', own))).status, 'done');
-  await first.worker.stop();
+  await first.worker.close();
   const again = await bench(t, { executor, cwd, home: first.home });
   assert.equal((await again.do(dispatch('t-4', own))).status, 'done', 'also after a restart');
 });

@@ -288,7 +288,7 @@ test('stop ends what runs, reports it, and says goodbye last', async (t) => {
   await desk.message('TASK_PROGRESS', ({ phase }) => phase === 'running');
   const begunNot = await worker.receive(dispatch('t-2'), desk);
   assert.equal(begunNot.kind, 'accepted');
-  await Promise.all([worker.stop(), worker.stop()]);
+  await Promise.all([worker.close(), worker.close()]);
   const [running, unbegun] = await Promise.all([desk.result('t-1'), desk.result('t-2')]);
   assert.equal(running.error_summary, 'The worker was stopped during the task.');
   assert.deepEqual([unbegun.status, unbegun.blocked?.code, unbegun.tokens_spent], ['blocked', 'draining', 0]);
@@ -348,7 +348,7 @@ test('a worker that has not started takes nothing', async (t) => {
     tools: [],
     log: silent,
   });
-  t.after(() => worker.stop());
+  t.after(() => worker.close());
   const desk = new Desk();
   const reception = await worker.receive(dispatch('t-1'), desk);
   assert.equal(reception.kind === 'refused' && reception.result.blocked?.code, 'draining');

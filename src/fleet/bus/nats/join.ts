@@ -56,7 +56,7 @@ interface Parts {
 
 class Membership implements Joined {
   readonly accepted: Promise<void>;
-  readonly ended: Promise<HandfastError | undefined>;
+  readonly closed: Promise<HandfastError | undefined>;
   readonly peerId: string;
   readonly #worker: WorkerPort;
   readonly #options: JoinNatsOptions;
@@ -78,7 +78,7 @@ class Membership implements Joined {
     this.accepted = first.promise;
     // A caller that does not await it must not get an unhandled rejection.
     this.accepted.catch(() => {});
-    this.ended = this.#run(first);
+    this.closed = this.#run(first);
   }
 
   get state(): ConnectionState {
@@ -90,11 +90,15 @@ class Membership implements Joined {
     return this.#parts?.link.up ?? false;
   }
 
-  async leave(reason = 'stopping'): Promise<void> {
+  async close(reason = 'stopping'): Promise<void> {
     this.#reason = reason;
     this.#leaving.abort();
     this.#over.resolve(undefined);
-    await this.ended;
+    await this.closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #run(first: PromiseWithResolvers<void>): Promise<HandfastError | undefined> {

@@ -41,7 +41,7 @@ export interface Leadership {
   /** Makes the streams and buckets that are missing. */
   restore(): Promise<void>;
   /** Releases the leader lease and closes the connection. Idempotent, never rejects. */
-  leave(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /**
@@ -99,7 +99,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
       async restore() {
         await restore();
       },
-      leave,
+      close: leave,
     };
   } catch (error) {
     await leave();

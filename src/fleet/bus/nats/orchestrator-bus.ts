@@ -32,7 +32,7 @@ export interface NatsBus extends OrchestratorBus {
    * Resolves when it has ended: with `superseded` when another orchestrator of the name leads, `connection_lost` when the
    * client abandoned the connection. Never rejects.
    */
-  readonly ended: Promise<HandfastError | undefined>;
+  readonly closed: Promise<HandfastError | undefined>;
 }
 
 /** The bus over these servers. `start` fails with `unreachable`, `auth_failed`, `superseded`, `config_invalid`, `not_configured`. */
@@ -51,7 +51,7 @@ interface Parts {
 
 class JetStreamBus implements NatsBus {
   readonly binding = 'nats';
-  readonly ended: Promise<HandfastError | undefined>;
+  readonly closed: Promise<HandfastError | undefined>;
   readonly #options: NatsBusOptions;
   readonly #ended = Promise.withResolvers<HandfastError | undefined>();
   readonly #stopping = new AbortController();
@@ -62,7 +62,7 @@ class JetStreamBus implements NatsBus {
 
   constructor(options: NatsBusOptions) {
     this.#options = options;
-    this.ended = this.#ended.promise;
+    this.closed = this.#ended.promise;
   }
 
   async start(events: PeerEvents): Promise<void> {
@@ -71,7 +71,7 @@ class JetStreamBus implements NatsBus {
     try {
       await this.#open();
     } catch (error) {
-      await this.stop();
+      await this.close();
       throw error;
     }
   }
@@ -83,8 +83,8 @@ class JetStreamBus implements NatsBus {
     await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
   }
 
-  async stop(): Promise<void> {
-    if (this.#stopping.signal.aborted) return void (await this.ended);
+  async close(): Promise<void> {
+    if (this.#stopping.signal.aborted) return void (await this.closed);
     this.#stopping.abort();
     await this.#close();
     this.#ended.resolve(undefined);
@@ -133,7 +133,7 @@ class JetStreamBus implements NatsBus {
     unwatchLeases?.();
     profiles?.stop();
     requests?.stop();
-    if (this.#options.leadership === undefined) await leadership?.leave();
+    if (this.#options.leadership === undefined) await leadership?.close();
   }
 
   /** Another orchestrator leads, or the connection cannot continue: everything here ends, so that nothing is decided twice. */

@@ -78,7 +78,7 @@ export abstract class PlainBus<P extends HealthCheckedPeer> implements Orchestra
     this.health.start(events);
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     const stopped = this.health.stop();
     this.client.close(this.stopping.reason);
     await stopped;

@@ -6,6 +6,7 @@
  * as the link. How an address becomes a link is the caller's matter.
  * @see docs/protocol/fleet.md#stream-links
  */
+import type { Closable } from '../../../base/lifetime.ts';
 import type { Log } from '../../../base/log.ts';
 import { withTimeout } from '../../../base/race.ts';
 import {
@@ -47,20 +48,20 @@ export interface JoinOptions {
 }
 
 /** A worker that belongs to an orchestrator, connected or not. */
-export interface Joined {
+export interface Joined extends Closable {
   readonly connected: boolean;
   readonly state: ConnectionState;
   /** The name the orchestrator gave it last. */
   readonly peerId: string | undefined;
-  /** Resolves when it has been accepted for the first time; rejects with what `ended` tells when that never happens. */
+  /** Resolves when it has been accepted for the first time; rejects with the error of `closed` when that never happens. */
   readonly accepted: Promise<void>;
   /**
-   * Resolves when it is over for good: `undefined` after `leave`, or `superseded` when another process has taken the name.
-   * Never rejects.
+   * Resolves at the end: `undefined` after `close`, or `superseded` when another process has joined under the name. Never
+   * rejects.
    */
-  readonly ended: Promise<HandfastError | undefined>;
-  /** Says goodbye and stays away. Bounded, never rejects. */
-  leave(reason?: string): Promise<void>;
+  readonly closed: Promise<HandfastError | undefined>;
+  /** Sends SESSION_BYE and does not reconnect. Idempotent, bounded, never rejects. */
+  close(reason?: string): Promise<void>;
 }
 
 /** Joins over the links that `dial` opens. */
@@ -100,7 +101,7 @@ function sessionOptions(options: JoinOptions): WorkerSessionOptions {
 
 class Membership implements Joined {
   readonly accepted: Promise<void>;
-  readonly ended: Promise<HandfastError | undefined>;
+  readonly closed: Promise<HandfastError | undefined>;
   readonly #worker: WorkerPort;
   readonly #options: JoinOptions;
   readonly #session: WorkerSessionOptions;
@@ -134,7 +135,7 @@ class Membership implements Joined {
     this.accepted = this.#first.promise;
     // A caller that does not wait for it must not see its failure as an unhandled rejection.
     this.accepted.catch(() => {});
-    this.ended = this.#end();
+    this.closed = this.#end();
     this.#link.start();
   }
 
@@ -150,11 +151,15 @@ class Membership implements Joined {
     return this.#peerId;
   }
 
-  async leave(reason = 'stopping'): Promise<void> {
+  async close(reason = 'stopping'): Promise<void> {
     const dialling = this.#link.close();
     await this.#current?.leave(reason);
     await dialling;
-    await this.ended;
+    await this.closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #end(): Promise<HandfastError | undefined> {

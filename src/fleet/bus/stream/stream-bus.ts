@@ -134,7 +134,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     }, this.heartbeatMs).unref();
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.#stopping.abort();
     clearInterval(this.#timer);
     this.#acceptor.close();

@@ -45,7 +45,7 @@ export async function fleet(
     ...rest,
   });
   await orchestrator.start();
-  t.after(() => orchestrator.stop());
+  t.after(() => orchestrator.close());
   return {
     bus,
     clock,

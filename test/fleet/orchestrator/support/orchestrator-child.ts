@@ -32,7 +32,7 @@ class Bus implements OrchestratorBus {
     this.#events = events;
   }
 
-  async stop(): Promise<void> {}
+  async close(): Promise<void> {}
 
   async hear(peerId: string, value: FleetMessage): Promise<void> {
     const decoded = decodeValue(value);

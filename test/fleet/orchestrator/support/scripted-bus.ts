@@ -154,7 +154,7 @@ export class ScriptedBus implements OrchestratorBus {
     this.events = events;
   }
 
-  async stop(): Promise<void> {
+  async close(): Promise<void> {
     this.stopped = true;
   }
 

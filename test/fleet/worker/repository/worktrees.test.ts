@@ -159,7 +159,7 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   const taken = await first.worker.receive(dispatch('t-2', wanted), away);
   if (taken.kind === 'accepted') taken.start(LEASE);
   await first.idle();
-  await first.worker.stop();
+  await first.worker.close();
   const journal = new SqliteWorkerJournal(home, Date.now);
   assert.match(journal.worktrees().join(), /^[^,]*worktrees\/t-2-[^,]*$/);
   journal.close();
@@ -172,7 +172,7 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   const now = () => Date.now() + 8 * DAY;
   const again = await bench(t, { executor, cwd, home, now, log });
   assert.match(String(await removed.promise), /worktrees\/t-1-/);
-  await again.worker.stop();
+  await again.worker.close();
   assert.deepEqual(
     (await readdir(join(home, 'worktrees'))).map((name) => name.slice(0, 4)),
     ['t-2-'],
