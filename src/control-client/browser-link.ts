@@ -87,6 +87,8 @@ class BrowserLink implements Link {
   #waiting: string[] = [];
   #scheduled = false;
   #paused = false;
+  /** Frames received so far. */
+  #frames = 0;
   #maxBytes: number;
   #outgoing: string[] = [];
   #closing: (PromiseWithResolvers<void> & { readonly reason: string }) | undefined;
@@ -118,6 +120,14 @@ class BrowserLink implements Link {
 
   get buffered(): number {
     return this.#cause === undefined ? this.#socket.bufferedAmount : 0;
+  }
+
+  get isClosed(): boolean {
+    return this.#cause !== undefined;
+  }
+
+  get received(): number | undefined {
+    return this.#paused || this.#receiver === undefined ? undefined : this.#frames;
   }
 
   async drained(lowWaterBytes = 0): Promise<void> {
@@ -172,6 +182,7 @@ class BrowserLink implements Link {
   }
 
   #arrived(frame: unknown): void {
+    this.#frames += 1;
     if (this.#closing !== undefined) return;
     // Handfast's servers send text only.
     if (typeof frame !== 'string') return this.#receiver?.malformed({ reason: 'bad_utf8' });

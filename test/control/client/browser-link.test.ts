@@ -55,6 +55,21 @@ test('a pause holds what comes, and its end is told behind it', async (t) => {
   assert.equal((await recorder.end()).clean, true);
 });
 
+test('what arrives is counted while the link is read, for liveness', async (t) => {
+  const { near, far } = await pair(t);
+  const recorder = Recorder.on(near);
+  assert.equal(near.received, 0);
+  far.send('{"n":1}');
+  await recorder.count(1);
+  assert.equal(near.received, 1);
+  near.pause(true);
+  assert.equal(near.received, undefined, 'silence means nothing while this side does not read');
+  near.pause(false);
+  assert.equal(near.isClosed, false);
+  near.destroy('the test is over');
+  assert.equal(near.isClosed, true);
+});
+
 test('a message that is too long is told and skipped', async (t) => {
   const { near, far } = await pair(t, 100);
   const recorder = Recorder.on(near);
