@@ -121,8 +121,12 @@ class TextAgent extends RawAgent {
   }
 }
 
-async function hostWithTools(t: TestContext, waits = patient()): Promise<Host> {
-  const host = createHost({ plugins: [toolsPlugin({ tools: [echo, flood, waits.tool] })], journal: memoryJournal() });
+async function hostWithTools(
+  t: TestContext,
+  waits = patient(),
+  plugin = toolsPlugin({ tools: [echo, flood, waits.tool] }),
+): Promise<Host> {
+  const host = createHost({ plugins: [plugin], journal: memoryJournal() });
   await host.start();
   t.after(() => host.close(0));
   return host;
@@ -302,11 +306,13 @@ describe('what is written', () => {
 
   test('in a whole conversation, by both sides, is stamped twice, in ASCII, and valid', async (t) => {
     const waits = patient();
-    const host = await hostWithTools(t, waits);
+    const plugin = toolsPlugin({ tools: [echo, waits.tool] });
+    const host = await hostWithTools(t, waits, plugin);
     const link = wire(t);
     host.accept(link.host);
     const { agent, tools } = await agentOn(link.agent, { agentId: 'été \u2028 😀' });
     await agent.ping();
+    await plugin.add([flood]);
     await tools.list({ tags: ['été'] });
     const text = 'été 東京 😀 \u2028\u2029\u0085 \ud800';
     assert.deepEqual((await tools.call('echo', { text })).data, { text });

@@ -66,7 +66,13 @@ for (const [file, checks] of [
 }
 
 /** Types that only a handshake extension of this library brings; other implementations have no lines of them. */
-export const extensions = ['cancel', 'journal/follow/req', 'journal/follow/resp', 'journal/event'];
+export const extensions = [
+  'cancel',
+  'capabilities/changed/push',
+  'journal/follow/req',
+  'journal/follow/resp',
+  'journal/event',
+];
 
 /** How a message is used, by the shape of its type: the few requests without `/req` are told by having no other ending. */
 export function roleOf(type: string): 'request' | 'answer' | 'event' {
