@@ -4,9 +4,9 @@
  *
  * Called by `scripts/generate.ts`; `generate-protocol.ts` makes the tables of the same units.
  */
+import { existsSync, readdirSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import standalone from 'ajv/dist/standalone/index.js';
-import { toolsSchemas } from '../src/capabilities/tools/tools.schema.ts';
 import { a2eSchemas } from '../src/protocol/a2e.schema.ts';
 import { NOTE } from '../src/protocol/member.ts';
 import { published, type Schema } from './members.ts';
@@ -27,6 +27,22 @@ interface Unit {
   readonly title: string;
 }
 
+/** The messages of each built-in capability that declares them as `<name>Schemas` in `<name>.schema.ts`. */
+async function capabilityUnits(): Promise<Unit[]> {
+  const folder = new URL('../src/capabilities/', import.meta.url);
+  const found = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => ({ name, source: `src/capabilities/${name}/${name}.schema.ts` }))
+    .filter(({ source }) => existsSync(new URL(`../${source}`, import.meta.url)));
+  return Promise.all(
+    found.map(async ({ name, source }) => {
+      const module = await import(new URL(`../${source}`, import.meta.url).href);
+      const title = `A2E 1.0 ${name} messages`;
+      return { name, source, schemas: module[`${name}Schemas`], published: `schema/${name}.json`, title };
+    }),
+  );
+}
+
 export const units: readonly Unit[] = [
   {
     name: 'core',
@@ -35,13 +51,7 @@ export const units: readonly Unit[] = [
     published: 'schema/a2e.json',
     title: 'A2E 1.0 core messages',
   },
-  {
-    name: 'tools',
-    source: 'src/capabilities/tools/tools.schema.ts',
-    schemas: toolsSchemas,
-    published: 'schema/tools.json',
-    title: 'A2E 1.0 tools messages',
-  },
+  ...(await capabilityUnits()),
 ];
 
 /** Who sends a message; undefined for a shape that only occurs inside messages. */

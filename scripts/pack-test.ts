@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -51,10 +51,16 @@ const environment: NodeJS.ProcessEnv = {
 };
 
 /** Runs a program to its end and returns what it wrote; fails with that text when the exit code is another. */
-function run(command: string, args: readonly string[], cwd: string, expectedExit = 0) {
+function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  expectedExit = 0,
+  variables: Readonly<Record<string, string>> = {},
+) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd,
-    env: environment,
+    env: { ...environment, ...variables },
     encoding: 'utf8',
     timeout: programTimeoutMs,
     maxBuffer: 64 * 1024 * 1024,
@@ -190,4 +196,50 @@ test('an older Node gets one clear line and exit code 2', (context) => {
   const { stdout, stderr } = run(old, [join(installed, 'dist', 'cli', 'main.js'), '--version'], consumer, 2);
   assert.equal(stdout, '');
   assert.match(stderr, new RegExp(`^.*Node(?:\\.js)? ${oldest}.*\\n$`));
+});
+
+test('a capability package that was built and installed beside it serves, calls and has commands', () => {
+  const notes = join(consumer, 'notes-source');
+  cpSync(join(root, 'examples', 'capability-package'), notes, { recursive: true });
+  // Its sources see the installed package alone: its types come from there, and so does what it runs against.
+  const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
+  run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', '.', ...types], notes);
+  run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], notes);
+  install(join(folder, packed.filename), join(folder, 'handfast-notes-1.0.0.tgz'));
+  rmSync(notes, { recursive: true });
+  writeFileSync(join(consumer, 'todo.txt'), 'from a file\n');
+  writeFileSync(
+    join(consumer, 'handfast.yaml'),
+    'listen: tcp://127.0.0.1:0\naudit: { enabled: false }\nplugins: [tools, { use: handfast-notes, options: { max_notes: 9 } }]\n',
+  );
+  const program = `
+    import assert from 'node:assert/strict';
+    import { execFile } from 'node:child_process';
+    import { readFileSync } from 'node:fs';
+    import { promisify } from 'node:util';
+    import { connect, serve } from 'handfast';
+    import { capability } from 'handfast-notes';
+
+    const server = await serve('handfast.yaml', { announce: false });
+    const token = readFileSync(server.tokenFile, 'utf8').trim();
+    const agent = await connect(server.url, { capabilities: [capability, 'tools'], token });
+    const changed = new Promise((resolve) => agent.notes.onChange(resolve));
+    const watched = Array.fromAsync(agent.notes.watch('', 2));
+    await agent.ping();
+    await agent.notes.set('a', 'first');
+    assert.equal((await changed).key, 'a');
+    assert.match((await agent.notes.import('b', 'todo.txt')).text, /from a file/);
+    assert.deepEqual((await watched).map(({ key }) => key), ['a', 'b']);
+    await agent.notes.delete('b', () => true);
+    await assert.rejects(agent.notes.delete('b', () => true), { code: 'notes.missing' });
+    assert.equal((await agent.notes.export()).count, 1);
+    const words = ['node_modules/handfast/dist/cli/main.js', 'notes', 'ls', '--connect', server.url];
+    const { stdout } = await promisify(execFile)(process.execPath, words);
+    assert.equal(stdout, 'a: first\\n');
+    await agent.close();
+    await server.close();
+    console.log('done');`;
+  const home = { HANDFAST_HOME: join(folder, 'home') };
+  const { stdout } = run(process.execPath, ['--input-type=module', '--eval', program], consumer, 0, home);
+  assert.equal(stdout.trim(), 'done');
 });
