@@ -105,11 +105,13 @@ export class Reconnect<Terms> {
   readonly #options: ReconnectOptions;
   readonly #backoff: Backoff;
   readonly #now: () => number;
-  readonly #stop = new AbortController();
-  readonly #closed = Promise.withResolvers<HandfastError | undefined>();
+  // Made when they are needed: most connections rest, and there may be very many.
+  #stop: AbortController | undefined;
+  #closed: PromiseWithResolvers<HandfastError | undefined> | undefined;
+  #ended: HandfastError | undefined;
   #state: ConnectionState = 'lost';
   /** Resolved when the state is another one than `lost`. */
-  #settled = Promise.withResolvers<void>();
+  #settled: PromiseWithResolvers<void> | undefined;
   #openedAt = 0;
   /** Dials in a row since a link was steady. */
   #attempts = 0;
@@ -132,18 +134,25 @@ export class Reconnect<Terms> {
 
   /** Resolves at the end: with the error that caused it, or undefined after {@link close}. */
   get closed(): Promise<HandfastError | undefined> {
+    if (this.#closed === undefined) {
+      this.#closed = Promise.withResolvers();
+      if (this.#state === 'closed') this.#closed.resolve(this.#ended);
+    }
     return this.#closed.promise;
   }
 
   /** Resolves as soon as the state is not `lost`. */
   get settled(): Promise<void> {
+    if (this.#state !== 'lost') return Promise.resolve();
+    this.#settled ??= Promise.withResolvers();
     return this.#settled.promise;
   }
 
   /** The first link, in one attempt. Rejects with what dialling or the handshake failed with. */
   async connect(signal?: AbortSignal): Promise<void> {
     this.#attempts = 1;
-    await this.#attempt(signal === undefined ? this.#stop.signal : AbortSignal.any([signal, this.#stop.signal]));
+    const stop = this.#stopSignal();
+    await this.#attempt(signal === undefined ? stop : AbortSignal.any([signal, stop]));
   }
 
   /** The first link, dialled like a lost one. */
@@ -164,7 +173,6 @@ export class Reconnect<Terms> {
     this.#unwatch?.();
     if (verdict === 'stop' || this.#options.boundMs() <= 0) return void this.close(reason);
     this.#state = 'lost';
-    this.#settled = Promise.withResolvers();
     if (this.#now() - this.#openedAt >= (this.#options.steadyMs ?? 0)) {
       this.#backoff.reset();
       this.#attempts = 0;
@@ -178,9 +186,10 @@ export class Reconnect<Terms> {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
       this.#unwatch?.();
-      this.#stop.abort(error);
-      this.#settled.resolve();
-      this.#closed.resolve(error);
+      this.#ended = error;
+      this.#stop?.abort(error);
+      this.#settle();
+      this.#closed?.resolve(error);
       this.#owner.ended(error);
       this.#emit({ state: 'closed', ...(error !== undefined && { error }) });
     }
@@ -190,7 +199,7 @@ export class Reconnect<Terms> {
   /** Dials until a link is open, the bound is reached, or it is closed. Never rejects. */
   async #dial(lost: HandfastError | undefined, verdict: Verdict = 'retry'): Promise<void> {
     const { wait = sleep, boundMs } = this.#options;
-    const { signal } = this.#stop;
+    const signal = this.#stopSignal();
     const until = this.#now() + boundMs();
     let reason = lost;
     // The first attempt follows at once: most lost links are back by then.
@@ -235,12 +244,24 @@ export class Reconnect<Terms> {
     this.#opening = false;
     // What the link brought may have made the owner close everything.
     if (this.#isClosed) return;
-    this.#settled.resolve();
+    this.#stop = undefined;
+    this.#settle();
     this.#emit(resumed ? { state: 'resumed', ...(gap !== undefined && { gap }) } : { state: 'open' });
     this.#unwatch = new Liveness({ livenessTimeoutMs, every: this.#options.every }).watch(link, ping);
     const early = this.#lostEarly;
     this.#lostEarly = undefined;
     if (early !== undefined) this.lost(...early);
+  }
+
+  /** Aborts what dials when this is closed. */
+  #stopSignal(): AbortSignal {
+    this.#stop ??= new AbortController();
+    return this.#stop.signal;
+  }
+
+  #settle(): void {
+    this.#settled?.resolve();
+    this.#settled = undefined;
   }
 
   get #isClosed(): boolean {
