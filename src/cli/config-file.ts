@@ -20,7 +20,7 @@ export function fleetFile(named: string | undefined): string | undefined {
 
 /**
  * Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column.
- * @param options `insecureBind`: addresses that other machines can reach are allowed, whatever the file says of it
+ * @param options `insecureBind`: addresses that other machines can reach are allowed, even if the file forbids it
  */
 export function configOf(
   named: string | undefined,

@@ -44,7 +44,7 @@ const TASK_STATES: readonly TaskState[] = [
   'canceled',
 ];
 
-/** `--state`: may be said several times, one of the states each. */
+/** `--state`: repeatable, one state each. */
 const states = (text: string, previous?: readonly TaskState[]): TaskState[] => {
   const state = TASK_STATES.find((each) => each === text);
   if (state === undefined) throw new InvalidArgumentError(`Allowed choices are ${TASK_STATES.join(', ')}.`);
@@ -72,7 +72,7 @@ function addOrchestrator(program: Command, act: (action: Act) => Promise<void>):
         collect,
       ),
     )
-    .option('--verbose', 'log to stderr what is worth knowing')
+    .option('--verbose', 'log events to stderr, not only errors')
     .addOption(
       jsonOption('print one line when ready: {"ready":true,"fleet":…,"url":…,"listeners":[…],"workers":[…],"pid":…}'),
     )
@@ -89,22 +89,22 @@ Examples:
     );
   fleet
     .command('check [file]')
-    .description('say every problem of a fleet file by line and column (default: fleet.yaml here)')
+    .description('report every problem of a fleet file by line and column (default: fleet.yaml here)')
     .addOption(jsonOption())
     .action((file) => act(async (terminal) => (await import('./commands/fleet-check.ts')).fleetCheck(file, terminal)));
   reaching(fleet.command('workers'))
-    .description('list the workers: how they are, and what they have')
+    .description('list the workers with their status and capabilities')
     .addHelpText(
       'after',
       `
 STATUS: ready · executor_missing, auth_required (its executor cannot work: not installed, not signed in) · draining
-(given no more tasks) · asleep (said goodbye) · gone · unreachable (never answered) · joining (has not described
-itself yet) · unverified (never does) · stale (described itself too long ago) · circuit_open (failed too often, left
-alone for a while).`,
+(gets no new tasks) · asleep (shut down in order) · gone (connection lost) · unreachable (never replied) · joining (not described
+itself yet) · unverified (never does) · stale (described itself too long ago) · circuit_open (failed too often; gets
+no tasks until the circuit breaker closes).`,
     )
     .action((flags) => act(async (terminal) => (await commands()).fleetWorkers(flags, terminal)));
   reaching(fleet.command('top'))
-    .description('a live view of workers and open tasks, until Ctrl-C (into a pipe: one look)')
+    .description('a live view of workers and open tasks, until Ctrl-C (into a pipe: printed once)')
     .action((flags) => act(async (terminal) => (await commands()).fleetTop(flags, terminal)));
   reaching(fleet.command('drain <worker>'))
     .description('give a worker no more tasks')
@@ -127,22 +127,22 @@ function addWorker(program: Command, act: (action: Act) => Promise<void>): void 
     .addOption(fleetOption())
     .option('--stdio', 'speak with the orchestrator that started this program, on stdin and stdout')
     .addOption(tokenFileOption())
-    .option('--id <id>', 'its name in the fleet, in place of what the file says')
+    .option('--id <id>', 'its name in the fleet, overriding the file')
     .option('--executor <kind>', 'what does the work: claude, codex, opencode, agy, rehearsal; others need a file')
     .option('--repo <folder>', 'the folder it works in')
     .option('--tier <tier>', 'the tier of its model')
     .addOption(new Option('--tool <name>', 'what it can do (repeatable)').argParser(collect))
-    .addOption(new Option('--pool <name>', 'a pool whose tasks it takes (repeatable)').argParser(collect))
+    .addOption(new Option('--pool <name>', 'a pool whose tasks it accepts (repeatable)').argParser(collect))
     .addOption(new Option('--max-concurrent <n>', 'turns at once').argParser(positive))
     .option('--provision', 'make on the NATS servers of --join what it needs, and end')
-    .option('--verbose', 'log to stderr what is worth knowing')
+    .option('--verbose', 'log events to stderr, not only errors')
     .addOption(
       jsonOption('print one line when it has joined: {"ready":true,"worker":…,"peer_id":…,"joined":…,"pid":…}'),
     )
     .addHelpText(
       'after',
       `
-The file holds what fleet.yaml says of one worker. Without a file, --id and --executor say enough.
+The file describes one worker as fleet.yaml does. Without a file, --id and --executor are enough.
 
 Examples:
   handfast worker --id trial-1 --executor rehearsal --repo .
@@ -173,7 +173,7 @@ function describing(command: Command): Command {
     .option('--context <id>', 'the conversation it belongs to')
     .option('--retry-safe', 'doing it twice does no harm')
     .addOption(new Option('--after <task>', 'a task that must be done first (repeatable)').argParser(collect))
-    .option('--parent <task>', 'the task whose budget it takes a part of')
+    .option('--parent <task>', 'the task whose budget it shares')
     .option('--pool <name>', 'only workers of this pool')
     .option('--worker <id>', 'only this worker');
 }
@@ -216,7 +216,7 @@ tasks:
     .description('list tasks, the newest first')
     .addOption(new Option('--state <state>', 'only in this state (repeatable)').argParser(states))
     .option('--open', 'only those that have not ended')
-    .option('--parked', 'only those that wait for somebody')
+    .option('--parked', 'only those that wait for an operator')
     .option('--batch <name>', 'only those of a batch')
     .option('--worker <id>', 'only those of a worker')
     .addOption(new Option('--limit <n>', 'how many (default 50)').argParser(positive))
@@ -235,7 +235,7 @@ ${examples('handfast task ls --open', 'handfast task ls --parked', 'handfast tas
     .addHelpText(
       'after',
       `
-Exit code 0 when the task is done, else 5. The live list goes on until Ctrl-C (into a pipe: one look).
+Exit code 0 when the task is done, else 5. The live list continues until Ctrl-C (into a pipe: printed once).
 With --json an event a line, then the task.
 ${ABOUT_IDS}`,
     )
@@ -246,7 +246,7 @@ ${ABOUT_IDS}`,
     .action((id, flags) => act(async (terminal) => (await commands()).taskResult(id, flags, terminal)));
   reaching(task.command('cancel <task>'))
     .description('stop a task wherever it is')
-    .option('--reason <text>', 'told to its worker')
+    .option('--reason <text>', 'sent to its worker')
     .action((id, flags) => act(async (terminal) => (await commands()).taskCancel(id, flags, terminal)));
   reaching(task.command('retry <task>'))
     .description('try a parked or ended task again now')
@@ -254,10 +254,10 @@ ${ABOUT_IDS}`,
     .action((id, flags) => act(async (terminal) => (await commands()).taskRetry(id, flags, terminal)));
   reaching(task.command('drop <task>'))
     .description('end a parked task for good')
-    .option('--reason <text>', 'kept with it')
+    .option('--reason <text>', 'stored with the task')
     .action((id, flags) => act(async (terminal) => (await commands()).taskDrop(id, flags, terminal)));
   reaching(task.command('steer <task> <text...>'))
-    .description('say something to a running task')
+    .description('send text to a running task')
     .action((id, words, flags) =>
       act(async (terminal) => (await commands()).taskSteer(id, words.join(' '), flags, terminal)),
     );
@@ -271,7 +271,7 @@ also be given with "handfast approve".
 ${examples(`handfast task answer last 7d1f… yes --content '{"answer":"red"}'`)}`,
     )
     .option('--content <json>', 'what was asked for: a JSON object, @FILE or -')
-    .option('--reason <text>', 'told to the worker')
+    .option('--reason <text>', 'sent to the worker')
     .action((id, question, decision, flags) =>
       act(async (terminal) => (await commands()).taskAnswer(id, question, decision, flags, terminal)),
     );

@@ -1,6 +1,6 @@
 /**
- * Ctrl-C while a command works: the first one gives the work up in good order, so that the other side hears of it; the
- * second one ends the process where it stands.
+ * Ctrl-C while a command works: the first one cancels the work, so that the peer is notified; the second one ends the
+ * process at once.
  */
 import { fail } from '../wire/errors.ts';
 

@@ -3,7 +3,7 @@
 /** Time for what is closing by itself. */
 const LEAVE_AFTER_MS = 1000;
 
-/** Ends the process soon, unless it ends by itself before: a timer that nobody waits for fires only if others do not end. */
+/** Ends the process soon, unless it ends by itself before: the timer is unreferenced, so it does not delay the exit. */
 export function leaveSoon(): void {
   setTimeout(() => process.exit(), LEAVE_AFTER_MS).unref();
 }

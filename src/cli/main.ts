@@ -3,8 +3,7 @@
  * The entry of the `handfast` command: makes sure that this Node is new enough, then loads what was asked for. `stdio` and
  * `rpc` bypass the command line library, because the program that starts them as a child waits for their handshake.
  *
- * It has no static imports and no syntax newer than modules have: both would be read, and fail in words nobody
- * understands, before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
+ * It has no static imports and no recent syntax: both would fail with an unhelpful error before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
  */
 const OLDEST_NODE = 24;
 
@@ -16,7 +15,7 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
 } else {
   rememberCompiled();
   const words = process.argv.slice(2);
-  // The one option that may stand before `stdio`; it may stand behind it as well.
+  // The one option that is allowed before `stdio`; it is allowed after it as well.
   const at = words[0] === '--json' ? 1 : 0;
   const isHelp = words.includes('--help') || words.includes('-h');
   if (isHelp) process.exitCode = await (await import('./program.ts')).run(words);
@@ -27,8 +26,8 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
 }
 
 /**
- * Keeps compiled code for the next start, in the user's own folder: anybody may write to Node's default place for it, and
- * compiled code is run as it is found.
+ * Stores compiled code for the next start, in the user's own folder: every user can write to Node's default folder for it,
+ * and compiled code runs unchecked.
  */
 function rememberCompiled(): void {
   const { HANDFAST_HOME, HOME, USERPROFILE } = process.env;
@@ -40,7 +39,7 @@ function rememberCompiled(): void {
     const folder = `${home}/compiled`;
     process.getBuiltinModule('node:fs').mkdirSync(folder, { recursive: true, mode: 0o700 });
     enableCompileCache(folder);
-    // A child is often killed instead of ended, and then nothing would be kept.
+    // A child is often killed instead of ended, and then nothing would be stored.
     setTimeout(flushCompileCache, 250).unref();
   } catch {
     // A home that cannot be written to only costs time.

@@ -1,4 +1,4 @@
-/** Where this package is and what it says of itself. Used by `program.ts` and by the commands that read its files. */
+/** The folder, name and version of this package. Used by `program.ts` and by the commands that read its files. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 

@@ -29,10 +29,10 @@ import { packageVersion } from './package-info.ts';
 import { addSessions } from './session-commands.ts';
 
 const EXIT_CODES = `
-Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 nobody there,
+Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable,
 5 failed at the other side, 6 refused in the handshake, 7 out of time, 130 interrupted.`;
 
-/** Runs a command line; resolves with the exit code when everything has been said. Never rejects. */
+/** Runs a command line; resolves with the exit code when everything has been written. Never rejects. */
 export async function run(words: readonly string[]): Promise<number> {
   const json = words.includes('--json');
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -53,7 +53,7 @@ export async function run(words: readonly string[]): Promise<number> {
   } catch (error) {
     if (!(error instanceof CommanderError)) return reportFailure(error, json);
     if (error.exitCode === 0) return 0;
-    // Help that was printed because nothing was asked for says enough.
+    // Help that was printed for a missing command needs no error text as well.
     if (error.code === 'commander.help') return 2;
     return reportFailure(fail('usage', error.message.replace(/^error: /, '')), json);
   }
@@ -74,7 +74,7 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
 
 function commandLine(act: (action: Act) => Promise<void>): Command {
   const program = new Command('handfast')
-    .description('Sessions for agents: negotiate first, keep what was agreed, lose nothing.')
+    .description('Sessions for agents: negotiated, journaled, resumable.')
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .helpCommand('help [command]', 'print help for a command')
@@ -94,7 +94,7 @@ Examples:
   handfast tools call read_file path=README.md
   handfast --connect tcp://127.0.0.1:4701 tools ls
 
---connect, --token-file and --json may stand before the command or after it.
+--connect, --token-file and --json work before the command and after it.
 ${EXIT_CODES}`,
     );
   addServing(program, act);
@@ -108,8 +108,8 @@ ${EXIT_CODES}`,
 }
 
 /**
- * Hands the options that may stand before a command to the command that was called: it finds them as if they stood behind
- * it. One that it does not have is refused, wherever it stands.
+ * Passes options given before a command to that command, as if they followed it. An option that the command does not
+ * have is refused in both positions.
  */
 function passOn(anywhere: Command, command: Command): void {
   for (const [name, value] of Object.entries(anywhere.opts())) {
@@ -202,13 +202,13 @@ function addCalling(program: Command, act: (action: Act) => Promise<void>): void
   connecting(tools.command('call <name> [arguments...]'))
     .description('call a tool')
     .addOption(timeoutOption())
-    .option('--stream', 'show events also when nobody watches; with --json one a line, then {"result":…}')
+    .option('--stream', 'show events also without a terminal; with --json one a line, then {"result":…}')
     .addOption(jsonOption('print the whole result as JSON'))
     .addHelpText(
       'after',
       `
 Arguments are one JSON object, @FILE, - (standard input), or key=value words: those are typed by the
-schema of the tool, and a key that stands for a list may be repeated.
+schema of the tool, and the key of a list may be repeated.
 The result goes to stdout; progress, notes and the stderr of programs go to stderr. Ctrl-C stops the tool.
 
 Examples:
@@ -222,7 +222,7 @@ Examples:
     );
 
   connecting(program.command('call <type> [body]'))
-    .description('send a message of any type and print its answer')
+    .description('send a message of any type and print its reply')
     .addOption(timeoutOption())
     .option('--stream', 'ask for events and show them; with --json one a line, then {"result":…}')
     .addOption(jsonOption())
@@ -245,7 +245,7 @@ function addLooking(program: Command, act: (action: Act) => Promise<void>): void
   connecting(program.command('tail [session]'))
     .description('read the journal of a session; without one, list the sessions')
     .addOption(new Option('--after <cursor>', 'only what came after it').default(0).argParser(whole))
-    .option('--follow', 'go on with what happens, until Ctrl-C')
+    .option('--follow', 'continue with new entries, until Ctrl-C')
     .addOption(jsonOption('print one entry a line'))
     .addHelpText(
       'after',
@@ -260,12 +260,12 @@ Examples:
       act(async (terminal) => (await import('./commands/tail.ts')).tail(session, flags, terminal)),
     );
 
-  const audit = program.command('audit').description('the record of who asked for what');
+  const audit = program.command('audit').description('the record of every principal and its requests');
   audit
     .command('verify [file]')
     .description('check that no line was changed, removed or added (a file, or a folder of them)')
     .addOption(configOption())
-    .option('--head <hash>', 'a hash noted earlier that must still be there: shows whether the end was cut off')
+    .option('--head <hash>', 'a hash noted earlier that must still exist: detects a truncated end')
     .addOption(jsonOption())
     .action((file, flags) =>
       act(async (terminal) => (await import('./commands/audit-verify.ts')).auditVerify(file, flags, terminal)),
@@ -273,7 +273,7 @@ Examples:
 
   program
     .command('doctor')
-    .description('check everything a host stands on, and say what to do')
+    .description('check everything a host depends on, and advise what to fix')
     .addOption(configOption())
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await import('./commands/doctor.ts')).doctor(flags, terminal)));
@@ -284,7 +284,7 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
   program
     .command('init [folder]')
     .description('write a commented handfast.yaml and a first plugin')
-    .option('--force', 'replace files that are there')
+    .option('--force', 'replace existing files')
     .addOption(jsonOption())
     .action((folder, flags) =>
       act(async (terminal) => (await import('./commands/init.ts')).init(folder ?? '.', flags, terminal)),
@@ -293,7 +293,7 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
   const config = program.command('config').description('the configuration of a host');
   config
     .command('check [file]')
-    .description('say every problem of a configuration by line and column')
+    .description('report every problem of a configuration by line and column')
     .addOption(jsonOption())
     .action((file) =>
       act(async (terminal) => (await import('./commands/config-check.ts')).configCheck(file, terminal)),

@@ -11,7 +11,7 @@ export async function readText(path: string): Promise<string> {
   });
 }
 
-/** What a word of the command line stands for: standard input for `-`, a file for `@FILE`, else itself. */
+/** The text that a word of the command line names: standard input for `-`, a file for `@FILE`, else itself. */
 export async function textOf(word: string): Promise<string> {
   if (word === '-') return readText(word);
   return word.startsWith('@') ? readText(word.slice(1)) : word;

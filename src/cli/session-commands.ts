@@ -18,20 +18,20 @@ import {
 /** The options of every command that talks to a server of sessions. */
 const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
 
-const ABOUT_IDS = '\nSESSION is an id, the beginning of one, or "last".';
+const ABOUT_IDS = '\nSESSION is an id, a prefix of one, or "last".';
 
 export function addSessions(program: Command, act: (action: Act) => Promise<void>): void {
   reaching(program.command('chat'))
-    .description('talk to an agent, going on with the last session of this folder')
-    .option('--new', 'begin a new session')
-    .option('--session <session>', 'go on with this one')
+    .description('talk to an agent, continuing the last session of this folder')
+    .option('--new', 'start a new session')
+    .option('--session <session>', 'continue this one')
     .option('--backend <name>', 'what runs a new session: model, rehearsal or a configured agent')
     .option('--model <id>', 'the model of a new session')
     .option('--title <title>', 'the title of a new session')
     .addOption(
       new Option(
         '--approvals <what>',
-        'what happens where the policy asks (default: ask; deny where nobody can answer)',
+        'what happens where the policy asks (default: ask; deny where no user can answer)',
       ).choices(['ask', 'allow', 'deny']),
     )
     .addOption(configOption())
@@ -40,8 +40,8 @@ export function addSessions(program: Command, act: (action: Act) => Promise<void
       'after',
       `
 Uses the server that is running (handfast up), else one of its own while the conversation lasts. Without a model
-provider it rehearses: it follows simple directives with real tools, and says so.
-What is typed while the agent works is said to it. Ctrl-C stops the turn, twice leaves.
+provider it uses the rehearsal backend, which follows simple directives with real tools.
+What is typed while the agent works steers its turn. Ctrl-C stops the turn, twice leaves.
 
 Examples:
   handfast chat
@@ -57,7 +57,7 @@ Examples:
 function addSession(program: Command, act: (action: Act) => Promise<void>): void {
   const session = program
     .command('session')
-    .description('look at sessions and act on them')
+    .description('inspect and control sessions')
     .addHelpText('after', ABOUT_IDS);
   const commands = () => import('./commands/session.ts');
 
@@ -74,7 +74,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
   reaching(session.command('tail <session>'))
     .description('print its events')
     .addOption(new Option('--after <seq>', 'only what came after it').default(0).argParser(whole))
-    .option('--follow', 'go on with what happens, until Ctrl-C')
+    .option('--follow', 'continue with new events, until Ctrl-C')
     .addOption(jsonOption('print one event a line'))
     .action((id, flags) => act(async (terminal) => (await commands()).sessionTail(id, flags, terminal)));
   reaching(session.command('send <session> <prompt...>'))
@@ -87,7 +87,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
       act(async (terminal) => (await commands()).sessionSend(id, words.join(' '), flags, terminal)),
     );
   reaching(session.command('steer <session> <text...>'))
-    .description('say something to the running turn')
+    .description('steer the running turn')
     .option('--turn <turn>', 'only if this turn is the one that runs')
     .addOption(jsonOption())
     .action((id, words, flags) =>
@@ -104,7 +104,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .addOption(jsonOption())
     .action((id, flags) => act(async (terminal) => (await commands()).sessionQueue(id, flags, terminal)));
   reaching(session.command('fork <session>'))
-    .description('begin a session with the conversation of another')
+    .description('start a session with the conversation of another')
     .option('--through <turn>', 'up to and with this turn')
     .option('--title <title>', 'its title')
     .addOption(jsonOption())
@@ -115,23 +115,23 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .addOption(jsonOption())
     .action((id, flags) => act(async (terminal) => (await commands()).sessionExport(id, flags, terminal)));
   reaching(session.command('import <file>'))
-    .description('begin a session out of an export (- for standard input)')
+    .description('start a session from an export (- for standard input)')
     .option('--title <title>', 'its title')
     .addOption(jsonOption())
     .action((file, flags) => act(async (terminal) => (await commands()).sessionImport(file, flags, terminal)));
   reaching(session.command('rm <session...>'))
-    .description('forget sessions and their events')
+    .description('delete sessions and their events')
     .addOption(jsonOption())
     .action((ids, flags) => act(async (terminal) => (await commands()).sessionRemove(ids, flags, terminal)));
 }
 
 function addApprovals(program: Command, act: (action: Act) => Promise<void>): void {
-  const approve = program.command('approve').description('answer what agents ask before they act');
+  const approve = program.command('approve').description('answer approvals and questions of agents');
   const commands = () => import('./commands/approve.ts');
 
   reaching(approve.command('ls'))
-    .description('list what is asked')
-    .option('--all', 'what was answered too')
+    .description('list pending approvals and questions')
+    .option('--all', 'resolved ones too')
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await commands()).approveList(flags, terminal)));
   const answering = (name: string, about: string, decision: 'allow' | 'deny'): void => {
@@ -158,10 +158,10 @@ function addPipes(program: Command, act: (action: Act) => Promise<void>): void {
     .command('rpc')
     .description('serve session RPC to the program that started this one, on stdin and stdout')
     .option('--backend <name>', 'what runs the turns: model (default), rehearsal or a configured agent')
-    .option('--server-name <name>', 'the name clients are told')
+    .option('--server-name <name>', 'the server name in the handshake')
     .option('--cwd <folder>', 'folder of sessions that name none (default: the current one)')
     .addOption(configOption())
-    .option('--verbose', 'log to stderr what is worth knowing')
+    .option('--verbose', 'log events to stderr, not only errors')
     .addHelpText(
       'after',
       `
@@ -178,7 +178,7 @@ Examples:
     .option('--backend <name>', 'what runs new sessions: model, rehearsal or a configured agent')
     .option('--model <id>', 'the model of new sessions')
     .addOption(configOption())
-    .option('--verbose', 'log to stderr what is worth knowing')
+    .option('--verbose', 'log events to stderr, not only errors')
     .addHelpText(
       'after',
       `

@@ -19,9 +19,9 @@ export function needsSchema(words: readonly string[]): boolean {
 const isWhole = (word: string): boolean => word.startsWith('{') || word.startsWith('@') || word === '-';
 
 /**
- * The arguments the words stand for.
+ * The arguments that the words express.
  *
- * @param schema of the tool's input; without one, values that read as JSON are taken as JSON
+ * @param schema of the tool's input; without one, values that parse as JSON are JSON
  * @throws usage
  */
 export async function toolArguments(
@@ -36,7 +36,7 @@ export async function toolArguments(
   return jsonObject(first, read);
 }
 
-/** The object that a word stands for: JSON, `@file` or `-`. Throws `usage`. */
+/** The object in a word: JSON, `@file` or `-`. Throws `usage`. */
 export async function jsonObject(word: string, read: ReadText): Promise<Record<string, unknown>> {
   const source = word === '-' ? '-' : word.startsWith('@') ? word.slice(1) : undefined;
   const text = source === undefined ? word : await read(source);
@@ -79,7 +79,7 @@ function typedValue(key: string, texts: readonly string[], schema: JsonSchema | 
     const items = schema?.items as JsonSchema | undefined;
     return texts.map((each) => typedValue(key, [each], items));
   }
-  if (texts.length > 1) throw fail('usage', `${key} was given ${texts.length} times, but it is no list`);
+  if (texts.length > 1) throw fail('usage', `${key} was given ${texts.length} times, but it is not a list`);
   if (types.length === 0) return guessed(text);
   // The strictest reading first: every text is a string, so that comes last.
   if (types.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';

@@ -1,6 +1,6 @@
 /**
- * What the commands that serve until they are told to stop have in common: the signal, the addresses given on the command
- * line, and advice where an address is taken. Called by `up`, `fleet up` and `worker`.
+ * Shared by the commands that serve until a signal: the signal, the addresses given on the command line, and advice
+ * where an address is already in use. Called by `up`, `fleet up` and `worker`.
  */
 import { resolve } from 'node:path';
 import type { HostConfig } from '../config/config.ts';
@@ -22,7 +22,7 @@ export function untilSignal(terminal: Terminal): Promise<void> {
   return promise;
 }
 
-/** The configuration with what the command line says instead. */
+/** The configuration, overridden by the command line. */
 export function withListeners(
   config: HostConfig,
   { port, listen }: { readonly port?: number; readonly listen?: readonly string[] },

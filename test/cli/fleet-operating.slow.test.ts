@@ -18,7 +18,7 @@ test('a task that waits says until when, and goes on without whoever watched it'
   waiting.child.kill('SIGINT');
   const { code, stdout, stderr } = await waiting.ended();
   assert.deepEqual([code, stdout], [130, '']);
-  assert.match(stderr, /the task goes on; follow it with: handfast task watch [\da-f-]{36}/);
+  assert.match(stderr, /the task continues; follow it with: handfast task watch [\da-f-]{36}/);
 
   const shown = await user.run(['task', 'show', 'last']);
   assert.match(shown.stdout, /^state {5}queued, waits$/m);

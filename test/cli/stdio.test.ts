@@ -99,7 +99,7 @@ test('when the configuration lists tokens, the parent must have one', async () =
 test('mistakes in options and configuration end with 2 and leave stdout empty', async () => {
   const file = user.write('broken.yaml', 'limits: { max_parallel: many }\n');
   for (const [words, message] of [
-    [['stdio', '--confg', file], /stdio takes --config FILE and --verbose, not "--confg"/],
+    [['stdio', '--confg', file], /stdio accepts --config FILE and --verbose, not "--confg"/],
     [['stdio', `--config=${file}`], /broken\.yaml:1:25: at limits\.max_parallel: expected/],
   ] as const) {
     const { code, stdout, stderr } = await user.run(words);

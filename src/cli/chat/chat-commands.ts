@@ -1,5 +1,5 @@
 /**
- * What begins with a slash in `handfast chat`: some commands are this terminal's, all others the server's.
+ * The slash commands of `handfast chat`: some run in this terminal, all others on the server.
  *
  * Called by `conversation.ts`.
  */
@@ -21,7 +21,7 @@ export interface ChatPlace {
 /** Most rows of a list. */
 const LISTED = 20;
 
-const HELP = `Type a prompt. While the agent works, what you type is said to it.
+const HELP = `Type a prompt. While the agent works, what you type steers its turn.
 Ctrl-C stops the turn; twice, or with nothing running, leaves. Ctrl-D leaves.`;
 
 interface Command {
@@ -30,18 +30,18 @@ interface Command {
 }
 
 /** The server may have other clients; leaving is ours alone. */
-const quit: Command = { about: 'leave; a server that was there before goes on', run: (place) => place.leave() };
+const quit: Command = { about: 'leave; a server that was already running continues', run: (place) => place.leave() };
 
 const commands: Readonly<Record<string, Command>> = {
   '/new': {
-    about: 'begin a new session',
+    about: 'start a new session',
     async run(place) {
       await place.enter(await place.control.create({ cwd: process.cwd(), parallelTools: true }));
       note(place, `· new session ${place.session.id}`);
     },
   },
   '/sessions': {
-    about: 'the sessions of this folder; with an id, go on with one',
+    about: 'the sessions of this folder; with an id, continue that one',
     async run(place, id) {
       const found: { session_id: string; title: string }[] = [];
       for await (const session of place.control.sessions({ cwd: process.cwd() })) {
@@ -49,7 +49,7 @@ const commands: Readonly<Record<string, Command>> = {
         if (id !== '') return place.enter(await place.control.open(session.session_id));
         if (found.push(session) === LISTED) break;
       }
-      if (id !== '') throw fail('session_not_found', `no session of this folder begins with ${id}`);
+      if (id !== '') throw fail('session_not_found', `no session of this folder starts with ${id}`);
       list(
         place,
         found.map(({ session_id, title }) => [session_id, title]),
@@ -84,14 +84,14 @@ export async function chatCommand(place: ChatPlace, text: string): Promise<void>
   const [name = '', ...words] = text.split(/\s+/);
   if (Object.hasOwn(commands, name)) return void (await commands[name]?.run(place, words.join(' ')));
   const call = { session_id: place.session.id, raw_command: text };
-  // Making room asks the model, which may take its time.
+  // No timeout: a compaction asks the model, which may be slow.
   const { output } = await place.control.rpc.commandExecute(call, { timeoutMs: 0 });
   if (place.terminal.json) return place.terminal.document(output ?? null);
   if (name === '/help') return help(place, rowsOf(output) ?? []);
   const rows = rowsOf(output);
   if (rows !== undefined) return list(place, rows);
   const { error } = (output ?? {}) as { error?: unknown };
-  if (typeof error === 'string') throw fail('usage', `${error}; /help lists what there is`);
+  if (typeof error === 'string') throw fail('usage', `${error}; /help lists the commands`);
   place.terminal.line(JSON.stringify(output ?? null, null, 2));
 }
 

@@ -1,7 +1,7 @@
 /**
- * What goes on in `handfast chat`: shows everything that happens in the session, sends what is typed, asks before tools act.
+ * Runs `handfast chat`: shows every event of the session, sends what is typed, asks before tools act.
  *
- * At a terminal, what is typed while the agent works is said to its running turn. Without one, each line is a prompt, sent
+ * At a terminal, what is typed while the agent works steers the running turn. Without one, each line is a prompt, sent
  * when the turn before it has ended.
  */
 import { clearLine, createInterface, cursorTo, type Interface } from 'node:readline';
@@ -31,9 +31,9 @@ export interface ConversationDeps {
   readonly control: ControlClient;
   readonly session: ControlSession;
   readonly terminal: Terminal;
-  /** True when somebody sits at a terminal. */
+  /** True when a user sits at a terminal. */
   readonly attended: boolean;
-  /** True when the server stays when we leave. */
+  /** True when the server continues to run after this conversation. */
   readonly isShared: boolean;
 }
 
@@ -41,22 +41,22 @@ export class Conversation implements ChatPlace {
   readonly control: ControlClient;
   readonly terminal: Terminal;
   session: ControlSession;
-  /** There once typing is looked at: nothing that is read from the input may be lost. */
+  /** Created when input is first read: nothing that is read from the input may be lost. */
   #lines: Interface | undefined;
   readonly #attended: boolean;
   readonly #isShared: boolean;
   readonly #output: SessionOutput;
-  /** The turn that runs in the session, whoever began it. */
+  /** The turn that runs in the session; any client may have started it. */
   #running: string | undefined;
   /** Turns whose end is waited for, or will be. */
   readonly #turns = new Map<string, PromiseWithResolvers<void>>();
-  /** Prompts that are being sent: the end of a turn may be told before its id. */
+  /** Prompts that are being sent: the end of a turn may arrive before its id. */
   #sending = 0;
   /** Asked right now; the next line is its answer. */
   #asked: Approval | undefined;
   #waiting: Approval[] = [];
   /** The prompt is the last thing on the terminal. */
-  #standing = false;
+  #promptShown = false;
   #interrupted = false;
   #left = false;
   #exit = 0;
@@ -75,20 +75,20 @@ export class Conversation implements ChatPlace {
   async run(): Promise<number> {
     const stop = (): void => this.#stop();
     const leave = (): void => this.#leave(INTERRUPTED);
-    // What is awaited may be nothing but a turn in this process, which keeps no process alive.
+    // A turn in this process does not hold the event loop open; this timer does.
     const alive = setInterval(() => {}, FOREVER_MS);
     process.on('SIGINT', stop).on('SIGTERM', leave).on('SIGHUP', leave);
     try {
       await this.#enter();
       const output = this.#attended ? process.stderr : undefined;
       this.#lines = createInterface({ input: process.stdin, output, prompt: PROMPT });
-      // A terminal in raw mode gives Ctrl-C to readline; every other way of asking is a signal.
+      // A terminal in raw mode gives Ctrl-C to readline; any other interrupt is a signal.
       this.#lines.on('SIGINT', stop);
       if (this.#left) return this.#exit;
       if (this.#attended) await this.#converse(this.#lines);
       else await this.#recite(this.#lines);
       if (this.#running !== undefined && this.#isShared && this.#attended) {
-        this.#output.note('· the turn goes on; see it with: handfast session tail last --follow');
+        this.#output.note('· the turn continues; see it with: handfast session tail last --follow');
       }
       return this.#exit;
     } finally {
@@ -100,15 +100,15 @@ export class Conversation implements ChatPlace {
     }
   }
 
-  /** What becomes of the connection. */
+  /** Shows a change of the connection's state. */
   connection(change: StateChange): void {
     if (change.state === 'lost') {
-      if (change.attempt === 1) this.#say(`· ${change.reason.message}; reconnecting`);
-    } else if (change.state === 'resumed') this.#say('· connected again');
-    else if (change.state === 'closed' && change.error !== undefined) this.#gone(change.error);
+      if (change.attempt === 1) this.#note(`· ${change.reason.message}; reconnecting`);
+    } else if (change.state === 'resumed') this.#note('· connected again');
+    else if (change.state === 'closed' && change.error !== undefined) this.#lost(change.error);
   }
 
-  /** Goes on in another session. */
+  /** Continues in another session. */
   async enter(session: ControlSession): Promise<void> {
     this.session = session;
     await this.#enter();
@@ -120,7 +120,7 @@ export class Conversation implements ChatPlace {
 
   // Showing.
 
-  /** Says where one is, and shows what happens from here on. */
+  /** Shows the session's name and last messages, then its events from here on. */
   async #enter(): Promise<void> {
     this.#watching.abort();
     this.#watching = new AbortController();
@@ -137,14 +137,14 @@ export class Conversation implements ChatPlace {
         this.terminal.note(
           'No model is configured, so this is the rehearsal backend: it follows simple directives with',
         );
-        this.terminal.note('real tools, e.g. "read README.md and count its lines". /help says more.');
+        this.terminal.note('real tools, e.g. "read README.md and count its lines". /help lists commands.');
       }
       for (const { kind, text } of state.messages.slice(-SHOWN_MESSAGES)) {
         const lines = text.trim().split('\n');
         const more = lines.length > SHOWN_LINES ? `\n  … (${lines.length - SHOWN_LINES} more lines)` : '';
         this.terminal.note(`${kind === 'user' ? 'you' : kind}: ${lines.slice(0, SHOWN_LINES).join('\n')}${more}`);
       }
-      if (this.#running !== undefined) this.terminal.note('· a turn is running; what you type is said to it');
+      if (this.#running !== undefined) this.terminal.note('· a turn is running; what you type steers it');
     }
     void this.#watch(events);
   }
@@ -160,7 +160,7 @@ export class Conversation implements ChatPlace {
         if (stood) this.#ready();
       }
     } catch (thrown) {
-      this.#gone(asError(thrown));
+      this.#lost(asError(thrown));
     }
   }
 
@@ -181,14 +181,14 @@ export class Conversation implements ChatPlace {
     const known = this.#turns.get(id);
     if (known !== undefined) return known;
     const turn = Promise.withResolvers<void>();
-    // The conversation may be left before anybody waits.
+    // The user may leave before any caller awaits it.
     turn.promise.catch(() => {});
     this.#turns.set(id, turn);
     return turn;
   }
 
-  /** A line in between, where a prompt may stand. */
-  #say(text: string): void {
+  /** Writes a note above the prompt, if one is shown. */
+  #note(text: string): void {
     this.#clearPrompt();
     this.#output.note(text);
     this.#ready();
@@ -201,7 +201,7 @@ export class Conversation implements ChatPlace {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     lines.on('close', resolve);
     lines.on('line', (line) => {
-      this.#standing = false;
+      this.#promptShown = false;
       this.#typed(line)
         .catch((error) => this.#failed(asError(error)))
         .finally(() => this.#ready());
@@ -209,7 +209,7 @@ export class Conversation implements ChatPlace {
     this.#askNext();
     this.#ready();
     await closed;
-    // Ctrl-D leaves the prompt standing.
+    // Ctrl-D leaves the prompt on its line.
     if (!this.#left) this.terminal.note('');
   }
 
@@ -238,13 +238,13 @@ export class Conversation implements ChatPlace {
       return;
     this.#lines.setPrompt(this.#asked === undefined ? PROMPT : promptFor(this.#asked));
     this.#lines.prompt(true);
-    this.#standing = true;
+    this.#promptShown = true;
   }
 
-  /** Makes room where a prompt stands; what was typed comes back with the next one. True: one stood there. */
+  /** Clears a shown prompt; the typed text returns with the next one. True when a prompt was shown. */
   #clearPrompt(): boolean {
-    if (!this.#standing) return false;
-    this.#standing = false;
+    if (!this.#promptShown) return false;
+    this.#promptShown = false;
     cursorTo(process.stderr, 0);
     clearLine(process.stderr, 1);
     return true;
@@ -255,11 +255,11 @@ export class Conversation implements ChatPlace {
     const text = line.trim();
     if (this.#running === undefined || text === '' || text.startsWith('/')) return void (await this.#spoken(line));
     const { outcome } = await this.session.steer(text, { whenLate: 'queue' });
-    if (outcome === 'injected') this.#output.note('· it will hear that before its next step');
+    if (outcome === 'injected') this.#output.note('· the agent receives it before its next step');
     if (outcome === 'queued') this.#output.note('· it will come next');
   }
 
-  /** Sends a prompt, or runs a command. Gives the turn that a prompt begins. */
+  /** Sends a prompt, or runs a command. Gives the turn that a prompt starts. */
   async #spoken(line: string): Promise<string | undefined> {
     const text = line.trim();
     if (text === '') return undefined;
@@ -276,7 +276,7 @@ export class Conversation implements ChatPlace {
   // Questions.
 
   #requested(approval: Approval): void {
-    // A server that was killed tells again of what it had kept.
+    // A server that was killed requests its stored approvals again.
     if ([this.#asked, ...this.#waiting].some((known) => known?.id === approval.id)) return;
     this.#waiting.push(approval);
     this.#askNext();
@@ -285,16 +285,16 @@ export class Conversation implements ChatPlace {
   #resolved({ id, state, answered_by: by }: Approval): void {
     this.#waiting = this.#waiting.filter((each) => each.id !== id);
     if (this.#asked?.id !== id) return;
-    // Somebody else was faster, or the time was over.
+    // Another client answered first, or the approval timed out.
     this.#asked = undefined;
-    this.#say(`· ${state}${by === undefined ? '' : ` by ${by}`}`);
+    this.#note(`· ${state}${by === undefined ? '' : ` by ${by}`}`);
     this.#askNext();
   }
 
   #askNext(): void {
     if (this.#asked !== undefined || !this.#attended) return;
     this.#asked = this.#waiting.shift();
-    if (this.#asked !== undefined) this.#say(`? ${questionOf(this.#asked)}`);
+    if (this.#asked !== undefined) this.#note(`? ${questionOf(this.#asked)}`);
   }
 
   async #answer(approval: Approval, line: string): Promise<void> {
@@ -332,7 +332,7 @@ export class Conversation implements ChatPlace {
     this.#lines?.close();
   }
 
-  /** A call failed; the conversation goes on. */
+  /** A call failed; the conversation continues. */
   #failed(error: HandfastError): void {
     if (this.#left) return;
     if (!this.#attended) this.#exit = exitCodeOf(error.code, error.detail);
@@ -340,14 +340,14 @@ export class Conversation implements ChatPlace {
   }
 
   /** Nothing more will come. */
-  #gone(error: HandfastError): void {
+  #lost(error: HandfastError): void {
     if (this.#left) return;
     this.#failed(error);
     this.#leave(exitCodeOf(error.code, error.detail));
   }
 }
 
-/** What stands in front of the cursor while something is asked. */
+/** The prompt while an approval is pending. */
 function promptFor(approval: Approval): string {
   if (approval.kind === 'question') {
     const choices = choicesOf(approval);

@@ -27,7 +27,7 @@ export interface AcpFlags extends ControlFlags {
 
 /**
  * Serves until the editor closes the pipes, or a signal. Fails as reaching or starting the server does, with
- * `not_configured` when the SDK of the protocol is not installed, and with `connection_lost` when the server is gone for
+ * `not_configured` when the SDK of the protocol is not installed, and with `connection_lost` when the server is lost for
  * good: an editor starts its agents again, and would not know of one that can do nothing.
  */
 export async function acp(flags: AcpFlags): Promise<void> {
@@ -38,7 +38,7 @@ export async function acp(flags: AcpFlags): Promise<void> {
   const stop = (): void => {
     // The second signal finds no listener any more and ends the process at once.
     process.removeListener('SIGTERM', stop).removeListener('SIGINT', stop);
-    void link.close('the process was told to end');
+    void link.close('the process received a signal to end');
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
   let behind: ReachedServer | undefined;

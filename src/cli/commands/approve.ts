@@ -55,7 +55,7 @@ export async function approveAnswer(
       if (!accepted) late++;
       if (terminal.json) terminal.document({ approval, accepted });
       else if (accepted) terminal.note(`${approval.state}: ${approval.title}`);
-      else terminal.note(`too late, ${approval.state} by ${approval.answered_by ?? 'nobody'}: ${approval.title}`);
+      else terminal.note(`already ${approval.state}${approval.answered_by ? ` by ${approval.answered_by}` : ''}: ${approval.title}`);
     }
     return late === 0 ? 0 : 5;
   });
@@ -74,11 +74,11 @@ function contentOf(text: string): Readonly<Record<string, unknown>> {
   return value as Record<string, unknown>;
 }
 
-/** The approval an id or the beginning of one stands for. */
+/** The approval named by an id or a prefix of one. */
 async function fullApprovalId(control: ControlClient, id: string): Promise<string> {
   const { approvals } = await control.rpc.approvalList({});
   const found = approvals.filter((approval) => approval.id.startsWith(id));
-  if (found.length > 1) throw fail('usage', `${found.length} approvals begin with ${JSON.stringify(id)}`);
-  // One that is not waiting any more: the server says what became of it.
+  if (found.length > 1) throw fail('usage', `${found.length} approvals start with ${JSON.stringify(id)}`);
+  // One that is no longer pending: the server's error gives its state.
   return found[0]?.id ?? id;
 }

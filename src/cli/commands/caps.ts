@@ -1,4 +1,4 @@
-/** `handfast caps`: what the host grants to whoever holds this token, and why it refuses the rest. */
+/** `handfast caps`: what the host grants to this token, and why it refuses the rest. */
 import { capabilityNames } from '../../protocol/a2e.ts';
 import type { ConnectFlags } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';

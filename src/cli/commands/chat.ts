@@ -14,7 +14,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { fullId } from './session.ts';
 
 export interface ChatFlags extends ControlFlags {
-  /** Begin a new session. */
+  /** Start a new session. */
   readonly new?: boolean;
   /** Go on with this one. */
   readonly session?: string;
@@ -29,19 +29,19 @@ export interface ChatFlags extends ControlFlags {
 /** Resolves with the exit code. Fails as reaching or starting the server does, and with `session_not_found`. */
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const attended = process.stdin.isTTY === true && !terminal.json;
-  const heard: { state: (change: StateChange) => void } = { state() {} };
+  const received: { state: (change: StateChange) => void } = { state() {} };
   const server = await reachServer(flags, {
     onStderr: (line) => terminal.note(line),
-    onState: (change) => heard.state(change),
+    onState: (change) => received.state(change),
   });
   try {
     const { control } = server;
-    // With a server of our own and nobody at a terminal, there is nobody who could be asked.
+    // With a server of our own and no terminal, no user can answer.
     const approvals = flags.approvals ?? (server.own && !attended ? 'deny' : undefined);
     const session = await sessionFor(control, flags);
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
     const conversation = new Conversation({ control, session, terminal, attended, isShared: !server.own });
-    heard.state = (change) => conversation.connection(change);
+    received.state = (change) => conversation.connection(change);
     return await conversation.run();
   } finally {
     await server.close();

@@ -3,7 +3,7 @@ import { formatProblem } from '../../config/config.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
+/** Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
 export async function configCheck(file: string | undefined, terminal: Terminal): Promise<void> {
   const config = await configOf(file);
   const { listen, workspace, plugins, warnings } = config;

@@ -1,5 +1,5 @@
 /**
- * The checks of `handfast doctor`, each of which tells what it found and never throws. Nothing is changed: what is
+ * The checks of `handfast doctor`, each of which reports what it found and never throws. Nothing is changed: what is
  * written to try something out goes into a folder that is removed again.
  */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
@@ -95,7 +95,7 @@ async function configCheck(file: string | undefined): Promise<{ check: Check; co
   return { check, config };
 }
 
-/** Is each address free, or taken by a host of this user? */
+/** Checks that each address is free, or used by a host of this user. */
 async function* portChecks({ listen }: HostConfig, running: readonly RunningHost[]): AsyncGenerator<Check> {
   for (const address of listen) {
     const name = 'listen';
@@ -120,7 +120,7 @@ async function* portChecks({ listen }: HostConfig, running: readonly RunningHost
   }
 }
 
-/** What each capability of the configuration says of itself. */
+/** The health that each configured capability reports. */
 async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGenerator<Check> {
   const { capabilityOptions, loadCapabilities, shareOwnPackage } = await import('../../server/plugin-modules.ts');
   const release = shareOwnPackage();
@@ -142,7 +142,7 @@ async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGener
 }
 
 function sqliteCheck(): Promise<Check> {
-  return guarded('sqlite', 'keep the journal in memory: journal: { kind: memory }', async () => {
+  return guarded('sqlite', 'store the journal in memory: journal: { kind: memory }', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'handfast-doctor-'));
     try {
       const { sqliteJournal } = await import('../../journal/sqlite/sqlite.ts');
@@ -158,7 +158,7 @@ function sqliteCheck(): Promise<Check> {
   });
 }
 
-/** Does every host that says it is running answer, and take our token? */
+/** Checks that every registered host responds and accepts our token. */
 async function* runningChecks(running: readonly RunningHost[], home: string): AsyncGenerator<Check> {
   if (running.length === 0) {
     yield { name: 'host', status: 'ok', message: 'none is running; start one with: handfast up' };

@@ -1,4 +1,4 @@
-/** `handfast doctor`: looks at everything a host and its commands stand on, and says what to do about what is wrong. */
+/** `handfast doctor`: checks everything a host and its commands depend on, and advises what to fix. */
 import { errorTable, exitCodeOf } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { type Check, checks } from './doctor-checks.ts';

@@ -6,7 +6,7 @@ import { compileHooks } from '../../fleet/route/hooks.ts';
 import { fleetFile } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Fails with `config_invalid` and every problem; says what is unwise, and the most important settings. */
+/** Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
 export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {
   const config = await loadFleetConfig(fleetFile(file));
   compileHooks(config.routing.hooks);

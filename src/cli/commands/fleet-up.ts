@@ -1,4 +1,4 @@
-/** `handfast fleet up`: runs an orchestrator and the workers of a file until it is told to stop. */
+/** `handfast fleet up`: runs an orchestrator and the workers of a file until a signal. */
 import { join } from 'node:path';
 import { createLog } from '../../base/log.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
@@ -34,12 +34,12 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   let up = false;
   void stopped.then(() => {
     starting.abort();
-    // What it waits for, such as a server of a bus, may take long.
+    // No timeout: it waits for the server of its bus.
     if (!up) leaveSoon();
   });
   const options = { log, version: packageVersion(), fleet: fleetConfig, signal };
   const server = await serve(config, options).catch(async (error) => {
-    // Told to stop while it stood by.
+    // Stopped by a signal while it was a standby.
     if (signal.aborted) return undefined;
     throw withAdvice(await withWayOn(error, fleetConfig));
   });
@@ -70,7 +70,7 @@ async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: 
   return fail('journal_locked', `${there}${at}; ${way}`, detail, thrown);
 }
 
-/** The host of a fleet: its addresses are those of the fleet, its sessions are kept with its tasks. */
+/** The host of a fleet: its addresses are those of the fleet, its sessions are stored with its tasks. */
 function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): HostConfig {
   return withListeners(
     {

@@ -22,7 +22,7 @@ export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Pro
   });
 }
 
-/** A live view of the fleet, until Ctrl-C; where nobody watches, one look. */
+/** A live view of the fleet, until Ctrl-C; without a terminal, printed once. */
 export async function fleetTop(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet, signal }) => {
     await liveView(terminal, signal, async () => {
@@ -80,7 +80,7 @@ export async function fleetDrain(
       for (const taskId of tasks) await fleet.ended(taskId, signal);
     }
     if (terminal.json) terminal.document({ peer_id: peerId, draining: !undo });
-    else if (undo) terminal.line(`${peerId} takes tasks again`);
+    else if (undo) terminal.line(`${peerId} accepts tasks again`);
     else terminal.line(`${peerId} gets no more tasks; ${wait ? 'it has none left' : 'what it has it finishes'}`);
   });
 }

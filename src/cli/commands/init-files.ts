@@ -3,17 +3,17 @@ import { configTemplate } from '../../config/template.ts';
 import { fail } from '../../wire/errors.ts';
 import { CONFIG_FILE } from '../config-file.ts';
 
-/** `.mts`, so that Node takes it for a module wherever it lies. */
+/** `.mts`, so that Node loads it as a module in every folder. */
 export const PLUGIN_FILE = 'hello.mts';
 
-const PLUGIN = `// A plugin of your own. handfast.yaml names it, so "handfast up" loads it; after a change, start the host anew.
+const PLUGIN = `// A plugin of your own. handfast.yaml names it, so "handfast up" loads it; after a change, restart the host.
 import { setTimeout as pause } from 'node:timers/promises';
 import { tool, toolsPlugin } from 'handfast';
 
 // The smallest tool: what comes in, what goes out. Arguments are checked against the schema before "run" sees them.
 const hello = tool({
   name: 'hello',
-  description: 'Greets somebody.',
+  description: 'Greets a person.',
   input: {
     type: 'object',
     properties: { name: { type: 'string', minLength: 1, description: 'Whom to greet.' } },
@@ -22,7 +22,7 @@ const hello = tool({
   run: ({ name }: { name: string }) => \`Hello, \${name}!\`,
 });
 
-// A tool that takes its time: it tells how far it is, and stops when its caller gives up or its time is over.
+// A slow tool: it reports its progress, and stops when its caller cancels or its deadline passes.
 const countDown = tool({
   name: 'count_down',
   description: 'Counts down, a number every 200 ms.',

@@ -23,7 +23,7 @@ export async function sessionList({ all, cwd, ...flags }: ListFlags, terminal: T
   await withControl(flags, terminal, async ({ control }) => {
     const sessions = await Array.fromAsync(control.sessions({ includeClosed: all, cwd }));
     if (terminal.json) return terminal.document(sessions);
-    if (sessions.length === 0) return terminal.note('no sessions; begin one with: handfast chat');
+    if (sessions.length === 0) return terminal.note('no sessions; start one with: handfast chat');
     terminal.table(
       ['SESSION', 'STATE', 'UPDATED', 'MESSAGES', 'BACKEND', 'TITLE'],
       sessions.map((session) => [
@@ -99,7 +99,7 @@ const reached = (event: ControlEvent | EventGap): number => (event.type === 'gap
 
 export interface SendFlags extends ControlFlags {
   readonly image?: readonly string[];
-  /** Return when the prompt was taken. */
+  /** Return when the prompt was accepted. */
   readonly detach?: boolean;
   readonly enqueue?: boolean;
 }
@@ -239,7 +239,7 @@ export async function sessionRemove(ids: readonly string[], flags: ControlFlags,
   });
 }
 
-/** The session an id, the beginning of one, or `last` stands for. Fails with `session_not_found` or `usage`. */
+/** The session named by an id, a prefix of one, or `last`. Fails with `session_not_found` or `usage`. */
 export async function fullId(control: ControlClient, id: string): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return id;
   const found: string[] = [];
@@ -248,6 +248,6 @@ export async function fullId(control: ControlClient, id: string): Promise<string
     if (session_id.startsWith(id)) found.push(session_id);
   }
   if (found.length === 1) return found[0] as string;
-  if (found.length === 0) throw fail('session_not_found', `no session begins with ${JSON.stringify(id)}`);
-  throw fail('usage', `${found.length} sessions begin with ${JSON.stringify(id)}: ${found.slice(0, 5).join(', ')}`);
+  if (found.length === 0) throw fail('session_not_found', `no session starts with ${JSON.stringify(id)}`);
+  throw fail('usage', `${found.length} sessions start with ${JSON.stringify(id)}: ${found.slice(0, 5).join(', ')}`);
 }

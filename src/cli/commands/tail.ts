@@ -36,7 +36,7 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
       const end = await agent.journal(session, read, { signal, onEvent });
       // What is left out of the answers, such as the reading itself, does not come any more either.
       if (flags.follow || last >= end.last || last === before) {
-        // An unknown session and one that has said nothing look the same.
+        // An unknown session and one without entries look the same.
         if (end.last === 0 && !flags.follow) terminal.note(`nothing is written down for ${session}`);
         return;
       }
@@ -66,7 +66,7 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
 
 /** An entry for people: when, where, what, about which request, and as much of the message as fits. */
 function lineOf(data: Readonly<Record<string, unknown>>): string {
-  if (data.kind === 'gap') return `${' '.repeat(12)} #${data.from}–${data.to} are no longer kept`;
+  if (data.kind === 'gap') return `${' '.repeat(12)} #${data.from}–${data.to} are no longer stored`;
   const { cursor, ts, kind, request, body } = data;
   const time = typeof ts === 'number' ? new Date(ts).toISOString().slice(11, 23) : '';
   return `${time} #${String(cursor)} ${String(kind).padEnd(7)} ${String(request)} ${JSON.stringify(body)}`;

@@ -102,7 +102,7 @@ function schemaOf(text: string): Readonly<Record<string, unknown>> {
     const schema: unknown = JSON.parse(text);
     if (isObject(schema)) return schema as Record<string, unknown>;
   } catch (error) {
-    throw fail('usage', 'the schema of the answer is no JSON', {}, error);
+    throw fail('usage', 'the schema of the answer is not valid JSON', {}, error);
   }
   throw fail('usage', 'the schema of the answer is a JSON object');
 }
@@ -120,7 +120,7 @@ export async function taskBatch(file: string, flags: BatchFlags, terminal: Termi
     else {
       for (const task of tasks) terminal.line(task.task_id);
       const [first] = tasks;
-      terminal.note(`${tasks.length} tasks taken; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`);
+      terminal.note(`${tasks.length} tasks accepted; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`);
     }
     return 0;
   });
@@ -154,7 +154,7 @@ export interface ListFlags extends ControlFlags {
   readonly limit?: number;
 }
 
-/** Tasks that are listed when nobody says how many. */
+/** Default number of listed tasks. */
 const LISTED = 50;
 
 export async function taskList(flags: ListFlags, terminal: Terminal): Promise<void> {
@@ -216,7 +216,7 @@ async function watched(
       }
       if (terminal.json) terminal.document({ task_id, ...value });
       else if ('from' in value)
-        terminal.note('· something is missing here: it is no longer kept, or the fleet ended too suddenly');
+        terminal.note('· entries are missing here: retention removed them, or the fleet was killed');
       else if (value.kind === 'progress') terminal.passing(eventLine(task_id, value));
       else {
         terminal.note(eventLine(task_id, value));
@@ -225,7 +225,7 @@ async function watched(
       }
     }
   } catch (error) {
-    if (!terminal.json) terminal.note(`the task goes on; follow it with: handfast task watch ${task_id}`);
+    if (!terminal.json) terminal.note(`the task continues; follow it with: handfast task watch ${task_id}`);
     throw error;
   }
 }
@@ -240,7 +240,7 @@ export async function taskResult(id: string, flags: ControlFlags, terminal: Term
   });
 }
 
-/** What programs get of a task that nobody has answered: `status` and the reason are where a result has them. */
+/** The JSON of a task without a result: `status` and the reason have the places that they have in a result. */
 const withoutResult = ({ task_id, state, tokens_spent, dead_letter }: TaskRecord): object => ({
   task_id,
   status: state,
@@ -248,7 +248,7 @@ const withoutResult = ({ task_id, state, tokens_spent, dead_letter }: TaskRecord
   blocked_reason: dead_letter,
 });
 
-/** Acts on one task and says what became of it. */
+/** Acts on one task and prints the outcome. */
 async function acted(
   id: string,
   flags: ControlFlags,

@@ -18,14 +18,14 @@ export interface ToolCallFlags extends ConnectFlags {
   readonly stream?: boolean;
 }
 
-/** Calls a tool with the arguments that `words` stand for (see `tool-arguments.ts`). */
+/** Calls a tool with the arguments in `words` (see `tool-arguments.ts`). */
 export async function toolsCall(
   name: string,
   words: readonly string[],
   { timeout, stream = false, ...flags }: ToolCallFlags,
   terminal: Terminal,
 ): Promise<void> {
-  // Before anything is opened: a mistake in the arguments is no reason to bother a host.
+  // Before anything is opened: a mistake in the arguments needs no connection.
   const early = needsSchema(words) ? undefined : await toolArguments(words, undefined, readText);
   await withAgent(flags, ['tools'], terminal, async ({ tools, signal }) => {
     const args = early ?? (await toolArguments(words, await inputOf(name, tools, signal), readText));
@@ -42,12 +42,12 @@ export async function toolsCall(
   });
 }
 
-/** The schema of a tool's arguments, as far as the host tells it. */
+/** The schema of a tool's arguments, as far as the host sends it. */
 async function inputOf(name: string, tools: ToolsClient, signal: AbortSignal): Promise<JsonSchema | undefined> {
   const described = (await tools.list({ includeDeferred: true }, { signal })).find((tool) => tool.name === name);
   if (described === undefined) return undefined;
   if (described.input_schema !== undefined) return described.input_schema as JsonSchema;
-  // Hosts of other makes only tell the flat form.
+  // Other implementations of a host only send the flat form.
   const parameters = described.input_parameters ?? [];
   return { properties: Object.fromEntries(parameters.map((each) => [each.name, { type: each.type }])) };
 }

@@ -1,4 +1,4 @@
-/** `handfast up`: runs a host until it is told to stop. */
+/** `handfast up`: runs a host until a signal. */
 
 import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';

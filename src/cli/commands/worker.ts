@@ -51,7 +51,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   const stopped = untilSignal(terminal);
   try {
     await assembled.start();
-    for (const address of assembled.addresses) log.info('also takes tasks over HTTP', { address });
+    for (const address of assembled.addresses) log.info('also accepts tasks over HTTP', { address });
     if (link !== undefined) {
       const leaving = new AbortController();
       void stopped.then(() => leaving.abort());
@@ -77,7 +77,7 @@ function withOther(thrown: unknown, id: string): unknown {
   );
 }
 
-/** What the file says, and the command line instead of it. */
+/** The settings of the file, overridden by the command line. */
 async function configured(
   file: string | undefined,
   flags: WorkerFlags,
@@ -86,7 +86,7 @@ async function configured(
   if (executor !== undefined && !(EXECUTOR_KINDS as readonly string[]).includes(executor)) {
     throw fail('usage', `--executor is one of ${EXECUTOR_KINDS.join(', ')}`);
   }
-  const said = {
+  const overrides = {
     ...(id !== undefined && { id }),
     ...(executor !== undefined && { executor }),
     ...(repo !== undefined && { repo }),
@@ -97,20 +97,20 @@ async function configured(
   };
   if (file === undefined) {
     if (id === undefined || executor === undefined) {
-      throw fail('usage', 'without a file, --id and --executor say what the worker is');
+      throw fail('usage', 'without a file, --id and --executor are required');
     }
     if (needsSettings(executor)) {
-      throw fail('usage', `--executor ${executor} needs more than options can say: write a file, see docs/fleet.md`);
+      throw fail('usage', `--executor ${executor} needs more than options can express: write a file, see docs/fleet.md`);
     }
-    const config = await workerConfig(said).catch((error) => {
+    const config = await workerConfig(overrides).catch((error) => {
       throw asOption(error);
     });
     return { config, nats: {} };
   }
-  return loadWorkerConfig(file, { instead: said });
+  return loadWorkerConfig(file, { instead: overrides });
 }
 
-/** A problem of settings that stand in no file, named by its option. */
+/** A problem of settings outside of a file, named by its option. */
 function asOption(thrown: unknown): unknown {
   const { detail } = asError(thrown);
   const [problem] = (detail.problems ?? []) as readonly { readonly path: string; readonly message: string }[];
@@ -119,7 +119,7 @@ function asOption(thrown: unknown): unknown {
 
 const isNats = (join: string | undefined): join is string => /^(nats|tls):/.test(join ?? '');
 
-/** The servers of `--join`, and how this worker shows them who it is. */
+/** The servers of `--join`, and how this worker authenticates to them. */
 function overNats(join: string, nats: NatsConnectionSettings, { tokenFile }: WorkerFlags) {
   const servers = join.split(',');
   if (servers.some(hasSecret)) throw fail('usage', `--join: ${NO_SECRETS}`);
@@ -142,14 +142,14 @@ async function provisioned(
 }
 
 interface Joining {
-  /** How it joins over NATS, as its file says. */
+  /** The NATS settings of its file. */
   readonly nats: NatsConnectionSettings;
   readonly log: Log;
   readonly terminal: Terminal;
   readonly stopped: Promise<void>;
 }
 
-/** Belongs to a fleet until a signal, or until another process has taken its name. */
+/** Belongs to a fleet until a signal, or until another process has superseded it. */
 async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal, stopped }: Joining): Promise<number> {
   const { tokenFile, join } = flags;
   if (isNats(join)) {
@@ -184,7 +184,7 @@ function refusalOf(reason: string, address: string): HandfastError | undefined {
   return undefined;
 }
 
-/** Until a signal, which lets running work end, or until another process has taken the name. */
+/** Until a signal, which lets running work end, or until another process has superseded it. */
 async function belongs(
   running: Worker,
   member: Joined,
@@ -203,7 +203,7 @@ async function belongs(
   return 0;
 }
 
-/** @param as what the orchestrator calls it: that is what its token stands for */
+/** @param as its id at the orchestrator, which its token identifies */
 function ready(agentId: string, as: string | undefined, address: string, terminal: Terminal): void {
   if (terminal.json) {
     return terminal.document({

@@ -70,14 +70,14 @@ async function open(
   }
 }
 
-/** The same error with what somebody at a terminal needs to know. */
+/** The same error with advice for a user at a terminal. */
 function explained(error: HandfastError, { address, token, running }: FoundHost): HandfastError {
   const { code, detail } = error;
   let hint: string | undefined;
   if (code === 'auth_failed') {
     hint = token === '' ? 'give one with --token-file or HANDFAST_TOKEN' : 'check --token-file and HANDFAST_TOKEN';
   } else if (code === 'unreachable' && running !== undefined) {
-    hint = `process ${running.pid} said it listens there`;
+    hint = `process ${running.pid} registered this address`;
   } else if (code === 'no_caps') {
     const names = Array.isArray(detail.accepted_caps) ? detail.accepted_caps : [];
     hint = names.map((each) => `${each?.capability}: ${each?.metadata?.reason ?? 'refused'}`).join(', ') || undefined;

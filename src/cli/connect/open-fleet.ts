@@ -37,11 +37,11 @@ const OPEN: readonly TaskState[] = ['queued', 'reserved', 'sent', 'accepted', 'r
 export const openTasks = (fleet: FleetClient, query: TaskQuery): Promise<readonly TaskRecord[]> =>
   fleet.select({ ...query, states: OPEN }, ({ ended_at }) => ended_at === null);
 
-/** Among so many of the newest tasks the beginning of an id is looked for, and so many are named where several begin so. */
+/** Newest tasks that are searched for an id prefix, and matches that are named when several share the prefix. */
 const NEWEST = 1000;
 const NAMED = 5;
 
-/** The task an id, the beginning of one, or `last` stands for. Fails with `not_found`, `usage`. */
+/** The task named by an id, the prefix of one, or `last`. Fails with `not_found`, `usage`. */
 export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskRecord> {
   if (id === '') throw fail('usage', 'which task? give its id, the beginning of it, or "last"');
   if (id === 'last') {
@@ -58,7 +58,7 @@ export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskR
     if (found.length > 1) {
       const named = found.slice(0, NAMED).map(({ task_id }) => task_id);
       const more = found.length > NAMED ? ', …' : '';
-      throw fail('usage', `${found.length} tasks begin with ${JSON.stringify(id)}: ${named.join(', ')}${more}`);
+      throw fail('usage', `${found.length} tasks start with ${JSON.stringify(id)}: ${named.join(', ')}${more}`);
     }
     if (found[0] === undefined) throw fail('not_found', `${error.message}; see: handfast task ls`, error.detail, error);
     return found[0];

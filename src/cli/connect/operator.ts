@@ -1,4 +1,4 @@
-/** Asks a host over HTTP what only operators are told (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
+/** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
 import { fail } from '../../wire/errors.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -23,7 +23,7 @@ export async function askOperator<T>(base: string, path: string, token: string, 
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
     if (late.aborted) throw fail('timeout', `${base} did not answer in ${TIMEOUT_MS} ms`);
-    if (error instanceof TypeError) throw fail('unreachable', `nobody answers at ${base}`, {}, error);
+    if (error instanceof TypeError) throw fail('unreachable', `no host responds at ${base}`, {}, error);
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import { type ControlFlags, openControl } from './open-control.ts';
 
 export interface ReachedServer {
   readonly control: ControlClient;
-  /** True for one that nobody else can reach. */
+  /** True for a server that no other process can reach. */
   readonly own: boolean;
   close(): Promise<void>;
 }
@@ -46,7 +46,7 @@ export async function reachServer(
     control,
     own: true,
     async close() {
-      // Its turns end first, so that what they say last is still seen by nobody but the journal.
+      // Its turns end first, so that the journal gets their last events.
       await control.close();
       await server.stop();
     },

@@ -5,12 +5,12 @@
  */
 import type { Approval } from '../../protocol/session-types.ts';
 
-/** Characters of an id that are shown; the commands take the beginning of one. */
+/** Characters of an id that are shown; the commands accept a prefix. */
 const SHOWN_ID = 8;
 
 export const shortId = (id: string): string => id.slice(0, SHOWN_ID);
 
-/** What is asked, with the arguments wherever the title leaves some out: nobody should allow what they cannot see. */
+/** What is asked, with the arguments where the title leaves some out: a user must see what they allow. */
 export function questionOf({ title, tool, reason, risks }: Approval): string {
   const about = reason === '' ? risks.join(', ') : reason;
   return `${title}${unsaid(title, tool?.input)}${about === '' ? '' : ` (${about})`}`;

@@ -8,7 +8,7 @@ import type { CallEvent } from '../../connection/call.ts';
 import type { Terminal } from './terminal.ts';
 
 export interface EventOutput {
-  /** Undefined when nobody would see the events, so that none are asked for. */
+  /** Undefined when events would not be shown, so that none are requested. */
   readonly onEvent: ((event: CallEvent) => void) | undefined;
   /** True once the output of a program has been shown, so that its result need not repeat it. */
   readonly showedOutput: () => boolean;

@@ -1,6 +1,6 @@
 /**
- * A view that is drawn anew every second and when the terminal changes its size, on the terminal's second screen: what stood
- * on the first one stands there again afterwards, with the last picture below it. Where nobody watches it is drawn once.
+ * A view that is redrawn every second and when the terminal changes its size, on the terminal's alternate screen. The
+ * first screen returns afterwards, with the last picture below it. Without a terminal it is drawn once.
  *
  * Called by `fleet top` and `task watch`.
  */
@@ -8,7 +8,7 @@
 import { escapeControls } from './escape-controls.ts';
 import type { Terminal } from './terminal.ts';
 
-/** One look at what is shown. */
+/** One snapshot of what is shown. */
 export interface View {
   /** What programs get. */
   readonly document: unknown;
@@ -16,14 +16,14 @@ export interface View {
   lines(): readonly string[];
 }
 
-/** Time between two looks. */
-const LOOK_MS = 1000;
+/** Time between two snapshots. */
+const REFRESH_MS = 1000;
 const ENTER = '\u001b[?1049h\u001b[?25l';
 const LEAVE = '\u001b[?25h\u001b[?1049l';
 
-/** Shows what `look` sees until `signal` aborts, which is its orderly end; once where nobody watches. Fails as `look` does. */
-export async function liveView(terminal: Terminal, signal: AbortSignal, look: () => Promise<View>): Promise<void> {
-  let view = await look();
+/** Shows what `read` returns until `signal` aborts, its orderly end; once without a terminal. Fails as `read` does. */
+export async function liveView(terminal: Terminal, signal: AbortSignal, read: () => Promise<View>): Promise<void> {
+  let view = await read();
   if (terminal.json) return terminal.document(view.document);
   if (!terminal.live) {
     for (const line of view.lines()) terminal.line(line);
@@ -31,14 +31,14 @@ export async function liveView(terminal: Terminal, signal: AbortSignal, look: ()
   }
   const draw = (): void => void process.stdout.write(picture(view.lines(), terminal.width));
   const leave = (): void => void process.stdout.write(LEAVE);
-  // However the process ends: a terminal without a cursor is of no use to anybody.
+  // However the process ends, the terminal must get its cursor back.
   process.on('exit', leave);
   process.stdout.on('resize', draw);
   process.stdout.write(ENTER);
   try {
     draw();
     while (await passed(signal)) {
-      view = await look();
+      view = await read();
       draw();
     }
   } catch (error) {
@@ -51,7 +51,7 @@ export async function liveView(terminal: Terminal, signal: AbortSignal, look: ()
   for (const line of view.lines()) terminal.line(cut(line, terminal.width));
 }
 
-/** The lines in place of what was there, as many as fit. */
+/** The lines that replace the previous picture, as many as fit. */
 function picture(lines: readonly string[], width: number): string {
   const rows = Math.max(4, process.stdout.rows ?? 24);
   const shown = lines.slice(0, rows).map((line) => `${cut(escapeControls(line), width)}\u001b[K`);
@@ -68,7 +68,7 @@ function passed(signal: AbortSignal): Promise<boolean> {
       signal.removeEventListener('abort', done);
       resolve(!signal.aborted);
     };
-    const timer = setTimeout(done, LOOK_MS);
+    const timer = setTimeout(done, REFRESH_MS);
     signal.addEventListener('abort', done);
     if (signal.aborted) done();
   });

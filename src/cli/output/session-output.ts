@@ -10,12 +10,12 @@ import { questionOf, shortId } from './approval-text.ts';
 import type { Terminal } from './terminal.ts';
 import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 
-/** A tool that took longer has its time shown, in milliseconds. */
+/** Duration in milliseconds above which a tool's time is shown. */
 const LONG_MS = 1000;
 
 /** Why a turn ended that did not come to its end by itself. */
 const endings: Readonly<Record<string, string>> = {
-  max_tokens: 'the answer was cut: it reached the most tokens the model may say',
+  max_tokens: 'the reply was truncated: it reached the output token limit of the model',
   max_rounds: 'stopped: round limit reached',
   refusal: 'the model refused',
   timeout: 'stopped: the time of the turn was over',
@@ -27,9 +27,9 @@ const endings: Readonly<Record<string, string>> = {
 };
 
 export interface SessionOutputOptions {
-  /** What users said is shown too: for those who did not say it. */
+  /** Prompts of users are shown too, for clients that did not send them. */
   readonly conversation?: boolean;
-  /** Questions are asked by whoever shows this, so they are not told here. */
+  /** The caller shows approvals and questions itself, so they are left out here. */
   readonly asking?: boolean;
 }
 
@@ -39,8 +39,8 @@ export class SessionOutput {
   /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
   #line: 'ended' | 'open' | 'broken' = 'ended';
   #thinking = false;
-  /** The server has said in its own words what becomes of this turn. */
-  #told = false;
+  /** The server has explained the end of this turn in its own words. */
+  #explained = false;
   /** What each running call is about. */
   readonly #calls = new Map<string, string>();
   readonly #asked = new Set<string>();
@@ -50,7 +50,7 @@ export class SessionOutput {
     this.#options = options;
   }
 
-  /** Ends a line that was begun. */
+  /** Ends a line that was started. */
   settle(): void {
     if (this.#line !== 'open') return;
     this.#line = 'broken';
@@ -79,9 +79,9 @@ export class SessionOutput {
       }
       case 'session.message.appended': {
         const { kind, text } = event.payload.message;
-        // A failure is told by the end of its turn.
+        // The end of the turn reports a failure.
         if (kind === 'system' && !text.startsWith('inference error: ')) {
-          this.#told = true;
+          this.#explained = true;
           this.note(`· ${text}`);
         }
         if (kind === 'user' && this.#options.conversation) this.note(`you: ${text}`);
@@ -111,7 +111,7 @@ export class SessionOutput {
         return;
       case 'session.completed':
       case 'session.interrupted':
-        if (event.payload.stop_reason !== 'end_turn' && !this.#told) {
+        if (event.payload.stop_reason !== 'end_turn' && !this.#explained) {
           this.note(`· ${endings[event.payload.stop_reason] ?? event.payload.stop_reason}`);
         }
         return this.#ended();
@@ -132,7 +132,7 @@ export class SessionOutput {
     this.#line = rest.endsWith('\n') ? 'ended' : 'open';
   }
 
-  /** Reasoning is about the answer, so it goes to stderr, and only where somebody watches. */
+  /** Reasoning is not the reply, so it goes to stderr, and only to a terminal. */
   #think(text: string): void {
     if (text === '' || !this.#terminal.watched) return;
     this.settle();
@@ -146,7 +146,7 @@ export class SessionOutput {
     this.#terminal.rawError('\n');
   }
 
-  /** A running tool is a line that passes; what came of it takes its place. */
+  /** A running tool is a temporary line; its result replaces it. */
   #called({ callId, name, input }: ToolCall): void {
     const subject = `${name} ${subjectOf(input)}`.trim();
     this.#calls.set(callId, subject);
@@ -170,7 +170,7 @@ export class SessionOutput {
     this.note(`? ${questionOf(approval)}; answer: handfast approve yes|no ${shortId(approval.id)}`);
   }
 
-  /** What was never asked has its tool's line, which says as much. */
+  /** A call decided without asking has only its tool's line, which shows the decision. */
   #resolved({ id, title, state, answered_by: by }: Approval): void {
     if (!this.#asked.delete(id) || this.#options.asking) return;
     this.note(`· ${title}: ${state}${by === undefined ? '' : ` by ${by}`}`);
@@ -180,7 +180,7 @@ export class SessionOutput {
     this.settle();
     this.#endThought();
     this.#line = 'ended';
-    this.#told = false;
+    this.#explained = false;
     this.#calls.clear();
     this.#asked.clear();
   }

@@ -90,14 +90,14 @@ function workerRow(worker: WorkerView, now: number): string[] {
   ];
 }
 
-/** What a queued task waits for; undefined where it does not wait, or nobody has looked at it yet. */
+/** What a queued task waits for; undefined where it does not wait, or was not routed yet. */
 function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
   if (state !== 'queued') return undefined;
   if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then it is tried again`;
   if (explanation !== null) {
     if (explanation.chosen !== null) return undefined;
     const whom =
-      explanation.waits_for === undefined ? 'a worker that can take it' : `${explanation.waits_for}, which is away`;
+      explanation.waits_for === undefined ? 'an eligible worker' : `${explanation.waits_for}, which is not connected`;
     return `for ${whom}: handfast route explain ${task_id}`;
   }
   return spec.after.length === 0 ? undefined : `for ${spec.after.join(', ')}`;
@@ -105,7 +105,7 @@ function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, n
 
 const COMMIT = 'commit what was changed there, or use --worktree, --access read, or the --context of those changes';
 
-/** What can be done where a decision or a refusal was for changes nobody has committed; undefined for any other. */
+/** Advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
 const adviceOn = (why: unknown): string | undefined =>
   typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
 
@@ -131,7 +131,7 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
     ['requires', [...spec.required_mcp.map((name) => `mcp:${name}`), ...spec.required_capabilities].join(', ')],
     ['after', spec.after.join(', ')],
     ['why', task.explanation && about(task.task_id, task.explanation.sentence)],
-    ['given up', task.dead_letter && about(task.task_id, task.dead_letter)],
+    ['dead', task.dead_letter && about(task.task_id, task.dead_letter)],
     ['result', result === null ? null : result.status],
     ['reason', result?.blocked_reason ?? result?.error_summary],
     ['summary', result?.summary],
@@ -151,7 +151,7 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
     terminal.line(`try ${attempt}     ${worker} ${outcome ?? 'under way'}${why} (${tokensOf(tokens_spent)} tokens)`);
   }
   for (const late of task.late_results) {
-    terminal.line(`late      ${late.worker} said ${late.result.status} (${late.why}), kept and not applied`);
+    terminal.line(`late      ${late.worker} reported ${late.result.status} (${late.why}), stored and not applied`);
   }
   for (const { question_id, title } of task.questions) {
     terminal.line(`asks      ${title}; answer: handfast task answer ${task.task_id} ${question_id} yes|no`);
@@ -168,12 +168,12 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
   }
 }
 
-/** How a task ended, or why it waits for somebody: its result where it has one. */
+/** How a task ended, or why it waits for an operator: its result where it has one. */
 export function showOutcome(task: TaskRecord, terminal: Terminal): void {
   const { task_id, result } = task;
   const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
-  const said = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
-  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${said}`);
+  const reason = why ? `: ${oneLine(about(task_id, why), 400)}` : '';
+  terminal.line(`${stateOf(task)}, ${tokensOf(task.tokens_spent)} tokens${reason}`);
   for (const step of result?.next_steps ?? []) terminal.line(`next: ${step}`);
   const files = result?.artifacts?.files_changed;
   if (Array.isArray(files) && files.length > 0) terminal.line(`files: ${files.join(', ')}`);
@@ -194,12 +194,12 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
   const text = (key: string): string =>
     typeof body[key] === 'string' ? oneLine(about(taskId, body[key] as string), 300) : '';
   const reason = text('reason') && `: ${text('reason')}`;
-  const told: Readonly<Record<string, () => string>> = {
+  const lines: Readonly<Record<string, () => string>> = {
     submitted: () => text('priority') || 'normal',
     decided: () => {
       const next = typeof body.next_attempt_at === 'string' ? Date.parse(body.next_attempt_at) : Number.NaN;
-      const nobody = body.chosen === null ? 'nobody now: ' : '';
-      return `${nobody}${text('sentence')}${Number.isNaN(next) ? '' : `; tried again at ${clock(next)}`}`;
+      const noWorker = body.chosen === null ? 'no worker now: ' : '';
+      return `${noWorker}${text('sentence')}${Number.isNaN(next) ? '' : `; tried again at ${clock(next)}`}`;
     },
     sent: () => `to ${text('worker')}`,
     claimed: () => `by ${text('worker')}`,
@@ -214,14 +214,14 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     answer: () => 'answered',
     steer: () => text('text'),
     result: () => `${text('status')}${reason}`,
-    late_result: () => `${text('status')} by ${text('worker')}, kept and not applied (${text('why')})`,
+    late_result: () => `${text('status')} by ${text('worker')}, stored and not applied (${text('why')})`,
     blocked: () => `by ${text('worker')}${reason}`,
     released: () => `${text('worker')} ${text('outcome')}${reason}`,
     requeued: () => {
       const at = typeof body.not_before === 'number' ? ` at ${clock(body.not_before)}` : '';
       return `again${at} (${text('cause')})`;
     },
-    // Where it was parked for want of a worker, the decision before it has said the rest.
+    // Where it was parked for want of a worker, the decision before it gives the reason.
     parked: () => `waiting for an operator${reason.split(': no eligible worker', 1)[0]}`,
     lost: () => `${text('worker')}${reason}`,
     failed: () => text('reason'),
@@ -230,6 +230,6 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     verified: () => `${text('verified')}: ${Array.isArray(body.reasons) ? oneLine(body.reasons.join('; '), 300) : ''}`,
     ended: () => `${text('state')}${typeof body.tokens_spent === 'number' ? `, ${body.tokens_spent} tokens` : ''}`,
   };
-  const said = told[kind]?.() ?? oneLine(JSON.stringify(body), 300);
-  return `${clock(ts)}  ${(NAMES[kind] ?? kind).padEnd(10)} ${said}`;
+  const line = lines[kind]?.() ?? oneLine(JSON.stringify(body), 300);
+  return `${clock(ts)}  ${(NAMES[kind] ?? kind).padEnd(10)} ${line}`;
 }

@@ -32,7 +32,7 @@ export class Terminal {
     return process.stdout.isTTY === true && !this.json;
   }
 
-  /** Columns of stdout; `Infinity` when it is no terminal. */
+  /** Columns of stdout; `Infinity` without a terminal. */
   get width(): number {
     return process.stdout.isTTY ? Math.max(NARROWEST, process.stdout.columns || 80) : Number.POSITIVE_INFINITY;
   }
@@ -82,7 +82,7 @@ export class Terminal {
   }
 
   /**
-   * The lines of a table. The last column takes what is left of the width and is cut there; before too little is left for
+   * The lines of a table. The last column gets the rest of the width and is cut there; before too little is left for
    * it, the columns of the `dispensable` headings are left out, the first one first.
    */
   columns(
@@ -92,7 +92,7 @@ export class Terminal {
   ): string[] {
     const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
     const widths = headings.map((_, column) => Math.max(...all.map((row) => lengthOf(row[column] ?? ''))));
-    const kept = this.#fitting(headings, widths, dispensable);
+    const columns = this.#fitting(headings, widths, dispensable);
     const last = kept.at(-1) as number;
     return all.map((row) => {
       const fixed = kept
@@ -114,7 +114,7 @@ export class Terminal {
     return kept;
   }
 
-  /** Takes a passing line away, before something else is written. */
+  /** Removes a temporary line before other output. */
   settle(): void {
     if (!this.#passing) return;
     this.#passing = false;

@@ -8,7 +8,7 @@
 /** Longest input or result shown, in characters. */
 const LONGEST = 160;
 
-/** The one member that says what a call is about, the most telling first. */
+/** Members that describe a call, the most informative first. */
 const SUBJECTS = ['command', 'argv', 'pattern', 'patterns', 'query', 'path', 'file_path', 'url', 'question'];
 
 type Facts = Readonly<Record<string, unknown>>;
@@ -30,9 +30,9 @@ export function subjectOf(input: Facts): string {
     );
   }
   const value = input[subject];
-  const said = Array.isArray(value) ? value.map((each) => oneLine(each)).join(' ') : value;
+  const shown = Array.isArray(value) ? value.map((each) => oneLine(each)).join(' ') : value;
   const isIn = subject.startsWith('pattern') && typeof input.path === 'string' && input.path !== '.';
-  return oneLine(isIn ? `${oneLine(said)} in ${input.path}` : said);
+  return oneLine(isIn ? `${oneLine(shown)} in ${input.path}` : shown);
 }
 
 /** What came of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth a word. */
@@ -62,7 +62,7 @@ export function amount(count: number, unit: string): string {
   return `${count} ${/[^aeiou]y$/.test(unit) ? `${unit.slice(0, -1)}ies` : `${unit}s`}`;
 }
 
-/** How each kind of result is said; the first that knows it. */
+/** The summary of each kind of result; the first that recognises it. */
 const kinds: readonly ((facts: Facts) => string | undefined)[] = [
   exitOf,
   // Files that were read, written, changed.
@@ -93,12 +93,12 @@ const kinds: readonly ((facts: Facts) => string | undefined)[] = [
           .filter((part) => part !== '')
           .join(', ')
       : undefined,
-  // Whatever only says something.
+  // Results that are only text.
   ({ answer, text, output, content }) => {
-    const said = answer ?? text ?? output ?? content;
-    if (typeof said === 'string') return firstLine(said);
-    if (!Array.isArray(said)) return undefined;
-    return firstLine(said.map((part: Facts) => (typeof part?.text === 'string' ? part.text : '')).join('\n'));
+    const body = answer ?? text ?? output ?? content;
+    if (typeof body === 'string') return firstLine(body);
+    if (!Array.isArray(body)) return undefined;
+    return firstLine(body.map((part: Facts) => (typeof part?.text === 'string' ? part.text : '')).join('\n'));
   },
 ];
 
@@ -106,10 +106,10 @@ const kinds: readonly ((facts: Facts) => string | undefined)[] = [
 function exitOf({ exit_code: code, signal, timed_out: late, stdout, stderr }: Facts): string | undefined {
   if (typeof code !== 'number' && typeof signal !== 'string') return undefined;
   const ended = late === true ? 'out of time' : typeof code === 'number' ? `exit code ${code}` : `ended by ${signal}`;
-  const said = [stdout, stderr].filter((text): text is string => typeof text === 'string' && text.trim() !== '');
-  if (said.length === 0) return ended;
-  // Of what failed the last words say why; of what went well, how much there is, or all of it.
-  const lines = said.join('\n').trim().split('\n');
+  const streams = [stdout, stderr].filter((text): text is string => typeof text === 'string' && text.trim() !== '');
+  if (streams.length === 0) return ended;
+  // A failure shows its last line, which has the reason; a success shows its text or the number of lines.
+  const lines = streams.join('\n').trim().split('\n');
   if (code !== 0) return `${ended}: ${oneLine(lines.at(-1))}`;
   return lines.length === 1 ? `${ended}: ${oneLine(lines[0])}` : `${ended}, ${amount(lines.length, 'line')}`;
 }

@@ -1,8 +1,8 @@
 /**
  * Session RPC on the pipes of this process, from the first byte to the end of the input, a signal, or `system.shutdown`.
  *
- * Called by `commands/rpc.ts` and `rpc-default.ts`, which say what is served. Standard output belongs to the link from the
- * first line on: whatever else prints goes to stderr.
+ * Called by `commands/rpc.ts` and `rpc-default.ts`, which decide what is served. Standard output belongs to the link from the
+ * first line on: all other output goes to stderr.
  */
 import { createLog, type Log } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
@@ -32,7 +32,7 @@ export interface RpcComposition {
   readonly serverName?: string;
 }
 
-/** Makes the server; what it stands on is ended with it. */
+/** Makes the server; stopping it stops what it depends on. */
 export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
 
 /** What a signal is called in `state.changed`. */
@@ -41,7 +41,7 @@ const reasons = { SIGINT: 'sigint', SIGTERM: 'sigterm' } as const;
 /**
  * Serves until the end; everything has ended and is written then. Nothing but the protocol goes to stdout; without
  * `verbose` only errors are logged to stderr. Without `backend`, turns go to the configured model: where there is none,
- * each ends in the error that says so. Fails as `configOf` and `compose` do.
+ * each ends with an error that names the missing model. Fails as `configOf` and `compose` do.
  */
 export async function serveRpc(
   { backend, cwd, serverName, verbose }: RpcFlags,
@@ -62,7 +62,7 @@ export async function serveRpc(
   }
 }
 
-/** The process ends soon after, whatever tools and plugins left running. A second signal ends it at once. */
+/** The process ends soon after, even if tools or plugins left work running. A second signal ends it at once. */
 async function serveUntilEnd(link: Link, server: RpcServer): Promise<void> {
   const stop = (signal: keyof typeof reasons): void => {
     for (const name of Object.keys(reasons)) process.removeListener(name, stop);

@@ -1,8 +1,8 @@
 /**
  * One host on the pipes of this process, from the first byte to the end of the input.
  *
- * Called by both ways of `handfast stdio`. Whoever starts this process has its rights already, so a token is asked for
- * only when the configuration lists some: then they say which principal the parent is.
+ * Called by both modes of `handfast stdio`. The parent process has the rights of this one already, so a token is required
+ * only when the configuration lists some: then the token selects the principal.
  */
 
 import { createLog } from '../../base/log.ts';
@@ -25,7 +25,7 @@ export async function serveStdio(config: HostConfig, { verbose, newId }: ServeSt
   const link = stdioLink();
   const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
   try {
-    const gone = endOf(link);
+    const closed = endOf(link);
     const auth = createAuthenticator(config.auth.grants);
     const assembled = await assembleHost(config, { auth, log, newId });
     assembled.host.accept(link);
@@ -35,7 +35,7 @@ export async function serveStdio(config: HostConfig, { verbose, newId }: ServeSt
       void assembled.stop();
     };
     process.on('SIGTERM', stop).on('SIGINT', stop);
-    await gone;
+    await closed;
     await assembled.stop(0);
     return 0;
   } catch (error) {
@@ -46,7 +46,7 @@ export async function serveStdio(config: HostConfig, { verbose, newId }: ServeSt
   }
 }
 
-/** Resolves when the link is gone, whoever listens to it by then. */
+/** Resolves when the link is closed, whichever receiver it has by then. */
 function endOf(link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const open = link.open.bind(link);

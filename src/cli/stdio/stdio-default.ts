@@ -1,6 +1,6 @@
 /**
  * `handfast stdio` without a configuration file. Everything this file reaches is loaded before the first handshake is
- * answered, so it reaches little; `scripts/build.ts` may make one file of it, because no code of the user meets it.
+ * answered, so it reaches little; `scripts/build.ts` may make one file of it, because it loads no code of the user.
  *
  * Called by `stdio.ts`.
  */
@@ -12,7 +12,7 @@ export function serveDefaults(verbose: boolean): Promise<number> {
   return serveStdio(defaultConfig(), { verbose, newId: randomId });
 }
 
-/** 128 random bits straight from the system where it has a file of them: loading the crypto module takes longer. */
+/** 128 random bits straight from the system where it has a file of them: loading the crypto module is slower. */
 function randomId(): string {
   // Not imported, as in `stdio.ts`.
   const { closeSync, openSync, readSync } = process.getBuiltinModule('node:fs');

@@ -1,5 +1,5 @@
 /**
- * `handfast stdio`: a host for whoever started this process, on its stdin and stdout. The fast way: reads its few options
+ * `handfast stdio`: a host for the parent process, on stdin and stdout. The fast path: reads its few options
  * itself and loads neither the command line library nor, without a configuration file, what reads one.
  *
  * Called by `main.ts`; `program.ts` has the help text. Nothing but the protocol goes to stdout.
@@ -38,7 +38,7 @@ function optionsOf(words: readonly string[]): StdioOptions {
     else if (word === '--config' && words[at + 1] !== undefined) config = words[++at];
     else if (word !== '--json') {
       // A plain error: the table of all errors is not loaded yet.
-      throw Object.assign(new Error(`stdio takes --config FILE and --verbose, not ${JSON.stringify(word)}`), {
+      throw Object.assign(new Error(`stdio accepts --config FILE and --verbose, not ${JSON.stringify(word)}`), {
         code: 'usage',
       });
     }
