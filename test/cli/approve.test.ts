@@ -37,7 +37,7 @@ test('a question is listed with what would be done, allowed by the beginning of 
 
   const late = await user.run(['approve', 'no', id]);
   assert.equal(late.code, 5);
-  assert.match(late.stderr, /^too late, allowed by .+: shell: echo yes > allowed\n$/);
+  assert.match(late.stderr, /^already allowed by .+: shell: echo yes > allowed\n$/);
 });
 
 test('one that is denied is not run, and the agent goes on', async () => {

@@ -55,7 +55,10 @@ export async function approveAnswer(
       if (!accepted) late++;
       if (terminal.json) terminal.document({ approval, accepted });
       else if (accepted) terminal.note(`${approval.state}: ${approval.title}`);
-      else terminal.note(`already ${approval.state}${approval.answered_by ? ` by ${approval.answered_by}` : ''}: ${approval.title}`);
+      else
+        terminal.note(
+          `already ${approval.state}${approval.answered_by ? ` by ${approval.answered_by}` : ''}: ${approval.title}`,
+        );
     }
     return late === 0 ? 0 : 5;
   });

@@ -120,7 +120,9 @@ export async function taskBatch(file: string, flags: BatchFlags, terminal: Termi
     else {
       for (const task of tasks) terminal.line(task.task_id);
       const [first] = tasks;
-      terminal.note(`${tasks.length} tasks accepted; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`);
+      terminal.note(
+        `${tasks.length} tasks accepted; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`,
+      );
     }
     return 0;
   });

@@ -100,7 +100,10 @@ async function configured(
       throw fail('usage', 'without a file, --id and --executor are required');
     }
     if (needsSettings(executor)) {
-      throw fail('usage', `--executor ${executor} needs more than options can express: write a file, see docs/fleet.md`);
+      throw fail(
+        'usage',
+        `--executor ${executor} needs more than options can express: write a file, see docs/fleet.md`,
+      );
     }
     const config = await workerConfig(overrides).catch((error) => {
       throw asOption(error);

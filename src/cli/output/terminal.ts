@@ -93,9 +93,9 @@ export class Terminal {
     const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
     const widths = headings.map((_, column) => Math.max(...all.map((row) => lengthOf(row[column] ?? ''))));
     const columns = this.#fitting(headings, widths, dispensable);
-    const last = kept.at(-1) as number;
+    const last = columns.at(-1) as number;
     return all.map((row) => {
-      const fixed = kept
+      const fixed = columns
         .slice(0, -1)
         .map((column) => row[column] + ' '.repeat(widths[column]! - lengthOf(row[column] ?? '') + GAP));
       return [...`${fixed.join('')}${row[last] ?? ''}`.trimEnd()].slice(0, this.width).join('');
@@ -104,14 +104,14 @@ export class Terminal {
 
   /** Numbers of the columns there is room for. */
   #fitting(headings: readonly string[], widths: readonly number[], dispensable: readonly string[]): number[] {
-    let kept = headings.map((_, column) => column);
+    let columns = headings.map((_, column) => column);
     for (const heading of dispensable) {
-      const last = kept.at(-1) as number;
-      const fixed = kept.slice(0, -1).reduce((sum, column) => sum + widths[column]! + GAP, 0);
+      const last = columns.at(-1) as number;
+      const fixed = columns.slice(0, -1).reduce((sum, column) => sum + widths[column]! + GAP, 0);
       if (fixed + Math.min(widths[last]!, LEAST_LAST) <= this.width) break;
-      kept = kept.filter((column) => headings[column] !== heading);
+      columns = columns.filter((column) => headings[column] !== heading);
     }
-    return kept;
+    return columns;
   }
 
   /** Removes a temporary line before other output. */
