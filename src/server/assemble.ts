@@ -2,7 +2,7 @@
  * A running host out of a configuration: journal, audit, plugins and their state put together and started. Listeners are
  * not its business: `serve.ts` adds them for `handfast up`, `handfast stdio` has its one link.
  *
- * Whatever a configuration does not ask for is not loaded: a host on pipes must answer before its parent loses patience.
+ * Parts that the configuration does not use are not loaded: a host on pipes must reply before its parent times out.
  */
 
 import { join } from 'node:path';
@@ -23,11 +23,11 @@ export interface AssembleOptions {
   readonly backoff?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
-  /** Makes session ids; default 128 random bits. They must not be guessable where anybody may open links. */
+  /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
 }
 
-/** A started host with what it stands on. */
+/** A started host with the parts it depends on. */
 export interface AssembledHost {
   readonly host: Host;
   readonly journal: Journal;
@@ -54,7 +54,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   try {
     const plugins = await loadPlugins(config, closing);
     let running: Host | undefined;
-    // Not before the host is there can anybody say which sessions live.
+    // Only a started host knows which sessions are live.
     const journal = await openJournal(config, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
     const audit = config.audit.enabled ? new DeferredAudit(config.audit, log) : undefined;
@@ -98,7 +98,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   }
 }
 
-/** Closes in the order opposite to opening; one that fails keeps none of the others open. */
+/** Closes in the order opposite to opening; a failure does not stop the others from closing. */
 async function closeAll(closing: readonly (() => unknown)[], log: Log): Promise<void> {
   for (const close of closing.toReversed()) {
     try {
@@ -120,7 +120,7 @@ export async function loadPlugins({ plugins }: HostConfig, closing: (() => unkno
   return loaded;
 }
 
-/** What session ids of a host look like. A journal may hold streams of others, which are not for the host to drop. */
+/** The form of a host's session ids. A journal may contain streams of other owners, which the host must not drop. */
 const HOST_SESSION = /^[0-9a-f]{32}$/;
 const DAY_MS = 86_400_000;
 
@@ -141,11 +141,11 @@ async function openJournal(
       keeps: (session) => !HOST_SESSION.test(session) || lives(session),
     },
     onCorrupt: ({ reason, movedTo }) =>
-      log.error('the journal was damaged; a new one was begun', { file, reason, movedTo }),
+      log.error('the journal was damaged; started a new one', { file, reason, movedTo }),
   });
 }
 
-/** Where plugins keep their state; undefined when none of them has any. */
+/** The file with the state of plugins; undefined when no plugin has state. */
 async function snapshotsOf(
   plugins: readonly Plugin[],
   options: { home: string; hostId: string; log: Log },

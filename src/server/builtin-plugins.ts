@@ -12,7 +12,7 @@ export async function builtinPlugins(config: PluginConfig): Promise<Plugin[]> {
   return made === undefined ? [] : [made].flat().map((plugin) => ranked(plugin, config));
 }
 
-/** The plugin as the configuration ranks it. Its functions keep their own `this`. */
+/** The plugin as the configuration ranks it. Its functions are called with their own `this`. */
 export function ranked(plugin: Plugin, { priority, exclusive }: PluginConfig): Plugin {
   if (priority === 0 && !exclusive) return plugin;
   const ranks: Partial<Plugin> = {

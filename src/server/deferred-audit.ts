@@ -1,6 +1,6 @@
 /**
- * The audit of a host that may have to answer its first handshake before there was time to load one: records are held
- * until the writer is there. Made by `assemble.ts` for every host with an audit; a host that has time calls `open`.
+ * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the
+ * writer is open. Made by `assemble.ts` for every host with an audit; a host that has time calls `open`.
  *
  * Loading the writer costs as much as starting the rest of a small host, because it hashes and locks.
  */
@@ -9,16 +9,16 @@ import type { Log } from '../base/log.ts';
 import type { Audit, AuditHealth, AuditOptions, AuditRecord } from '../host/audit/audit.ts';
 import type { AuditSink } from '../host/host.ts';
 
-/** The first record is left alone for so long: the peer that caused it is likely to ask for more at once. */
+/** Delay before the first record loads the writer: the peer that caused it is likely to send more requests at once. */
 const LOAD_AFTER_MS = 100;
 
-/** Records held while the writer is loaded; one more is not kept. */
-const MAX_HELD = 8_192;
+/** Records buffered while the writer is loaded; further ones are dropped. */
+const MAX_BUFFERED = 8_192;
 
 export class DeferredAudit implements AuditSink {
   readonly #options: AuditOptions;
   readonly #log: Log;
-  readonly #held: AuditRecord[] = [];
+  readonly #buffered: AuditRecord[] = [];
   #audit: Audit | undefined;
   #opening: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -31,12 +31,12 @@ export class DeferredAudit implements AuditSink {
 
   record(record: AuditRecord): void {
     if (this.#audit !== undefined) return this.#audit.record(record);
-    if (this.#held.length < MAX_HELD) this.#held.push(record);
+    if (this.#buffered.length < MAX_BUFFERED) this.#buffered.push(record);
     else this.#dropped++;
     this.#timer ??= setTimeout(() => void this.open(), LOAD_AFTER_MS).unref();
   }
 
-  /** Loads the writer now. Never rejects: a host without an audit still serves, and says so in its log. */
+  /** Loads the writer now. Never rejects: a host without an audit still serves, and logs the failure. */
   open(): Promise<void> {
     clearTimeout(this.#timer);
     this.#opening ??= this.#open();
@@ -47,7 +47,7 @@ export class DeferredAudit implements AuditSink {
     try {
       const { openAudit } = await import('../host/audit/audit.ts');
       this.#audit = openAudit(this.#options);
-      for (const record of this.#held.splice(0)) this.#audit.record(record);
+      for (const record of this.#buffered.splice(0)) this.#audit.record(record);
     } catch (error) {
       this.#log.error('audit log could not be opened; requests are not audited', { error });
     }
@@ -62,7 +62,7 @@ export class DeferredAudit implements AuditSink {
   /** Writes what is left and closes. Never rejects; bounded as `Audit.close` is. */
   async close(): Promise<void> {
     // A host that was never asked anything leaves no trace.
-    if (this.#opening === undefined && this.#held.length === 0) return clearTimeout(this.#timer);
+    if (this.#opening === undefined && this.#buffered.length === 0) return clearTimeout(this.#timer);
     await this.open();
     await this.#audit?.close();
   }

@@ -25,7 +25,7 @@ export interface ListenersOptions {
 
 /**
  * Opens every address of `config.listen`, in order. An address other machines can reach needs a configured token and
- * `insecure_bind`, whoever put it into the configuration.
+ * `insecure_bind`, wherever the configuration got it from.
  *
  * Fails with `config_invalid` (`detail.reason` is the system's code, e.g. `EADDRINUSE`); then none is left open.
  */
@@ -94,7 +94,7 @@ async function openHttp(
     port,
     accept,
     endpoint: httpSseEndpoint({ accept, maxSessions: limits.maxSessions, waitingBytes: limits.sendBufferBytes }),
-    // Links of session RPC come here too, and a frame that is too long ends a link before anybody could say which it is.
+    // Links of session RPC come here too, and an oversized frame ends a link before its dialect is known.
     webSocket: webSocketAcceptor({ maxMessageBytes: Math.max(limits.maxMessageBytes, rpc?.maxMessageBytes ?? 0) }),
     rpc: rpc && {
       webSocket: webSocketAcceptor({ maxMessageBytes: rpc.maxMessageBytes }),
@@ -114,7 +114,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /**
- * What the system said about an address that cannot be opened, as `config_invalid` with `detail.reason`: whatever the
+ * The system's error for an address that cannot be opened, as `config_invalid` with `detail.reason`: whatever the
  * reason, another address is needed.
  */
 export function cannotListen(address: string, thrown: unknown): HandfastError {

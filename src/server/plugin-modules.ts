@@ -117,7 +117,7 @@ async function exportedPlugins(module: PluginModule, config: PluginConfig): Prom
   const exported = module.plugins ?? module.plugin;
   if (exported === undefined) throw broken(use, 'exports neither "plugin" nor "plugins", nor a "capability"');
   if (typeof exported !== 'function' && Object.keys(config.options).length > 0) {
-    throw broken(use, 'takes no options: only an exported function of its options does');
+    throw broken(use, 'accepts no options; export a function of its options instead');
   }
   return [typeof exported === 'function' ? await exported(options) : exported].flat();
 }
@@ -140,10 +140,10 @@ function broken(use: string, why: string, cause?: unknown) {
   return fail('config_invalid', `the plugin module ${use} ${why}`, { path: use }, cause);
 }
 
-/** What a module threw and where; Node tells the place of a syntax error only to who runs the file. */
+/** What a module threw and where; Node reports the position of a syntax error only when it runs the file itself. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error instanceof SyntaxError) return `${error.message} (node --check says where)`;
-  const place = /\bfile:\/\/[^\s)]+:\d+:\d+/.exec(error.stack ?? '')?.[0];
-  return place === undefined ? error.message : `${error.message} (${place})`;
+  if (error instanceof SyntaxError) return `${error.message} (node --check shows the position)`;
+  const position = /\bfile:\/\/[^\s)]+:\d+:\d+/.exec(error.stack ?? '')?.[0];
+  return position === undefined ? error.message : `${error.message} (${position})`;
 }

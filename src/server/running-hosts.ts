@@ -1,15 +1,15 @@
 /**
- * The hosts of this user that run right now, so that commands find them without being told an address: each running host
- * keeps one small file in its user's Handfast folder.
+ * The hosts of this user that run right now, so that commands find them without an address: each running host
+ * has one small file in its user's Handfast folder.
  *
- * Written by `serve.ts`, read by the command line. A file whose process is gone is removed by whoever finds it.
+ * Written by `serve.ts`, read by the command line. A reader removes a file whose process has ended.
  */
 import { mkdir, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { replaceFile } from '../base/replace-file.ts';
 import { isObject } from '../wire/json.ts';
 
-/** What a running host tells of itself. Holds no secret. */
+/** What a running host publishes about itself. Contains no secret. */
 export interface RunningHost {
   readonly pid: number;
   readonly host_id: string;
@@ -46,7 +46,7 @@ export async function findRunning(home: string, isAlive: (pid: number) => boolea
   const folder = folderOf(home);
   const found: RunningHost[] = [];
   for (const name of await readdir(folder).catch(() => [])) {
-    // A draft of `replaceFile`: somebody is about to give it its name.
+    // A draft of `replaceFile`: its writer is about to rename it.
     if (!name.endsWith('.json')) continue;
     const file = join(folder, name);
     const running = await readRecord(file);
@@ -81,7 +81,7 @@ async function readRecord(file: string): Promise<RunningHost | undefined> {
   }
 }
 
-/** True when a process of this id exists, also when it is somebody else's. */
+/** True when a process of this id exists, also when it belongs to another user. */
 function alive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -91,7 +91,7 @@ function alive(pid: number): boolean {
   }
 }
 
-/** The same address as a client on this machine must write it: nobody can dial "every interface". */
+/** The same address as a client on this machine must write it: "every interface" cannot be dialled. */
 export function dialable(address: string): string {
   return address.replace(/^(\w+:\/\/)0\.0\.0\.0(?=:)/, '$1127.0.0.1').replace(/^(\w+:\/\/)\[::\](?=:)/, '$1[::1]');
 }

@@ -29,11 +29,11 @@ export interface ServerOptions {
   readonly log?: Log;
   /** Runs the orchestrator of a fleet, and its workers of this process, too. */
   readonly fleet?: FleetConfig;
-  /** False: commands of this user are not told of this host. Default true. */
+  /** False: this host is not registered for the commands of this user. Default true. */
   readonly announce?: boolean;
-  /** Version of this software, told to agents behind sessions. */
+  /** Version of this software, sent to agents behind sessions. */
   readonly version?: string;
-  /** Gives up a start that waits for another orchestrator's end. Nothing is left running then. */
+  /** Cancels a start that waits for another orchestrator's end; no process or listener remains. */
   readonly signal?: AbortSignal;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -107,7 +107,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   });
   const control = offered instanceof HandfastError ? undefined : offered;
   try {
-    // A fleet that nobody can operate is none.
+    // A fleet without a control server cannot be operated.
     if (fleet !== undefined && offered instanceof HandfastError) throw offered;
     const assembled = await assembleHost(config, {
       auth: inside,
@@ -226,13 +226,13 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   };
 }
 
-/** Who may come in: the principals of the configuration, and this user's own command line. */
+/** Accepted principals: those of the configuration, and this user's own command line. */
 async function accessOf(config: HostConfig): Promise<{ auth: Authenticator; tokenFile: string | undefined }> {
   const { required, grants } = config.auth;
   if (!required) return { auth: createAuthenticator([]), tokenFile: undefined };
   if (grants.some(({ principal }) => principal.name === LOCAL_PRINCIPAL.name)) {
     // Sessions belong to names: two principals of one name could read each other's.
-    throw fail('config_invalid', `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is taken by this user's own token`);
+    throw fail('config_invalid', `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is reserved for this user's own token`);
   }
   const { token, file } = await ensureLocalToken({ home: config.home });
   return { auth: createAuthenticator([...grants, localGrant(token)]), tokenFile: file };

@@ -1,7 +1,7 @@
 /**
- * What plugins keep over a restart of their host: one JSON file per host, replaced as a whole.
+ * The state of plugins across restarts of their host: one JSON file per host, replaced as a whole.
  *
- * Given to hosts whose plugins have something to keep. A file that cannot be read is set aside, never overwritten, and
+ * Given to hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and
  * the host starts without it: a restart must not need an operator.
  */
 import { mkdir, readFile, rename } from 'node:fs/promises';
@@ -25,7 +25,7 @@ export function stateFileOf(home: string, hostId: string): string {
   return join(home, 'state', `${hostId}.json`);
 }
 
-/** Keeps the states of a host's plugins, by plugin name. Neither call rejects: what fails is logged. */
+/** Stores the states of a host's plugins, by plugin name. Neither call rejects: failures are logged. */
 export function stateFile({ home, hostId, log, now = Date.now }: StateFileOptions): SnapshotStore {
   const file = stateFileOf(home, hostId);
   return {
@@ -39,7 +39,7 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
         if (!isObject(states)) throw new Error('not a JSON object');
         return states;
       } catch (error) {
-        const aside = `${file}.unreadable-${now()}`;
+        const quarantine = `${file}.unreadable-${now()}`;
         await rename(file, aside).catch(() => {});
         log.error('the state of the plugins cannot be read and was set aside', { file, aside, error });
         return {};
@@ -51,7 +51,7 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
         await mkdir(dirname(file), { recursive: true, mode: 0o700 });
         await replaceFile(file, `${JSON.stringify(states)}\n`);
       } catch (error) {
-        log.error('the state of the plugins was not kept', { file, error });
+        log.error('the state of the plugins was not stored', { file, error });
       }
     },
   };

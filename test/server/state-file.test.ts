@@ -51,7 +51,7 @@ test('a state that cannot be written is logged and stops nothing', async (t) => 
   writeFileSync(join(home, 'state'), 'not a folder');
   const log = errorLog();
   await stateFile({ home, hostId: 'box', log }).save({ a: 1 });
-  assert.deepEqual(log.errors, ['the state of the plugins was not kept']);
+  assert.deepEqual(log.errors, ['the state of the plugins was not stored']);
 });
 
 test('replacing a file leaves the old one alone when it fails', async (t) => {

@@ -22,12 +22,12 @@ export interface ControlAssemblyOptions {
   readonly log: Log;
   /** Version of this software, sent to agents; called only when some are configured. */
   readonly version: () => string;
-  /** Who may come in. Default: everybody, as on the pipes of this process. */
+  /** The authenticator. Default: accepts every peer, as on the pipes of this process. */
   readonly auth?: Authenticator;
   readonly backoff?: AuthThrottle;
   /** See `ControlServerOptions.handlers`. */
   readonly handlers?: readonly Handled[];
-  /** In place of what the configuration says. */
+  /** Overrides the configuration. */
   readonly backend?: string;
   readonly serverName?: string;
   /** Folder of sessions that name none. Default: the workspace of the configuration. */
@@ -37,11 +37,11 @@ export interface ControlAssemblyOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Bounds of one session's events: a conversation is kept whole, and nothing but its deletion shortens it. */
+/** Bounds of one session's events: a conversation is stored whole, and only its deletion removes entries. */
 const RETENTION = { maxEntries: 100_000_000, maxBytes: 64 * 1024 ** 3 };
 
 /**
- * Opens the data directory and starts the server. What it stands on is closed when it has ended.
+ * Opens the data directory and starts the server. Its stores are closed when it has ended.
  *
  * Fails with `journal_locked` when another process has the directory (`detail.pid`), `config_invalid`, `disk_full`.
  */
@@ -53,7 +53,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     file: join(home, 'sessions.journal.db'),
     retention: RETENTION,
     onCorrupt: ({ reason, movedTo }) =>
-      log.error('the journal of sessions was damaged; a new one was begun', { reason, movedTo }),
+      log.error('the journal of sessions was damaged; started a new one', { reason, movedTo }),
   });
   try {
     const server = await createControlServer({

@@ -3,7 +3,7 @@
  * plugins; in any other folder one of this process with the built-in plugins; or one host at an address, for all of them.
  * Each session has the rights of its owner there.
  *
- * Used by `control-assembly.ts`. `control/rounds/environments.ts` decides how long each is kept.
+ * Used by `control-assembly.ts`. `control/rounds/environments.ts` decides how long each stays open.
  */
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
@@ -36,10 +36,10 @@ export interface SessionEnvironmentsOptions {
   readonly log: Log;
 }
 
-/** Finds or starts the host of a place. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
+/** Finds or starts the host of a folder. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
 export function sessionEnvironments(
   options: SessionEnvironmentsOptions,
-): (place: EnvironmentKey) => Promise<Environment> {
+): (key: EnvironmentKey) => Promise<Environment> {
   const { config, log } = options;
   const { host: address } = config.control;
   if (address !== undefined) return () => Promise.resolve(remote(address, options));
@@ -52,7 +52,7 @@ export function sessionEnvironments(
       // It is not ours to stop.
       return { connect: () => agentOf(inProcess(host), { token, resume: false }), stop: async () => {} };
     }
-    // Plugins of the user are started once: they may hold what must not be held twice.
+    // Plugins of the user are started once: they may own resources that allow one owner only.
     const closing: (() => unknown)[] = [];
     const host = createHost({
       hostId: config.hostId,
@@ -93,7 +93,7 @@ async function agentOf(dial: Dial, options: { token?: string; resume?: boolean }
   const agent = await AgentSession.open(dial, ['tools'], {
     agentId: 'handfast-sessions',
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    // How long a call may take is up to the turn.
+    // The turn sets the timeout of a call.
     timeoutMs: 0,
     ...options,
   });

@@ -1,6 +1,6 @@
 /**
  * Decides whether a request may come near anything at all: does it mean this server, and did it come from a page that may
- * talk to it? A page of another site that got a name to point here (DNS rebinding) or that posts blindly is turned away.
+ * talk to it? A page of another site that got a name to point here (DNS rebinding) or that posts blindly is refused.
  *
  * Called by `http.ts` before routing and before an upgrade; pure. Rule: SECURITY.md#what-is-defended, web pages.
  */
@@ -9,7 +9,7 @@ import type { IncomingMessage } from 'node:http';
 export interface GuardOptions {
   /** The port the server is bound to. */
   readonly port: number;
-  /** The address it was told to bind to. */
+  /** The address it is configured to bind to. */
   readonly host: string;
   /** Further names it is called by: `name` with any port, or `name:port`. */
   readonly allowedHosts: readonly string[];
@@ -22,7 +22,7 @@ export type Guard = (request: Pick<IncomingMessage, 'rawHeaders'>) => boolean;
 
 /** The loopback names under which a server is always reached. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
-/** Addresses that mean "every interface" and so are nobody's name. */
+/** Addresses that mean "every interface" and so name no host. */
 const WILDCARDS = new Set(['', '0.0.0.0', '::']);
 
 /**
@@ -44,7 +44,7 @@ export function requestGuard({ port, host, allowedHosts, allowedOrigins }: Guard
     let hostHeader: string | undefined;
     let origin: string | undefined;
     let crossSite = false;
-    // The raw list is the only place where a header that came twice still shows.
+    // Only the raw list shows a header that was sent twice.
     for (let index = 0; index < rawHeaders.length; index += 2) {
       const name = rawHeaders[index]!;
       if (name.length === 4) {

@@ -2,7 +2,7 @@
  * The one HTTP port: guards every request, routes it, upgrades `/ws` and `/rpc`, answers `/health`, and closes without cutting
  * anybody off.
  *
- * Started by whoever puts a server together; the A2E binding's endpoint, the console and others bring their routes.
+ * Started by the assembly of a server; the A2E binding's endpoint, the console and others bring their routes.
  * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#what-is-defended.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
@@ -33,9 +33,9 @@ export interface HttpServerOptions {
   /** Serves upgrades of `/ws`; links go to `accept`. */
   readonly webSocket?: WebSocketAcceptor;
   readonly accept?: (link: Link) => void;
-  /** Serves upgrades of `/rpc`: links that speak session RPC, whose messages may be longer than those of `/ws`. */
+  /** Serves upgrades of `/rpc`: links for session RPC, whose messages may be longer than those of `/ws`. */
   readonly rpc?: { readonly webSocket: WebSocketAcceptor; accept(link: Link): void };
-  /** Added to `{"status":"ok"}` of `GET /health`; anybody who reaches the port can read it. */
+  /** Added to `{"status":"ok"}` of `GET /health`; every client that reaches the port can read it. */
   readonly health?: () => Record<string, unknown>;
   /** Names this server is called by, beside loopback and `host`: `name` (any port) or `name:port`. */
   readonly allowedHosts?: readonly string[];
@@ -49,9 +49,9 @@ export interface HttpServerOptions {
   readonly requestTimeoutMs?: number;
   /** How long a connection may idle between requests. Default 15 s. */
   readonly keepAliveTimeoutMs?: number;
-  /** How long answers under way may take after `close`. Default 2 s. */
+  /** Time for running responses to end after `close`. Default 2 s. */
   readonly drainMs?: number;
-  /** Told what a handler threw; the client only hears 500. */
+  /** Receives what a handler threw; the client only gets 500. */
   readonly onHandlerError?: (error: unknown, path: string) => void;
 }
 
@@ -59,7 +59,7 @@ export interface HttpListener extends Listener {
   readonly port: number;
   /**
    * Accepts no new session, upgrade or other request (503). Sessions and WebSocket links already open go on, and the port
-   * stays open for the former until the last is gone; without any it is closed when this resolves, within `drainMs`.
+   * stays open for the former until the last is closed; without any it is closed when this resolves, within `drainMs`.
    */
   close(): Promise<void>;
 }
@@ -75,8 +75,8 @@ const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
 const HEALTHY = jsonReply(200, { status: 'ok' });
 const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
-const UNREADABLE = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
-const TOO_SLOW = errorReply(408, 'timeout', 'the request took too long', ['Connection', 'close']);
+const MALFORMED = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
+const TOO_SLOW = errorReply(408, 'timeout', 'the request timed out', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
 
 /** Starts listening. Fails with `runtime_error` (`detail.reason`: the system's code) when the address cannot be bound. */
@@ -139,7 +139,7 @@ class HttpPort {
   readonly #server: Server;
   readonly #options: HttpServerOptions;
   readonly #router: Router;
-  /** Paths that are WebSocket links, and who gets them. */
+  /** Paths that upgrade to WebSocket links, with the function that receives each link. */
   readonly #upgrades = new Map<string, { webSocket: WebSocketAcceptor; accept: (link: Link) => void }>();
   /** Nothing comes in before the port is known. */
   #guard: Guard = () => false;
@@ -162,7 +162,7 @@ class HttpPort {
     if (rpc !== undefined) this.#upgrades.set('/rpc', { ...rpc, accept: (link) => rpc.accept(link) });
     server.on('request', (request, response) => this.#request(request, response));
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
-    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#unreadable(error, socket as Socket));
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#malformed(error, socket as Socket));
   }
 
   open(guard: Guard): void {
@@ -185,7 +185,7 @@ class HttpPort {
     await this.#stopListening();
   }
 
-  /** Ends listening; answers under way get their time, WebSocket links are nobody's answer and stay. */
+  /** Ends listening; running responses get `drainMs` to end. WebSocket links are not responses and stay open. */
   #stopListening(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
@@ -219,7 +219,7 @@ class HttpPort {
 
   #handlerFailed(error: unknown, path: string, response: ServerResponse): void {
     this.#options.onHandlerError?.(error, path);
-    // An answer that was begun cannot be taken back, only broken off.
+    // A response that was started cannot be replaced, only broken off.
     if (response.headersSent) response.destroy();
     else sendReply(response, FAILED);
   }
@@ -230,7 +230,7 @@ class HttpPort {
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    // From here on nobody else listens for errors of this socket until the link does.
+    // No other listener handles errors of this socket until the link does.
     socket.on('error', () => socket.destroy());
     if (!this.#guard(request)) return endWith(socket, FORBIDDEN);
     if (this.#closing !== undefined) return endWith(socket, CLOSING);
@@ -243,8 +243,8 @@ class HttpPort {
     upgrade.webSocket.handle(request, socket, head, upgrade.accept);
   }
 
-  /** Bytes that are no request: told so when nothing of ours is under way on this connection, and closed. */
-  #unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+  /** Malformed bytes: replies 400 when no response is running on this connection, then closes it. */
+  #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
     const answer = this.#answers.get(socket);
     const midAnswer = answer?.writableFinished === false && (answer.headersSent || answer.req.complete);
     if (error.code === 'ECONNRESET' || !socket.writable || midAnswer) {
@@ -252,7 +252,7 @@ class HttpPort {
       return;
     }
     if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') endWith(socket, TOO_SLOW);
-    else endWith(socket, error.code === 'HPE_HEADER_OVERFLOW' ? HEAD_TOO_LARGE : UNREADABLE);
+    else endWith(socket, error.code === 'HPE_HEADER_OVERFLOW' ? HEAD_TOO_LARGE : MALFORMED);
   }
 }
 

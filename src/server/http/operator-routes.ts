@@ -1,6 +1,6 @@
 /**
- * What an operator may look up over HTTP: `GET /status` (health, audit, listeners) and `GET /sessions`. Both need
- * `Authorization: Bearer TOKEN`; `GET /health` of `http.ts` tells everybody that the host is there, and no more.
+ * Status for operators over HTTP: `GET /status` (health, audit, listeners) and `GET /sessions`. Both need
+ * `Authorization: Bearer TOKEN`; `GET /health` of `http.ts` is public and reports only that the host responds.
  *
  * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
  */
@@ -16,7 +16,7 @@ import type { Principal } from '../../session/principal.ts';
 import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { DeferredAudit } from '../deferred-audit.ts';
 
-/** What the routes tell about. */
+/** The parts that the routes report about. */
 export interface Operated {
   readonly host: Host;
   readonly journal: Journal;

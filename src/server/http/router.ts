@@ -2,7 +2,7 @@
  * Finds the handler of a request: exact paths first, then the longest prefix. Nothing is decoded or normalised, so a path
  * that is spelled in another way is another path.
  *
- * Used by `http.ts`; routes come from whoever serves something on the HTTP port.
+ * Used by `http.ts`; every endpoint on the HTTP port supplies its routes.
  */
 import { errorReply, type HttpReply, type HttpRoute } from '../../transport/http/http-exchange.ts';
 
@@ -53,7 +53,7 @@ export class Router {
   }
 }
 
-/** The path of a request target: what stands before the query. */
+/** The path of a request target, without the query. */
 export function pathOf(target: string): string {
   const query = target.indexOf('?');
   return query === -1 ? target : target.slice(0, query);
