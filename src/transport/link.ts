@@ -3,13 +3,13 @@
  *
  * Byte pipes (stdio, subprocess, TCP, Unix sockets) frame with `wire/frame.ts`; WebSocket and HTTP frames carry one or
  * several newline-separated messages; the in-memory pair hands message objects over by reference. Nothing above this
- * file knows which one it talks through. `test/contract/transport.test.ts` holds every transport to what is said here.
+ * file knows which one it talks through. `test/contract/transport.test.ts` holds every transport to this contract.
  */
 
 /** A decoded message, as JSON.parse gives it. */
 export type Message = Record<string, unknown>;
 
-/** Why a piece of input was no message. The link has already skipped it and goes on reading. */
+/** Why a piece of input is malformed. The link has already skipped it and continues to read. */
 export interface Malformed {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
@@ -27,7 +27,7 @@ export interface CloseInfo {
 }
 
 /**
- * Who gets what arrives. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
+ * Receives the messages of a link. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
  * A receiver must not throw.
  */
 export interface LinkReceiver {
@@ -39,9 +39,9 @@ export interface LinkReceiver {
   message(message: string | Message): unknown;
   /** Input that could not be a message. */
   malformed(problem: Malformed): void;
-  /** The peer will send nothing more, but may still read. Not every transport can say this. Called at most once. */
+  /** The peer will send nothing more, but may still read. Not every transport can report this. Called at most once. */
   ended(): void;
-  /** The link is gone. Called exactly once, last. */
+  /** The link has ended. Called exactly once, last. */
   closed(cause: CloseInfo): void;
 }
 
@@ -61,57 +61,57 @@ export type TransportKind = 'memory' | 'stdio' | 'subprocess' | 'tcp' | 'unix' |
 /** One open link to one peer. */
 export interface Link {
   readonly transport: TransportKind;
-  /** Who is at the other end, for logs and audit: an address or a command line. Never holds a secret. */
+  /** The peer, for logs and audit: an address or a command line. Never contains a secret. */
   readonly peer: string;
-  /** True when `send` takes JSON text; false on the in-memory pair, which takes objects. */
+  /** True when `send` expects JSON text; false on the in-memory pair, which expects objects. */
   readonly text: boolean;
 
   /**
-   * Starts delivery to `receiver`. Called again, it replaces the receiver (the gate hands an accepted link over to its
-   * session); what arrives later goes to the new one, nothing is delivered twice.
+   * Starts delivery to `receiver`. Called again, it replaces the receiver (an accepted link is attached to
+   * its session); later messages go to the new one, nothing is delivered twice.
    */
   open(receiver: LinkReceiver): void;
 
   /**
    * Queues one message; all messages of one turn of the event loop leave in one write. Never throws, never blocks;
-   * does nothing once the link is closing. Text must hold no raw newline (JSON text never does); the link makes it
+   * does nothing once the link is closing. Text must contain no raw newline (JSON text never does); the link makes it
    * ASCII on the wire.
    */
   send(message: string | Message): void;
 
-  /** Bytes queued here and not yet taken by the operating system (the in-memory pair counts a nominal size a message). */
+  /** Bytes queued here and not yet accepted by the operating system (the in-memory pair counts a nominal size a message). */
   readonly buffered: number;
 
   /**
-   * A number that is another one whenever the system has taken something of what waits here: two equal ones with bytes
-   * buffered all the time between them mean that the peer takes nothing. Undefined where that cannot be said: on the
-   * in-memory pair, and on an accepted HTTP link while no event stream is attached, which is bounded in its own way.
+   * Changes whenever the system accepts buffered bytes. If it stays equal while `buffered` > 0, the peer is not reading.
+   * Undefined where this is unknown: on the in-memory pair, and on an accepted HTTP link while no event stream is
+   * attached, whose buffer has its own limit.
    */
   readonly progress?: number | undefined;
 
   /**
-   * Changes whenever anything arrives from the peer: bytes, a frame, a comment that keeps a stream alive. Undefined while
-   * that says nothing about the peer, because this side does not read, and on the in-memory pair.
+   * Changes whenever anything arrives from the peer: bytes, a frame, a keep-alive comment of a stream. Undefined while
+   * this side does not read, since that tells nothing about the peer, and on the in-memory pair.
    */
   readonly received?: number | undefined;
 
-  /** True once the link has ended, whoever ended it. */
+  /** True once the link has ended, by either side. */
   readonly isClosed?: boolean;
 
-  /** Has the transport ask the peer for a sign of life, which counts as received. Absent where the transport cannot. */
+  /** Makes the transport probe the peer; the response counts as received. Absent where the transport has no probe. */
   probe?(): void;
 
   /** Resolves when `buffered` is at or below `lowWaterBytes`, or the link is closed. Never rejects. */
   drained(lowWaterBytes?: number): Promise<void>;
 
-  /** Stops (true) or continues (false) reading from the peer, so that its sender feels the backpressure. */
+  /** Stops (true) or continues (false) reading from the peer, which applies backpressure to its sender. */
   pause(paused: boolean): void;
 
   /** Changes the longest accepted message; used when the handshake is accepted. */
   setMaxMessageBytes(bytes: number): void;
 
   /**
-   * Sends what is queued, then closes; resolves when the link is gone. Bounded: after `graceMs` (default 2,000) it is
+   * Sends what is queued, then closes; resolves when the link has ended. Bounded: after `graceMs` (default 2,000) it is
    * dropped. Calling it again returns the same promise.
    */
   close(reason?: string, graceMs?: number): Promise<void>;

@@ -10,12 +10,12 @@ import type { CloseInfo, Link, LinkReceiver, Message } from './link.ts';
 const NOMINAL_BYTES = 256;
 
 /**
- * Deliveries happen in microtasks, which cost a twentieth of a turn of the event loop. Two sides that keep answering each
- * other would then never let a timer or socket run, so every so many deliveries one waits for the next turn.
+ * Deliveries happen in microtasks, which cost a twentieth of a turn of the event loop. Two sides that reply to each
+ * other without pause would starve timers and sockets, so a delivery waits for the next turn after a fixed number.
  */
 const DELIVERIES_PER_TURN = 64;
 
-/** An emptied queue keeps its memory up to this many places. */
+/** An emptied queue retains its memory up to this many entries. */
 const KEPT_PLACES = 1024;
 
 const DEFAULT_GRACE_MS = 2000;
@@ -61,7 +61,7 @@ class MemoryLink implements Link {
   }
 
   send(message: string | Message): void {
-    if (this.#closing === undefined && this.#cause === undefined) this.#other.#take(message as Message);
+    if (this.#closing === undefined && this.#cause === undefined) this.#other.#enqueue(message as Message);
   }
 
   get buffered(): number {
@@ -90,7 +90,7 @@ class MemoryLink implements Link {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => this.#end(false, `the peer did not finish within ${graceMs} ms`), graceMs);
     this.#closing = { promise, resolve, reason, timer };
-    this.#forgetInbox();
+    this.#clearInbox();
     if (this.#other.#closing === undefined) this.#other.#schedule();
     else this.#end(true, reason);
     return promise;
@@ -100,7 +100,7 @@ class MemoryLink implements Link {
     if (this.#cause === undefined) this.#end(false, reason);
   }
 
-  #take(message: Message): void {
+  #enqueue(message: Message): void {
     // A side that is closing listens no more.
     if (this.#closing !== undefined) return;
     this.#inbox[this.#count++] = message;
@@ -140,17 +140,17 @@ class MemoryLink implements Link {
     this.#receiver?.ended();
   }
 
-  /** Both sides are gone; each tells its receiver in its own words. */
+  /** Ends both sides; each notifies its receiver with its own reason. */
   #end(clean: boolean, reason: string): void {
     const other = this.#other;
-    this.#gone({ clean, reason });
-    other.#gone({ clean, reason: other.#closing?.reason ?? (clean ? reason : 'the peer dropped the link') });
+    this.#notifyClosed({ clean, reason });
+    other.#notifyClosed({ clean, reason: other.#closing?.reason ?? (clean ? reason : 'the peer dropped the link') });
   }
 
-  #gone(cause: CloseInfo): void {
+  #notifyClosed(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
-    this.#forgetInbox();
+    this.#clearInbox();
     this.#release();
     if (this.#closing !== undefined) clearTimeout(this.#closing.timer);
     this.#closing?.resolve();
@@ -163,7 +163,7 @@ class MemoryLink implements Link {
     queueMicrotask(() => this.#receiver?.closed(this.#cause as CloseInfo));
   }
 
-  #forgetInbox(): void {
+  #clearInbox(): void {
     this.#inbox = [];
     this.#head = 0;
     this.#count = 0;

@@ -1,8 +1,8 @@
 /**
  * Recognises a browser or another HTTP or TLS client on a port that speaks newline-delimited JSON, by its first bytes.
  *
- * Called by `stream.ts` for accepted sockets. A page can make a browser send a request whose body holds valid messages;
- * closing at the request line keeps them from being read at all. Rule: docs/architecture.md#before-the-handshake.
+ * Called by `stream.ts` for accepted sockets. A page can make a browser send a request whose body contains valid messages;
+ * closing at the request line prevents that any is read. Rule: docs/architecture.md#before-the-handshake.
  */
 
 const FOREIGN = [
@@ -24,7 +24,7 @@ const OPEN_BRACE = 123;
 /** `foreign`: close at once. `ours`: none of them, stop asking. `unsure`: the bytes so far could still become one. */
 export type Verdict = 'foreign' | 'ours' | 'unsure';
 
-/** Looks at the beginning of one connection, which may come in pieces. */
+/** Checks the first bytes of one connection, which may arrive in pieces. */
 export class ProtocolSniffer {
   #seen = '';
 

@@ -2,17 +2,17 @@
  * Gathers the messages a link sends into few writes, and knows how much of them is still waiting.
  *
  * Used by the links that write text (`stream.ts`, `websocket.ts`). One write for many messages is worth more than any
- * other measure on the sending side; how many make one write is a measured choice, told at {@link EARLY_CHARS}.
+ * other measure on the sending side; how many make one write is a measured choice: {@link EARLY_CHARS}.
  */
 
 /** What an outbox writes to. */
 export interface OutboxTarget {
   /**
-   * Takes one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not
+   * Accepts one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not
    * throw. When `pending` is above zero afterwards, {@link SendBuffer.written} must be called once it has fallen.
    */
   write(pack: string): void;
-  /** Bytes it took and has not yet passed to the operating system. Zero right after a write the system took at once. */
+  /** Bytes accepted and not yet passed to the operating system. Zero right after a write the system accepted at once. */
   readonly pending: number;
 }
 
@@ -35,7 +35,7 @@ interface Waiter {
  * The queue in front of one writer. Made when a link sends for the first time.
  *
  * Messages of one turn of the event loop leave together, when the turn is over: after all promise callbacks that follow
- * from it. While the target has not got rid of what it took, everything waits here.
+ * from it. While the target has unsent bytes, everything waits here.
  */
 export class SendBuffer {
   readonly #target: OutboxTarget;
@@ -54,7 +54,7 @@ export class SendBuffer {
     this.#target = target;
   }
 
-  /** Bytes not yet taken by the system. Characters above ASCII count as one until they are written. */
+  /** Bytes not yet accepted by the system. Characters above ASCII count as one until they are written. */
   get buffered(): number {
     return this.#pack.length + this.#packsChars + this.#target.pending;
   }
@@ -86,10 +86,10 @@ export class SendBuffer {
 
   /** Gives everything to the target now, whether it is behind or not. For the last moment before its end. */
   flushAll(): void {
-    while (!this.#closed && this.#waiting) this.#target.write(this.#take());
+    while (!this.#closed && this.#waiting) this.#target.write(this.#dequeue());
   }
 
-  /** Forgets what is queued and lets everybody who waits go on. */
+  /** Drops the queue and resolves every waiting `drained`. */
   close(): void {
     this.#closed = true;
     this.#pack = '';
@@ -118,7 +118,7 @@ export class SendBuffer {
   }
 
   #flush(): void {
-    while (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#take());
+    while (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#dequeue());
     if (this.#waiters !== undefined) this.#release();
   }
 
@@ -127,7 +127,7 @@ export class SendBuffer {
   }
 
   /** Removes and returns the oldest pack. */
-  #take(): string {
+  #dequeue(): string {
     const first = this.#packs?.shift();
     if (first !== undefined) {
       this.#packsChars -= first.length;

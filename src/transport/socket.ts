@@ -1,7 +1,7 @@
 /**
  * Links over TCP and Unix sockets: listening for them and dialling them.
  *
- * Called by the server and the command line (`listenTcp`, `listenUnix`) and by whoever dials an address (`connectTcp`,
+ * Called by the server and the command line (`listenTcp`, `listenUnix`) and by callers that dial an address (`connectTcp`,
  * `connectUnix`). The links are `stream.ts`; HTTP and TLS on these ports are refused at their first bytes.
  */
 import { createServer, type NetConnectOpts, connect as netConnect, type Server, type Socket } from 'node:net';
@@ -12,7 +12,7 @@ import { bindUnix } from './unix-path.ts';
 
 /**
  * How long a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a second
- * apart: a machine that is gone is noticed within the 15 s of `connection/liveness.ts`, also where a dialect has no pings.
+ * apart: a lost machine is noticed within the 15 s of `connection/liveness.ts`, also where a dialect has no pings.
  */
 const KEEP_ALIVE_MS = 5_000;
 
@@ -26,7 +26,7 @@ export interface ListenOptions {
 export interface ListenTcpOptions extends ListenOptions {
   /** Address or name to bind. Default `127.0.0.1`. */
   readonly host?: string;
-  /** 0 = any free port; the listener's address tells which. */
+  /** 0 = any free port; the listener's address has the port. */
   readonly port: number;
 }
 
@@ -89,7 +89,7 @@ export async function listenTcp(options: ListenTcpOptions, accept: (link: Link) 
 
 /**
  * Accepts links on a Unix socket. The file is 0600, a folder made for it 0700. A file left behind by a process that died
- * is replaced; one that somebody listens on, or that is no socket, is not.
+ * is replaced; one that a process listens on, or that is not a socket, stays.
  *
  * @throws runtime_error when the path cannot be bound; `detail.reason` is the system's code, e.g. `EADDRINUSE`
  */
@@ -105,7 +105,7 @@ export async function listenUnix(options: ListenUnixOptions, accept: (link: Link
 /**
  * Dials a `tcp://` address.
  *
- * @throws unreachable when nobody answers there in time · cancelled · usage
+ * @throws unreachable when no peer accepts the connection before the timeout · cancelled · usage
  */
 export function connectTcp(address: string, options: ConnectOptions = {}): Promise<Link> {
   const { host, port } = parseTcpAddress(address);
@@ -116,7 +116,7 @@ export function connectTcp(address: string, options: ConnectOptions = {}): Promi
 /**
  * Dials a `unix://` address.
  *
- * @throws unreachable when nobody answers there in time · cancelled · usage
+ * @throws unreachable when no peer accepts the connection before the timeout · cancelled · usage
  */
 export function connectUnix(address: string, options: ConnectOptions = {}): Promise<Link> {
   return dialled('unix', address, { path: parseUnixAddress(address) }, options);
@@ -139,8 +139,8 @@ function listening(server: Server, address: string, listen: () => void): Promise
   return new Promise((resolve, reject) => {
     const refused = (error: NodeJS.ErrnoException): void => {
       server.removeListener('listening', bound);
-      const taken = error.code === 'EADDRINUSE';
-      const why = taken ? 'the address is already in use' : error.message;
+      const inUse = error.code === 'EADDRINUSE';
+      const why = inUse ? 'the address is already in use' : error.message;
       reject(fail('runtime_error', `cannot listen on ${address}: ${why}`, { address, reason: error.code }, error));
     };
     const bound = (): void => {
@@ -179,7 +179,7 @@ function dialled(
 ): Promise<Link> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal, maxMessageBytes } = options;
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(fail('cancelled', `connecting to ${address} was given up`));
+    if (signal?.aborted) return reject(fail('cancelled', `connecting to ${address} was cancelled`));
     const target: ReadTarget = {};
     const onread = readInto(target);
     const socket = netConnect({ ...dial, allowHalfOpen: true, onread });
@@ -190,7 +190,7 @@ function dialled(
       signal?.removeEventListener('abort', aborted);
       socket.removeListener('error', refused);
     };
-    const giveUp = (code: 'unreachable' | 'cancelled', why: string, cause?: Error): void => {
+    const abandon = (code: 'unreachable' | 'cancelled', why: string, cause?: Error): void => {
       settled();
       // An attempt that is torn down may still report an error.
       socket.on('error', () => {});
@@ -198,9 +198,9 @@ function dialled(
       reject(fail(code, why, { address }, cause));
     };
     const refused = (error: NodeJS.ErrnoException): void =>
-      giveUp('unreachable', `nobody answers at ${address} (${error.code ?? error.message})`, error);
-    const aborted = (): void => giveUp('cancelled', `connecting to ${address} was given up`);
-    const timer = setTimeout(() => giveUp('unreachable', `no answer from ${address} in ${timeoutMs} ms`), timeoutMs);
+      abandon('unreachable', `no peer responds at ${address} (${error.code ?? error.message})`, error);
+    const aborted = (): void => abandon('cancelled', `connecting to ${address} was cancelled`);
+    const timer = setTimeout(() => abandon('unreachable', `no response from ${address} within ${timeoutMs} ms`), timeoutMs);
     signal?.addEventListener('abort', aborted, { once: true });
     socket.once('error', refused);
     socket.once('connect', () => {

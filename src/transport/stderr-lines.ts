@@ -19,7 +19,7 @@ export class StderrLines {
   constructor(stderr: Readable, onLine: ((line: string) => void) | undefined) {
     this.#onLine = onLine;
     stderr.setEncoding('utf8');
-    stderr.on('data', (text: string) => this.#take(text));
+    stderr.on('data', (text: string) => this.#append(text));
     stderr.on('end', () => this.#flush());
     stderr.on('error', () => {});
   }
@@ -29,7 +29,7 @@ export class StderrLines {
     return this.#last.slice(0, MAX_WORDS_CHARS);
   }
 
-  #take(text: string): void {
+  #append(text: string): void {
     let from = 0;
     for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
       this.#grow(text.slice(from, end));

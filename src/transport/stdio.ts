@@ -1,5 +1,5 @@
 /**
- * The link of a process that was started to serve whoever started it: messages on stdin and stdout.
+ * The link of a process that serves its parent: messages on stdin and stdout.
  *
  * Called once, early, by the command that serves over stdio. From then on stdout belongs to the link; what plugins and
  * their dependencies print goes to stderr, because one stray line in between would be read as a message.
@@ -19,7 +19,7 @@ export interface StdioLinkOptions {
 /**
  * Opens the link over this process's stdin and stdout, whatever they are: pipes, sockets, files, a terminal.
  *
- * Prints that go through `console` or `process.stdout` from now on reach stderr. Out of reach are streams taken from
+ * Prints that go through `console` or `process.stdout` from now on reach stderr. Out of reach are streams copied from
  * `process.stdout` before the call, writes to file descriptor 1, and children that inherit it.
  */
 export function stdioLink(options: StdioLinkOptions = {}): Link {
@@ -33,7 +33,7 @@ export function stdioLink(options: StdioLinkOptions = {}): Link {
     writable,
     maxMessageBytes: options.maxMessageBytes,
     loneReturns: options.loneReturns,
-    // Nobody waits for an end of stdout that only comes when this process exits.
+    // Stdout ends only when this process exits, so its end is not awaited.
     closesAlone: true,
   });
   target.link = link;
@@ -59,7 +59,7 @@ function openOutput(): Writable {
     output = process.stdout;
   }
   Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
-  // The console keeps the stream it found when it was first used.
+  // The console uses the stream that it found at its first use.
   Object.defineProperty(console, '_stdout', { configurable: true, get: () => process.stderr });
   return output;
 }

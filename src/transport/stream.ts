@@ -2,7 +2,7 @@
  * A link over byte streams: a socket, or a pair of pipes.
  *
  * Used by `socket.ts`, `stdio.ts` and `subprocess.ts`, which make the streams and know what is special about them. Here
- * is what they share: framing, packed writes, half-close, backpressure, and a close that is bounded and told once.
+ * is what they share: framing, packed writes, half-close, backpressure, and a close that is bounded and reported once.
  */
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
@@ -27,14 +27,14 @@ export interface StreamLinkOptions {
   readonly maxMessageBytes?: number;
   /** A carriage return alone ends a message too. Default false. */
   readonly loneReturns?: boolean;
-  /** Closes the link at once when it begins like HTTP or TLS. */
+  /** Closes the link at once when its first bytes are HTTP or TLS. */
   readonly firstByteGuard?: boolean;
   /**
    * True when closing needs nothing from the peer: what was written is safe once the system has it. By default a link
-   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data under way.
+   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data in transit.
    */
   readonly closesAlone?: boolean;
-  /** Last work after the streams are gone and before `closed` is told, such as waiting for a process. Must settle. */
+  /** Last work after the streams have ended and before `closed` is reported, such as waiting for a process. Must settle. */
   readonly settle?: (cause: CloseInfo, ending: Ending, graceMs: number) => Promise<CloseInfo>;
 }
 
@@ -80,7 +80,7 @@ class StreamTarget implements OutboxTarget {
   write(pack: string): void {
     // The line break first: appended later, it would make a second copy of a long message.
     this.#writable.write(toAscii(`${pack}\n`), 'latin1');
-    // Mostly the system takes everything at once. A callback would then cost a turn through the tick queue for nothing (a
+    // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for nothing (a
     // tenth of the CPU of a small message), so it is asked for when there is something to wait for, by an empty write.
     if (this.#writable.writableLength > 0) this.#writable.write('', 'latin1', this.outbox.written);
   }
@@ -108,7 +108,7 @@ export class StreamLink implements Link, LineSink {
   readonly #reader: LineReader;
   #guard: ProtocolSniffer | undefined;
   /** Made by the first message. */
-  #outbox: SendBuffer | undefined;
+  #sendBuffer: SendBuffer | undefined;
   #receiver: LinkReceiver | undefined;
   #paused = false;
   #chunks = 0;
@@ -123,7 +123,7 @@ export class StreamLink implements Link, LineSink {
   #timer: NodeJS.Timeout | undefined;
   #ending: Ending = 'finished';
   #problem: string | undefined;
-  #gone = false;
+  #ended = false;
   #cause: CloseInfo | undefined;
 
   constructor(options: StreamLinkOptions) {
@@ -159,17 +159,17 @@ export class StreamLink implements Link, LineSink {
   }
 
   send(message: string | object): void {
-    if (this.#closing !== undefined || this.#gone || this.#outputBroken) return;
-    this.#outbox ??= new StreamTarget(this.#writable).outbox;
-    this.#outbox.send(message as string);
+    if (this.#closing !== undefined || this.#ended || this.#outputBroken) return;
+    this.#sendBuffer ??= new StreamTarget(this.#writable).outbox;
+    this.#sendBuffer.send(message as string);
   }
 
   get buffered(): number {
-    return this.#gone || this.#outbox === undefined ? 0 : this.#outbox.buffered;
+    return this.#ended || this.#sendBuffer === undefined ? 0 : this.#sendBuffer.buffered;
   }
 
   get progress(): number {
-    return this.#outbox === undefined ? 0 : this.#outbox.handed - unsentBytes(this.#writable);
+    return this.#sendBuffer === undefined ? 0 : this.#sendBuffer.handed - unsentBytes(this.#writable);
   }
 
   get isClosed(): boolean {
@@ -181,15 +181,15 @@ export class StreamLink implements Link, LineSink {
   }
 
   drained(lowWaterBytes = 0): Promise<void> {
-    return this.#outbox === undefined ? Promise.resolve() : this.#outbox.drained(lowWaterBytes);
+    return this.#sendBuffer === undefined ? Promise.resolve() : this.#sendBuffer.drained(lowWaterBytes);
   }
 
   pause(paused: boolean): void {
     this.#paused = paused;
-    if (!this.#opened || this.#gone || this.#closing !== undefined) return;
+    if (!this.#opened || this.#ended || this.#closing !== undefined) return;
     if (!paused) return void this.#readable.resume();
     this.#readable.pause();
-    // A resume of the same turn is still under way: it would start a socket that was dialled again.
+    // A resume of the same turn is still pending: it would start a socket that was dialled again.
     process.nextTick(() => {
       if (this.#paused) this.#readable.pause();
     });
@@ -204,19 +204,19 @@ export class StreamLink implements Link, LineSink {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#closing = { promise, resolve, reason, graceMs };
     if (this.#cause !== undefined) resolve();
-    if (this.#gone) return promise;
+    if (this.#ended) return promise;
     this.#reader.stop();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#problem ??= `the peer did not finish within ${graceMs} ms`;
       this.#drop('expired');
     }, graceMs);
-    this.#outbox?.flushAll();
+    this.#sendBuffer?.flushAll();
     this.#writable.end((error?: Error | null) => {
       this.#outputFinished = !error;
       if (!this.#options.closesAlone) return;
       this.#readable.destroy();
-      // Node's own stdout stays open after its end unless it is told.
+      // Node's own stdout stays open after its end unless it is destroyed.
       this.#writable.destroy();
     });
     // The rest of the input is read to its end, unheard: only so the peer's end is seen.
@@ -225,12 +225,12 @@ export class StreamLink implements Link, LineSink {
   }
 
   destroy(reason = 'dropped'): void {
-    if (this.#gone) return;
+    if (this.#ended) return;
     this.#problem = reason;
     this.#drop('dropped');
   }
 
-  /** Takes bytes of the peer. For the owner of a socket that reads into {@link readInto} memory. */
+  /** Accepts bytes of the peer. For the owner of a socket that reads into {@link readInto} memory. */
   receive(chunk: Buffer, reused = false): void {
     this.#chunks += 1;
     if (this.#guard !== undefined) {
@@ -246,17 +246,17 @@ export class StreamLink implements Link, LineSink {
     this.#receiver?.message(text);
   }
 
-  /** One unreadable line of the reader. */
+  /** One malformed line of the reader. */
   malformed(problem: BadLine): void {
     this.#receiver?.malformed(problem);
   }
 
   #inputEnd(): void {
     this.#inputEnded = true;
-    if (this.#closing !== undefined || this.#gone) return;
+    if (this.#closing !== undefined || this.#ended) return;
     this.#reader.end();
     // The last line may have made the receiver close the link.
-    if (this.#closing === undefined && !this.#gone) this.#receiver?.ended();
+    if (this.#closing === undefined && !this.#ended) this.#receiver?.ended();
   }
 
   #inputGone(): void {
@@ -264,12 +264,12 @@ export class StreamLink implements Link, LineSink {
     else if (!this.#inputEnded && this.#closing === undefined) this.#drop('dropped');
   }
 
-  /** The peer reads no more. What it has written may still be on its way, so its input gets some time to end. */
+  /** The peer reads no more. Bytes it has written may still be in transit, so its input gets some time to end. */
   #outputGone(): void {
     this.#outputBroken = true;
-    this.#outbox?.close();
+    this.#sendBuffer?.close();
     if (--this.#streamsOpen === 0) this.#finish();
-    else if (this.#closing === undefined && !this.#gone) {
+    else if (this.#closing === undefined && !this.#ended) {
       this.#problem ??= 'the peer reads no more';
       if (this.#options.closesAlone) this.#drop('dropped');
       else this.#timer ??= setTimeout(() => this.#drop('expired'), DEFAULT_GRACE_MS);
@@ -278,12 +278,12 @@ export class StreamLink implements Link, LineSink {
 
   /** Ends both streams now. */
   #drop(ending: Ending): void {
-    if (this.#gone) return;
-    this.#gone = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#ending = ending;
     this.#reader.stop();
-    this.#outbox?.close();
-    // A reset tells the peer that this was no orderly end; an ordinary close would look like one.
+    this.#sendBuffer?.close();
+    // A reset shows the peer that the link failed; an ordinary close would look like an orderly end.
     // Not while it is being closed: resetting then fails, and the socket would stay.
     if (this.transport === 'tcp' && this.#closing === undefined) (this.#writable as Socket).resetAndDestroy();
     this.#readable.destroy();
@@ -292,9 +292,9 @@ export class StreamLink implements Link, LineSink {
 
   /** Both streams are closed. */
   #finish(): void {
-    this.#gone = true;
+    this.#ended = true;
     clearTimeout(this.#timer);
-    this.#outbox?.close();
+    this.#sendBuffer?.close();
     const clean =
       this.#outputFinished && this.#problem === undefined && (this.#inputEnded || this.#options.closesAlone === true);
     const reason = this.#problem ?? this.#closing?.reason ?? 'the link was lost';

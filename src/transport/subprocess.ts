@@ -1,5 +1,5 @@
 /**
- * A link to a program that is started for it and speaks on its stdin and stdout.
+ * A link to a program that is started for it, over its stdin and stdout.
  *
  * Called for `stdio:` addresses, agents of the Agent Client Protocol, and hosts and workers that run as a child. Adds to
  * `base/child.ts` the stderr as lines, and the first rung of the ladder: stdin closed, then SIGTERM, then SIGKILL.
@@ -15,7 +15,7 @@ import { type Ending, StreamLink } from './stream.ts';
 /** Time between SIGTERM and SIGKILL. */
 const DEFAULT_TERMINATE_MS = 2000;
 
-/** How long the output of an exited child may continue, when a process it started still holds the pipe. */
+/** How long the output of an exited child may continue, when a process it started still has the pipe open. */
 const AFTER_EXIT_MS = 250;
 
 export interface SpawnLinkOptions {
@@ -35,8 +35,8 @@ export interface SpawnLinkOptions {
 
 /**
  * Starts a program and resolves with its link once it runs. Closing the link closes the child's stdin and waits for its
- * end within `graceMs`; then the group gets SIGTERM, then SIGKILL. `destroy` kills at once. `closed` is told when the
- * child is gone, with its exit code; a failure's reason holds the last line of its stderr.
+ * end within `graceMs`; then the group gets SIGTERM, then SIGKILL. `destroy` kills at once. `closed` is reported when the
+ * child has exited, with its exit code; a failure's reason contains the last line of its stderr.
  *
  * @throws unreachable when the program cannot be started
  */
@@ -44,12 +44,12 @@ export async function spawnLink(options: SpawnLinkOptions): Promise<Link> {
   const { command, args = [], cwd, env, onStderr, maxMessageBytes, terminateMs = DEFAULT_TERMINATE_MS } = options;
   const child = await started(command, args, cwd, env);
   const stderr = new StderrLines(child.stderr, onStderr);
-  // A process the child started may hold its output open for ever.
+  // A process the child started may leave its output open for ever.
   void child.exited.then(() => {
     const timer = setTimeout(() => child.stdout.destroy(), AFTER_EXIT_MS);
     child.stdout.once('close', () => clearTimeout(timer));
   });
-  // Arguments may hold secrets, so only the program is named.
+  // Arguments may contain secrets, so only the program is named.
   const peer = `stdio:${command} (pid ${child.pid})`;
   return new StreamLink({
     transport: 'subprocess',
@@ -99,7 +99,7 @@ function withExit(cause: CloseInfo, child: Child, lastWords: string): CloseInfo 
 
 /**
  * Splits a command line into words as a POSIX shell would, without running one and without expanding anything: blanks
- * separate, single quotes keep everything, double quotes keep all but `\"` and `\\`, a backslash keeps the next character.
+ * separate, single quotes preserve everything, double quotes all but `\"` and `\\`, a backslash the next character.
  *
  * @throws usage for a quote that is not closed or a backslash at the end
  */
@@ -115,8 +115,8 @@ export function splitCommand(line: string): string[] {
     } else if (character === '\\') {
       const next = line[++at];
       if (next === undefined) throw fail('usage', 'the command line ends with a backslash');
-      const kept = quote === '"' && next !== '"' && next !== '\\';
-      word = (word ?? '') + (kept ? `\\${next}` : next);
+      const isLiteral = quote ===  '"' && next !== '"' && next !== '\\';
+      word = (word ?? '') + (isLiteral ? `\\${next}` : next);
     } else if (quote === '"') {
       if (character === quote) quote = '';
       else word += character;

@@ -1,5 +1,5 @@
 /**
- * Binding a Unix socket to a path: who may reach it, and what happens to a file that is already there.
+ * Binds a Unix socket to a path: sets its permissions, and replaces the stale socket of an ended process.
  *
  * Called by `socket.ts`.
  */
@@ -8,7 +8,7 @@ import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import { fail } from '../wire/errors.ts';
 
-/** The shortest limit among the systems Node runs on is 103 bytes (macOS); Linux takes 107. */
+/** The shortest limit among the systems Node runs on is 103 bytes (macOS); Linux allows 107. */
 const MAX_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
 /** A listener that is alive accepts at once; one that does not in this time is busy, not dead. */
@@ -16,7 +16,7 @@ const PROBE_MS = 1000;
 
 /**
  * Calls `listen`, which binds `path`, so that the file is 0600 from its first moment; its folder is made 0700 when it is
- * missing. If a socket is in the way that nobody answers on, it is removed and `listen` called again.
+ * missing. A stale socket, on which no process listens, is removed and `listen` called again.
  *
  * @throws runtime_error for a path that is too long or cannot be made, and whatever `listen` throws
  */
@@ -59,7 +59,7 @@ async function ownerOnly(path: string, listen: () => Promise<void>): Promise<voi
 }
 
 /**
- * Removes a socket nobody listens on; true when it did. It is moved aside first and asked once more: another process that
+ * Removes a socket without a listening process; true when it did. It is renamed first and probed again: another process that
  * replaced it in the meantime would otherwise lose its new socket.
  */
 async function clearStale(path: string): Promise<boolean> {
@@ -78,7 +78,7 @@ async function clearStale(path: string): Promise<boolean> {
   }
 }
 
-/** True unless the system says that nobody listens there. */
+/** True unless the system reports that no process listens there. */
 function isAlive(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });

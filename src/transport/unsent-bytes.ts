@@ -1,19 +1,19 @@
 /**
- * How far a write has come. Node counts the bytes of a write until the last of them is gone, so a long message to a slow
- * reader would look as if nothing moved; the handle below the stream knows better.
+ * The progress of a write. Node counts all bytes of a write until the last one is written, so a long message to a slow
+ * reader would look stalled; the handle below the stream has the exact number.
  *
- * Used by the links over sockets and pipes to tell slow readers from those that stand still.
+ * Used by the links over sockets and pipes to distinguish slow readers from those that read nothing.
  */
 import type { Writable } from 'node:stream';
 
-/** What Node keeps behind a socket or pipe. `writeQueueSize` is what its own time limit for idle sockets goes by. */
+/** Node's handle behind a socket or pipe. Node's own idle timeout of sockets uses `writeQueueSize` too. */
 interface WithHandle {
   readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
 /**
- * A number that falls whenever the system takes something of what was written to `stream`, and rises only when more is
- * written. Where nothing is known of the write under way, it falls at its end.
+ * A number that falls whenever the system accepts bytes written to `stream`, and rises only when more is written.
+ * Without a handle it falls only at the end of a write.
  */
 export function unsentBytes(stream: Writable): number {
   const { _handle: handle } = stream as WithHandle;

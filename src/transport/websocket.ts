@@ -156,7 +156,7 @@ class WebSocketLink implements Link, LineSink {
 
   setMaxMessageBytes(bytes: number): void {
     this.#reader.setMaxBytes(bytes);
-    // A frame is held until it is whole. Before the handshake nobody may use that to fill our memory.
+    // A frame is buffered until it is whole. Before the handshake a peer must not fill our memory this way.
     this.#raw.removeListener('data', this.#countGate);
     if (this.#accepted && bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw.on('data', this.#countGate);
   }
@@ -194,7 +194,7 @@ class WebSocketLink implements Link, LineSink {
   };
 
   #frame(data: RawData): void {
-    // The only form a server or client socket delivers unless it is told otherwise.
+    // The only form that a server or client socket delivers by default.
     this.#reader.frame(data as Buffer);
   }
 
@@ -207,15 +207,15 @@ class WebSocketLink implements Link, LineSink {
     this.#socket.terminate();
   }
 
-  #closed(code: number, said: string): void {
+  #closed(code: number, text: string): void {
     clearTimeout(this.#timer);
     this.#reader.stop();
     this.#outbox?.close();
     const clean = this.#problem === undefined && CLEAN_CODES.includes(code);
-    const told = said === '' ? `closed with code ${code}` : said;
+    const reported = text === '' ? `closed with code ${code}` : text;
     this.#cause = {
       clean,
-      reason: this.#problem ?? this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : told),
+      reason: this.#problem ?? this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : reported),
     };
     this.#receiver?.closed(this.#cause);
     this.#closing?.resolve();
@@ -271,7 +271,7 @@ export interface WebSocketConnectOptions {
 /**
  * Dials a `ws://` or `wss://` URL.
  *
- * @throws unreachable when nobody answers in time or the answer is no upgrade (`detail.status`) · auth_failed (401) ·
+ * @throws unreachable when no server responds before the timeout or the response is not an upgrade (`detail.status`) · auth_failed (401) ·
  *   unauthorized (403) · cancelled · usage
  */
 export async function connectWebSocket(url: string, options: WebSocketConnectOptions = {}): Promise<Link> {
@@ -286,8 +286,8 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
   const { WebSocket } = await import('ws');
   const clientOptions: ClientOptions = { ...commonOptions(maxMessageBytes), headers };
   return new Promise((resolve, reject) => {
-    const givenUp = (): HandfastError => fail('cancelled', `connecting to ${peer} was given up`);
-    if (signal?.aborted) return reject(givenUp());
+    const cancelled = (): HandfastError => fail('cancelled', `connecting to ${peer} was cancelled`);
+    if (signal?.aborted) return reject(cancelled());
     const socket = new WebSocket(parsed, clientOptions);
     const settled = (): void => {
       clearTimeout(timer);
@@ -298,16 +298,16 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
       reject(error);
       socket.terminate();
     };
-    const aborted = (): void => refuse(givenUp());
+    const aborted = (): void => refuse(cancelled());
     const timer = setTimeout(
       () => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`, { address: peer })),
       timeoutMs,
     );
     signal?.addEventListener('abort', aborted, { once: true });
-    // Tearing an attempt down reports an error too, so this stays; the promise takes only the first.
+    // Tearing an attempt down reports an error too, so this stays; the promise settles only once.
     socket.on('error', (error) => {
       settled();
-      reject(fail('unreachable', `nobody answers at ${peer} (${error.message})`, { address: peer }, error));
+      reject(fail('unreachable', `no peer responds at ${peer} (${error.message})`, { address: peer }, error));
     });
     socket.once('unexpected-response', (_request, response) => {
       const status = response.statusCode ?? 0;

@@ -15,7 +15,7 @@ const EACH_CONTROL = /[\x00-\x1f]/g;
 
 /**
  * The same JSON text in ASCII and without line breaks. A raw control character can only be white space between tokens
- * (JSON forbids it inside strings), so a blank in its place changes nothing, and nobody can end a line, or an event of a
+ * (JSON forbids it inside strings), so a blank in its place changes nothing, and a sender cannot end a line, or an event of a
  * stream, from inside a message.
  */
 export function wireText(json: string): string {
@@ -29,7 +29,7 @@ export function strictText(bytes: Buffer): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
 }
 
-/** The messages of a body, in order, with a {@link Malformed} in the place of each line that is none. Blank lines are skipped. */
+/** The messages of a body, in order, with a {@link Malformed} in the place of each malformed line. Blank lines are skipped. */
 export function splitBody(body: Buffer, maxLineBytes: number): (string | Malformed)[] {
   const lines: (string | Malformed)[] = [];
   const reader = new LineReader(

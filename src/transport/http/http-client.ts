@@ -26,7 +26,7 @@ import type { HttpResponse } from './http-response.ts';
 export interface ConnectHttpOptions extends Partial<LinkLimits> {
   /** Longest wait for one answer while connecting, and for the head of each event stream. Default 10 s. */
   readonly timeoutMs?: number;
-  /** Gives connecting up. Has no meaning once the link is there. */
+  /** Cancels connecting. No effect once the link is open. */
   readonly signal?: AbortSignal;
   /** Sent with every request. */
   readonly headers?: HttpHeaders;
@@ -35,7 +35,7 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
    * refuses connections is not tried again: it has lost its sessions too.
    */
   readonly reconnectMs?: number;
-  /** How long one POST may stay unanswered: above the time a host holds it as backpressure. Default 30 s. */
+  /** Timeout of the response to a POST: above the time a host delays it as backpressure. Default 30 s. */
   readonly sendTimeoutMs?: number;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
@@ -43,7 +43,7 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
 }
 
 /**
- * Opens a link to the host at `url`. Fails with `unreachable` (also when no answer comes in time), `cancelled`,
+ * Opens a link to the host at `url`. Fails with `unreachable` (also when the response times out), `cancelled`,
  * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (not such an address).
  */
 export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
@@ -73,20 +73,20 @@ async function streamBegun(link: HttpClientLink, timeoutMs: number, signal: Abor
   signal?.removeEventListener('abort', abort);
   const reason = link.lostBecause;
   if (reason === undefined) return;
-  if (signal?.aborted) throw fail('cancelled', `connecting to ${link.peer} was given up`);
+  if (signal?.aborted) throw fail('cancelled', `connecting to ${link.peer} was cancelled`);
   throw fail('unreachable', `${link.peer}: ${reason}`, { address: link.peer });
 }
 
 interface HttpClientSession {
   readonly id: string;
-  /** Several messages a POST, numbered bodies, and readers that resume: said by `"lines": true`. */
+  /** Several messages a POST, numbered bodies, and readers that resume: announced by `"lines": true`. */
   readonly extended: boolean;
 }
 
-/** Ids go into a header, so they are held to what a header can carry. */
+/** Ids go into a header, so only characters that are valid there are accepted. */
 const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
 
-/** Answers that say more than that this is no host. */
+/** Statuses that identify a host and its reason; any other means that no host serves this URL. */
 const REFUSALS: Readonly<Record<number, ErrorName>> = {
   401: 'auth_failed',
   403: 'unauthorized',
@@ -123,7 +123,7 @@ class HttpClientLink implements Link {
   #paused = false;
   #closing: Promise<void> | undefined;
   #cause: CloseInfo | undefined;
-  readonly #gone = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
   readonly #ready = Promise.withResolvers<void>();
 
   constructor(target: HttpTarget, session: HttpClientSession, options: ConnectHttpOptions) {
@@ -155,20 +155,20 @@ class HttpClientLink implements Link {
         random,
       },
       {
-        began: () => this.#ready.resolve(),
+        started: () => this.#ready.resolve(),
         message: (text: string) => this.#receiver?.message(text),
         malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
-        finished: (cause: CloseInfo, held: boolean) => (held ? this.destroy(cause.reason) : this.#finish(cause)),
+        finished: (cause: CloseInfo, mayRemain: boolean) => (mayRemain ? this.destroy(cause.reason) : this.#finish(cause)),
       },
     );
   }
 
-  /** Resolves when the event stream began for the first time, or the link is gone. */
+  /** Resolves when the event stream started for the first time, or the link has ended. */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
 
-  /** Why the link is gone; undefined while it is there. */
+  /** Why the link has ended; undefined while it is open. */
   get lostBecause(): string | undefined {
     return this.#cause?.reason;
   }
@@ -216,7 +216,7 @@ class HttpClientLink implements Link {
   }
 
   close(reason = 'closed', graceMs = 2_000): Promise<void> {
-    this.#closing ??= this.#cause === undefined ? this.#sayGoodbye(reason, graceMs) : this.#gone.promise;
+    this.#closing ??= this.#cause === undefined ? this.#endSession(reason, graceMs) : this.#ended.promise;
     return this.#closing;
   }
 
@@ -224,7 +224,7 @@ class HttpClientLink implements Link {
     if (this.#cause !== undefined) return;
     this.#finish({ clean: false, reason });
     // Best effort, so that the host need not wait for a stream that will not come back.
-    const request = this.#target.begin(
+    const request = this.#target.start(
       'DELETE',
       '/session',
       { ...this.#headers, 'X-Session-End': 'abrupt' },
@@ -237,11 +237,11 @@ class HttpClientLink implements Link {
   }
 
   /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
-  async #sayGoodbye(reason: string, graceMs: number): Promise<void> {
+  async #endSession(reason: string, graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
     await this.#posts.drained(0);
     if (this.#cause === undefined) {
-      // The host answers the DELETE by ending the stream, which would look like its own decision.
+      // The host ends the stream as a response to DELETE, which would look like its own decision.
       this.#stream.stop();
       await exchange(this.#target, 'DELETE', '/session', { headers: this.#headers, timeoutMs: graceMs }).catch(
         () => {},
@@ -249,7 +249,7 @@ class HttpClientLink implements Link {
     }
     clearTimeout(timer);
     this.#finish({ clean: true, reason });
-    await this.#gone.promise;
+    await this.#ended.promise;
   }
 
   #finish(cause: CloseInfo): void {
@@ -258,12 +258,12 @@ class HttpClientLink implements Link {
     this.#posts.stop();
     this.#stream.stop();
     this.#target.close();
-    this.#gone.resolve();
+    this.#ended.resolve();
     this.#ready.resolve();
     if (this.#receiver !== undefined) this.#tellClosed(cause);
   }
 
-  /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
+  /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
   #tellClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }

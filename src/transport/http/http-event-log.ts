@@ -1,6 +1,6 @@
 /**
- * The outgoing messages of one HTTP session: numbered from 1, kept until delivered, and for a while after, so that a
- * reader who comes back with `Last-Event-ID` gets exactly what it missed.
+ * The outgoing messages of one HTTP session: numbered from 1, stored until delivered, and for a while after, so that a
+ * reader that resumes with `Last-Event-ID` gets exactly what it missed.
  *
  * Used by `http-session.ts` only. Texts are ASCII without line breaks, so lengths are bytes and a text is one SSE line.
  */
@@ -31,7 +31,7 @@ export class EventLog {
   #replayBytes = 0;
   readonly #maxReplayBytes: number;
 
-  /** @param maxReplayBytes How much is kept after delivery. */
+  /** @param maxReplayBytes How much is stored after delivery. */
   constructor(maxReplayBytes: number) {
     this.#maxReplayBytes = maxReplayBytes;
   }
@@ -82,7 +82,7 @@ export class EventLog {
 
   /**
    * Goes on after `id`, the last event a returning reader saw (`0 … lastId`). What it missed waits again; what is no
-   * longer kept is returned as lost.
+   * longer stored is returned as lost.
    */
   resumeAfter(id: number): LostRange | undefined {
     this.delivered(id);
@@ -96,7 +96,7 @@ export class EventLog {
     return id < reachable ? { from: id + 1, to: reachable } : undefined;
   }
 
-  /** Forgets everything; used when the session is gone. */
+  /** Drops everything; used when the session has ended. */
   clear(): void {
     this.#texts.length = 0;
     this.#head = 0;
@@ -117,7 +117,7 @@ export class EventLog {
       this.#head += 1;
       this.#firstId += 1;
     }
-    // Moving up only when half is empty keeps the cost of a message constant.
+    // Compacting only when half is empty makes the cost of a message constant.
     if (this.#head > SLACK && this.#head * 2 > this.#texts.length) {
       this.#texts.splice(0, this.#head);
       this.#head = 0;

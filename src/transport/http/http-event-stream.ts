@@ -1,6 +1,6 @@
 /**
- * The receiving half of an HTTP client link: keeps `GET /stream` open, reconnects with `Last-Event-ID` when it breaks, and
- * says when nothing more will come.
+ * The receiving half of an HTTP client link: holds `GET /stream` open, reconnects with `Last-Event-ID` when it breaks, and
+ * reports its final end.
  *
  * Used by `http-client.ts`. A reconnect is tried at once, then with doubling delay, for a bounded time in all.
  */
@@ -13,9 +13,9 @@ import { type EventSink, SseReader } from './http-sse-reader.ts';
 export interface EventStreamOptions {
   readonly target: HttpTarget;
   readonly headers: HttpHeaders;
-  /** True when the server understands a reader that says where it stands before it saw anything. */
+  /** True when the server accepts a `Last-Event-ID` on the first request of a reader. */
   readonly resumes: boolean;
-  /** How long the head of the answer may take. */
+  /** Timeout of the response head. */
   readonly answerTimeoutMs: number;
   /** How long reconnecting is tried in all. */
   readonly reconnectMs: number;
@@ -27,12 +27,12 @@ export interface EventStreamOptions {
 }
 
 export interface StreamSink {
-  /** A stream began. Called again after each reconnect. */
-  began(): void;
+  /** A stream started. Called again after each reconnect. */
+  started(): void;
   message(text: string): void;
   malformed(problem: Malformed): void;
-  /** Nothing more will come. `held` = the host may still hold the session. Called at most once, last. */
-  finished(cause: CloseInfo, held: boolean): void;
+  /** Nothing more will come. `mayRemain`: the host may still have the session. Called at most once, last. */
+  finished(cause: CloseInfo, mayRemain: boolean): void;
 }
 
 /** Until the server wishes otherwise. */
@@ -77,7 +77,7 @@ export class EventStream implements EventSink {
     this.#reader?.setMaxBytes(bytes);
   }
 
-  /** Ends the stream; the sink hears nothing more. */
+  /** Ends the stream; the sink receives no further calls. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
@@ -90,7 +90,7 @@ export class EventStream implements EventSink {
     if (this.#stopped) return;
     this.#seen(id);
     if (type === '' || type === 'message') this.#sink.message(data);
-    else if (type === 'gap') this.#giveUp(gapReason(data));
+    else if (type === 'gap') this.#abandon(gapReason(data));
     else if (type === 'end') this.#finish(endCause(data), false);
   }
 
@@ -115,12 +115,12 @@ export class EventStream implements EventSink {
     const { target, headers, answerTimeoutMs } = this.#options;
     const own: Record<string, string> = { ...headers, Accept: 'text/event-stream', 'Cache-Control': 'no-cache' };
     if (this.#lastId !== '') own['Last-Event-ID'] = this.#lastId;
-    const request = target.begin('GET', '/stream', own);
+    const request = target.start('GET', '/stream', own);
     this.#request = request;
-    this.#timer = setTimeout(() => request.destroy(new Error('the event stream did not begin')), answerTimeoutMs);
+    this.#timer = setTimeout(() => request.destroy(new Error('the event stream did not start')), answerTimeoutMs);
     request.on('error', (error) => {
-      // Nothing listens there any more, so the session is lost too; the owner dials anew at once.
-      if (isRefused(error) && this.#request === request) this.#giveUp(`the host refuses connections: ${error.message}`);
+      // No process listens there any more, so the session is lost too; the owner reconnects at once.
+      if (isRefused(error) && this.#request === request) this.#abandon(`the host refuses connections: ${error.message}`);
       else this.#lost(request, error.message);
     });
     request.on('response', (response) => {
@@ -139,11 +139,11 @@ export class EventStream implements EventSink {
       if (status === 404 || status === 410) {
         this.#finish({ clean: false, reason: 'the host no longer knows this session' }, false);
       } else if (status === 408 || status === 429 || status >= 500) this.#lost(request, `the host answers ${status}`);
-      else this.#giveUp(`the host answered ${status} to the event stream`);
+      else this.#abandon(`the host answered ${status} to the event stream`);
       return;
     }
     if (!/^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')) {
-      this.#giveUp('what the host sends is no event stream');
+      this.#abandon('the host did not send an event stream');
       return;
     }
     this.#lostAt = undefined;
@@ -156,7 +156,7 @@ export class EventStream implements EventSink {
     });
     response.on('end', () => this.#lost(request, 'the event stream ended'));
     if (this.#paused) response.pause();
-    this.#sink.began();
+    this.#sink.started();
   }
 
   /** One attempt, or a stream that ran, is over. */
@@ -170,7 +170,7 @@ export class EventStream implements EventSink {
     this.#lostAt ??= now();
     const leftMs = this.#lostAt + reconnectMs - now();
     if (leftMs <= 0) {
-      this.#giveUp(`the event stream was lost: ${reason}`);
+      this.#abandon(`the event stream was lost: ${reason}`);
       return;
     }
     const delays = { firstDelayMs: this.#firstDelayMs, maxDelayMs: MAX_DELAY_MS, random };
@@ -179,18 +179,18 @@ export class EventStream implements EventSink {
     this.#timer = setTimeout(() => this.#connect(), Math.min(delayMs, leftMs));
   }
 
-  #giveUp(reason: string): void {
+  #abandon(reason: string): void {
     this.#finish({ clean: false, reason }, true);
   }
 
-  #finish(cause: CloseInfo, held: boolean): void {
+  #finish(cause: CloseInfo, mayRemain: boolean): void {
     if (this.#stopped) return;
     this.stop();
-    this.#sink.finished(cause, held);
+    this.#sink.finished(cause, mayRemain);
   }
 }
 
-/** What our own server says about events it can no longer send. */
+/** The reason in our own server's event for messages it can no longer send. */
 function gapReason(data: string): string {
   const { from, to } = fieldsOf(data);
   return Number.isInteger(from) && Number.isInteger(to)
@@ -198,7 +198,7 @@ function gapReason(data: string): string {
     : 'messages of this link are lost';
 }
 
-/** What our own server says when it ends the link. */
+/** The reason in our own server's event that ends the link. */
 function endCause(data: string): CloseInfo {
   const { clean, reason } = fieldsOf(data);
   return { clean: clean === true, reason: typeof reason === 'string' ? reason : 'the host ended the link' };

@@ -3,7 +3,7 @@
  * body, and reading a request body within a limit.
  *
  * Used by `http-sse.ts` and by everything that adds routes to `server/http/http.ts`. The error body carries `detail` because
- * the clients of the A2E binding read it, and `error` for those who want the code.
+ * the clients of the A2E binding read it, and `error` has the code.
  */
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -27,7 +27,7 @@ export interface HttpRoute {
 /** A whole answer, ready to be written any number of times. */
 export interface HttpReply {
   readonly status: number;
-  /** Names and values by turns, as `ServerResponse.writeHead` takes them. */
+  /** Names and values by turns, as `ServerResponse.writeHead` accepts them. */
   readonly headers: readonly string[];
   readonly body: string;
 }
@@ -72,10 +72,10 @@ export function errorReply(
   return jsonReply(status, { detail: message, error: { code, message, retryable } }, headers);
 }
 
-/** Writes an answer, unless one was begun or the client has gone. */
+/** Writes a response, unless one was started or the client has disconnected. */
 export function sendReply(response: ServerResponse, reply: HttpReply): void {
   if (response.headersSent || response.destroyed) return;
-  // Node takes the flat array as it is; its type only lacks `readonly`.
+  // Node accepts the flat array as it is; its type only lacks `readonly`.
   response.writeHead(reply.status, reply.headers as string[]);
   response.end(reply.body);
 }
@@ -85,7 +85,7 @@ export type BodyOutcome = Buffer | 'too_large' | 'aborted';
 
 /**
  * Reads a body of at most `maxBytes`; `done` is called exactly once. After `too_large` the rest is read and thrown away,
- * so that the client gets to see the answer and can keep its connection; a body longer than any message may be is cut off.
+ * so that the client receives the response and can reuse its connection; a body above every message limit is cut off.
  */
 export function readBody(request: IncomingMessage, maxBytes: number, done: (outcome: BodyOutcome) => void): void {
   const declared = request.headers['content-length'];
@@ -108,7 +108,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, done: (outc
   });
   request.on('end', () => settle(store?.subarray(0, bytes) ?? Buffer.alloc(0)));
   request.on('close', () => settle('aborted'));
-  // A declared length tells at once; the bytes themselves are then only counted.
+  // A declared length is checked at once; the bytes themselves are then only counted.
   if (declared !== undefined && Number(declared) > maxBytes) settle('too_large');
 }
 

@@ -1,6 +1,6 @@
 /**
- * The incoming half of an HTTP session: bodies of `POST /send`, delivered one after the other, each answered once its
- * messages were handed over. While the link is paused the answer is held back: that is the sender's backpressure.
+ * The incoming half of an HTTP session: delivers bodies of `POST /send` in order and responds to each when its messages
+ * were delivered. While the link is paused the response is delayed: that is the sender's backpressure.
  *
  * Used by `http-session.ts` only.
  */
@@ -18,9 +18,9 @@ interface Delivery {
   readonly sequence: number;
   readonly response: ServerResponse;
   next: number;
-  /** True once it held a message. */
-  taken: boolean;
-  /** Why the first line that was no message was none. */
+  /** True once it contained a valid message. */
+  accepted: boolean;
+  /** The refusal of the first malformed line. */
   refused: HttpReply | undefined;
   started: boolean;
   answered: boolean;
@@ -36,17 +36,17 @@ const TOO_DEEP = refusal(413, 'too_large', 'the message is nested too deeply');
 const BAD_UTF8 = refusal(400, 'parse_error', 'the body is not valid UTF-8');
 const NOT_JSON = refusal(400, 'parse_error', 'the body is not JSON');
 const NO_OBJECT = refusal(400, 'invalid_message', 'a message is a JSON object');
-const OUT_OF_SEQUENCE = errorReply(409, 'invalid_message', 'X-Send-Sequence leaves a hole');
-const PAUSED = errorReply(429, 'over_capacity', 'the session is not reading at the moment; nothing was taken', [
+const OUT_OF_SEQUENCE = errorReply(409, 'invalid_message', 'X-Send-Sequence leaves a gap');
+const PAUSED = errorReply(429, 'over_capacity', 'the session is not reading at the moment; nothing was accepted', [
   'Retry-After',
   '1',
 ]);
-/** The answer to every request that names a session which is not there. */
+/** The response to every request that names an unknown session. */
 export const UNKNOWN_SESSION: HttpReply = errorReply(404, 'session_not_found', 'no such session');
 
 export class HttpInbox {
   maxMessageBytes: number;
-  readonly #holdSweeps: number;
+  readonly #delaySweeps: number;
   readonly #queue: Delivery[] = [];
   #receiver: LinkReceiver | undefined;
   #paused = false;
@@ -55,10 +55,10 @@ export class HttpInbox {
   #openSends = 0;
   #lastSequence = 0;
 
-  /** @param holdSweeps How long a body is held for a paused link before it is refused with 429. */
-  constructor(maxMessageBytes: number, holdSweeps: number) {
+  /** @param delaySweeps How long a response is delayed for a paused link before it is refused with 429. */
+  constructor(maxMessageBytes: number, delaySweeps: number) {
     this.maxMessageBytes = maxMessageBytes;
-    this.#holdSweeps = holdSweeps;
+    this.#delaySweeps = delaySweeps;
   }
 
   /** Requests to `/send` that are not answered yet. */
@@ -66,7 +66,7 @@ export class HttpInbox {
     return this.#openSends;
   }
 
-  /** Longest body taken: several short messages may be packed in one even before the handshake. */
+  /** Longest body accepted: several short messages may be packed in one even before the handshake. */
   get maxBodyBytes(): number {
     return Math.max(this.maxMessageBytes, PRE_HANDSHAKE_MAX_MESSAGE_BYTES);
   }
@@ -82,7 +82,7 @@ export class HttpInbox {
   }
 
   /** Begins a `/send`; false when too many are open, and then it has been refused. */
-  begin(response: ServerResponse): boolean {
+  start(response: ServerResponse): boolean {
     if (this.#openSends >= MAX_OPEN_SENDS) {
       sendReply(response, PAUSED);
       return false;
@@ -96,8 +96,8 @@ export class HttpInbox {
     this.#openSends -= 1;
   }
 
-  /** Takes the body of a `/send` that was begun; undefined = it was longer than {@link maxBodyBytes}. */
-  take(body: Buffer | undefined, sequence: number, response: ServerResponse): void {
+  /** Accepts the body of a started `/send`; undefined = it was longer than {@link maxBodyBytes}. */
+  accept(body: Buffer | undefined, sequence: number, response: ServerResponse): void {
     const limit = this.maxMessageBytes;
     const lines = body === undefined ? [{ reason: 'too_large', limit } as const] : splitBody(body, limit);
     const delivery: Delivery = {
@@ -105,7 +105,7 @@ export class HttpInbox {
       sequence,
       response,
       next: 0,
-      taken: false,
+      accepted: false,
       refused: undefined,
       started: false,
       answered: false,
@@ -119,11 +119,11 @@ export class HttpInbox {
     this.#deliver();
   }
 
-  /** One tick: answers bodies held long enough, before their client runs into its own time limit and sends again. */
+  /** One tick: refuses bodies delayed long enough, before their client times out and sends them again. */
   sweep(): void {
     for (const delivery of [...this.#queue]) {
       delivery.sweeps += 1;
-      if (delivery.sweeps <= this.#holdSweeps || delivery.answered) continue;
+      if (delivery.sweeps <= this.#delaySweeps || delivery.answered) continue;
       if (delivery.started) {
         // Part of it is delivered, so the rest is ours now.
         this.#answer(delivery, OK);
@@ -140,7 +140,7 @@ export class HttpInbox {
     if (first?.started) this.#handOver(first, true);
   }
 
-  /** Delivers nothing more and answers whoever waits. */
+  /** Delivers nothing more and responds to every waiting body. */
   close(): void {
     this.#closed = true;
     for (const delivery of this.#queue.splice(0)) {
@@ -148,7 +148,7 @@ export class HttpInbox {
     }
   }
 
-  /** In a microtask, because whoever calls `open` or `pause` may be in the middle of something. */
+  /** In a microtask, because the caller of `open` or `pause` may be in the middle of an update. */
   #deliverSoon(): void {
     if (this.#scheduled || this.#queue.length === 0) return;
     this.#scheduled = true;
@@ -178,7 +178,7 @@ export class HttpInbox {
     }
   }
 
-  /** Why a body is not delivered at all: sent before, out of order, or nobody is left to be told what became of it. */
+  /** Why a body is not delivered at all: sent before, out of order, or the client has disconnected. */
   #refusal(delivery: Delivery): HttpReply | undefined {
     if (delivery.response.destroyed) return UNKNOWN_SESSION;
     if (delivery.sequence === 0) return undefined;
@@ -197,9 +197,9 @@ export class HttpInbox {
         this.#receiver?.malformed(line);
         continue;
       }
-      // Only who reads the text knows whether it is JSON; parsing it here as well would double the cost of a message.
+      // Only the receiver parses the text as JSON; parsing it here as well would double the cost of a message.
       const code = this.#receiver?.message(line);
-      if (typeof code !== 'string') delivery.taken = true;
+      if (typeof code !== 'string') delivery.accepted = true;
       else delivery.refused ??= code === 'parse_error' ? NOT_JSON : code === 'too_large' ? TOO_DEEP : NO_OBJECT;
     }
     return true;
@@ -214,12 +214,12 @@ export class HttpInbox {
 }
 
 /**
- * What a delivered body is answered: a refusal only when it held nothing but what was refused, so that nobody sends a
- * message again that was taken.
+ * The response to a delivered body: a refusal only when every line was refused, so that a client does not send an
+ * accepted message again.
  */
-const verdict = ({ taken, refused }: Delivery): HttpReply => (taken ? OK : (refused ?? OK));
+const verdict = ({ accepted, refused }: Delivery): HttpReply => (accepted ? OK : (refused ?? OK));
 
-/** The answer to a body that was read and held no message. `ok: false` tells it from refusals of the request itself. */
+/** The response to a body without a valid message. `ok: false` distinguishes it from refusals of the request itself. */
 function refusal(status: number, code: ErrorName, message: string): HttpReply {
   const { retryable } = errorTable[code];
   return jsonReply(status, { ok: false, detail: message, error: { code, message, retryable } });

@@ -1,6 +1,6 @@
 /**
  * The sending half of an HTTP client link: messages leave in order, one `POST /send` at a time, and everything that was
- * queued meanwhile leaves with the next one when the server takes several lines a body.
+ * queued meanwhile leaves with the next one when the server accepts several lines a body.
  *
  * Used by `http-client.ts`. A failed POST is repeated only when that cannot deliver it twice: it was refused, it never
  * left, or the server counts bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above
@@ -14,11 +14,11 @@ import { type HttpHeaders, type HttpTarget, isRefused, retryAfterMs } from './ht
 export interface PostQueueOptions {
   readonly target: HttpTarget;
   readonly headers: HttpHeaders;
-  /** True when the server takes several lines a body and counts bodies. */
+  /** True when the server accepts several lines a body and counts bodies. */
   readonly packs: boolean;
   /** How long one POST may stay without an answer. */
   readonly answerTimeoutMs: number;
-  /** How long one body is tried again before the link is given up. */
+  /** How long one body is retried before the link is abandoned. */
   readonly retryTotalMs: number;
   /** Monotonic milliseconds. */
   readonly now: () => number;
@@ -47,7 +47,7 @@ export class PostQueue {
   /** True from the first queued message until the queue is empty again. */
   #busy = false;
   #stopped = false;
-  // The body under way.
+  // The body in transit.
   #body = '';
   #bodyBytes = 0;
   #sequence = 0;
@@ -66,7 +66,7 @@ export class PostQueue {
     return this.#buffered;
   }
 
-  /** Changes whenever the server or the system below has taken something of what waits. */
+  /** Changes whenever the server or the system below accepts queued bytes. */
   get progress(): number {
     const socket = this.#request?.socket;
     return this.#sequence - (socket ? unsentBytes(socket) : 0);
@@ -88,7 +88,7 @@ export class PostQueue {
     return new Promise((resolve) => this.#waiters.push({ lowWaterBytes, resolve }));
   }
 
-  /** Drops everything queued and the POST under way. */
+  /** Drops everything queued and the running POST. */
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -143,7 +143,7 @@ export class PostQueue {
       'Content-Length': String(this.#body.length),
     };
     if (packs) own['X-Send-Sequence'] = String(this.#sequence);
-    const request = target.begin('POST', '/send', own, { timeoutMs: answerTimeoutMs });
+    const request = target.start('POST', '/send', own, { timeoutMs: answerTimeoutMs });
     this.#request = request;
     request.on('response', (response: IncomingMessage) => {
       let text = '';
@@ -153,7 +153,7 @@ export class PostQueue {
         });
       } else response.resume();
       response.on('end', () => this.#answered(request, response, text));
-      // The status is known, whatever becomes of the rest of the answer.
+      // The status is known, even if the rest of the response is lost.
       response.on('error', () => this.#answered(request, response, text));
     });
     request.on('timeout', () => request.destroy(new Error(`no answer within ${answerTimeoutMs} ms`)));
@@ -166,7 +166,7 @@ export class PostQueue {
     this.#request = undefined;
     const status = response.statusCode ?? 0;
     const { packs } = this.#options;
-    // Our own server has told its receiver of what was no message; the link itself goes on.
+    // Our own server has reported the malformed line to its receiver; the link itself continues.
     const read = packs && (status === 413 || (status === 400 && wasRead(text)));
     if ((status >= 200 && status < 300) || read) this.#done();
     else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));
@@ -181,7 +181,7 @@ export class PostQueue {
     if (isRefused(error)) return this.#fail(`the host refuses connections: ${error.message}`);
     const notSent = error.syscall === 'connect' || NOT_SENT.has(error.code ?? '');
     if (notSent || this.#options.packs) this.#retry(error.message);
-    else this.#fail(`nobody knows whether the last message arrived: ${error.message}`);
+    else this.#fail(`the delivery of the last message is unknown: ${error.message}`);
   }
 
   #done(): void {
@@ -218,7 +218,7 @@ export class PostQueue {
   }
 }
 
-/** True for the answer to a body that was read and held no message: other refusals have no `ok`. */
+/** True for the response to a body without a valid message: other refusals have no `ok`. */
 function wasRead(answer: string): boolean {
   try {
     return (JSON.parse(answer) as { ok?: unknown } | null)?.ok === false;

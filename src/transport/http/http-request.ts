@@ -1,5 +1,5 @@
 /**
- * HTTP requests to configured addresses: the parsed address, the one pool of kept-alive connections, the headers that go
+ * HTTP requests to configured addresses: the parsed address, the one pool of keep-alive connections, the headers that go
  * with everything. `node:http` and `node:https` are loaded with the first request that needs them.
  *
  * Used by the client half of the HTTP binding (`http-client.ts` and its parts) and by the fleet's buses for plain peers.
@@ -18,10 +18,10 @@ const IDLE_CONNECTION_MS = 4_000;
 /** The system starts to probe a silent connection after this, so that a peer that vanished during a request is noticed. */
 const PROBE_AFTER_MS = 30_000;
 
-/** Kept-alive connections to any number of servers of one scheme. */
+/** Keep-alive connections to any number of servers of one scheme. */
 export interface HttpPool {
   /** Starts a request over the pool, or with the `agent` of the options; the caller ends it and handles `error`. */
-  begin(options: RequestOptions): ClientRequest;
+  start(options: RequestOptions): ClientRequest;
   /** Ends all connections. */
   close(): void;
 }
@@ -32,14 +32,14 @@ export async function httpPool(secure: boolean): Promise<HttpPool> {
   const agent: Agent = new http.Agent({ keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS });
   return {
     // Without a timeout of its own a busy connection would inherit the idle one of the pool.
-    begin: (options) => http.request({ agent, timeout: 0, ...options }),
+    start: (options) => http.request({ agent, timeout: 0, ...options }),
     close: () => agent.destroy(),
   };
 }
 
 /** The parts of an http(s) address that a request needs. */
 export interface HttpAddress {
-  /** Scheme, host and port, for messages. Never holds a secret. */
+  /** Scheme, host and port, for messages. Never contains a secret. */
   readonly origin: string;
   readonly secure: boolean;
   readonly hostname: string;
@@ -58,7 +58,7 @@ export function parseHttpUrl(address: string, code: ErrorName, advice: string): 
   return url;
 }
 
-/** An address as messages may show it, whatever its form. */
+/** An address as messages may show it, in any form. */
 const withoutSecret = (address: string): string => address.replace(/\/\/[^/]*@/, '//');
 
 export function httpAddress({ origin, protocol, hostname, port }: URL): HttpAddress {
@@ -73,13 +73,13 @@ export function httpAddress({ origin, protocol, hostname, port }: URL): HttpAddr
 
 /** One server as a client sees it. Made by {@link httpTarget}. */
 export interface HttpTarget {
-  /** Scheme, host and port, for logs. Never holds a secret. */
+  /** Scheme, host and port, for logs. Never contains a secret. */
   readonly origin: string;
   /**
    * Starts a request; the caller ends it and handles `error`. `timeoutMs` is the longest silence on the connection (it
-   * raises `timeout`), 0 = none. `apart` uses a connection of its own that does not keep the process alive.
+   * raises `timeout`), 0 = none. `apart` uses a connection of its own that does not hold the process open.
    */
-  begin(
+  start(
     method: string,
     path: string,
     headers: HttpHeaders,
@@ -100,8 +100,8 @@ export async function httpTarget(url: string, headers: HttpHeaders = {}): Promis
   const base = parsed.pathname.replace(/\/+$/, '');
   return {
     origin,
-    begin(method, path, own, { timeoutMs = 0, apart = false } = {}) {
-      const request = pool.begin({
+    start(method, path, own, { timeoutMs = 0, apart = false } = {}) {
+      const request = pool.start({
         hostname,
         port,
         method,
@@ -131,7 +131,7 @@ export async function exchange(
   const { origin } = target;
   try {
     signal?.throwIfAborted();
-    const request = target.begin(method, path, { ...headers, 'Content-Length': '0' });
+    const request = target.start(method, path, { ...headers, 'Content-Length': '0' });
     return await readResponse(request, { origin, timeoutMs, maxBytes: MAX_RESPONSE_BYTES, ...(signal && { signal }) });
   } catch (thrown) {
     if (signal?.aborted) throw fail('cancelled', `connecting to ${origin} was cancelled`);

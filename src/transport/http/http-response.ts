@@ -1,5 +1,5 @@
 /**
- * The response to an HTTP request, whole or as a stream: bounded in time and size, with a failure that says whether the peer
+ * The response to an HTTP request, whole or as a stream: bounded in time and size, with a failure that reports whether the peer
  * may have received the request.
  *
  * Used by the client half of the HTTP binding (`http-request.ts`) and by the fleet's buses for plain peers.
@@ -8,7 +8,7 @@ import { Buffer } from 'node:buffer';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 
-/** Longest wait for a connection, however long the response may take. */
+/** Timeout of connecting, in addition to the timeout of the response. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface ExchangeOptions {
@@ -73,7 +73,7 @@ export function openResponse(request: ClientRequest, options: ExchangeOptions): 
 interface Exchange<T> {
   /** The exchange has ended with this. */
   settle(value: T): void;
-  /** The headers are here, and the body goes on: only its end, or the signal, ends the exchange. */
+  /** The headers were received, and the body continues: only its end, or the signal, ends the exchange. */
   opened(value: T & IncomingMessage): void;
   /** Ends the exchange, which fails with this. */
   stop(error: unknown): void;

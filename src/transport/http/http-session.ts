@@ -2,7 +2,7 @@
  * One session of the HTTP binding as a {@link Link}: messages come in by `POST /send`, go out over whichever event stream
  * is attached, and wait in between.
  *
- * Made and driven by `http-sse.ts`. A session outlives its streams: losing one does not close the link, staying away does.
+ * Made and driven by `http-sse.ts`. A session outlives its streams: losing one does not close the link, a missing reconnect does.
  * Time is counted in sweeps of the endpoint's one timer, so an idle session owns no timer.
  */
 import type { ServerResponse } from 'node:http';
@@ -13,20 +13,20 @@ import { EventLog } from './http-event-log.ts';
 import { SAFE_HEADERS } from './http-exchange.ts';
 import { HttpInbox } from './http-inbox.ts';
 
-/** What a session is held to. Spans of time are numbers of sweeps. */
+/** Limits of a session. Durations are numbers of sweeps. */
 export interface SessionRules {
   readonly replayBytes: number;
   readonly waitingBytes: number;
   readonly keepAliveSweeps: number;
   readonly idleSweeps: number;
   readonly reattachSweeps: number;
-  readonly holdSweeps: number;
+  readonly delaySweeps: number;
 }
 
-/** An attached event stream. At most one write is under way; what is produced meanwhile leaves with the next. */
+/** An attached event stream. At most one write is pending; messages sent meanwhile leave with the next. */
 interface Stream {
   readonly response: ServerResponse;
-  /** True when the reader said where it stands, and so understands typed events. Others would take them for messages. */
+  /** True when the reader sent its cursor, and so understands typed events. Others would read them as messages. */
   readonly resumes: boolean;
   busy: boolean;
   quietSweeps: number;
@@ -41,7 +41,7 @@ const STREAM_HEADERS: string[] = [
   'text/event-stream; charset=utf-8',
   'Cache-Control',
   'no-cache',
-  // A buffering proxy would hold events back.
+  // A buffering proxy would delay events.
   'X-Accel-Buffering',
   'no',
   ...SAFE_HEADERS,
@@ -61,8 +61,8 @@ export class HttpSession implements Link {
   #stream: Stream | undefined;
   #hadStream = false;
   #flushScheduled = false;
-  /** Characters the system has taken, over all streams. */
-  #taken = 0;
+  /** Characters the system has accepted, over all streams. */
+  #acceptedChars = 0;
   #unseenSweeps = 0;
   /** Requests of the client so far. */
   #requests = 0;
@@ -81,7 +81,7 @@ export class HttpSession implements Link {
   ) {
     this.id = id;
     this.peer = peer;
-    this.inbox = new HttpInbox(maxMessageBytes, rules.holdSweeps);
+    this.inbox = new HttpInbox(maxMessageBytes, rules.delaySweeps);
     this.#rules = rules;
     this.#log = new EventLog(rules.replayBytes);
     this.#onGone = onGone;
@@ -93,7 +93,7 @@ export class HttpSession implements Link {
     const first = this.#receiver === undefined;
     this.#receiver = receiver;
     if (this.#cause === undefined) this.inbox.open(receiver);
-    else if (first) this.#tellClosed(this.#cause);
+    else if (first) this.#notifyClosed(this.#cause);
   }
 
   send(message: string | Message): void {
@@ -102,7 +102,7 @@ export class HttpSession implements Link {
     const stream = this.#stream;
     if (stream === undefined) {
       if (this.#log.waitingBytes > this.#rules.waitingBytes && this.#log.waiting > 1) {
-        this.destroy('slow_consumer: too much waits and nobody reads');
+        this.destroy('slow_consumer: the event buffer is full and no stream reads it');
       }
     } else if (!this.#flushScheduled && !stream.busy) {
       this.#flushScheduled = true;
@@ -116,7 +116,7 @@ export class HttpSession implements Link {
 
   get progress(): number | undefined {
     const socket = this.#stream?.response.socket;
-    return socket ? this.#taken - unsentBytes(socket) : undefined;
+    return socket ? this.#acceptedChars - unsentBytes(socket) : undefined;
   }
 
   get isClosed(): boolean {
@@ -161,13 +161,13 @@ export class HttpSession implements Link {
 
   // ── The session, as the endpoint drives it ──
 
-  /** True while bodies are taken; the stream may still be fetched when the session is closing. */
+  /** True while bodies are accepted; the stream may still be fetched when the session is closing. */
   get receiving(): boolean {
     return this.#closing === undefined && this.#cause === undefined;
   }
 
   /** True when it is over. */
-  get gone(): boolean {
+  get ended(): boolean {
     return this.#cause !== undefined;
   }
 
@@ -184,7 +184,7 @@ export class HttpSession implements Link {
 
   /**
    * Makes `response` the event stream; a former one ends. After `lastEventId` when the reader named one, with a `gap`
-   * event for what is no longer kept; otherwise from the first message that no stream handed to the operating system.
+   * event for what is no longer stored; otherwise from the first message that no stream passed to the operating system.
    */
   attach(response: ServerResponse, lastEventId: number | undefined): void {
     this.#dropStream({ clean: false, reason: 'another reader took over' });
@@ -214,7 +214,7 @@ export class HttpSession implements Link {
       const limit = this.#hadStream ? this.#rules.reattachSweeps : this.#rules.idleSweeps;
       if (this.#unseenSweeps > limit) {
         this.destroy(
-          this.#hadStream ? 'the event stream was lost and nobody came back' : 'nobody ever read the stream',
+          this.#hadStream ? 'the event stream was lost and no client resumed it' : 'no client ever read the stream',
         );
         return;
       }
@@ -248,7 +248,7 @@ export class HttpSession implements Link {
       if (error || this.#stream !== stream) return;
       stream.busy = false;
       this.#log.delivered(frames.lastId);
-      this.#taken += frames.text.length;
+      this.#acceptedChars += frames.text.length;
       this.#wake();
       this.#flush(stream);
     });
@@ -271,7 +271,7 @@ export class HttpSession implements Link {
     if (this.#ending) this.#finish({ clean: true, reason: this.#closing?.reason ?? 'closed' });
   }
 
-  /** Lets the attached stream go and says why, unless something is stuck in it: then it is cut off. */
+  /** Ends the attached stream with its reason; a stream with unsent bytes is destroyed instead. */
   #dropStream(cause: CloseInfo): void {
     const stream = this.#stream;
     if (stream === undefined) return;
@@ -307,11 +307,11 @@ export class HttpSession implements Link {
       this.#closing.resolve();
     }
     this.#onGone(this);
-    if (this.#receiver !== undefined) this.#tellClosed(cause);
+    if (this.#receiver !== undefined) this.#notifyClosed(cause);
   }
 
-  /** In a microtask, because whoever calls `destroy` or `open` may be in the middle of something. */
-  #tellClosed(cause: CloseInfo): void {
+  /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
+  #notifyClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
 }

@@ -3,17 +3,17 @@
  *
  * Used by `http-event-stream.ts`. Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`,
  * `retry`, comments, CR, LF and CRLF as line ends). Linear in the bytes for any chunking, and at most about twice the
- * longest accepted message is held. UTF-8 is strict: nothing is replaced.
+ * longest accepted message is buffered. UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
 import type { Malformed } from '../link.ts';
 import { strictText } from './http-body.ts';
 
-/** Who gets the events. Must not throw. */
+/** Receives the events. Must not throw. */
 export interface EventSink {
   /** One event. `id` is the last id seen on this stream so far, `''` before the first. */
   event(type: string, data: string, id: string): void;
-  /** An event in whose place nothing could be delivered; `id` as above. */
+  /** An event that could not be delivered; `id` as above. */
   malformed(problem: Malformed, id: string): void;
   /** The server's wish for the delay before a reconnect. */
   retry(delayMs: number): void;
@@ -28,9 +28,9 @@ const NOTHING = Buffer.alloc(0);
 export class SseReader {
   readonly #sink: EventSink;
   #maxBytes: number;
-  /** The unfinished line: the first `#held` bytes of `#tail`, which grows by doubling. */
+  /** The unfinished line: the first `#tailBytes` bytes of `#tail`, which grows by doubling. */
   #tail = NOTHING;
-  #held = 0;
+  #tailBytes = 0;
   /** Inside a line that is too long; it is skipped up to its end. */
   #skipping = false;
   #afterReturn = false;
@@ -52,23 +52,23 @@ export class SseReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Takes the next bytes of the stream. They are copied where they must outlive the call. */
+  /** Accepts the next bytes of the stream. They are copied where they must outlive the call. */
   push(bytes: Buffer): void {
     const chunk = this.#afterReturn || bytes.includes(CR) ? this.#withoutReturns(bytes) : bytes;
     const last = chunk.lastIndexOf(LF);
     if (last === -1) {
-      this.#hold(chunk);
+      this.#append(chunk);
       return;
     }
     let start = 0;
-    if (this.#held > 0 || this.#skipping) {
+    if (this.#tailBytes > 0 || this.#skipping) {
       const end = chunk.indexOf(LF);
-      this.#hold(chunk.subarray(0, end));
+      this.#append(chunk.subarray(0, end));
       start = end + 1;
-      this.#heldLine();
+      this.#tailBytesLine();
     }
     if (start <= last) this.#lines(chunk.subarray(start, last + 1));
-    if (last + 1 < chunk.length) this.#hold(chunk.subarray(last + 1));
+    if (last + 1 < chunk.length) this.#append(chunk.subarray(last + 1));
   }
 
   /** Turns CR and CRLF into LF; a CR at the very end may be half of a CRLF. */
@@ -85,37 +85,37 @@ export class SseReader {
     return copy.subarray(0, length);
   }
 
-  #hold(piece: Buffer): void {
+  #append(piece: Buffer): void {
     if (this.#skipping || piece.length === 0) return;
-    const held = this.#held + piece.length;
-    if (held > this.#maxBytes + FIELD_ROOM) {
+    const total = this.#tailBytes + piece.length;
+    if (total > this.#maxBytes + FIELD_ROOM) {
       this.#skipping = true;
-      this.#forget();
+      this.#clear();
       this.#tooLarge();
       return;
     }
-    if (held > this.#tail.length) {
-      const grown = Buffer.allocUnsafe(Math.max(held, this.#tail.length * 2));
-      this.#tail.copy(grown, 0, 0, this.#held);
+    if (total > this.#tail.length) {
+      const grown = Buffer.allocUnsafe(Math.max(total, this.#tail.length * 2));
+      this.#tail.copy(grown, 0, 0, this.#tailBytes);
       this.#tail = grown;
     }
-    piece.copy(this.#tail, this.#held);
-    this.#held = held;
+    piece.copy(this.#tail, this.#tailBytes);
+    this.#tailBytes = total;
   }
 
-  #heldLine(): void {
+  #tailBytesLine(): void {
     if (this.#skipping) {
       this.#skipping = false;
       return;
     }
-    const line = this.#tail.subarray(0, this.#held);
-    this.#forget();
+    const line = this.#tail.subarray(0, this.#tailBytes);
+    this.#clear();
     this.#lineOfBytes(line);
   }
 
-  #forget(): void {
+  #clear(): void {
     this.#tail = NOTHING;
-    this.#held = 0;
+    this.#tailBytes = 0;
   }
 
   /** Whole lines, each with its LF. Decoded at once; line by line only when something is wrong in them. */

@@ -2,7 +2,7 @@
  * The server side of the HTTP + SSE binding: `POST /session`, `POST /send`, `GET /stream`, `DELETE /session`. Each session
  * is one {@link Link}, handed to `accept` when it is created.
  *
- * `server/http/http.ts` serves these routes. Beside what the binding asks for, our own client is told `"lines": true`: a body
+ * `server/http/http.ts` serves these routes. Beside what the binding asks for, our own client gets `"lines": true`: a body
  * may pack several newline-separated messages, `X-Send-Sequence` numbers bodies from 1 so that one can be repeated after
  * a lost answer without being delivered twice, and a reader that sends `Last-Event-ID` (0 at first) gets `gap` and `end`
  * events. Plain clients use none of it and see none of it.
@@ -25,16 +25,16 @@ export interface HttpSseOptions {
   readonly maxSessions?: number;
   /** A quiet stream gets a comment this often. Default 15 s. */
   readonly keepAliveMs?: number;
-  /** Kept after delivery for readers that resume by `Last-Event-ID`, per session. Default 256 KiB. */
+  /** Stored after delivery for readers that resume by `Last-Event-ID`, per session. Default 256 KiB. */
   readonly replayBytes?: number;
-  /** May wait while no stream is attached; past it the link closes as `slow_consumer`. Default 4 MiB. */
+  /** Buffer limit while no stream is attached; past it the link closes as `slow_consumer`. Default 4 MiB. */
   readonly waitingBytes?: number;
   /** A session that never had a stream and sees no request closes after this. Default 15 min. */
   readonly idleMs?: number;
   /** A session whose stream was lost closes when neither stream nor request follows within this. Default 60 s. */
   readonly reattachMs?: number;
-  /** How long the answer to a `/send` is held for a paused link before it is 429. Default 10 s; clients give up at 30. */
-  readonly holdMs?: number;
+  /** How long the response to a `/send` is delayed for a paused link before it is 429. Default 10 s; clients time out at 30. */
+  readonly sendDelayMs?: number;
   /** Makes session ids. Default: 128 random bits as 32 hex digits. */
   readonly newId?: () => string;
 }
@@ -44,7 +44,7 @@ export interface HttpSseEndpoint {
   readonly routes: readonly HttpRoute[];
   /** Sessions open now. */
   readonly size: number;
-  /** Refuses new sessions (503). Resolves when the last one is gone; those already there go on. */
+  /** Refuses new sessions (503). Resolves when the last one has ended; open sessions continue. */
   close(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retr
 const REFUSED = errorReply(503, 'over_capacity', 'the session was refused', ['Retry-After', '5']);
 const ENDED = jsonReply(200, { ok: true });
 
-/** A sweep is never rarer than this, so that limits are kept to within a quarter or five seconds. */
+/** Longest interval of sweeps, so that timeouts are exact to a quarter of their length or five seconds. */
 const MAX_SWEEP_MS = 5_000;
 const MIN_SWEEP_MS = 10;
 
@@ -75,10 +75,10 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     waitingBytes = 4 * 1024 * 1024,
     idleMs = 15 * 60_000,
     reattachMs = 60_000,
-    holdMs = 10_000,
+    sendDelayMs = 10_000,
     newId = () => randomBytes(16).toString('hex'),
   } = options;
-  const quarter = Math.min(keepAliveMs, idleMs, reattachMs, holdMs) / 4;
+  const quarter = Math.min(keepAliveMs, idleMs, reattachMs, sendDelayMs) / 4;
   const sweepMs = Math.min(MAX_SWEEP_MS, Math.max(MIN_SWEEP_MS, quarter));
   const sweepsIn = (spanMs: number) => Math.max(1, Math.round(spanMs / sweepMs));
   const rules: SessionRules = {
@@ -87,13 +87,13 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     keepAliveSweeps: sweepsIn(keepAliveMs),
     idleSweeps: sweepsIn(idleMs),
     reattachSweeps: sweepsIn(reattachMs),
-    holdSweeps: sweepsIn(holdMs),
+    delaySweeps: sweepsIn(sendDelayMs),
   };
   const sessions = new Map<string, HttpSession>();
   let timer: NodeJS.Timeout | undefined;
   let closing: { promise: Promise<void>; resolve: () => void } | undefined;
 
-  const gone = (session: HttpSession): void => {
+  const onEnded = (session: HttpSession): void => {
     sessions.delete(session.id);
     if (sessions.size > 0) return;
     clearInterval(timer);
@@ -119,7 +119,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     if (!isPlain(request)) return sendReply(response, BAD_TYPE);
     if (sessions.size >= maxSessions) return sendReply(response, FULL);
     const { remoteAddress, remotePort } = request.socket;
-    const session = new HttpSession(newId(), `${remoteAddress}:${remotePort}`, maxMessageBytes, rules, gone);
+    const session = new HttpSession(newId(), `${remoteAddress}:${remotePort}`, maxMessageBytes, rules, onEnded);
     sessions.set(session.id, session);
     timer ??= setInterval(() => {
       for (const each of sessions.values()) each.sweep();
@@ -130,7 +130,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
       session.destroy('the session could not be started');
       throw error;
     }
-    sendReply(response, session.gone ? REFUSED : jsonReply(200, { session_id: session.id, lines: true }));
+    sendReply(response, session.ended ? REFUSED : jsonReply(200, { session_id: session.id, lines: true }));
   };
 
   const send = (request: IncomingMessage, response: ServerResponse): void => {
@@ -141,10 +141,10 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     const counted = request.headers['x-send-sequence'];
     const sequence = counted === undefined ? 0 : integerOf(counted);
     if (sequence === undefined || (counted !== undefined && sequence === 0)) return sendReply(response, BAD_SEQUENCE);
-    if (!session.inbox.begin(response)) return;
+    if (!session.inbox.start(response)) return;
     readBody(request, session.inbox.maxBodyBytes, (body) => {
       if (body === 'aborted') session.inbox.abandon();
-      else session.inbox.take(body === 'too_large' ? undefined : body, sequence, response);
+      else session.inbox.accept(body === 'too_large' ? undefined : body, sequence, response);
     });
   };
 
@@ -153,7 +153,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     if (session === undefined) return;
     const last = request.headers['last-event-id'];
     const lastEventId = last === undefined ? undefined : integerOf(last);
-    // A reader that is ahead of us, or counts differently, cannot be served without loss, so it is told.
+    // A reader that is ahead of us, or counts differently, cannot be served without loss, so it gets an error.
     if (last !== undefined && (lastEventId === undefined || !session.hasReached(lastEventId))) {
       return sendReply(response, BAD_EVENT_ID);
     }

@@ -260,7 +260,7 @@ describe('backpressure', TIMEOUT, () => {
   });
 
   test('a body held too long is refused with 429 and was not delivered, so sending it again is right', async (t) => {
-    const { listener, peers } = await serve(t, { holdMs: 40 });
+    const { listener, peers } = await serve(t, { sendDelayMs: 40 });
     const session = await newSession(listener.address);
     peers[0]!.link.pause(true);
     const { status, headers } = await ask(listener.address, 'POST', '/send', plain(session), '{"n":1}');
@@ -304,7 +304,7 @@ describe('backpressure', TIMEOUT, () => {
 
   test('a pause in the middle of a body stops right there, and the rest follows in order', async (t) => {
     const { listener, peers } = await serve(t, {
-      holdMs: 40,
+      sendDelayMs: 40,
       onMessage: (link, text) => {
         if (text === '2') link.pause(true);
       },
@@ -375,7 +375,7 @@ describe('numbered bodies', TIMEOUT, () => {
   });
 
   test('a body refused with 429 has not used its number up', async (t) => {
-    const { listener, peers } = await serve(t, { holdMs: 40 });
+    const { listener, peers } = await serve(t, { sendDelayMs: 40 });
     const session = await newSession(listener.address);
     const headers = { ...plain(session), 'X-Send-Sequence': '1' };
     peers[0]!.link.pause(true);
