@@ -78,7 +78,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new AuthThrottle();
   const inside = new InternalTokens(auth);
-  // Turns left over from an earlier run may want tools before the host is there.
+  // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
   workspace.promise.catch(() => {});
   const version = options.version ?? '0';
@@ -232,7 +232,10 @@ async function accessOf(config: HostConfig): Promise<{ auth: Authenticator; toke
   if (!required) return { auth: createAuthenticator([]), tokenFile: undefined };
   if (grants.some(({ principal }) => principal.name === LOCAL_PRINCIPAL.name)) {
     // Sessions belong to names: two principals of one name could read each other's.
-    throw fail('config_invalid', `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is reserved for this user's own token`);
+    throw fail(
+      'config_invalid',
+      `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is reserved for this user's own token`,
+    );
   }
   const { token, file } = await ensureLocalToken({ home: config.home });
   return { auth: createAuthenticator([...grants, localGrant(token)]), tokenFile: file };

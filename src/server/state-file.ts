@@ -40,8 +40,8 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
         return states;
       } catch (error) {
         const quarantine = `${file}.unreadable-${now()}`;
-        await rename(file, aside).catch(() => {});
-        log.error('the state of the plugins cannot be read and was set aside', { file, aside, error });
+        await rename(file, quarantine).catch(() => {});
+        log.error('the state of the plugins cannot be read and was quarantined', { file, quarantine, error });
         return {};
       }
     },

@@ -200,7 +200,10 @@ function dialled(
     const refused = (error: NodeJS.ErrnoException): void =>
       abandon('unreachable', `no peer responds at ${address} (${error.code ?? error.message})`, error);
     const aborted = (): void => abandon('cancelled', `connecting to ${address} was cancelled`);
-    const timer = setTimeout(() => abandon('unreachable', `no response from ${address} within ${timeoutMs} ms`), timeoutMs);
+    const timer = setTimeout(
+      () => abandon('unreachable', `no response from ${address} within ${timeoutMs} ms`),
+      timeoutMs,
+    );
     signal?.addEventListener('abort', aborted, { once: true });
     socket.once('error', refused);
     socket.once('connect', () => {

@@ -115,7 +115,7 @@ export function splitCommand(line: string): string[] {
     } else if (character === '\\') {
       const next = line[++at];
       if (next === undefined) throw fail('usage', 'the command line ends with a backslash');
-      const isLiteral = quote ===  '"' && next !== '"' && next !== '\\';
+      const isLiteral = quote === '"' && next !== '"' && next !== '\\';
       word = (word ?? '') + (isLiteral ? `\\${next}` : next);
     } else if (quote === '"') {
       if (character === quote) quote = '';

@@ -173,7 +173,7 @@ describe('at a terminal', { skip: noTerminal }, () => {
     assert.equal((await command.ended()).code, 0);
   });
 
-  test('what is typed while it works is said to it, Ctrl-C stops the turn and then leaves', async () => {
+  test('what is typed while it works steers its turn, Ctrl-C stops the turn and then leaves', async () => {
     const command = atTerminal(newUser());
     await command.says('› ');
     command.child.stdin.write('say "begun" then wait 60000 ms\r');
@@ -181,7 +181,7 @@ describe('at a terminal', { skip: noTerminal }, () => {
     await command.says('Rehearsal backend:');
     await command.says('begun', 'stdout', command.stdout.indexOf('Rehearsal backend:'));
     command.child.stdin.write('say "and this"\r');
-    await command.says('it will hear that');
+    await command.says('the agent receives it');
     command.child.stdin.write('\u0003');
     await command.says('interrupted');
     await command.says('and this', 'stdout', command.stdout.lastIndexOf('interrupted'));

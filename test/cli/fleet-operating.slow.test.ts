@@ -13,7 +13,10 @@ test('a task that waits says until when, and goes on without whoever watched it'
   const { user, up, json } = await fleet(t, { workers: SICK });
   const waiting = user.start(['task', 'submit', 'read README.md', '--require-mcp', 'crashing', '--wait']);
   await waiting.says('tried again at', 'stderr');
-  assert.match(waiting.stderr, /decided {4}no worker now: .*sick left out: crashing .*; tried again at \d\d:\d\d:\d\dZ/);
+  assert.match(
+    waiting.stderr,
+    /decided {4}no worker now: .*sick left out: crashing .*; tried again at \d\d:\d\d:\d\dZ/,
+  );
   assert.match(up.stderr, /"an MCP server does not work","worker":"sick","server":"crashing".*ended with code 1/);
   waiting.child.kill('SIGINT');
   const { code, stdout, stderr } = await waiting.ended();

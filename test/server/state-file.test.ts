@@ -33,7 +33,7 @@ test('what was saved is loaded by the next host of that name, and by no other', 
   assert.deepEqual(readdirSync(dirname(file)), ['box.json'], 'no draft stays behind');
 });
 
-test('a damaged file is set aside and the host starts without it', async (t) => {
+test('a damaged file is quarantined and the host starts without it', async (t) => {
   const home = temporaryFolder(t);
   const file = stateFileOf(home, 'box');
   mkdirSync(dirname(file));

@@ -158,7 +158,8 @@ class HttpClientLink implements Link {
         started: () => this.#ready.resolve(),
         message: (text: string) => this.#receiver?.message(text),
         malformed: (problem: Malformed) => this.#receiver?.malformed(problem),
-        finished: (cause: CloseInfo, mayRemain: boolean) => (mayRemain ? this.destroy(cause.reason) : this.#finish(cause)),
+        finished: (cause: CloseInfo, mayRemain: boolean) =>
+          mayRemain ? this.destroy(cause.reason) : this.#finish(cause),
       },
     );
   }

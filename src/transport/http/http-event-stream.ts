@@ -120,7 +120,8 @@ export class EventStream implements EventSink {
     this.#timer = setTimeout(() => request.destroy(new Error('the event stream did not start')), answerTimeoutMs);
     request.on('error', (error) => {
       // No process listens there any more, so the session is lost too; the owner reconnects at once.
-      if (isRefused(error) && this.#request === request) this.#abandon(`the host refuses connections: ${error.message}`);
+      if (isRefused(error) && this.#request === request)
+        this.#abandon(`the host refuses connections: ${error.message}`);
       else this.#lost(request, error.message);
     });
     request.on('response', (response) => {

@@ -110,7 +110,7 @@ export class HttpClient {
     // Checked after the wait: a request that starts behind `close` would end by its timeout only.
     signal?.throwIfAborted();
     if (this.#closed) throw fail('interrupted', 'this side is stopping');
-    return pool.begin({
+    return pool.start({
       method,
       hostname: to.hostname,
       port: to.port,
