@@ -12,31 +12,31 @@ import type { Budget } from './budget.ts';
 import type { DeclinedAttempt, DeclineReason, JournaledTask } from './journal.ts';
 import { MAX_CRASHES } from './recovery.ts';
 
-/** An attempt that is taken or runs. */
+/** An attempt that is accepted or runs. */
 export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<AlreadyTaken, 'state' | 'lease'>;
 
-export interface DecisionInput {
+export interface AdmissionInput {
   readonly dispatch: Dispatched;
   readonly agentId: string;
   readonly facts: Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'>;
   readonly nowMs: number;
   /** How long the dispatch was under way, milliseconds. */
   readonly delayMs: number;
-  /** The bus keeps what was answered with `busy`, tells nobody, and delivers it again. */
+  /** The bus stores what was answered with `busy`, reports it to no orchestrator, and redelivers it. */
   readonly redelivers: boolean;
-  /** The attempt at this task that is taken or runs. */
+  /** The attempt at this task that is accepted or runs. */
   readonly running: RunningAttempt | undefined;
   /** The latest attempt the journal has. */
   readonly journaled: JournaledTask | undefined;
-  /** The latest attempt at this task that was not taken. */
+  /** The latest attempt at this task that was declined. */
   readonly denied: DeclinedAttempt | undefined;
-  /** Another task of its context is taken or runs. */
+  /** Another task of its context is accepted or runs. */
   readonly contextBusy: boolean;
   /** Budget of the task it is a part of, where that runs here. */
   readonly parent: Budget | undefined;
   /** What is wrong with the schema of its answer; null: nothing. */
   readonly schemaProblem: string | null;
-  /** Why nothing new can be taken, though the worker would. */
+  /** Why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
   /** When to ask again, seconds. */
   readonly busyS: number;
@@ -46,7 +46,7 @@ export type AdmissionResult =
   | {
       readonly kind: 'answer';
       readonly reception: DispatchOutcome;
-      /** To be kept before it is answered. */
+      /** To be stored before the reply. */
       readonly denial?: DeclinedAttempt;
     }
   | {
@@ -57,7 +57,7 @@ export type AdmissionResult =
       readonly crashes: number;
     };
 
-export function decideAdmission(input: DecisionInput): AdmissionResult {
+export function decideAdmission(input: AdmissionInput): AdmissionResult {
   const { dispatch, journaled, parent, running } = input;
   const tokenBudget = sliceOf(dispatch.token_budget, parent?.left ?? null);
   const seen = seenAs(input);
@@ -77,7 +77,7 @@ export function decideAdmission(input: DecisionInput): AdmissionResult {
     return { kind: 'answer', reception: { kind: 'taken', state, lease, retryAfterS: input.busyS } };
   }
   if (!verdict.accept && verdict.code === 'replay') return answer(input, replayed(input), IN_FLIGHT);
-  // Another task under the same id: what is said of it is not said of ours.
+  // Another task under the same id: its earlier answer is no answer to ours.
   if (!verdict.accept && verdict.code === 'duplicate_conflict') return refusal(input, verdict);
   const earlier = earlierAnswer(input);
   if (earlier !== undefined) return refusal(input, earlier);
@@ -96,36 +96,36 @@ const passingReason = (code: string, detail: string): DeclineReason => ({ code, 
 /** Another attempt is, or was, the answer to this one. */
 const IN_FLIGHT = passingReason('in_flight', 'another attempt at this task is here');
 const CONTEXT_BUSY = passingReason('busy', 'a turn of this context is running');
-/** Somebody asked after it before it came. */
+/** It was polled before it arrived. */
 const UNKNOWN = passingReason('busy', 'this attempt was given back before it came');
-/** It was begun, and nothing is known of its end. */
-const BEGUN = passingReason('busy', 'this attempt was taken before');
+/** It was started, and nothing is known of its end. */
+const STARTED = passingReason('busy', 'this attempt was accepted before');
 
-/** An answer to keep to, where it is one about an attempt that is named. */
-function answer(input: DecisionInput, reception: DispatchOutcome, reason: DeclineReason): AdmissionResult {
+/** A reply, stored as declined where the dispatch names its attempt. */
+function answer(input: AdmissionInput, reception: DispatchOutcome, reason: DeclineReason): AdmissionResult {
   const { dispatch, running, journaled } = input;
   const { attempt } = dispatch.envelope;
   if (attempt === undefined || attempt <= ((running ?? journaled)?.attempt ?? 0)) return { kind: 'answer', reception };
   return { kind: 'answer', reception, denial: { attempt, digest: dispatch.digest, reason } };
 }
 
-/** `kept`: what is to be kept of it; absent: it is kept already, or is not about this attempt. */
-function refusal(input: DecisionInput, against: DeclineReason, kept?: DeclineReason): AdmissionResult {
+/** `stored`: the reason to store; absent: it is stored already, or is not about this attempt. */
+function refusal(input: AdmissionInput, against: DeclineReason, stored?: DeclineReason): AdmissionResult {
   const reception: DispatchOutcome = { kind: 'refused', result: refused(input, against) };
-  return kept === undefined ? { kind: 'answer', reception } : answer(input, reception, kept);
+  return stored === undefined ? { kind: 'answer', reception } : answer(input, reception, stored);
 }
 
-function busy(input: DecisionInput, reason: 'in_flight' | 'context'): AdmissionResult {
+function busy(input: AdmissionInput, reason: 'in_flight' | 'context'): AdmissionResult {
   const reception: DispatchOutcome = { kind: 'busy', retryAfterS: input.busyS, reason };
   if (input.redelivers) return { kind: 'answer', reception };
   return answer(input, reception, reason === 'in_flight' ? IN_FLIGHT : CONTEXT_BUSY);
 }
 
 /**
- * How an attempt was answered before, where it was not taken. Who counts attempts gives each a number once, so that a
- * dispatch whose number was answered is a copy; one without a number cannot be told from a new one.
+ * How an attempt was answered before, where it was declined. An orchestrator that numbers attempts uses each number once, so
+ * that a dispatch whose number was answered is a duplicate; one without a number looks like a new one.
  */
-function denialOf({ dispatch, denied }: DecisionInput): DeclinedAttempt | undefined {
+function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | undefined {
   const { attempt } = dispatch.envelope;
   if (denied === undefined || attempt === undefined || attempt > denied.attempt) return undefined;
   return denied.digest === null || denied.digest === dispatch.digest ? denied : undefined;
@@ -135,12 +135,12 @@ function denialOf({ dispatch, denied }: DecisionInput): DeclinedAttempt | undefi
 export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
 /** What was answered to another copy of this attempt. */
-function earlierAnswer(input: DecisionInput): DeclineReason | undefined {
+function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   const { dispatch, journaled, running } = input;
-  const denial = denialOf(input);
+  const denial = declinedOf(input);
   if (denial !== undefined) return denial.reason ?? UNKNOWN;
   const begun = running === undefined && journaled?.result === null && attemptOf(dispatch) <= journaled.attempt;
-  return begun ? BEGUN : undefined;
+  return begun ? STARTED : undefined;
 }
 
 /** The smaller of what it was given and what its parent has left. */
@@ -149,28 +149,28 @@ function sliceOf(own: number | null, left: number | null): number | null {
 }
 
 /** How preflight is to see what was here before; undefined: as nothing. */
-function seenAs(input: DecisionInput): JournalFact | undefined {
+function seenAs(input: AdmissionInput): JournalFact | undefined {
   const { dispatch, running, journaled } = input;
   if (running !== undefined) return { state: 'running', digestMatches: running.digest === dispatch.digest };
   if (journaled?.result == null) return undefined;
   const { result, digest } = journaled;
   const digestMatches = digest === dispatch.digest;
-  const denial = denialOf(input);
+  const denial = declinedOf(input);
   const shown = denial !== undefined && isAnsweredByAnother(denial);
   if (digestMatches && !shown && isRunAnew(dispatch, journaled, result)) return undefined;
   return { state: 'finished', digestMatches, status: result.status, tokensSpent: result.tokens_spent ?? null };
 }
 
 /**
- * Whether the same task, ended before, is to be done again. The same attempt never is, also when nothing had been begun: who
- * heard that may have given it to somebody else. A later attempt was asked for by somebody who knows how this one ended, or
+ * Whether the same task, ended before, is to be done again. The same attempt never is, not even when nothing had started: the
+ * orchestrator may have sent the task to another worker since. A later attempt comes from one that knows how this one ended, or
  * gave it up; work he has not seen yet is shown to him first.
  */
 function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status, tokens_spent }: TaskResult): boolean {
   if (isPoisoned(journaled)) return false;
   const { attempt } = envelope;
   const notStarted = status === 'blocked' && tokens_spent === 0;
-  // Who counts no attempts has no other way to ask again.
+  // An orchestrator that numbers no attempts has no other way to ask again.
   if (attempt === undefined) return notStarted;
   if (attempt <= journaled.attempt) return false;
   return journaled.delivered || notStarted || status === 'error' || status === 'blocked';
@@ -180,7 +180,7 @@ const isPoisoned = ({ crashes, result }: JournaledTask): boolean =>
   crashes >= MAX_CRASHES && result?.status === 'error';
 
 /** The stored result. What is not tried again answers for the attempt it refuses, which has cost nothing. */
-function replayed({ dispatch, journaled }: DecisionInput): DispatchOutcome {
+function replayed({ dispatch, journaled }: AdmissionInput): DispatchOutcome {
   const stored = journaled?.result as TaskResult;
   const attempt = attemptOf(dispatch);
   if (!isPoisoned(journaled as JournaledTask) || attempt <= (journaled as JournaledTask).attempt) {
@@ -200,7 +200,7 @@ const refuse = (code: string, detail: string, retryable: boolean, missing: reado
 });
 
 /** What phase 4 does not know of. */
-function furtherReason(input: DecisionInput, tokenBudget: number | null): Refusal | undefined {
+function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refusal | undefined {
   const { dispatch, facts, full, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
   if (dispatch.worktree && facts.repoState === null) {
@@ -217,13 +217,13 @@ function furtherReason(input: DecisionInput, tokenBudget: number | null): Refusa
   return full === undefined ? undefined : refuse('busy', full, true);
 }
 
-/** The answer to a dispatch that is not taken. */
+/** The reply to a dispatch that is declined. */
 export function refused(
   {
     dispatch,
     agentId,
     busyS,
-  }: Pick<DecisionInput, 'agentId' | 'busyS'> & {
+  }: Pick<AdmissionInput, 'agentId' | 'busyS'> & {
     readonly dispatch: Pick<Dispatched, 'task_id' | 'envelope'>;
   },
   { code, detail, retryable, missing }: DeclineReason,

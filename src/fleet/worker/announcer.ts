@@ -1,6 +1,6 @@
 /**
  * When a worker describes itself: at its start, when something about it changes, for the first task of a context, when
- * asked. Liveness is another thing, and none of its business.
+ * asked. Liveness is the matter of heartbeats.
  *
  * Called by `worker.ts`.
  * @see docs/fleet.md#when-to-announce
@@ -8,13 +8,13 @@
 import type { Timer } from '../../base/timer-queue.ts';
 import type { SessionAnnounce } from '../../protocol/fleet.ts';
 
-/** So long something must have changed before it is told, so that a burst of changes is one announce. */
+/** How long a change must last before it is announced, so that a burst of changes is one announce. */
 const DEBOUNCE_MS = 2000;
 /** Contexts that are remembered as served. */
 const MAX_CONTEXTS = 10_000;
 
 export interface AnnouncerOptions {
-  /** Describes the worker as it is known to be now, without looking anew and without a number. */
+  /** Describes the worker from what is known now, without probing and without a number. */
   readonly describe: (contextId: string | null) => SessionAnnounce;
   /** Numbers a description and sends it to everybody. */
   readonly tell: (announce: SessionAnnounce) => void;
@@ -25,34 +25,34 @@ export interface AnnouncerOptions {
 export class Announcer {
   readonly #options: AnnouncerOptions;
   readonly #served = new Set<string>();
-  #told = '';
+  #reported = '';
   #cancelTimer: (() => void) | undefined;
-  #over = false;
+  #ended = false;
 
   constructor(options: AnnouncerOptions) {
     this.#options = options;
   }
 
-  /** Tells everybody, now. */
+  /** Announces to every reply channel, now. */
   announce(contextId: string | null = null): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     const announce = this.#options.describe(contextId);
-    this.#told = essence(announce);
+    this.#reported = essence(announce);
     this.#options.tell(announce);
   }
 
-  /** Something may have changed: it is told if it has, and still has a while later. */
-  look(): void {
-    if (this.#over || this.#cancelTimer !== undefined || !this.#changed()) return;
+  /** Something may have changed: announces if it has, and still has a while later. */
+  check(): void {
+    if (this.#ended || this.#cancelTimer !== undefined || !this.#changed()) return;
     this.#cancelTimer = this.#options.timer(() => {
       this.#cancelTimer = undefined;
       if (this.#changed()) this.announce();
     }, this.#options.debounceMs ?? DEBOUNCE_MS);
   }
 
-  /** A task of this context begins. The first one is told with a description. */
+  /** A task of this context starts. The first one is announced. */
   serve(contextId: string): void {
     if (this.#served.has(contextId)) return;
     if (this.#served.size >= MAX_CONTEXTS) this.#served.delete(this.#served.values().next().value as string);
@@ -61,16 +61,16 @@ export class Announcer {
   }
 
   end(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#cancelTimer?.();
   }
 
   #changed(): boolean {
-    return essence(this.#options.describe(null)) !== this.#told;
+    return essence(this.#options.describe(null)) !== this.#reported;
   }
 }
 
-/** What makes two descriptions different enough to be told. Numbers that change with every task are left out. */
+/** What makes two descriptions different enough to announce. Numbers that change with every task are left out. */
 function essence({ worker, capabilities, mcp_health, session }: SessionAnnounce): string {
   const clean = session?.repo_state?.clean ?? null;
   const branch = session?.repo_state?.branch ?? null;

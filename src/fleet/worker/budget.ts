@@ -1,5 +1,5 @@
 /**
- * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here takes from what
+ * The tokens a task may spend. Counted live from what its executor reports; a task whose parent runs here uses a part of what
  * the parent has left, so that a job that hands out work does not spend more by it.
  *
  * Called by `task-run.ts` (tokens used) and `worker.ts` (slices of children).
@@ -8,7 +8,7 @@
 /** Share of the budget at which notice is given, in percent. */
 const NOTICE_PERCENT = 80;
 
-/** Told once each, when it is so. */
+/** Called once each. */
 export interface BudgetEvents {
   /** 80 % are spent. */
   notice(spent: number, limit: number): void;
@@ -26,7 +26,7 @@ export class Budget {
   /** What children that have ended have spent. */
   #ofEnded = 0;
   #noticed = false;
-  #over = false;
+  #reachedLimit = false;
   #ended = false;
 
   constructor(limit: number | null, events: BudgetEvents, parent?: Budget) {
@@ -55,7 +55,7 @@ export class Budget {
     let promised = 0;
     for (const child of this.#children) promised += Math.max(0, (child.limit ?? 0) - child.total);
     const here = Math.max(0, this.limit - this.total - promised);
-    // A slice was taken out of what the parent has left already.
+    // The parent has subtracted this slice already.
     return here;
   }
 
@@ -76,7 +76,7 @@ export class Budget {
   }
 
   #check(): void {
-    if (this.limit === null || this.#over) return;
+    if (this.limit === null || this.#reachedLimit) return;
     const total = this.total;
     if (total >= this.limit) this.#exhausted(total, this.limit);
     else if (!this.#noticed && total * 100 >= this.limit * NOTICE_PERCENT) {
@@ -86,10 +86,10 @@ export class Budget {
   }
 
   #exhausted(total: number, limit: number): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#reachedLimit) return;
+    this.#reachedLimit = true;
     this.#events.spent(total, limit);
-    // Whatever takes from it has nothing left either.
+    // Its children have nothing left either.
     for (const child of this.#children) child.#exhausted(total, limit);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A finding that costs something to make: kept, made anew when it is too old, never made twice at a time.
+ * A finding that is expensive to make: cached, renewed when it is too old, never made twice at a time.
  *
  * Used by `facts.ts`.
  */
@@ -37,13 +37,13 @@ export class Cached<T> {
     this.#again = this.#finding !== undefined;
   }
 
-  /** Makes the finding anew, or waits for the one that is being made. */
+  /** Renews the finding, or waits for the one that is being made. */
   renew(): Promise<T> {
     this.#finding ??= this.#run();
     return this.#finding;
   }
 
-  /** A finding that is begun after this call. All who ask while one is being made share the next. */
+  /** A finding that starts after this call. All callers while one is being made share the next. */
   anew(): Promise<T> {
     if (this.#finding === undefined) return this.renew();
     this.#next ??= this.#finding.then(() => {

@@ -21,19 +21,19 @@ export class ClockSkew {
   #samples: readonly Sample[] = [];
 
   /** A message sent at `sentAt` by their clock came at `receivedAt` by ours, epoch milliseconds; `at` is monotonic. */
-  heard(sentAt: number, receivedAt: number, at: number): void {
+  received(sentAt: number, receivedAt: number, at: number): void {
     const ahead = sentAt - receivedAt;
-    // Only what may still turn out to be the largest is kept.
+    // Only what may still become the largest is stored.
     const kept = this.#samples.filter((one) => one.ahead > ahead && at - one.at < WINDOW_MS);
     this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
   }
 
-  /** How much longer than the fastest of late a message was under way, milliseconds; arguments as in `heard`. */
+  /** How much longer than the fastest recent one a message was under way, milliseconds; arguments as in `received`. */
   delayMs(sentAt: number, receivedAt: number): number {
     return Math.max(0, (this.#samples[0]?.ahead ?? 0) - (sentAt - receivedAt));
   }
 
-  /** Milliseconds their clock is ahead of ours; 0 when that cannot be told from delay. */
+  /** Milliseconds their clock is ahead of ours; 0 when that may as well be delay. */
   get aheadMs(): number {
     const ahead = this.#samples[0]?.ahead ?? 0;
     return Math.abs(ahead) > IGNORED_MS ? ahead : 0;

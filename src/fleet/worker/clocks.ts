@@ -1,5 +1,5 @@
 /**
- * The clocks of those who send dispatches: how far each is ahead of ours, and how long a dispatch was under way.
+ * The clocks of the orchestrators that send dispatches: how far each is ahead of ours, and how long a dispatch was under way.
  *
  * Called by `worker.ts` for every dispatch.
  * @see docs/fleet.md#failure-semantics
@@ -16,7 +16,7 @@ const SKEW_WARN_MS = 60_000;
 export interface Timing {
   /** How far the clock of the sender is ahead of ours, milliseconds. */
   readonly skewMs: number;
-  /** How long it was under way, beyond the fastest of late, milliseconds. */
+  /** How long it was under way, beyond the fastest recent one, milliseconds. */
   readonly delayMs: number;
 }
 
@@ -32,21 +32,21 @@ export class Clocks {
     this.#log = log;
   }
 
-  /** A dispatch came through the outlet of this name at `receivedAt`, epoch milliseconds. */
-  heard({ sent_at }: Envelope, outlet: string, receivedAt: number): Timing {
-    let skew = this.#skews.get(outlet);
+  /** A dispatch came through the reply channel of this name at `receivedAt`, epoch milliseconds. */
+  received({ sent_at }: Envelope, channelName: string, receivedAt: number): Timing {
+    let skew = this.#skews.get(channelName);
     if (sent_at === undefined) return { skewMs: skew?.aheadMs ?? 0, delayMs: 0 };
     if (skew === undefined) {
       if (this.#skews.size >= MAX_SKEWS) this.#skews.clear();
       skew = new ClockSkew();
-      this.#skews.set(outlet, skew);
+      this.#skews.set(channelName, skew);
     }
     const sentAt = Date.parse(sent_at);
-    skew.heard(sentAt, receivedAt, this.#monotonic());
+    skew.received(sentAt, receivedAt, this.#monotonic());
     const { aheadMs } = skew;
-    if (Math.abs(aheadMs) > SKEW_WARN_MS && !this.#warned.has(outlet)) {
-      this.#warned.add(outlet);
-      this.#log.warn('the clocks differ by more than a minute', { outlet, ahead_ms: aheadMs });
+    if (Math.abs(aheadMs) > SKEW_WARN_MS && !this.#warned.has(channelName)) {
+      this.#warned.add(channelName);
+      this.#log.warn('clocks differ by more than a minute', { channelName, ahead_ms: aheadMs });
     }
     return { skewMs: aheadMs, delayMs: skew.delayMs(sentAt, receivedAt) };
   }

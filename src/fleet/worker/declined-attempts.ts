@@ -1,7 +1,7 @@
 /**
- * The attempts a worker answered without taking them: refused, busy, or unknown to it when somebody asked. Whoever heard that
- * may have given the task to somebody else, so that a copy that comes later must not be begun. On disk before the answer
- * leaves; looked up in memory, once for every dispatch.
+ * The attempts a worker declined: refused, busy, or unknown to it when polled. The orchestrator may have sent the task to
+ * another worker since, so that a duplicate that comes later must not start. On disk before the reply leaves; looked up in
+ * memory, once for every dispatch.
  *
  * Called by `worker.ts`.
  * @see docs/fleet.md#failure-semantics
@@ -10,7 +10,7 @@ import type { Log } from '../../base/log.ts';
 import { asError } from '../../wire/errors.ts';
 import { type DeclinedAttempt, MAX_STORED, type WorkerJournal } from './journal.ts';
 
-/** Characters of a reason that are kept; names that are missing are left out where they do not fit. */
+/** Characters of a reason that are stored; names that are missing are left out where they do not fit. */
 const MAX_DETAIL = 280;
 const MAX_NAMES = 8;
 
@@ -62,13 +62,13 @@ export class DeclinedAttempts {
     try {
       await this.#journal.decline({ taskId, ...known.denial });
     } catch (thrown) {
-      this.#log.error('a refusal could not be written', { task_id: taskId, error: asError(thrown).message });
+      this.#log.error('declined attempt could not be stored', { task_id: taskId, error: asError(thrown).message });
     }
     known.written = undefined;
   }
 }
 
-/** Whoever sends dispatches must not say how much is kept of them. */
+/** The sender of dispatches must not decide how much is stored of them. */
 function shortened({ reason, ...denial }: DeclinedAttempt): DeclinedAttempt {
   if (reason === null) return { ...denial, reason };
   const { code, detail, retryable, missing } = reason;

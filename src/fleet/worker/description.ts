@@ -23,7 +23,7 @@ export interface DescriptionInput {
   readonly activeTasks: number;
   readonly incarnation: string;
   readonly draining: boolean;
-  /** The conversation it is told for; null = none. */
+  /** The context it is announced for; null = none. */
   readonly contextId: string | null;
 }
 

@@ -14,14 +14,14 @@ import { Cached } from './cached.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-probe.ts';
 import type { RepositoryReader, TreeState } from './repository/git.ts';
 
-/** How old a finding may be for a decision. The tree is read for each that rests on it: somebody may have just written. */
+/** How old a finding may be for a decision. The tree is read for each that rests on it: its user may have just written. */
 const MCP_AGE_MS = 30_000;
 const EXECUTOR_AGE_MS = 120_000;
 /** How old it may be in a description. */
 const TREE_AGE_MS = 1000;
 /** A folder that is no repository seldom becomes one. */
 const NO_TREE_AGE_MS = 60_000;
-/** Findings this old are made anew by the periodic look, so that a decision seldom has to wait for one. */
+/** Findings this old are renewed by the periodic check, so that a decision seldom has to wait for one. */
 const MCP_RENEW_MS = 15_000;
 const EXECUTOR_RENEW_MS = 60_000;
 const PROBE_MS = 3000;
@@ -60,7 +60,7 @@ interface Server {
   readonly probed: Cached<ProbeFinding>;
 }
 
-const UNKNOWN: ProbeFinding = { health: 'unknown', tools: [], detail: 'not asked yet' };
+const UNKNOWN: ProbeFinding = { health: 'unknown', tools: [], detail: 'not probed yet' };
 
 export class Facts {
   readonly #options: FactsOptions;
@@ -68,9 +68,9 @@ export class Facts {
   readonly #executor: Cached<Readiness>;
   readonly #tree: Cached<TreeState | null>;
   readonly #ownTools: ReadonlySet<string>;
-  /** Servers an executor found not to work, though they answered a probe: canonical name → what it said, and when. */
-  readonly #told = new Map<string, { readonly health: string; readonly at: number }>();
-  /** What the log was last told about a server: name → health. */
+  /** Servers an executor reported as failing, though they answered a probe: canonical name → its health, and when. */
+  readonly #reported = new Map<string, { readonly health: string; readonly at: number }>();
+  /** The health that was last logged of a server, by name. */
   readonly #logged = new Map<string, string>();
   #toolsOf: readonly ProbeFinding[] = [];
   #tools: readonly string[] = [];
@@ -85,12 +85,12 @@ export class Facts {
       canonical: canonicalName(server.name),
       probed: new Cached(() => this.#probeServer(server, { cwd, signal, timeoutMs: probeMs }), UNKNOWN, monotonic),
     }));
-    const unprobed: Readiness = { present: false, detail: 'not looked for yet' };
+    const unprobed: Readiness = { present: false, detail: 'not probed yet' };
     this.#executor = new Cached(() => this.#probeExecutor(executor), unprobed, monotonic);
-    this.#tree = new Cached(() => this.#lookAtTree(), null, monotonic);
+    this.#tree = new Cached(() => this.#readTree(), null, monotonic);
   }
 
-  /** Everything that is older than a decision may rest on is found anew. Bounded by the probes. */
+  /** Renews everything that is too old for a decision. Bounded by the probes. */
   async refresh(): Promise<void> {
     await Promise.all([
       ...this.#servers.map(({ probed }) => renewed(probed, MCP_AGE_MS)),
@@ -99,7 +99,7 @@ export class Facts {
     ]);
   }
 
-  /** The same for the periodic look, ahead of time. */
+  /** The same for the periodic check, ahead of time. */
   async refreshAhead(): Promise<void> {
     await Promise.all([
       ...this.#servers.map(({ probed }) => renewed(probed, MCP_RENEW_MS)),
@@ -153,7 +153,7 @@ export class Facts {
     };
   }
 
-  /** The tree as it is, by a look that begins after this call; null: no repository. */
+  /** The tree as it is, by a check that starts after this call; null: no repository. */
   tree(): Promise<TreeState | null> {
     return this.#tree.anew();
   }
@@ -168,18 +168,18 @@ export class Facts {
     if (!this.noRepository) this.#tree.expire();
   }
 
-  /** The executor could not be run: look again before the next decision. */
+  /** The executor could not be run: probe it again before the next decision. */
   executorFailed(): void {
     this.#executor.expire();
   }
 
-  /** An executor says how it found its MCP servers. What it says counts against a probe, never for one. */
-  told(found: ReadonlyMap<string, string>): void {
+  /** An executor reports how it found its MCP servers. Its report counts against a probe, never for one. */
+  executorReported(found: ReadonlyMap<string, string>): void {
     const at = this.#options.clock.monotonic();
     for (const { canonical } of this.#servers) {
       const health = found.get(canonical);
-      if (health === undefined || health === 'ok') this.#told.delete(canonical);
-      else this.#told.set(canonical, { health, at });
+      if (health === undefined || health === 'ok') this.#reported.delete(canonical);
+      else this.#reported.set(canonical, { health, at });
     }
   }
 
@@ -188,10 +188,10 @@ export class Facts {
   }
 
   #healthOf({ canonical, probed }: Server): string {
-    const told = this.#told.get(canonical);
+    const told = this.#reported.get(canonical);
     if (told !== undefined && this.#options.clock.monotonic() - told.at < MCP_AGE_MS) return told.health;
     const { health } = probed.value;
-    // It was well, but that is too long ago, and it has not answered since.
+    // It worked, but that is too long ago, and it has not responded since.
     return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;
   }
 
@@ -225,7 +225,7 @@ export class Facts {
     return this.#tree.value === null ? NO_TREE_AGE_MS : TREE_AGE_MS;
   }
 
-  /** A probe; the log hears why a server does not work, once, and when it does again. */
+  /** A probe; logs why a server does not work, once, and when it does again. */
   async #probeServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
     const finding = await this.#options.probeServer(server, options);
     const { health, detail } = finding;
@@ -233,8 +233,8 @@ export class Facts {
     if (health === before || options.signal?.aborted) return finding;
     this.#logged.set(server.name, health);
     const about = { server: server.name, health };
-    if (health === 'ok') this.#options.log.info('an MCP server works again', about);
-    else if (health !== 'disabled') this.#options.log.warn('an MCP server does not work', { ...about, reason: detail });
+    if (health === 'ok') this.#options.log.info('MCP server works again', about);
+    else if (health !== 'disabled') this.#options.log.warn('MCP server does not work', { ...about, reason: detail });
     return finding;
   }
 
@@ -251,12 +251,12 @@ export class Facts {
     }
   }
 
-  async #lookAtTree(): Promise<TreeState | null> {
+  async #readTree(): Promise<TreeState | null> {
     try {
       return await this.#options.repository.treeState(this.#options.cwd);
     } catch (thrown) {
-      this.#options.log.warn('the state of the repository could not be found', { error: asError(thrown).message });
-      // Nothing is known to be clean, so nothing that writes is taken.
+      this.#options.log.warn('state of the repository could not be read', { error: asError(thrown).message });
+      // The tree may be dirty, so no task that writes is accepted.
       return { branch: null, head: null, clean: false, dirty: [] };
     }
   }

@@ -9,7 +9,7 @@ import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database
 
 export type { Damage as JournalDamage, DatabaseSync as JournalDatabase, StatementSync as JournalStatement };
 
-/** Marks a file as a worker's journal ("HFWJ"), so that another program's database is never taken for one. */
+/** Marks a file as a worker's journal ("HFWJ"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846574a;
 /** What errors call it. */
 const WHAT = 'the journal of the worker';
@@ -33,7 +33,7 @@ const MIGRATIONS: readonly string[] = [
 
 export interface OpenedJournal {
   readonly database: DatabaseSync;
-  /** Set when the file was damaged and moved away; an empty one took its place. */
+  /** Set when the file was damaged and moved away; an empty one replaced it. */
   readonly damage: Damage | undefined;
   /** Gives the lock back; after the database was closed. */
   readonly release: () => void;

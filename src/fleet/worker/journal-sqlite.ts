@@ -21,13 +21,13 @@ import type { ProcessIdentity } from './process-identity.ts';
 
 /** How long ended and declined tasks are stored. */
 const RETAIN_MS = 7 * 24 * 3600 * 1000;
-/** So many tasks end, or are denied, between two sweeps. */
+/** Tasks that end, or are declined, between two sweeps. */
 const SWEEP_EVERY = 500;
-/** So long between two looks for what is too old. */
+/** Time between two sweeps of what is too old. */
 const AGE_EVERY_MS = 3_600_000;
 
 export class SqliteWorkerJournal implements WorkerJournal {
-  /** Set when the file was found damaged and moved away: what it knew of earlier tasks is gone. */
+  /** Set when the file was damaged and quarantined: what it stored of earlier tasks is lost. */
   readonly damage: JournalDamage | undefined;
   readonly #database: JournalDatabase;
   readonly #release: () => void;

@@ -1,22 +1,22 @@
 /**
- * Keeps the right to run an attempt, for as long as it runs, and says when it is lost.
+ * Renews the lease of an attempt while it runs, and reports when it is lost.
  *
- * A lease that can be renewed is renewed every third of its lifetime. One that cannot is kept by the other side, which
- * hears of us: then a sign of life goes out as often. Called by `task-run.ts`.
+ * A lease that can be renewed is renewed every third of its lifetime. Any other is renewed by the orchestrator when it receives
+ * progress: then a heartbeat goes out as often. Called by `task-run.ts`.
  * @see docs/fleet.md#failure-semantics
  */
 import { type Clock, repeat } from '../../base/timer-queue.ts';
 import type { Lease } from '../bus/reply-channel.ts';
 
 export interface LeaseEvents {
-  /** Time for a sign of life: this lease is kept by who hears of us. */
+  /** Time for a heartbeat, which renews this lease at the other end. */
   heartbeat(): void;
   /** It is lost: another attempt may run. */
   lost(why: string): void;
 }
 
 export interface LeaseRenewerOptions extends Clock {
-  /** A second run does no harm: then a lease nobody confirmed for its lifetime counts as lost. */
+  /** A second run does no harm: then a lease that was not confirmed for its lifetime counts as lost. */
   readonly retrySafe: boolean;
 }
 
@@ -25,10 +25,10 @@ export class LeaseRenewer {
   readonly #events: LeaseEvents;
   readonly #options: LeaseRenewerOptions;
   readonly #stopRenewing: () => void;
-  /** Runs out when nobody confirmed the lease for its lifetime. */
+  /** Fires when the lease was not confirmed for its lifetime. */
   #cancelFence: (() => void) | undefined;
   #renewing = false;
-  #over = false;
+  #ended = false;
 
   constructor(lease: Lease, events: LeaseEvents, options: LeaseRenewerOptions) {
     this.#lease = lease;
@@ -41,9 +41,9 @@ export class LeaseRenewer {
     if (renew !== undefined) this.#confirmed(options.monotonic());
   }
 
-  /** The attempt has ended; nothing is told any more. */
+  /** The attempt has ended; nothing is sent any more. */
   end(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#stopRenewing();
     this.#cancelFence?.();
   }
@@ -60,9 +60,9 @@ export class LeaseRenewer {
     const askedAt = this.#options.monotonic();
     try {
       if (await renew()) this.#confirmed(askedAt);
-      else this.#lose('somebody else has it, or it ran out');
+      else this.#lose('another worker has it, or it expired');
     } catch {
-      // Cannot be told now; it is asked again at the next tick.
+      // Unknown now; the next tick asks again.
     } finally {
       this.#renewing = false;
     }
@@ -70,16 +70,16 @@ export class LeaseRenewer {
 
   /** It holds from `at` on for its lifetime. */
   #confirmed(at: number): void {
-    // Where a second run would do harm, nobody begins one by himself, and stopping would only lose the work.
-    if (this.#over || !this.#options.retrySafe) return;
+    // Without `retry_safe` no second run starts by itself, so an unconfirmed lease is no reason to stop this one.
+    if (this.#ended || !this.#options.retrySafe) return;
     this.#cancelFence?.();
     const { monotonic, timer } = this.#options;
     const leftMs = at + this.#lease.ttlS * 1000 - monotonic();
-    this.#cancelFence = timer(() => this.#lose('it could not be renewed for as long as it holds'), Math.max(0, leftMs));
+    this.#cancelFence = timer(() => this.#lose('it could not be renewed for its lifetime'), Math.max(0, leftMs));
   }
 
   #lose(why: string): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.end();
     this.#events.lost(why);
   }

@@ -1,5 +1,5 @@
 /**
- * Asks an MCP server whether it lives and what tools it has. The doorway to the official client of the Model Context
+ * Asks an MCP server whether it lives and what tools it has. The adapter file of the official client of the Model Context
  * Protocol: the only file that names the package. It is an optional peer, loaded when a worker has servers to probe.
  *
  * Called by `facts.ts`. A probe is bounded, and what it started has ended when it resolves.
@@ -16,10 +16,10 @@ const PACKAGE = '@modelcontextprotocol/client';
 const CLIENT = { name: 'handfast', version: '1.0.0' };
 /** How long one server may take. */
 const PROBE_MS = 3000;
-/** How long a server that was asked to end may take before it is told to, and before it is killed. */
+/** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
 const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
-/** How long taking leave of a server over HTTP may take. */
+/** How long ending the session with a server over HTTP may take. */
 const GOODBYE_MS = 300;
 
 /** An MCP server of a worker's agent, probed by the worker itself. */
@@ -112,7 +112,7 @@ function oneLine(thrown: unknown, late: AbortSignal, timeoutMs: number): string 
 
 /** One connection to a server. */
 class Attempt {
-  /** The server said something, whatever it was. */
+  /** The server responded, whatever it was. */
   answered = false;
   unauthorized = false;
   /** Its program ended by itself. */
@@ -163,7 +163,7 @@ class Attempt {
     });
     this.#end = async () => {
       const timer = setTimeout(() => goodbye.abort(), GOODBYE_MS);
-      // So that the server need not keep the session until it gives up on it.
+      // So that the server need not store the session until it expires.
       await transport.terminateSession().catch(() => {});
       clearTimeout(timer);
       goodbye.abort();

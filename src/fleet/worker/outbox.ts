@@ -1,8 +1,8 @@
 /**
- * Results on their way to whoever asked for them. A result is in the journal before it is in here, is sent until the other
- * end has it for good, and waits while the other end is away, however long that is.
+ * Results on their way to their orchestrators. A result is in the journal before it is in here, is sent until the other end has
+ * stored it durably, and waits while the other end is unreachable, however long that is.
  *
- * Called by `worker.ts`. One lane for each name of an outlet, so that one that is away holds up no other.
+ * Called by `worker.ts`. One lane for each name of a reply channel, so that an unreachable one delays no other.
  */
 import { backoffMs } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';
@@ -19,10 +19,10 @@ const MAX_DELAY_MS = 60_000;
 export interface OutboxOptions {
   /** The result of an attempt that ended, out of the journal. */
   readonly load: (taskId: string, attempt: number) => TaskResult | null;
-  /** The other end has the result of this attempt. */
+  /** The other end has stored the result of this attempt. */
   readonly delivered: (taskId: string, attempt: number) => void;
   readonly log: Log;
-  /** Wait before a result that was not taken is sent again; doubled each time up to a minute, half of it random. Default 1,000. */
+  /** Delay before an unconfirmed result is sent again; doubled each time up to a minute, half of it random. Default 1,000. */
   readonly firstDelayMs?: number;
   /** 0 ≤ x < 1. */
   readonly random?: () => number;
@@ -34,7 +34,7 @@ interface Item {
   readonly attempt: number;
   /** Not in memory while it waits: it is in the journal. */
   result: TaskResult | undefined;
-  /** Where it came from, when nobody has attached under that name. */
+  /** The channel of its dispatch, for when none is attached under that name. */
   origin: ReplyChannel | undefined;
   sending: boolean;
   failures: number;
@@ -46,8 +46,8 @@ interface Item {
 const keyOf = (taskId: string, attempt: number): string => `${attempt} ${taskId}`;
 
 interface Lane {
-  /** The latest is used; an earlier one is still there while its link dies. */
-  readonly outlets: ReplyChannel[];
+  /** The latest is used; an earlier one stays until its link has ended. */
+  readonly channels: ReplyChannel[];
   readonly waiting: Map<string, Item>;
   ready: Item[];
   sending: number;
@@ -63,30 +63,30 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** Results nobody has confirmed yet. */
+  /** Results that are not confirmed yet. */
   get size(): number {
     let size = 0;
     for (const { waiting } of this.#lanes.values()) size += waiting.size;
     return size;
   }
 
-  /** The outlet of this name that is attached now. */
-  outlet(name: string): ReplyChannel | undefined {
-    return this.#lanes.get(name)?.outlets.at(-1);
+  /** The channel of this name that is attached now. */
+  channel(name: string): ReplyChannel | undefined {
+    return this.#lanes.get(name)?.channels.at(-1);
   }
 
-  /** All outlets that are attached, one for each name. */
+  /** All channels that are attached, one for each name. */
   *attached(): Iterable<ReplyChannel> {
-    for (const { outlets } of this.#lanes.values()) {
-      const latest = outlets.at(-1);
+    for (const { channels } of this.#lanes.values()) {
+      const latest = channels.at(-1);
       if (latest !== undefined) yield latest;
     }
   }
 
-  /** Sends what waits for this name, and what comes, to `outlet`. Returns what undoes it. */
-  attach(outlet: ReplyChannel): () => void {
-    const lane = this.#lane(outlet.name);
-    lane.outlets.push(outlet);
+  /** Sends what waits for this name, and what comes, to `channel`. Returns what undoes it. */
+  attach(channel: ReplyChannel): () => void {
+    const lane = this.#lane(channel.name);
+    lane.channels.push(channel);
     lane.ready = [];
     for (const item of lane.waiting.values()) {
       item.cancelTimer?.();
@@ -96,14 +96,14 @@ export class Outbox {
     }
     this.#pump(lane);
     return () => {
-      const at = lane.outlets.indexOf(outlet);
-      if (at >= 0) lane.outlets.splice(at, 1);
+      const at = lane.channels.indexOf(channel);
+      if (at >= 0) lane.channels.splice(at, 1);
     };
   }
 
   /**
-   * A result that is in the journal. `result` and `origin` spare a look there while they are at hand. Resolves when it was
-   * offered once, or has to wait for an outlet.
+   * A result that is in the journal. `result` and `origin` save reading it again while they are at hand. Resolves when it was
+   * offered once, or has to wait for a channel.
    */
   add(channelName: string, taskId: string, attempt: number, result?: TaskResult, origin?: ReplyChannel): Promise<void> {
     const lane = this.#lane(channelName);
@@ -119,20 +119,20 @@ export class Outbox {
       tried: tried.resolve,
     };
     lane.waiting.set(keyOf(taskId, attempt), item);
-    if (lane.outlets.length > 0 || origin !== undefined) lane.ready.push(item);
+    if (lane.channels.length > 0 || origin !== undefined) lane.ready.push(item);
     else tried.resolve();
     this.#pump(lane);
     return tried.promise;
   }
 
-  /** True while nobody has confirmed the result of this attempt. */
+  /** True while the result of this attempt is not confirmed. */
   has(taskId: string, attempt: number): boolean {
     const key = keyOf(taskId, attempt);
     for (const { waiting } of this.#lanes.values()) if (waiting.has(key)) return true;
     return false;
   }
 
-  /** It need not be sent any more: it was confirmed in another way, or the same attempt is made after all. */
+  /** It need not be sent any more: it was confirmed in another way, or the same attempt runs after all. */
   remove(taskId: string, attempt: number): void {
     const key = keyOf(taskId, attempt);
     for (const lane of this.#lanes.values()) {
@@ -155,12 +155,12 @@ export class Outbox {
     });
   }
 
-  /** Nothing is sent any more; what waits is in the journal. */
+  /** Sends nothing any more; what waits is in the journal. */
   close(): void {
     this.#closed = true;
     for (const lane of this.#lanes.values()) {
       for (const { cancelTimer } of lane.waiting.values()) cancelTimer?.();
-      lane.outlets.length = 0;
+      lane.channels.length = 0;
       lane.ready = [];
     }
   }
@@ -168,15 +168,15 @@ export class Outbox {
   #lane(name: string): Lane {
     let lane = this.#lanes.get(name);
     if (lane === undefined) {
-      lane = { outlets: [], waiting: new Map(), ready: [], sending: 0 };
+      lane = { channels: [], waiting: new Map(), ready: [], sending: 0 };
       this.#lanes.set(name, lane);
     }
     return lane;
   }
 
   #busy(): boolean {
-    for (const { sending, ready, outlets } of this.#lanes.values()) {
-      if (sending > 0 || (ready.length > 0 && outlets.length > 0)) return true;
+    for (const { sending, ready, channels } of this.#lanes.values()) {
+      if (sending > 0 || (ready.length > 0 && channels.length > 0)) return true;
     }
     return false;
   }
@@ -185,26 +185,26 @@ export class Outbox {
     while (!this.#closed && lane.sending < MAX_SENDING && lane.ready.length > 0) {
       const item = lane.ready.shift() as Item;
       if (item.sending || !isWaiting(lane, item)) continue;
-      const outlet = lane.outlets.at(-1) ?? item.origin;
-      if (outlet !== undefined) void this.#send(lane, item, outlet);
+      const channel = lane.channels.at(-1) ?? item.origin;
+      if (channel !== undefined) void this.#send(lane, item, channel);
     }
     if (this.#quiet.size > 0 && !this.#busy()) for (const done of [...this.#quiet]) done();
   }
 
-  async #send(lane: Lane, item: Item, outlet: ReplyChannel): Promise<void> {
+  async #send(lane: Lane, item: Item, channel: ReplyChannel): Promise<void> {
     const { taskId, attempt } = item;
     item.sending = true;
     lane.sending += 1;
     try {
       const result = item.result ?? this.#options.load(taskId, attempt);
-      // Forgotten meanwhile: there is nothing left to be sent.
-      if (result !== null) await outlet.deliverResult(result);
+      // Removed meanwhile: there is nothing left to send.
+      if (result !== null) await channel.deliverResult(result);
       if (isWaiting(lane, item)) {
         lane.waiting.delete(keyOf(taskId, attempt));
         if (result !== null) this.#options.delivered(taskId, attempt);
       }
     } catch (thrown) {
-      this.#failed(lane, item, outlet, thrown);
+      this.#failed(lane, item, channel, thrown);
     } finally {
       item.sending = false;
       lane.sending -= 1;
@@ -213,14 +213,14 @@ export class Outbox {
     }
   }
 
-  #failed(lane: Lane, item: Item, outlet: ReplyChannel, thrown: unknown): void {
+  #failed(lane: Lane, item: Item, channel: ReplyChannel, thrown: unknown): void {
     item.result = undefined;
     item.origin = undefined;
     if (this.#closed || !isWaiting(lane, item)) return;
     const { code, message } = asError(thrown);
-    this.#options.log.debug('a result was not taken', {
+    this.#options.log.debug('result was not confirmed', {
       task_id: item.taskId,
-      outlet: outlet.name,
+      channel: channel.name,
       code,
       error: message,
     });
@@ -229,12 +229,12 @@ export class Outbox {
     item.failures += 1;
     const again = (): void => {
       item.cancelTimer = undefined;
-      if (lane.outlets.length === 0) return;
+      if (lane.channels.length === 0) return;
       lane.ready.push(item);
       this.#pump(lane);
     };
-    // Another outlet took the place of the one that failed: no reason to wait.
-    item.cancelTimer = timer(again, lane.outlets.at(-1) === outlet ? delayMs : 0);
+    // Another channel replaced the one that failed: no reason to wait.
+    item.cancelTimer = timer(again, lane.channels.at(-1) === channel ? delayMs : 0);
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * What an empty first turn costs: a figure of the configuration, or measured once and kept. A task with a smaller budget
- * would be stopped before it had begun.
+ * What an empty first turn costs: a figure of the configuration, or measured once and stored. A task with a smaller budget
+ * would be stopped before it had started.
  *
  * Called by `worker.ts` at its start.
  */
@@ -12,7 +12,7 @@ import type { WorkerOptions } from './worker-options.ts';
 const MEASURE_MS = 300_000;
 
 /**
- * Tokens, or null while unknown. Where it is to be measured and was not for this agent, version and model, that begins now,
+ * Tokens, or null while unknown. Where it is to be measured and was not for this agent, version and model, that starts now,
  * and `measured` is called when it is known.
  */
 export function overheadOf(
@@ -34,7 +34,7 @@ export function overheadOf(
       journal.storeValue(key, String(tokens));
       measured(tokens);
     } catch (thrown) {
-      log.warn('what an empty turn costs could not be measured', { error: asError(thrown).message });
+      log.warn('cost of an empty turn could not be measured', { error: asError(thrown).message });
     }
   };
   void measure();

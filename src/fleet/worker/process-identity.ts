@@ -20,7 +20,7 @@ const TERMINATE_MS = 2000;
 const KILL_MS = 1000;
 const LOOK_EVERY_MS = 25;
 
-/** Who has this number now; undefined when nobody has, or the system does not tell. */
+/** The process that has this number now; undefined when none has, or the system does not say. */
 export async function identityOf(pid: number): Promise<ProcessIdentity | undefined> {
   const started = process.platform === 'linux' ? await startedOnLinux(pid) : await startedAsTold(pid);
   return started === undefined ? undefined : { pid, started };

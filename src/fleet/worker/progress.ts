@@ -1,5 +1,5 @@
 /**
- * What a task says while it runs: never more than a few messages a second, and the newest is never missing.
+ * The progress messages of a running task: never more than a few a second, and the newest is never missing.
  *
  * One for each task that runs; called by `task-run.ts`.
  */
@@ -11,8 +11,8 @@ import { fleetMessage } from '../messages/encode.ts';
 const MIN_GAP_MS = 250;
 const MAX_NOTE_CHARS = 512;
 
-/** What is told. */
-export type Told = Pick<TaskProgress, 'phase' | 'note' | 'percent'>;
+/** What is reported. */
+export type ProgressUpdate = Pick<TaskProgress, 'phase' | 'note' | 'percent'>;
 
 export interface ProgressOptions {
   readonly taskId: string;
@@ -26,19 +26,19 @@ export interface ProgressOptions {
 export class Progress {
   readonly #options: ProgressOptions;
   #seq = 0;
-  #last: Told = { phase: 'starting' };
+  #last: ProgressUpdate = { phase: 'starting' };
   #lastAt = Number.NEGATIVE_INFINITY;
-  #next: Told | undefined;
+  #next: ProgressUpdate | undefined;
   #cancelTimer: (() => void) | undefined;
-  #over = false;
+  #ended = false;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
   }
 
-  /** Something to be told, soon. */
-  say(told: Told): void {
-    if (this.#over) return;
+  /** Reports something soon. */
+  report(told: ProgressUpdate): void {
+    if (this.#ended) return;
     this.#next = told;
     if (this.#cancelTimer !== undefined) return;
     const { clock } = this.#options;
@@ -47,24 +47,24 @@ export class Progress {
     else this.#cancelTimer = clock.timer(() => this.#next !== undefined && this.#send(this.#next), waitMs);
   }
 
-  /** Something that must not be replaced by what comes after it. */
-  sayNow(told: Told): void {
-    if (!this.#over) this.#send(told);
+  /** Reports something that must not be replaced by what comes after it. */
+  reportNow(told: ProgressUpdate): void {
+    if (!this.#ended) this.#send(told);
   }
 
-  /** A sign of life. */
-  alive(): void {
-    if (this.#over || this.#cancelTimer !== undefined) return;
+  /** Repeats the latest phase, as a sign of liveness. */
+  heartbeat(): void {
+    if (this.#ended || this.#cancelTimer !== undefined) return;
     const { phase, percent } = this.#last;
     this.#send({ phase, ...(percent !== undefined && { percent }) });
   }
 
   end(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#cancelTimer?.();
   }
 
-  #send(told: Told): void {
+  #send(told: ProgressUpdate): void {
     const { taskId, attempt, tell, tokens, clock } = this.#options;
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;

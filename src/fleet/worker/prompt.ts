@@ -1,5 +1,5 @@
 /**
- * What an executor is told: the brief as it came, where and how to work, and how to report.
+ * The prompt of an executor: the brief as it came, where and how to work, and how to report.
  *
  * Called by `task-run.ts`.
  */
@@ -8,7 +8,7 @@ import { replyInstruction } from '../phases/instruction.ts';
 
 /**
  * The whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere. `tokenBudget` is
- * what it may really spend; `nowMs` is epoch milliseconds by the clock of whoever wrote the deadline.
+ * what it may really spend; `nowMs` is epoch milliseconds by the clock of the orchestrator.
  */
 export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number | null, nowMs: number): string {
   const { brief, task_id, reply_schema, answer_schema, priority, deadline, access } = dispatch;
@@ -26,7 +26,7 @@ export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number 
   return `${brief}\n\n${reading}${instruction}`;
 }
 
-/** What an executor that can hear it is told when its budget comes to an end. */
+/** What an executor that can be steered gets when its budget comes to an end. */
 export const wrapUp = (tokens: number): string =>
   `The token budget of this task is nearly spent: about ${tokens} tokens are left. Wrap up now: leave the work in a state ` +
-  'that can be gone on from, and report what is done and what remains.';
+  'that can be continued, and report what is done and what remains.';

@@ -1,5 +1,5 @@
 /**
- * What executors ask people through the orchestrator: sent, answered once, and given up in time.
+ * What executors ask people through the orchestrator: sent, answered once, and expired at a deadline.
  *
  * One for each task that runs; called by `task-run.ts`.
  */
@@ -18,7 +18,7 @@ export interface QuestionsOptions {
   readonly attempt: number;
   readonly newId: () => string;
   readonly timer: Timer;
-  /** Sends it; false: there is nobody who could be asked. */
+  /** Sends it; false: the orchestrator accepts no questions. */
   readonly tell: (question: TaskQuestion) => boolean;
 }
 
@@ -32,16 +32,16 @@ const refused = (reason: string): ExecutorAnswer => ({ allowed: false, reason })
 export class ExecutorQuestions {
   readonly #options: QuestionsOptions;
   readonly #open = new Map<string, Open>();
-  #over = false;
+  #ended = false;
 
   constructor(options: QuestionsOptions) {
     this.#options = options;
   }
 
-  /** Asks and waits; refused when nobody can be asked, nobody answers in `leftMs`, or the task is over. Never rejects. */
+  /** Asks and waits; denied when no one can be asked, no answer comes within `leftMs`, or the task ends. Never rejects. */
   ask(question: ExecutorQuestion, leftMs: number): Promise<ExecutorAnswer> {
     const { taskId, attempt, newId, tell, timer } = this.#options;
-    if (this.#over) return Promise.resolve(refused('the task is over'));
+    if (this.#ended) return Promise.resolve(refused('the task has ended'));
     if (this.#open.size >= MAX_OPEN) return Promise.resolve(refused('too many questions wait for an answer'));
     const expiresS = Math.max(1, Math.floor(Math.min(EXPIRES_S, leftMs / 1000)));
     const { kind, title, tool, risks, schema } = question;
@@ -59,19 +59,19 @@ export class ExecutorQuestions {
       },
       { attempt },
     );
-    if (!tell(message)) return Promise.resolve(refused('nobody can be asked'));
+    if (!tell(message)) return Promise.resolve(refused('the orchestrator accepts no questions'));
     return new Promise((resolve) => {
       const settle = (answer: ExecutorAnswer): void => {
         cancel();
         this.#open.delete(message.question_id);
         resolve(answer);
       };
-      const cancel = timer(() => settle(refused('nobody answered in time')), expiresS * 1000);
+      const cancel = timer(() => settle(refused('no answer before the question expired')), expiresS * 1000);
       this.#open.set(message.question_id, { message, settle });
     });
   }
 
-  /** An answer came; a second one, and one to a question that is over, does nothing. */
+  /** An answer came; a second one, and one to a question that has expired, does nothing. */
   answer({ question_id, allowed, content, reason }: TaskAnswer): void {
     this.#open.get(question_id)?.settle({
       allowed,
@@ -80,14 +80,14 @@ export class ExecutorQuestions {
     });
   }
 
-  /** Who can be asked is there again, and may have missed what is open. */
-  again(): void {
+  /** The orchestrator is connected again, and may have missed what is open. */
+  resend(): void {
     for (const { message } of this.#open.values()) this.#options.tell(message);
   }
 
-  /** The task is over. */
+  /** The task has ended. */
   end(): void {
-    this.#over = true;
-    for (const { settle } of [...this.#open.values()]) settle(refused('the task is over'));
+    this.#ended = true;
+    for (const { settle } of [...this.#open.values()]) settle(refused('the task has ended'));
   }
 }

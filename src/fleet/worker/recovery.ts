@@ -1,8 +1,8 @@
 /**
- * What a worker does first: it finds the tasks an earlier process of it took and did not end, ends what they left running,
- * and reports them. It does not go on with them by itself.
+ * What a worker does first: it finds the tasks an earlier process of it accepted and did not end, ends what they left running,
+ * and reports them. It does not continue them by itself.
  *
- * Called by `createWorker` before anything is taken.
+ * Called by `createWorker` before anything is accepted.
  * @see docs/fleet.md#failure-semantics
  */
 import type { Log } from '../../base/log.ts';
@@ -32,15 +32,15 @@ export interface RecoveryOptions {
 export async function recover(options: RecoveryOptions): Promise<void> {
   const tasks = options.journal.unfinished();
   await Promise.all(
-    tasks.map((task) => (task.state === 'accepted' ? neverBegun(task, options) : interrupted(task, options))),
+    tasks.map((task) => (task.state === 'accepted' ? notStarted(task, options) : interrupted(task, options))),
   );
 }
 
-/** It was taken and nothing was started: whoever sent it may send it anywhere. */
-async function neverBegun(task: JournaledTask, options: RecoveryOptions): Promise<void> {
+/** It was accepted and not started: the orchestrator may send it anywhere. */
+async function notStarted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
-  log.warn('a task was taken and not begun before the worker ended', { task_id: task.taskId });
-  const detail = 'the worker restarted before the task was begun';
+  log.warn('accepted task was not started before the worker ended', { task_id: task.taskId });
+  const detail = 'the worker restarted before the task was started';
   const body: Body<TaskResult> = {
     task_id: task.taskId,
     status: 'blocked',
@@ -52,14 +52,14 @@ async function neverBegun(task: JournaledTask, options: RecoveryOptions): Promis
   await journal.end(task.taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), task.crashes);
 }
 
-/** It was started and nobody knows how far it came. */
+/** It was started, and how far it came is unknown. */
 async function interrupted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   const { taskId, processes } = task;
   const crashes = task.crashes + 1;
   const ended = await Promise.all(processes.map((process) => endGroup(process)));
   const poisoned = crashes >= MAX_CRASHES;
-  log.warn('the worker ended while it worked on a task', {
+  log.warn('worker ended while it ran a task', {
     task_id: taskId,
     crashes,
     ended: ended.filter(Boolean).length,
@@ -100,7 +100,7 @@ async function leftBehind(
       ...(worktree === true && { worktree: cwd }),
     };
   } catch (thrown) {
-    log.warn('the tree a task left could not be looked at', { task_id: taskId, error: asError(thrown).message });
+    log.warn('tree that a task left could not be read', { task_id: taskId, error: asError(thrown).message });
     return {};
   }
 }

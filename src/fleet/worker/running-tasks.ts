@@ -1,7 +1,7 @@
 /**
- * The tasks a worker has taken and not ended: from the moment they are in the journal to the moment their result is.
+ * The tasks a worker has accepted and not ended: from the moment they are in the journal to the moment their result is.
  *
- * Called by `worker.ts`, which decides what is taken.
+ * Called by `worker.ts`, which decides what is accepted.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -18,7 +18,7 @@ import type { TreeOwner } from './repository/tree-owner.ts';
 import type { Stop } from './task-report.ts';
 import type { TaskRun } from './task-run.ts';
 
-/** A task that was accepted and not begun for so long is forgotten: whoever took it is gone. */
+/** A task that was accepted and not started for so long is dropped: the bus that accepted it has failed. */
 const BEGIN_MS = 60_000;
 /** A result that cannot be written is tried again after this. */
 const REWRITE_MS = 5000;
@@ -33,7 +33,7 @@ export interface RunningTasksOptions {
   readonly owner: TreeOwner;
   readonly log: Log;
   readonly clock: Clock;
-  /** A task of this conversation is about to begin. */
+  /** A task of this context is about to start. */
   readonly serving: (contextId: string) => void;
   /** The tree may look different now. */
   readonly changed: () => void;
@@ -46,7 +46,7 @@ export class RunningTasks {
   readonly #runs = new Map<string, TaskRun>();
   /** Contexts with a turn that runs or is about to, and its task. */
   readonly #contexts = new Map<string, string>();
-  /** Tasks that are being written down. */
+  /** Tasks that are being stored. */
   readonly #taking = new Map<string, Promise<void>>();
   readonly #idle = new Set<() => void>();
   /** A moving average of how long tasks take, milliseconds. */
@@ -68,7 +68,7 @@ export class RunningTasks {
     return this.#runs.values();
   }
 
-  /** Resolves when a task that was taken is on disk; false: it could not be written, and was not taken after all. */
+  /** Resolves when a task that was accepted is on disk; false: it could not be stored, and was not accepted after all. */
   async isWritten(taskId: string): Promise<boolean> {
     try {
       await this.#taking.get(taskId);
@@ -78,7 +78,7 @@ export class RunningTasks {
     }
   }
 
-  /** True while a task of this conversation is taken or runs. */
+  /** True while a task of this context is accepted or runs. */
   isBusy(contextId: string): boolean {
     return this.#contexts.has(contextId);
   }
@@ -88,8 +88,8 @@ export class RunningTasks {
     return this.#taskMs === 0 ? BUSY_S : Math.min(BUSY_S, Math.max(1, Math.ceil(this.#taskMs / 1000)));
   }
 
-  /** Writes a task down; nothing else can come between the decision and this. Never rejects. */
-  async take(run: TaskRun, outlet: ReplyChannel, crashes: number): Promise<DispatchOutcome> {
+  /** Stores a task; nothing else can come between the decision and this. Never rejects. */
+  async take(run: TaskRun, channel: ReplyChannel, crashes: number): Promise<DispatchOutcome> {
     const { journal, outbox, log, agentId, clock } = this.#options;
     const { taskId, attempt, dispatch, contextId } = run;
     const { context_id, correlation_id, message_id } = dispatch.envelope;
@@ -99,7 +99,7 @@ export class RunningTasks {
       taskId,
       attempt,
       digest: dispatch.digest,
-      outlet: outlet.name,
+      outlet: channel.name,
       crashes,
       about: {
         context_id: context_id ?? null,
@@ -118,7 +118,7 @@ export class RunningTasks {
     } finally {
       this.#taking.delete(taskId);
     }
-    // Of an earlier dispatch that counted no attempts and was not begun.
+    // Of an earlier dispatch that numbered no attempts and was not started.
     outbox.remove(taskId, attempt);
     const abandon = async (): Promise<void> => {
       cancelTimer();
@@ -127,17 +127,17 @@ export class RunningTasks {
       this.#release(run);
     };
     const cancelTimer = clock.timer(() => {
-      log.warn('a task was taken and not begun; it is forgotten', { task_id: taskId });
+      log.warn('accepted task was never started; dropped', { task_id: taskId });
       void abandon();
     }, BEGIN_MS);
     const begin = (lease: Lease): void => {
       cancelTimer();
-      if (run.claim()) void this.#perform(run, outlet, lease);
+      if (run.claim()) void this.#perform(run, channel, lease);
     };
     return { kind: 'accepted', start: begin, abandon };
   }
 
-  /** Stops all of them; what is not begun is reported as not begun. */
+  /** Stops all of them; what is not started is reported as not started. */
   stop(stop: Stop): void {
     for (const run of this.#runs.values()) {
       run.stop(stop);
@@ -177,34 +177,34 @@ export class RunningTasks {
     if (writes) changed();
   }
 
-  /** Puts a result where it is not lost, frees its place, and sends it. Never rejects. */
+  /** Stores a result, frees its slot, and sends it. Never rejects. */
   async #keep(run: TaskRun, result: TaskResult, origin: ReplyChannel | undefined, lease?: Lease): Promise<void> {
     const { outbox } = this.#options;
-    const { taskId, attempt, outlet } = run;
+    const { taskId, attempt, channelName } = run;
     const kept = await this.#journaled(run, result);
     this.#release(run);
-    if (kept) await outbox.add(outlet, taskId, attempt, result, outbox.outlet(outlet) ? undefined : origin);
+    if (kept) await outbox.add(channelName, taskId, attempt, result, outbox.channel(channelName) ? undefined : origin);
     await lease?.release?.().catch(() => {});
   }
 
-  /** True when it is on disk; false when it was taken by the other end though it could not be written. */
-  async #journaled({ taskId, attempt, outlet }: TaskRun, result: TaskResult): Promise<boolean> {
+  /** True when it is on disk; false when the other end stored it though the journal could not. */
+  async #journaled({ taskId, attempt, channelName }: TaskRun, result: TaskResult): Promise<boolean> {
     const { journal, outbox, log, signal, clock } = this.#options;
     for (;;) {
       try {
         await journal.end(taskId, attempt, result);
         return true;
       } catch (thrown) {
-        log.error('a result could not be written', { task_id: taskId, error: asError(thrown).message });
+        log.error('result could not be stored', { task_id: taskId, error: asError(thrown).message });
       }
       try {
-        const now = outbox.outlet(outlet);
+        const now = outbox.channel(channelName);
         if (now !== undefined) {
           await now.deliverResult(result);
           return false;
         }
       } catch {
-        // Neither written nor taken: it stays in memory, and both are tried again.
+        // Neither stored nor delivered: it stays in memory, and both are tried again.
       }
       if (signal.aborted) return false;
       await sleep(REWRITE_MS, signal, clock.timer);

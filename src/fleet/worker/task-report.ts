@@ -1,5 +1,5 @@
 /**
- * How a task ended, in the words of the protocol: out of what the executor said, why it was stopped, what was measured of
+ * How a task ended, in the words of the protocol: from what the executor reported, why it was stopped, what was measured of
  * tokens and files. A pure function; called by `task-run.ts`.
  *
  * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
@@ -32,7 +32,7 @@ export interface ReportInput {
   readonly countCacheReads: boolean;
   /** undefined: there is no repository. */
   readonly changes: TreeChanges | undefined;
-  /** The task's own worktree, when it is kept. */
+  /** The task's own worktree, when it stays. */
   readonly worktree?: string;
   /** undefined: no schema was given. */
   readonly answer: AnswerCheck | undefined;
@@ -53,14 +53,14 @@ export function reportOf(input: ReportInput): Body<TaskResult> {
     usage,
     ...(claimed?.summary != null && { summary: claimed.summary }),
     artifacts: artifactsOf(input),
-    // One that does not fit its schema is shown in the prose only: nobody is to take it for what was asked for.
+    // One that does not fit its schema is shown in the prose only: a caller must not mistake it for a valid answer.
     ...(answer?.ok === true && answer.answer !== undefined && { answer: answer.answer }),
     ...proseOf(input),
     conformance: extracted.conformance,
   };
 }
 
-/** What was said beside the result; all of it where that is what there is to go by. */
+/** The reply beside the result; all of it where there is nothing else. */
 function proseOf({ extracted, outcome, answer }: ReportInput): Pick<TaskResult, 'prose'> {
   const prose = answer?.ok === false || outcome.failure !== undefined ? outcome.text : extracted.prose;
   return prose.trim() === '' ? {} : { prose };
@@ -68,7 +68,7 @@ function proseOf({ extracted, outcome, answer }: ReportInput): Pick<TaskResult, 
 
 type Ending = Pick<TaskResult, 'status' | 'next_steps' | 'blocked_reason' | 'error_summary' | 'blocked'>;
 
-const CONFIRM = 'Look at what was changed so far, then go on in the same context or start again.';
+const CONFIRM = 'Review what was changed so far, then continue in the same context or start again.';
 
 function endingOf(input: ReportInput): Ending {
   const { stop, outcome, extracted, answer } = input;
@@ -115,7 +115,7 @@ function stopped(input: ReportInput, { kind, why, missing }: Stop): Ending {
   }
 }
 
-/** True when the model itself reported, whatever it said. */
+/** True when the model itself reported a result. */
 export const hasBlock = ({ source, result }: Extracted): boolean =>
   result !== null && source !== 'fallback' && source !== 'sentinel';
 
@@ -127,7 +127,7 @@ function blocked(code: string, detail: string, retryable: boolean, missing?: rea
   return { status: 'blocked', next_steps: [], blocked_reason: `${code}: ${detail}`, blocked: more };
 }
 
-/** Tokens: measured, else what the provider said, else what the model claims, else unknown. */
+/** Tokens: measured, else as the provider reports, else as the model claims, else unknown. */
 function accountOf({ usage, extracted, countCacheReads }: ReportInput): Pick<TaskResult, 'tokens_spent' | 'usage'> {
   const claimed = extracted.result?.tokens_spent ?? null;
   const tokens_spent = tokensSpent(usage, countCacheReads);
@@ -178,7 +178,7 @@ function artifactsOf({ extracted, outcome, changes, worktree, stop }: ReportInpu
   return artifacts;
 }
 
-/** The sum of several turns. Unknown as soon as one of them is: a part would be taken for the whole. */
+/** The sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
 export function sumUsage(turns: readonly Usage[]): Usage {
   const [first, ...rest] = turns;
   if (first === undefined) return { source: 'unknown' };

@@ -1,8 +1,8 @@
 /**
- * One attempt at a task, from the moment it may begin to its report: the executor's turns under budget, deadline and lease;
+ * One attempt at a task, from the moment it may start to its report: the executor's turns under budget, deadline and lease;
  * progress, questions and steering; the reply read, asked for once more where it has no result; files and tokens measured.
  *
- * Made by `worker.ts` for each task it takes. Nothing an executor does makes it throw.
+ * Made by `worker.ts` for each task it accepts. Nothing an executor does makes it throw.
  */
 
 import type { JsonSchemas } from '../../base/json-schema.ts';
@@ -54,7 +54,7 @@ export interface RunHost {
 
 export interface RunOptions {
   readonly dispatch: Dispatched;
-  /** Where it came from; its messages go to the outlet of that name. */
+  /** Where it came from; its messages go to the reply channel of that name. */
   readonly origin: ReplyChannel;
   /** Tokens; null = no limit. */
   readonly tokenBudget: number | null;
@@ -63,9 +63,9 @@ export interface RunOptions {
   readonly skewMs: number;
 }
 
-/** Time before a deadline that is kept for stopping and reporting: this much, or a quarter of what there is. */
+/** Time before a deadline that is reserved for stopping and reporting: this much, or a quarter of what is left. */
 const REPORT_MS = 10_000;
-/** A repair turn is not begun with less than this left. */
+/** A repair turn is not started with less than this left. */
 const REPAIR_MS = 30_000;
 const REPAIR_TOKENS = 1000;
 /** Programs of one task that are remembered for the case of a crash. */
@@ -87,7 +87,7 @@ const ERROR_OF: Readonly<Record<Stop['kind'], ErrorName>> = {
 /** What became of a run. */
 export interface RunEnd {
   readonly result: TaskResult;
-  /** undefined: there is no repository, or it was not begun. */
+  /** undefined: there is no repository, or it was not started. */
   readonly changes: TreeChanges | undefined;
 }
 
@@ -95,7 +95,7 @@ export class TaskRun {
   readonly taskId: string;
   readonly attempt: number;
   readonly dispatch: Dispatched;
-  readonly outlet: string;
+  readonly channelName: string;
   /** The conversation it belongs to; its own where the dispatch names none. */
   readonly contextId: string;
   readonly budget: Budget;
@@ -114,7 +114,7 @@ export class TaskRun {
   #execution: Execution | undefined;
   /** What the present turn has used so far. */
   #live: Usage | undefined;
-  /** Marks the present turn: what an earlier one still says is not heard. */
+  /** Marks the present turn: events of an earlier one are ignored. */
   #turn: symbol | undefined;
 
   constructor(host: RunHost, options: RunOptions) {
@@ -122,7 +122,7 @@ export class TaskRun {
     this.#host = host;
     this.#options = options;
     this.dispatch = dispatch;
-    this.outlet = origin.name;
+    this.channelName = origin.name;
     this.taskId = dispatch.task_id;
     this.attempt = dispatch.envelope.attempt ?? 1;
     this.contextId = dispatch.envelope.context_id ?? dispatch.task_id;
@@ -130,7 +130,7 @@ export class TaskRun {
       tokenBudget,
       {
         notice: (spent, limit) => this.#notice(spent, limit),
-        // What is only told when a turn is over cannot be saved any more.
+        // Tokens that are reported after a turn has ended are spent already.
         spent: (spent, limit) => {
           if (this.#turn === undefined) return;
           this.stop({ kind: 'budget', why: `The budget is spent: ${spent} of ${limit} tokens.` });
@@ -150,7 +150,7 @@ export class TaskRun {
     });
   }
 
-  /** True once: whoever gets it decides whether it is begun. */
+  /** True once: the caller that gets it decides whether the run starts. */
   claim(): boolean {
     const first = !this.#claimed;
     this.#claimed = true;
@@ -175,7 +175,7 @@ export class TaskRun {
   stop(stop: Stop): void {
     if (this.#stop !== undefined) return;
     this.#stop = stop;
-    this.#progress.sayNow({ phase: 'stopping', note: stop.why });
+    this.#progress.reportNow({ phase: 'stopping', note: stop.why });
     this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));
   }
 
@@ -185,7 +185,7 @@ export class TaskRun {
     this.#steers.add(steer_id);
     const became = await this.#handIn(text);
     const why = became === 'rejected' ? ': the executor takes no input now' : '';
-    this.#progress.sayNow({ phase: 'running', note: `steer ${steer_id} ${became}${why}` });
+    this.#progress.reportNow({ phase: 'running', note: `steer ${steer_id} ${became}${why}` });
   }
 
   answer(answer: TaskAnswer): void {
@@ -195,38 +195,39 @@ export class TaskRun {
   /** Runs it to its report. Never rejects. */
   async run(lease: Lease): Promise<RunEnd> {
     this.#lease = { ttl_s: lease.ttlS, fence: lease.fence };
-    const keeper = new LeaseRenewer(
+    const renewer = new LeaseRenewer(
       lease,
       {
-        heartbeat: () => this.#progress.alive(),
+        heartbeat: () => this.#progress.heartbeat(),
         lost: (why) => this.stop({ kind: 'lease_lost', why: `The lease of the task is lost: ${why}.` }),
       },
       { retrySafe: this.dispatch.retry_safe, ...this.#host.clock },
     );
     const timers = this.#limits();
-    let place: Workdir | undefined;
+    let workdir: Workdir | undefined;
     let body: Body<TaskResult>;
     let changes: TreeChanges | undefined;
     try {
-      place = await openWorkdir(this.dispatch, this.contextId, this.#host);
-      await this.#started(place);
-      const turns = await this.#work(place);
-      this.#progress.say({ phase: 'reporting' });
-      changes = await changesIn(place, this.#host);
-      body = await this.#report(place, turns, changes);
+      workdir = await openWorkdir(this.dispatch, this.contextId, this.#host);
+      await this.#started(workdir);
+      const turns = await this.#work(workdir);
+      this.#progress.report({ phase: 'reporting' });
+      changes = await changesIn(workdir, this.#host);
+      body = await this.#report(workdir, turns, changes);
     } catch (thrown) {
       body = this.#failed(thrown);
-      if (place?.worktree !== undefined) await closeWorkdir(place, await changesIn(place, this.#host), this.#host);
+      if (workdir?.worktree !== undefined)
+        await closeWorkdir(workdir, await changesIn(workdir, this.#host), this.#host);
     }
     for (const cancel of timers) cancel();
-    keeper.end();
+    renewer.end();
     this.questions.end();
     this.#progress.end();
     this.budget.end();
     return { result: resultMessage(body, this.envelope()), changes };
   }
 
-  /** It is not begun; the result says why. */
+  /** It is not started; the result says why. */
   notStarted({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
     this.budget.end();
     this.#progress.end();
@@ -294,17 +295,17 @@ export class TaskRun {
   }
 
   /** The turn, and the one that asks for the result alone where the first left it out. */
-  async #work(place: Workdir): Promise<readonly Turn[]> {
+  async #work(workdir: Workdir): Promise<readonly Turn[]> {
     this.#abort.signal.throwIfAborted();
-    this.#progress.sayNow({ phase: 'running' });
+    this.#progress.reportNow({ phase: 'running' });
     const { dispatch, taskId, budget } = this;
     const theirNow = this.#host.now() + this.#options.skewMs;
-    const first = await this.#takeTurn(promptOf(dispatch, place.cwd, budget.left, theirNow), place.cwd);
+    const first = await this.#takeTurn(promptOf(dispatch, workdir.cwd, budget.left, theirNow), workdir.cwd);
     const problems = problemsOf(first);
     if (problems.length === 0 || !this.#mayRepair(first)) return [first];
-    this.#progress.sayNow({ phase: 'repairing', note: problems.join('; ') });
+    this.#progress.reportNow({ phase: 'repairing', note: problems.join('; ') });
     const { reply_schema: replySchema, answer_schema: answerSchema } = dispatch;
-    return [first, await this.#takeTurn(repairPrompt({ taskId, replySchema, answerSchema, problems }), place.cwd)];
+    return [first, await this.#takeTurn(repairPrompt({ taskId, replySchema, answerSchema, problems }), workdir.cwd)];
   }
 
   async #takeTurn(prompt: string, cwd: string): Promise<Turn> {
@@ -336,7 +337,7 @@ export class TaskRun {
 
   #stuck(): ExecutorOutcome {
     const { log, executor } = this.#host;
-    log.error('an executor did not stop', { task_id: this.taskId, kind: executor.kind });
+    log.error('executor did not stop', { task_id: this.taskId, kind: executor.kind });
     const usage: Usage = this.#live ?? { source: 'unknown' };
     return { text: '', ending: 'stopped', exitCode: null, usage, failure: 'the executor did not stop' };
   }
@@ -346,7 +347,11 @@ export class TaskRun {
     return {
       progress: (phase, note, percent) => {
         if (over()) return;
-        this.#progress.say({ phase, ...(note !== undefined && { note }), ...(percent !== undefined && { percent }) });
+        this.#progress.report({
+          phase,
+          ...(note !== undefined && { note }),
+          ...(percent !== undefined && { percent }),
+        });
       },
       usage: (total) => {
         if (over()) return;
@@ -368,11 +373,11 @@ export class TaskRun {
     this.#host.journal.processes(this.taskId, this.attempt, this.#processes);
   }
 
-  /** Agents go on without servers that failed; this task needs them. */
+  /** Agents continue without servers that failed; this task needs them. */
   #mcpFound(found: ReadonlyMap<string, string>): void {
     const missing = this.dispatch.required_mcp.filter((name) => found.get(name) !== 'ok');
     // One it leaves out failed: some agents do not name those.
-    this.#host.facts.told(new Map([...missing.map((name) => [name, 'error'] as const), ...found]));
+    this.#host.facts.executorReported(new Map([...missing.map((name) => [name, 'error'] as const), ...found]));
     if (missing.length === 0) return;
     const said = missing.map((name) => `${name}=${found.get(name) ?? 'absent'}`).join(', ');
     this.stop({ kind: 'unhealthy_mcp', why: `the executor found ${said}`, missing });
@@ -387,14 +392,14 @@ export class TaskRun {
     return (left === null || left >= REPAIR_TOKENS) && leftMs >= REPAIR_MS;
   }
 
-  async #report(place: Workdir, turns: readonly Turn[], changes: TreeChanges | undefined): Promise<Body<TaskResult>> {
+  async #report(workdir: Workdir, turns: readonly Turn[], changes: TreeChanges | undefined): Promise<Body<TaskResult>> {
     const [first, repaired] = turns as readonly [Turn, Turn?];
     // The turn that was to mend the report counts only where it did.
     const better = repaired !== undefined && hasBlock(repaired.extracted) ? repaired : first;
     const { answer } = better;
     const prose = first.extracted.prose === '' ? better.extracted.prose : first.extracted.prose;
     const extracted = { ...better.extracted, prose };
-    const worktree = await closeWorkdir(place, changes, this.#host);
+    const worktree = await closeWorkdir(workdir, changes, this.#host);
     return reportOf({
       dispatch: this.dispatch,
       extracted,
@@ -418,13 +423,13 @@ export class TaskRun {
 
   #notice(spent: number, limit: number): void {
     const note = `${Math.floor((spent * 100) / limit)} % of the budget are spent: ${spent} of ${limit} tokens`;
-    this.#progress.sayNow({ phase: 'running', note });
+    this.#progress.reportNow({ phase: 'running', note });
     void this.#handIn(wrapUp(limit - spent));
   }
 
   async #handIn(text: string): Promise<'injected' | 'queued' | 'rejected'> {
     try {
-      // An executor may report usage before it has said what can be done with it.
+      // An executor may report usage before `start` has returned its execution.
       await null;
       return (await this.#execution?.steer?.(text)) ?? 'rejected';
     } catch {

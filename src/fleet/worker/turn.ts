@@ -12,7 +12,7 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { type AnswerCheck, checkAnswer } from '../phases/answer-schema.ts';
 import { type Extracted, extractReply } from '../phases/reply.ts';
 
-/** Longest time between the moment an executor is told to stop and the moment it is not waited for any more. */
+/** How long an executor that was stopped may take before it is abandoned. */
 const STOPPING_MS = 15_000;
 
 /** A turn that has ended, and what its reply comes to. */
@@ -23,7 +23,7 @@ export interface Turn {
   readonly answer: AnswerCheck | undefined;
 }
 
-/** The outcome; `undefined` when the executor does not end soon after it was told to. */
+/** The outcome; `undefined` when the executor does not end soon after it was stopped. */
 export function endOf(
   outcome: Promise<ExecutorOutcome>,
   signal: AbortSignal,
@@ -36,7 +36,7 @@ export function endOf(
 export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched, schemas: JsonSchemas): Promise<Turn> {
   const { text, exitCode } = outcome;
   const { task_id: taskId, answer_schema: schema, reply_schema } = dispatch;
-  // An answer has its place in a block.
+  // An answer is part of a block.
   const replySchema = schema !== null && reply_schema === 'prose' ? 'structured' : reply_schema;
   const extracted = extractReply({ text, taskId, replySchema, exitCode });
   if (schema === null || extracted.result === null) return { outcome, extracted, answer: undefined };

@@ -1,5 +1,5 @@
 /**
- * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` takes it.
+ * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` reads it.
  */
 import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
@@ -24,11 +24,11 @@ export interface WorkerOptions {
   readonly pools?: readonly string[];
   /** Turns at once. Default 3. */
   readonly maxConcurrent?: number;
-  /** Shortest time left for a task to be taken, seconds. Default 30. */
+  /** Shortest time left for a task to be accepted, seconds. Default 30. */
   readonly minLeadS?: number;
   /** Whether cache reads count against budgets. Default false. */
   readonly countCacheReads?: boolean;
-  /** Tokens of an empty first turn: a number, or `measure` to find out once and keep it. Default: unknown. */
+  /** Tokens of an empty first turn: a number, or `measure` to find out once and store it. Default: unknown. */
   readonly overheadTokens?: number | 'measure' | null;
   /** Longest turn, milliseconds, whatever the deadline says. Default one hour. */
   readonly turnTimeoutMs?: number;
@@ -53,7 +53,7 @@ export interface WorkerDeps {
   /** 0 ≤ x < 1, for jitter. */
   readonly random?: () => number;
   /** Between two checks for what may have changed, milliseconds. Default 10,000. */
-  readonly lookMs?: number;
+  readonly checkMs?: number;
   /** How long a change must last before it is announced, milliseconds. Default 2,000. */
   readonly debounceMs?: number;
   /** First delay before a result is sent again, milliseconds. Default 1,000. */

@@ -1,5 +1,5 @@
 /**
- * The worker: takes tasks that fit, does them with its executor, and answers for them, whatever happens to it meanwhile.
+ * The worker: accepts tasks that fit, runs them with its executor, and reports them, whatever happens to it meanwhile.
  *
  * Buses call it through `WorkerPort`; `cli/commands/worker.ts` and the fleet assembly make it. A task is in the journal
  * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.
@@ -51,11 +51,11 @@ import type { WorkerDeps, WorkerOptions } from './worker-options.ts';
 
 /** A worker that was made. */
 export interface Worker extends WorkerPort, Closable {
-  /** Looks at itself, tells everybody who it is, and takes tasks from now on. Starting twice is fine. */
+  /** Probes itself, announces itself, and accepts tasks from now on. Starting twice is fine. */
   start(): Promise<void>;
-  /** Takes no more tasks; resolves when those it has are done and told. */
+  /** Accepts no more tasks; resolves when those it has are done and reported. */
   drain(reason?: string): Promise<void>;
-  /** Stops what runs and reports it, says goodbye, gives its files back. Bounded at some 20 s; stopping twice is fine. */
+  /** Stops what runs and reports it, says goodbye, closes its files. Bounded at some 20 s; closing twice is fine. */
   close(): Promise<void>;
 }
 
@@ -63,19 +63,19 @@ export interface Worker extends WorkerPort, Closable {
 const DECIDE_MS = 1500;
 /** How long an announce may wait for facts. */
 const ANNOUNCE_MS = 9000;
-const LOOK_MS = 10_000;
-/** Between two looks for worktrees that were kept for long enough. */
+const CHECK_MS = 10_000;
+/** Between two sweeps of old worktrees. */
 const CLEAN_MS = 3_600_000;
 const TURN_TIMEOUT_MS = 3_600_000;
-/** Results nobody took; past it nothing new is taken. */
+/** Results that are not confirmed; past it nothing new is accepted. */
 const MAX_UNDELIVERED = 10_000;
-/** How long stopping waits for tasks, then for the executor, then for results to be taken. */
+/** How long stopping waits for tasks, then for the executor, then for results to be confirmed. */
 const STOP_TASKS_MS = 16_000;
 const STOP_EXECUTOR_MS = 5000;
 const STOP_RESULTS_MS = 2000;
 
 /**
- * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it takes tasks after
+ * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it accepts tasks after
  * `start`.
  *
  * Fails with `journal_locked` when another process has its home, `disk_full`, `not_configured` when MCP servers are to be
@@ -84,12 +84,12 @@ const STOP_RESULTS_MS = 2000;
 export async function createWorker(options: WorkerOptions, deps: WorkerDeps = {}): Promise<Worker> {
   const { agentId, cwd, home, mcpServers = [], log, now = Date.now, newId = randomUUID } = options;
   const { repository = gitRepository } = deps;
-  if (!isAgentId(agentId)) throw fail('config_invalid', `"${agentId}" cannot be the name of a worker`);
+  if (!isAgentId(agentId)) throw fail('config_invalid', `"${agentId}" is not a valid worker name`);
   for (const path of [cwd, home]) {
     if (!path.startsWith('/') && !/^[A-Za-z]:[\\/]/.test(path)) throw fail('config_invalid', `${path} is not absolute`);
   }
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
-    throw fail('config_invalid', `${cwd}, where the worker ${agentId} is to work, is no folder`);
+    throw fail('config_invalid', `${cwd}, the folder of worker ${agentId}, is not a directory`);
   }
   const probed = deps.probeServer === undefined;
   if (probed && mcpServers.some(({ disabled, stdio, http }) => disabled !== true && (stdio ?? http) !== undefined)) {
@@ -124,7 +124,7 @@ class FleetWorker implements Worker {
   readonly #options: WorkerOptions;
   readonly #deps: WorkerDeps;
   readonly #journal: WorkerJournal;
-  readonly #denials: DeclinedAttempts;
+  readonly #declined: DeclinedAttempts;
   readonly #outbox: Outbox;
   readonly #facts: Facts;
   readonly #announcer: Announcer;
@@ -154,7 +154,7 @@ class FleetWorker implements Worker {
     this.#options = options;
     this.#deps = deps;
     this.#journal = journal;
-    this.#denials = new DeclinedAttempts(journal, log);
+    this.#declined = new DeclinedAttempts(journal, log);
     this.#now = now;
     this.#timer = timer;
     this.#clocks = new Clocks(monotonic, log);
@@ -184,7 +184,7 @@ class FleetWorker implements Worker {
     });
     this.#announcer = new Announcer({
       describe: (contextId) => this.#describe(contextId),
-      tell: (announce) => this.#tellAll(this.#numbered(announce)),
+      tell: (announce) => this.#sendAll(this.#numbered(announce)),
       timer,
       ...(deps.debounceMs !== undefined && { debounceMs: deps.debounceMs }),
     });
@@ -212,7 +212,7 @@ class FleetWorker implements Worker {
       now,
       clock,
       newId,
-      tell: (origin, message) => tellIfKnown(this.#outbox.outlet(origin.name) ?? origin, message),
+      tell: (origin, message) => sendIfSupported(this.#outbox.channel(origin.name) ?? origin, message),
     };
     this.#running = new RunningTasks({
       agentId,
@@ -224,7 +224,7 @@ class FleetWorker implements Worker {
       clock,
       serving: (contextId) => this.#announcer.serve(contextId),
       changed: () => {
-        if (this.#ready) void this.#facts.tree().then(() => this.#announcer.look());
+        if (this.#ready) void this.#facts.tree().then(() => this.#announcer.check());
       },
       signal: this.#ending.signal,
     });
@@ -252,15 +252,15 @@ class FleetWorker implements Worker {
       this.#ending.signal,
       (measured) => {
         this.#overhead = measured;
-        this.#announcer.look();
+        this.#announcer.check();
       },
     );
     if (this.#lifetime.state !== 'open') return;
     this.#ready = true;
     this.#announcer.announce();
-    const { lookMs = LOOK_MS } = this.#deps;
-    const check = (): void => void this.#facts.refreshAhead().then(() => this.#announcer.look());
-    this.#stopChecks = repeat(this.#timer, lookMs, check);
+    const { checkMs = CHECK_MS } = this.#deps;
+    const check = (): void => void this.#facts.refreshAhead().then(() => this.#announcer.check());
+    this.#stopChecks = repeat(this.#timer, checkMs, check);
     const clean = (): void => void this.#host.worktrees.end(() => this.#journal.worktrees());
     this.#stopCleaning = repeat(this.#timer, CLEAN_MS, clean);
     clean();
@@ -269,7 +269,7 @@ class FleetWorker implements Worker {
   async drain(reason = 'asked to'): Promise<void> {
     if (!this.#draining) {
       this.#draining = true;
-      this.#options.log.info('the worker takes no more tasks', { reason, active: this.activeTasks });
+      this.#options.log.info('worker is draining', { reason, active: this.activeTasks });
       if (this.#ready) this.#announcer.announce();
     }
     await this.#running.whenIdle();
@@ -304,7 +304,7 @@ class FleetWorker implements Worker {
     await within(this.#options.executor.stop(), STOP_EXECUTOR_MS, this.#timer);
     await this.#outbox.settled(STOP_RESULTS_MS);
     const { agentId: agent_id, incarnation } = this;
-    this.#tellAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
+    this.#sendAll(fleetMessage('SESSION_BYE', { agent_id, incarnation, reason: 'the worker was stopped' }));
     this.#outbox.close();
     this.#journal.close();
   }
@@ -314,21 +314,21 @@ class FleetWorker implements Worker {
     return this.#numbered(this.#describe(contextId));
   }
 
-  attach(outlet: ReplyChannel): () => void {
-    const detach = this.#outbox.attach(outlet);
-    for (const run of this.#running.all()) if (run.outlet === outlet.name) run.questions.again();
+  attach(channel: ReplyChannel): () => void {
+    const detach = this.#outbox.attach(channel);
+    for (const run of this.#running.all()) if (run.channelName === channel.name) run.questions.resend();
     return detach;
   }
 
-  async receive(dispatch: Dispatched, outlet: ReplyChannel): Promise<DispatchOutcome> {
+  async receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome> {
     const receivedAt = this.#now();
-    const { skewMs, delayMs } = this.#clocks.heard(dispatch.envelope, outlet.name, receivedAt);
-    const redelivers = outlet.durable === true;
+    const { skewMs, delayMs } = this.#clocks.received(dispatch.envelope, channel.name, receivedAt);
+    const redelivers = channel.durable === true;
     const facts = this.#facts.awaited(dispatch, this.#deps.decideMs ?? DECIDE_MS);
     if (facts !== undefined) await facts;
     const { answer_schema } = dispatch;
     const schemaProblem = answer_schema === null ? null : await answerSchemaProblem(answer_schema, this.#host.schemas);
-    // From here until it is taken nothing else can come in between.
+    // From here until it is accepted nothing else can come in between.
     const { task_id, envelope } = dispatch;
     const contextId = envelope.context_id ?? task_id;
     const parent = dispatch.parent_task_id === null ? undefined : this.#running.get(dispatch.parent_task_id)?.budget;
@@ -342,32 +342,32 @@ class FleetWorker implements Worker {
       redelivers,
       running: this.#runningAttempt(task_id),
       journaled: this.#earlier(task_id),
-      denied: this.#denials.of(task_id),
+      denied: this.#declined.of(task_id),
       contextBusy: this.#running.isBusy(contextId),
       parent,
       schemaProblem,
-      full: this.#outbox.size < MAX_UNDELIVERED ? undefined : `${this.#outbox.size} results wait to be taken`,
+      full: this.#outbox.size < MAX_UNDELIVERED ? undefined : `${this.#outbox.size} results wait to be confirmed`,
       busyS: this.#running.busyS,
     });
     if (decision.kind === 'answer') {
       const { reception, denial } = decision;
-      // Nothing is told that is not on disk.
-      await (denial === undefined ? this.#denials.written(task_id) : this.#denials.add(task_id, denial));
+      // Nothing is sent that is not on disk.
+      await (denial === undefined ? this.#declined.written(task_id) : this.#declined.add(task_id, denial));
       if (reception.kind !== 'taken' || (await this.#running.isWritten(task_id))) return reception;
-      return this.receive(dispatch, outlet);
+      return this.receive(dispatch, channel);
     }
     const run = new TaskRun(this.#host, {
       dispatch,
-      origin: outlet,
+      origin: channel,
       tokenBudget: decision.tokenBudget,
       parent,
       skewMs,
     });
-    const reception = await this.#running.take(run, outlet, decision.crashes);
+    const reception = await this.#running.take(run, channel, decision.crashes);
     if (reception.kind === 'refused' && envelope.attempt !== undefined) {
       const { attempt } = envelope;
-      const reason = { code: 'busy', detail: 'it could not be written down', retryable: true, missing: [] };
-      await this.#denials.add(task_id, { attempt, digest: dispatch.digest, reason });
+      const reason = { code: 'busy', detail: 'it could not be stored', retryable: true, missing: [] };
+      await this.#declined.add(task_id, { attempt, digest: dispatch.digest, reason });
     }
     return reception;
   }
@@ -379,7 +379,7 @@ class FleetWorker implements Worker {
     return refusal.accept ? undefined : refusalResult(taskId, refusal);
   }
 
-  async handle(message: Incoming, _outlet: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
+  async handle(message: Incoming, _channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     switch (message.type) {
       case 'TASK_CANCEL': {
         const run = this.#running.get(message.task_id);
@@ -422,7 +422,7 @@ class FleetWorker implements Worker {
     return { digest: dispatch.digest, attempt, state, lease };
   }
 
-  /** The latest attempt that ended, and whether its result was taken: the outbox knows that before the disk does. */
+  /** The latest attempt that ended, and whether its result was confirmed: the outbox knows that before the disk does. */
   #earlier(taskId: string): JournaledTask | undefined {
     if (this.#running.get(taskId) !== undefined) return undefined;
     const task = this.#journal.find(taskId);
@@ -436,9 +436,9 @@ class FleetWorker implements Worker {
     const task = this.#journal.find(task_id);
     if (task?.result != null && task.attempt >= (attempt ?? 1)) return task.result;
     if (attempt === undefined) return fleetMessage('TASK_ACK', { task_id, accepted: false, state: 'unknown' });
-    // Whoever hears that it is unknown may give it to somebody else.
-    await this.#denials.add(task_id, { attempt, digest: null, reason: null });
-    const denied = this.#denials.of(task_id);
+    // An orchestrator that learns that it is unknown may send it to another worker.
+    await this.#declined.add(task_id, { attempt, digest: null, reason: null });
+    const denied = this.#declined.of(task_id);
     if (denied?.attempt === attempt && denied.reason !== null) {
       if (task?.result != null && isAnsweredByAnother(denied)) return task.result;
       const { agentId } = this;
@@ -491,15 +491,15 @@ class FleetWorker implements Worker {
     };
   }
 
-  #tellAll(message: FleetMessage): void {
-    for (const outlet of this.#outbox.attached()) tellIfKnown(outlet, message);
+  #sendAll(message: FleetMessage): void {
+    for (const channel of this.#outbox.attached()) sendIfSupported(channel, message);
   }
 }
 
-/** Sends a message to whom it means something. */
-function tellIfKnown(outlet: ReplyChannel, message: FleetMessage): boolean {
+/** Sends a message where the other end has its feature; false: it does not. */
+function sendIfSupported(channel: ReplyChannel, message: FleetMessage): boolean {
   const feature = FEATURE_OF[message.type];
-  if (feature !== undefined && !outlet.features.has(feature)) return false;
-  outlet.send(message);
+  if (feature !== undefined && !channel.features.has(feature)) return false;
+  channel.send(message);
   return true;
 }

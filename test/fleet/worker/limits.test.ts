@@ -168,13 +168,13 @@ test('a deadline by a clock that is an hour ahead means the same moment here', a
 
 test('a message that waited in a queue does not pass for a clock that is behind', () => {
   const skew = new ClockSkew();
-  skew.heard(1_000_000, 1_300_000, 0);
+  skew.received(1_000_000, 1_300_000, 0);
   assert.equal(skew.aheadMs, -300_000, 'nothing better is known');
-  skew.heard(1_400_000, 1_400_100, 1000);
+  skew.received(1_400_000, 1_400_100, 1000);
   assert.equal(skew.aheadMs, 0);
-  skew.heard(1_000_000, 1_500_000, 2000);
+  skew.received(1_000_000, 1_500_000, 2000);
   assert.equal(skew.aheadMs, 0, 'another late one changes nothing');
-  skew.heard(5_000_000, 1_600_000, 11 * 60_000);
+  skew.received(5_000_000, 1_600_000, 11 * 60_000);
   assert.equal(skew.aheadMs, 3_400_000, 'a clock that was set is noticed');
 });
 

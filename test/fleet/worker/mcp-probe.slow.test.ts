@@ -191,7 +191,7 @@ test('a server that dies is announced as dead, and its tools with it', async (t)
   const { desk } = await bench(
     t,
     { mcpServers: [{ name: 'web', http: { url: gate } }], monotonic: () => now },
-    { debounceMs: 5, lookMs: 10 },
+    { debounceMs: 5, checkMs: 10 },
   );
   assert.equal((await desk.message('SESSION_ANNOUNCE')).mcp_health?.web, 'ok');
   ok = false;

@@ -187,7 +187,7 @@ test('a decision waits for no server that its task does not need', async (t) => 
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   let monotonicMs = 0;
   const options = { mcpServers: [{ name: 'slow', http: { url } }], monotonic: () => monotonicMs };
-  const { give } = await bench(t, options, { lookMs: 3_600_000 });
+  const { give } = await bench(t, options, { checkMs: 3_600_000 });
   silent = true;
   // What was found of it is too old for a decision that rests on it.
   monotonicMs += 60_000;

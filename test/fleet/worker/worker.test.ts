@@ -317,7 +317,7 @@ test('a worker whose executor cannot work says why, and says so when it can agai
   let readiness: Readiness = { present: false, detail: 'no such program' };
   let monotonicMs = 0;
   const executor = scriptedExecutor(undefined, { readiness: () => readiness });
-  const { desk } = await bench(t, { executor, monotonic: () => monotonicMs }, { lookMs: 5, debounceMs: 5 });
+  const { desk } = await bench(t, { executor, monotonic: () => monotonicMs }, { checkMs: 5, debounceMs: 5 });
   const said = (code: string | undefined) =>
     desk.message('SESSION_ANNOUNCE', ({ session }) => session?.not_ready === code);
   const first = await said('executor_missing');

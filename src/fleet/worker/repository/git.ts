@@ -1,5 +1,5 @@
 /**
- * What git says about the folder a worker works in: branch, commit, what is not committed, and what a task changed.
+ * What git reports about the folder a worker works in: branch, commit, what is not committed, and what a task changed.
  *
  * Called by `facts.ts`, `task-run.ts`, `worktrees.ts` and `recovery.ts`. Only asks, takes no locks an agent's own git
  * would meet, and runs no hook or monitor of the repository.
@@ -11,7 +11,7 @@ import { fail } from '../../../wire/errors.ts';
 
 /** How long one question may take. */
 const GIT_MS = 10_000;
-/** Paths that are looked at, or reported, for one task. */
+/** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
 /** The tree without a file: what the first commit differs from. */
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
@@ -23,11 +23,11 @@ export interface TreeState {
   /** null: there is no commit yet. */
   readonly head: string | null;
   readonly clean: boolean;
-  /** Paths from the top of the repository that differ from the commit, files nobody added included. */
+  /** Paths from the top of the repository that differ from the commit, untracked files included. */
   readonly dirty: readonly string[];
 }
 
-/** The same, with what it takes to see later which of these paths were changed again. */
+/** The same, with what shows later which of these paths were changed again. */
 export interface TreeMark extends TreeState {
   /** Top of the working tree, absolute. */
   readonly top: string;
@@ -135,7 +135,7 @@ export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark
 /** What has changed since `mark`, whether committed or not. */
 export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   const now = await treeState(mark.top);
-  if (now === null) throw fail('runtime_error', 'the repository is gone');
+  if (now === null) throw fail('runtime_error', 'the repository was removed');
   const changed = new Set<string>();
   if (now.head !== null && now.head !== mark.head) {
     const names = await git(mark.top, ['diff', '--name-only', '--no-renames', '-z', mark.head ?? EMPTY_TREE, now.head]);

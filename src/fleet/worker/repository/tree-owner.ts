@@ -1,12 +1,12 @@
 /**
- * Whose work lies uncommitted in the shared folder. A task of the same conversation may go on with it; to any other it is
+ * Whose work lies uncommitted in the shared folder. A task of the same context may continue it; to any other it is
  * dirt that would be mixed up with its own changes.
  *
- * Called by `worker.ts`; kept in the journal, since the dirt outlives the process.
+ * Called by `worker.ts`; stored in the journal, since the dirt outlives the process.
  */
 
 export interface TreeOwnerOptions {
-  /** What was kept; undefined: nothing. */
+  /** What was stored; undefined: nothing. */
   readonly kept: string | undefined;
   readonly keep: (owner: string) => void;
 }
@@ -22,12 +22,12 @@ export class TreeOwner {
     this.#owner = kept === undefined || kept === '' ? null : kept;
   }
 
-  /** The context all of the dirt belongs to; null: nobody's, or several. */
+  /** The context all of the dirt belongs to; null: none, or several. */
   get contextId(): string | null {
     return this.#owner;
   }
 
-  /** A task begins to write. `clean`: the tree was. `context` null: it belongs to no conversation. */
+  /** A task starts to write. `clean`: the tree was. `context` null: it belongs to no context. */
   begin(context: string | null, clean: boolean): void {
     const alone = this.#writing.size === 0 || (this.#writing.size === 1 && this.#writing.has(context ?? ''));
     this.#writing.set(context ?? '', (this.#writing.get(context ?? '') ?? 0) + 1);

@@ -54,7 +54,7 @@ export async function changesIn(
   }
 }
 
-/** Removes a worktree that has nothing in it. Gives the path of one that is kept. Never rejects. */
+/** Removes a worktree that has nothing in it. Gives the path of one that stays. Never rejects. */
 export async function closeWorkdir(
   { worktree }: Workdir,
   changes: TreeChanges | undefined,

@@ -1,6 +1,6 @@
 /**
  * A git worktree of its own for a task that asks for one: a branch and a folder below the worker's home, removed at once when
- * the task left nothing. What is kept has an end too: the folder goes, what was committed stays on its branch.
+ * the task left nothing. What stays is removed by retention: the folder goes, what was committed stays on its branch.
  *
  * Called by `workdir.ts` and, for the end, by `worker.ts`. Turns of one context share one, since their executor's conversation
  * is about that folder; one that was removed meanwhile is made again from its branch.
@@ -18,11 +18,11 @@ import { git, markTree, type TreeChanges, type TreeMark, treeState } from './git
 const CHECKOUT_MS = 120_000;
 
 const DAY_MS = 24 * 3600 * 1000;
-/** How long a folder is kept whose content is all in commits. */
+/** Retention of a folder whose content is all in commits. */
 const KEPT_MS = 7 * DAY_MS;
-/** How long one is kept with changes that are in no commit. */
+/** Retention of one with changes that are in no commit. */
 const UNCOMMITTED_MS = 30 * DAY_MS;
-/** Folders that are kept; past it the oldest go whose content is all in commits. */
+/** Folders that stay; past it the oldest go whose content is all in commits. */
 const MAX_KEPT = 64;
 /** Files that are named in the log. */
 const MAX_NAMED = 20;
@@ -45,7 +45,7 @@ export interface WorktreesOptions {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly log: Log;
-  /** Folders that are kept. Default 64. */
+  /** Folders that stay. Default 64. */
   readonly maxKept?: number;
 }
 
@@ -100,8 +100,8 @@ export class Worktrees {
   }
 
   /**
-   * Nobody works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file.
-   * True: it is gone. `changes` absent: that could not be found out.
+   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file.
+   * True: it was removed. `changes` absent: unknown.
    */
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
@@ -111,7 +111,7 @@ export class Worktrees {
       await utimes(path, now, now);
       if (changes === undefined || !changes.clean || changes.head_commit !== mark.head) return false;
       if ((await this.#ownCommits(path, branch)) !== 0 || (await treeState(path))?.clean !== true) return false;
-      // Without force: git looks once more, and refuses what it would lose.
+      // Without force: git checks once more, and refuses what it would lose.
       await git(this.#repository, ['worktree', 'remove', path]);
       await git(this.#repository, ['branch', '--quiet', '-D', branch]);
       return true;
@@ -119,8 +119,8 @@ export class Worktrees {
   }
 
   /**
-   * Ends those that were kept for long enough. `unseen` tells the folders whose tasks go on, or have results nobody has yet;
-   * those are kept. What is committed stays, on its branch. Never rejects.
+   * Removes those past their retention. `unseen` gives the folders whose tasks run, or have unconfirmed results; those stay.
+   * What is committed stays, on its branch. Never rejects.
    */
   async end(unseen: () => readonly string[]): Promise<void> {
     try {
@@ -135,11 +135,11 @@ export class Worktrees {
         if (await this.#inTurn(() => this.#endOne(path, ageMs))) many -= 1;
       }
     } catch (thrown) {
-      this.#log.warn('the worktrees that are kept could not be looked at', { error: asError(thrown).message });
+      this.#log.warn('worktrees could not be listed', { error: asError(thrown).message });
     }
   }
 
-  /** Those that are kept, least recently worked in first. */
+  /** Those that exist, least recently worked in first. */
   async #kept(): Promise<{ readonly path: string; readonly ageMs: number }[]> {
     if (!existsSync(this.#folder)) return [];
     const found: { readonly path: string; readonly ageMs: number }[] = [];
@@ -155,30 +155,30 @@ export class Worktrees {
     return this.#now() - (await stat(path)).mtimeMs;
   }
 
-  /** True: it is gone. `ageMs`: as it was when it was chosen. */
+  /** True: it was removed. `ageMs`: as it was when it was chosen. */
   async #endOne(path: string, ageMs: number): Promise<boolean> {
     try {
-      // Somebody has worked in it since, or does.
+      // A task has worked in it since, or does.
       if ([...this.#used].some((used) => used.path === path) || (await this.#ageOf(path)) < ageMs) return false;
       const state = await treeState(path);
       if (state === null || (!state.clean && ageMs <= UNCOMMITTED_MS)) return false;
       const { branch, head, clean, dirty } = state;
-      // Commits no branch has would be gone with the folder.
+      // Commits on no branch would be lost with the folder.
       const onNone = await git(path, ['rev-list', '--count', 'HEAD', '--not', '--branches', '--remotes', '--tags']);
       if (onNone.trim() !== '0') await git(path, ['branch', `handfast/kept-${head?.slice(0, 16)}`, 'HEAD']);
       const merged = branch?.startsWith('handfast/') === true && (await this.#ownCommits(path, branch)) === 0;
       await git(this.#repository, ['worktree', 'remove', ...(clean ? [] : ['--force']), path], CHECKOUT_MS);
       if (merged) await git(this.#repository, ['branch', '--quiet', '-D', branch]);
       const about = { worktree: path, branch, commit: head, days: Math.floor(ageMs / DAY_MS) };
-      if (clean) this.#log.info('a worktree was removed; what was committed in it is kept', about);
+      if (clean) this.#log.info('worktree removed; its commits stay', about);
       else {
         const lost = { files: dirty.length, some: dirty.slice(0, MAX_NAMED) };
-        this.#log.warn('a worktree was removed with changes nobody had committed', { ...about, ...lost });
+        this.#log.warn('worktree removed with uncommitted changes', { ...about, ...lost });
       }
       return true;
     } catch (thrown) {
-      // Locked by somebody who wants to keep it, say. It is tried again.
-      this.#log.info('a worktree could not be removed', { worktree: path, error: asError(thrown).message });
+      // Locked by its user, for example. It is tried again.
+      this.#log.info('worktree could not be removed', { worktree: path, error: asError(thrown).message });
       return false;
     }
   }
