@@ -234,7 +234,7 @@ test('a question is refused at once where nobody can be asked', async (t) => {
   worker.attach(desk);
   const reception = await worker.receive(dispatch('t-1'), desk);
   if (reception.kind === 'accepted') reception.start(LEASE);
-  assert.equal((await desk.result('t-1')).summary, 'false: nobody can be asked');
+  assert.equal((await desk.result('t-1')).summary, 'false: the orchestrator accepts no questions');
   assert.ok(
     desk.told.every(({ type }) => type === 'SESSION_ANNOUNCE'),
     'nothing it has no feature for',

@@ -167,7 +167,7 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   const removed = Promise.withResolvers<unknown>();
   const log: Log = {
     ...silent,
-    info: (message, about) => void (/worktree was removed/.test(message) && removed.resolve(about?.worktree)),
+    info: (message, about) => void (/worktree removed/.test(message) && removed.resolve(about?.worktree)),
   };
   const now = () => Date.now() + 8 * DAY;
   const again = await bench(t, { executor, cwd, home, now, log });
