@@ -47,6 +47,7 @@ const MAX_STREAMS = 256;
 
 export class IncomingRequests {
   readonly #owner: RequestOwner;
+  readonly #uniqueIds: boolean;
   readonly limits: RequestLimits;
   /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
   readonly #open = new Map<unknown, RunningRequest>();
@@ -69,6 +70,7 @@ export class IncomingRequests {
 
   constructor(owner: RequestOwner, limits: RequestLimits) {
     this.#owner = owner;
+    this.#uniqueIds = owner.uniqueIds;
     this.limits = limits;
   }
 
@@ -137,7 +139,7 @@ export class IncomingRequests {
   }
 
   #withId(id: MessageId): readonly RunningRequest[] {
-    if (!this.#owner.uniqueIds) return [...this.#open.values()].filter((request) => request.id === id);
+    if (!this.#uniqueIds) return [...this.#open.values()].filter((request) => request.id === id);
     const request = this.#open.get(id);
     return request === undefined ? [] : [request];
   }
@@ -214,7 +216,7 @@ export class IncomingRequests {
   // Running.
 
   #key(request: RunningRequest): unknown {
-    return this.#owner.uniqueIds ? request.incoming.id : request;
+    return this.#uniqueIds ? request.incoming.id : request;
   }
 
   #start(request: RunningRequest, now: number): void {

@@ -261,10 +261,20 @@ function quoted(request: Address): string {
 function kindOf(message: Message, ref: string | undefined): IncomingKind {
   const { type } = message;
   if (typeof type !== 'string' || type === '') return 'invalid';
-  if (type.endsWith('/req')) return 'request';
-  if (type.endsWith('/resp')) return 'reply';
-  if (type.endsWith('/event')) return 'event';
-  if (type.endsWith('/push')) return 'notice';
+  // By the last character first: this runs for every message, and almost all are one of these.
+  switch (type.charCodeAt(type.length - 1)) {
+    case 0x71:
+      if (type.endsWith('/req')) return 'request';
+      break;
+    case 0x70:
+      if (type.endsWith('/resp')) return 'reply';
+      break;
+    case 0x74:
+      if (type.endsWith('/event')) return 'event';
+      break;
+    case 0x68:
+      if (type.endsWith('/push')) return 'notice';
+  }
   switch (type) {
     case 'ping':
     case 'pong':
