@@ -42,6 +42,11 @@ async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
   const entry = join(folder, `${name}.js`);
   const atOnce = new Set<string>();
   follow(entry, atOnce);
+  // The default configuration uses this capability, so its plugin is loaded at once too.
+  const tools = join(dist, 'capabilities', 'tools', 'capability.js');
+  for (const [, path] of readFileSync(tools, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
+    follow(resolve(dirname(tools), path as string), atOnce);
+  }
   const bundled = await rolldown({
     input: {
       [name]: entry,
