@@ -13,7 +13,7 @@ export interface ExplainedFleet {
   unhealthySinceMs(agentId: string, server: string): number | null;
 }
 
-/** A worker that is not here, or does not answer. Times of the monotonic clock, milliseconds. */
+/** A worker that is not connected, or does not respond. Times of the monotonic clock, milliseconds. */
 export interface AbsentWorker {
   readonly agent_id: string;
   readonly sinceMs: number;

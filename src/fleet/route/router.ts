@@ -5,7 +5,7 @@
  * are few, and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is looked at, since a hook
  * may move any of them anywhere.
  *
- * Called by the orchestrator and the simulation. Keeps no clock: times come with each call.
+ * Called by the dispatcher. Keeps no clock: times come with each call.
  * @see docs/fleet.md#routing
  */
 import { Heap } from '../../base/heap.ts';
@@ -117,7 +117,7 @@ export class Router {
     return true;
   }
 
-  /** One more dispatch is on its way to this worker; false: it is not here. */
+  /** One more dispatch is on its way to this worker; false: it is not connected. */
   reserve(agentId: string): boolean {
     return this.#addOutstanding(agentId, 1);
   }

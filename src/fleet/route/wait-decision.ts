@@ -1,8 +1,8 @@
 /**
- * Whether a task that nobody can take now is worth waiting with: what is full, busy or away for a moment passes by itself; a
- * requirement that no worker meets does not, and somebody should hear of it.
+ * Whether a task that no worker can accept now should wait: a worker that is full, busy or unreachable for a moment recovers by
+ * itself; a requirement that no worker meets does not, and an operator should know.
  *
- * Pure; called by `orchestrator/dispatcher.ts` when a decision has chosen nobody.
+ * Pure; called by `orchestrator/dispatcher.ts` when a decision has chosen no worker.
  * @see docs/fleet.md#what-happens-to-a-refused-task
  */
 import { reasonsAgainst } from './filters.ts';
@@ -23,16 +23,16 @@ const PASSING = new Set([
 /** Reasons that may pass: the policy tries again for a while. */
 const MAY_PASS = new Set(['unhealthy_mcp', 'dirty_repo']);
 
-/** A worker, as it is or as it last described itself. */
+/** A worker, as it is or as it last announced itself. */
 export interface WorkerCandidate {
   readonly profile: Profile;
-  /** It is not here, or does not answer: not any more, or for so long that nobody counts on it. */
+  /** Whether it is disconnected or unresponsive, and for so long that tasks no longer wait for it. */
   readonly absence: 'none' | 'short' | 'long';
 }
 
-/** What nobody being able to take a task comes to. */
+/** What follows when no worker can accept a task. */
 export type WaitDecision =
-  /** `worker` will be able to take it; null: there is no worker whose coming could be told. */
+  /** `worker` will be able to accept it; null: any worker that joins. */
   | { readonly waits: true; readonly worker: string | null }
   /** The reason code to refuse it with. */
   | { readonly waits: false; readonly code: string };
@@ -43,8 +43,8 @@ export function nonTransientReasons(reasons: readonly string[]): string[] {
 }
 
 /**
- * Whether one of these workers will be able to take the task, one that is here before one that is not, or the reason code to
- * refuse it with: that of the worker that comes nearest. Where one is named, only that one counts; where there are none at all, somebody is waited for.
+ * Whether one of these workers will be able to accept the task, a connected one before others, or the reason code to
+ * refuse it with: that of the worker that comes nearest. Where one is named, only that one counts; where there are none at all, the task waits for one to join.
  */
 export function decideWait(task: RouteTask, prospects: Iterable<WorkerCandidate>, policy: RoutePolicy): WaitDecision {
   let nearest: readonly string[] | undefined;
