@@ -5,13 +5,8 @@
  * Made by `host.ts`, one per plugin.
  */
 
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
-import { ensurePrivateFolder } from '../base/private-file.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import { asError, fail } from '../wire/errors.ts';
@@ -36,7 +31,6 @@ export class PluginRuntime implements PluginContext {
   #checkGrant: SchemaChecker | undefined;
   readonly #grants = new WeakMap<Principal, { readonly grant: unknown }>();
   #dataFolder: Promise<string> | undefined;
-  #temporary: string | undefined;
 
   constructor(plugin: Plugin, deps: RuntimeDeps) {
     this.plugin = plugin;
@@ -95,24 +89,16 @@ export class PluginRuntime implements PluginContext {
   }
 
   dataFolder(): Promise<string> {
-    this.#dataFolder ??= this.#makeFolder();
+    this.#dataFolder ??= import('./data-folder.ts').then(({ makeDataFolder }) =>
+      makeDataFolder(this.#deps.dataDir, this.plugin.name),
+    );
     return this.#dataFolder;
-  }
-
-  async #makeFolder(): Promise<string> {
-    const { dataDir } = this.#deps;
-    if (dataDir === undefined) {
-      this.#temporary = mkdtempSync(join(tmpdir(), 'handfast-data-'));
-      return this.#temporary;
-    }
-    const folder = join(dataDir, encodeURIComponent(this.plugin.name).replaceAll('.', '%2E'));
-    await ensurePrivateFolder(dataDir);
-    await ensurePrivateFolder(folder);
-    return folder;
   }
 
   /** Removes what was temporary. Called after `stop`. */
   async close(): Promise<void> {
-    if (this.#temporary !== undefined) await rm(this.#temporary, { recursive: true, force: true });
+    if (this.#dataFolder === undefined || this.#deps.dataDir !== undefined) return;
+    const { removeDataFolder } = await import('./data-folder.ts');
+    await removeDataFolder(await this.#dataFolder);
   }
 }

@@ -1,5 +1,4 @@
 /** The tools capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
-import { existsSync } from 'node:fs';
 import { defineCapability } from '../../packages/capability.ts';
 import { ToolsClient } from './client.ts';
 
@@ -33,7 +32,7 @@ export const tools = defineCapability({
   client: (agent) => new ToolsClient(agent),
   check({ shell }, { workspace }) {
     if (shell === false) return [{ status: 'ok', message: `files in ${workspace}, search, web; no shell` }];
-    if (existsSync('/bin/sh')) {
+    if (process.getBuiltinModule('node:fs').existsSync('/bin/sh')) {
       return [{ status: 'ok', message: `files in ${workspace}, search, web, and a shell outside any sandbox` }];
     }
     const fix = 'call the shell tool with argv instead of command';

@@ -1,0 +1,19 @@
+/**
+ * The data folder of a plugin: private, below the host's, or temporary. Loaded by `plugin-runtime.ts` when a plugin asks for
+ * one, for a host must answer its first handshake before it touches the disk.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ensurePrivateFolder } from '../base/private-file.ts';
+
+/** Makes the folder of a plugin; in the temporary folder of the system where the host has none. Fails with `config_invalid`. */
+export async function makeDataFolder(dataDir: string | undefined, plugin: string): Promise<string> {
+  if (dataDir === undefined) return mkdtemp(join(tmpdir(), 'handfast-data-'));
+  const folder = join(dataDir, encodeURIComponent(plugin).replaceAll('.', '%2E'));
+  await ensurePrivateFolder(dataDir);
+  await ensurePrivateFolder(folder);
+  return folder;
+}
+
+export const removeDataFolder = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true });
