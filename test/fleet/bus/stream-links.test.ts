@@ -439,22 +439,57 @@ test('a dispatch nobody answers fails as timeout, and one that is given up with 
   await assert.rejects(peer.send(aDispatch('t-2'), { ...structured, signal: giveUp }), /not wanted/);
 });
 
-test('a worker that does not read is told nothing more and its dispatches are refused', async (context) => {
+test('an acknowledgement settles the dispatch it names; one that names none, the oldest of its task', async (context) => {
   const { events, dial } = await site(context);
   const link = await dial();
   Recorder.on(link);
   link.send((await announce(new ScriptedWorker())) as never);
   const peer = await events.peer('worker-1');
+  const settled: string[] = [];
+  const ids = ['t-1#1', 't-1#2', 't-2#1', 't-2#2'];
+  const sends = ids.map((id) => {
+    const [taskId = '', attempt] = id.split('#');
+    return peer.send(aDispatch(taskId, {}, Number(attempt)), structured).then(() => settled.push(id));
+  });
+  const acknowledge = async (task_id: string, causation_id?: string): Promise<void> => {
+    const envelope = causation_id === undefined ? {} : { envelope: { causation_id } };
+    link.send({ ...fleetMessage('TASK_ACK', { task_id, accepted: true, state: 'accepted' }), ...envelope });
+    await turns();
+  };
+  await acknowledge('t-2', 't-2#2');
+  assert.deepEqual(settled, ['t-2#2']);
+  await acknowledge('t-1', 't-1#3');
+  await acknowledge('t-3');
+  assert.deepEqual(settled, ['t-2#2'], 'what nothing waits for settles nothing');
+  await acknowledge('t-2');
+  await acknowledge('t-1', 't-1#2');
+  await acknowledge('t-1');
+  assert.deepEqual(settled, ['t-2#2', 't-2#1', 't-1#2', 't-1#1']);
+  await Promise.all(sends);
+});
+
+test('a worker that does not read is told nothing more and its dispatches are refused', async (context) => {
+  const { events, dial } = await site(context);
+  const link = await dial();
+  const recorder = Recorder.on(link);
+  link.send((await announce(new ScriptedWorker())) as never);
+  const peer = await events.peer('worker-1');
   link.pause(true);
+  let sent = 0;
   const cancel = fleetMessage('TASK_CANCEL', { task_id: 't-1' });
   await assert.rejects(
     async () => {
-      for (let sent = 0; sent < 100_000; sent++) await peer.send(cancel, structured);
+      for (; sent < 100_000; sent++) await peer.send(cancel, structured);
     },
     { code: 'over_capacity' },
   );
   await assert.rejects(peer.send(aDispatch('t-1'), structured), { code: 'over_capacity' });
   assert.equal(events.comings.length, 1);
+  link.pause(false);
+  const received = (type: string): number => recorder.messages.filter((message) => message.type === type).length;
+  await recorder.until(() => received('TASK_CANCEL') >= sent, 'what was sent');
+  await turns(20);
+  assert.deepEqual([received('TASK_CANCEL'), received('TASK_DISPATCH')], [sent, 0], 'what was refused was not sent');
 });
 
 test('a worker is not read faster than what it says is kept', async (context) => {
