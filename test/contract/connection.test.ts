@@ -424,6 +424,29 @@ for (const dialect of dialects) {
           { sendBufferBytes: 512 * 1024, maxSendBufferBytes: Number.POSITIVE_INFINITY, slowConsumerMs: 60 },
         ));
 
+      test('a peer that does not read is not read from, until it has caught up', () =>
+        withSides(
+          async (near, far, links) => {
+            let served = 0;
+            far.serve('count', () => ({ served: ++served }));
+            links.client.pause(true);
+            await far.until(() => {
+              for (let n = 0; n < 64 && far.connection.reading; n++) {
+                far.connection.notify(dialect.notice('tick'), { pad: PAD });
+              }
+              return !far.connection.reading;
+            }, 'the reader to be behind');
+            const call = near.call('count', {}, { timeoutMs: 0 });
+            await turns(20);
+            assert.equal(served, 0);
+            links.client.pause(false);
+            assert.deepEqual(await within(call, 'the reply'), { served: 1 });
+            assert.equal(far.connection.reading, true);
+            assert.deepEqual(far.losses, []);
+          },
+          { sendBufferBytes: 512 * 1024, maxSendBufferBytes: Number.POSITIVE_INFINITY },
+        ));
+
       test('a pile of notices drops the link at once', () =>
         withSides(
           async (_near, far) => {

@@ -64,6 +64,32 @@ test('a session survives its link: what was missed comes first, then what is new
   assert.deepEqual(second.rest, []);
 });
 
+test('a resume sends what the host had sent, never the requests of the agent itself', async () => {
+  const gate = gated();
+  const made = await host({}, [gate.tool, echo]);
+  const first = rawAgent(made);
+  const { session_id } = await shake(first);
+  first.send(call('a', 'gated', { name: 'a' }));
+  first.send(call('b', 'echo', { n: 1 }));
+  await first.answer('b');
+  first.link.destroy('cut');
+  await first.closed();
+
+  const second = rawAgent(made);
+  await shake(second, {}, { session_id, cursor: 0 });
+  gate.open('a');
+  await second.answer('a');
+  const kinds = second.received.map(({ type, req_id }) => [type, req_id]);
+  assert.deepEqual(kinds.slice(-2), [
+    ['tool/call/resp', 'b'],
+    ['tool/call/resp', 'a'],
+  ]);
+  assert.deepEqual(
+    second.received.filter(({ type }) => type.endsWith('/req')),
+    [],
+  );
+});
+
 test('a cut at every message of a stream: after resuming, everything was seen exactly once and in order', async () => {
   const made = await host();
   for (let cut = 1; cut <= 22; cut++) {
