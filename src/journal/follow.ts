@@ -2,7 +2,7 @@
  * One reader of a growing session log: what is stored, then what arrives.
  *
  * Both journals (`memory.ts`, `journal/sqlite/sqlite.ts`) hand it out from `follow`. It queues nothing: it remembers a cursor and asks
- * the store for the next few entries when its reader wants one. So a reader that stands still costs a few entries at
+ * the store for the next few entries when its reader requests one. So a reader that reads nothing costs a few entries at
  * most, and holes and doubles cannot arise: there is one position and it only grows.
  */
 import type { HandfastError } from '../wire/errors.ts';
@@ -36,7 +36,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
   readonly #signal: AbortSignal | undefined;
   #state: 'new' | 'live' | 'ended' = 'new';
   #source: Followable | undefined;
-  /** Everything up to this cursor was handed out, or reported as gone. */
+  /** Everything up to this cursor was delivered, or reported as a gap. */
   #position: number;
   #page: readonly JournalEntry[] = [];
   #index = 0;
@@ -61,7 +61,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#state === 'ended') return Promise.resolve(DONE);
       // While an earlier call waits there is nothing to take: an append wakes it before this can run.
-      const item = this.#take();
+      const item = this.#next();
       if (item !== undefined) return Promise.resolve({ done: false, value: item });
     } catch (thrown) {
       // A `for await` does not call `return()` after a rejection, so the leaving is done here.
@@ -85,7 +85,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
     while (this.#waiting.length > 0) {
       let item: Item | undefined;
       try {
-        item = this.#take();
+        item = this.#next();
       } catch (thrown) {
         const waiting = this.#waiting.shift();
         this.end();
@@ -109,11 +109,11 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
   };
 
   /**
-   * Entries above `last` were taken back because they could not be written. A reader that has not seen them never
-   * will; one that has seen them is told so: its next call rejects with `failure`, and it may follow again from the
-   * last cursor it knows to be kept.
+   * Entries above `last` were rolled back because they could not be written. A reader that has not seen them never
+   * will; one that has seen them gets an error: its next call rejects with `failure`, and it may follow again from the
+   * last cursor it knows to be stored.
    */
-  takeBack(last: number, failure: HandfastError): void {
+  rollBack(last: number, failure: HandfastError): void {
     this.#page = [];
     this.#index = 0;
     if (this.#position <= last || this.#state === 'ended') return;
@@ -131,7 +131,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
     this.#state = 'live';
   }
 
-  #take(): Item | undefined {
+  #next(): Item | undefined {
     let entry = this.#page[this.#index];
     if (entry === undefined) {
       const page = this.#source?.page(this.#position);

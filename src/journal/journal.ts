@@ -2,13 +2,13 @@
  * The journal contract: an append-only event log per session, read by cursor. Resume, replay, history, audit and the
  * console's timeline are readers of it.
  *
- * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `journal/sqlite/sqlite.ts`) to what is said here.
+ * `test/contract/journal.test.ts` holds every implementation (`memory.ts`, `journal/sqlite/sqlite.ts`) to this contract.
  */
 
 /**
- * How much an append is worth.
+ * The durability of an append.
  *
- * `durable`: kept for good before its promise resolves. `volatile`: kept in memory at once and, by a journal on disk,
+ * `durable`: persisted before its promise resolves. `volatile`: stored in memory at once and, by a journal on disk,
  * written behind; a crash may cost the newest ones. Tool traffic is volatile, turns, tasks and approvals are durable.
  */
 export type Durability = 'durable' | 'volatile';
@@ -30,7 +30,7 @@ export interface JournalEntry {
 /** An entry about to be appended. The writer owns cursors: `cursor` must be above the session's last. */
 export type NewEntry = JournalEntry;
 
-/** A range that retention took, or that a failure or a crash cost: `from` and `to` are inclusive cursors. */
+/** A range that retention evicted, or that a failure or a crash lost: `from` and `to` are inclusive cursors. */
 export interface Gap {
   readonly kind: 'gap';
   readonly from: number;
@@ -40,14 +40,14 @@ export interface Gap {
 export interface Page {
   readonly entries: readonly JournalEntry[];
   /**
-   * Set when entries between the asked-for cursor and the first one returned are gone. A page ends before a range that
-   * is missing further on; the next page begins with it.
+   * Set when entries between the asked-for cursor and the first one returned are no longer stored. A page ends before a
+   * later gap; the next page starts with that gap.
    */
   readonly gap?: Gap;
   /**
    * The session's last cursor at the time of reading; 0 when nothing was ever written. Never below that of a volatile
    * entry that was appended before, nor of a durable one that was acknowledged, not even after a crash that cost the
-   * entry: whoever goes on above it uses no cursor twice that anybody could know.
+   * entry: a caller that continues above it never reuses a cursor that a peer has seen.
    */
   readonly last: number;
 }
@@ -55,21 +55,21 @@ export interface Page {
 /** What is known of a session that has entries. */
 export interface JournalSession {
   readonly session: string;
-  /** Oldest cursor still held; `last + 1` when all were evicted. */
+  /** Oldest stored cursor; `last + 1` when all were evicted. */
   readonly first: number;
   readonly last: number;
-  /** Bytes of the bodies still held. */
+  /** Bytes of the stored bodies. */
   readonly bytes: number;
 }
 
 /**
- * How much of a session is kept. Whichever bound is reached first evicts the oldest entries, at the latest when newer ones
+ * How much of a session is stored. The bound that is reached first evicts the oldest entries, at the latest when newer ones
  * are written: what still waits for that may be readable on top of it.
  */
 export interface Retention {
-  /** Most entries kept per session. Default 4,096. */
+  /** Most entries stored per session. Default 4,096. */
   readonly maxEntries: number;
-  /** Most body bytes kept per session. Default 8 MiB. */
+  /** Most body bytes stored per session. Default 8 MiB. */
   readonly maxBytes: number;
 }
 
@@ -78,27 +78,27 @@ export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 10
 export interface Journal {
   /**
    * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side;
-   * durable ones may still be taken back until they are acknowledged.
+   * durable ones may still be rolled back until they are acknowledged.
    * An object given as body belongs to the journal from then on: a later change to it may show.
    *
    * `durable` (the default): the returned promise is the durability promise of the implementation. The in-memory journal
    * returns `undefined` at once; the SQLite journal resolves when the entries, and all earlier ones of the session, are on
-   * disk (group commit). Rejects with `disk_full` (retryable) or `runtime_error`; then nothing of this batch is kept.
+   * disk (group commit). Rejects with `disk_full` (retryable) or `runtime_error`; then nothing of this batch is stored.
    *
    * `volatile`: returns `undefined`, there is nothing to wait for. What could not be written later on is counted in
    * {@link Journal.volatileFailures} and read as a gap. Only what is refused at once (a cursor that does not grow, a
-   * closed journal) gives a promise; it rejects, and nobody has to look at it.
+   * closed journal) gives a promise; it rejects, and a caller need not await it.
    */
   append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
 
-  /** Volatile entries taken in and then lost because they could not be written. What retention took does not count. */
+  /** Volatile entries accepted and then lost because they could not be written. Evicted entries do not count. */
   readonly volatileFailures: number;
 
   /** Entries with `cursor > after`, oldest first, at most `limit` (default 256). */
   read(session: string, after: number, limit?: number): Promise<Page>;
 
   /**
-   * What is stored after `after`, then what arrives, with no hole and no double between; a range that is gone is one
+   * What is stored after `after`, then what arrives, without gaps or duplicates between; a range that is no longer stored is one
    * `gap`. Ends when `signal` aborts, when the session is deleted, or when the journal closes.
    */
   follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap>;

@@ -1,6 +1,6 @@
 /**
  * The in-memory journal: a ring for each session under the contract of `journal.ts`; nothing of it outlives the process.
- * All it keeps is volatile, whatever durability was asked for.
+ * All its entries are volatile, for both durabilities.
  */
 import { type Followable, Follower } from './follow.ts';
 import {
@@ -17,7 +17,7 @@ import {
 import { follows, journalClosed, outOfOrder, refuse } from './refusals.ts';
 import { SessionRing } from './ring.ts';
 
-/** Entries a follower takes from its session at a time. They stay in memory while it stands still. */
+/** Entries a follower reads from its session at a time. They stay in memory while its reader pauses. */
 const FOLLOW_PAGE = 16;
 /** A journal that lives and dies with the process. `append` returns `undefined`: there is nothing to wait for. */
 export function memoryJournal(options: { retention?: Partial<Retention> } = {}): Journal {
@@ -26,7 +26,7 @@ export function memoryJournal(options: { retention?: Partial<Retention> } = {}):
 
 class MemorySession implements Followable {
   readonly ring: SessionRing;
-  /** Null while nobody follows: all that an append has to look at. */
+  /** Null without followers: all that an append has to check. */
   followers: Set<Follower> | null = null;
   /** Which append of the whole journal was this session's last; orders `sessions()`. */
   written = 0;
@@ -76,7 +76,7 @@ class MemoryJournal implements Journal {
   append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined {
     if (this.#closed) return refuse(journalClosed(), durability);
     let held = this.#sessions.get(session);
-    // All are checked before one is pushed: a batch is kept whole or not at all.
+    // All are checked before one is pushed: a batch is stored whole or not at all.
     let last = held === undefined ? 0 : held.ring.last;
     for (const entry of entries) {
       if (!follows(entry.cursor, last)) return refuse(outOfOrder(entry.cursor, last), durability);

@@ -4,7 +4,7 @@
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Durability } from './journal.ts';
 
-/** True when an entry with `cursor` may come after one with `last`. Cursors may jump, never stand or go back. */
+/** True when an entry with `cursor` may come after one with `last`. Cursors may jump, but always grow. */
 export function follows(cursor: number, last: number): boolean {
   return cursor > last && Number.isSafeInteger(cursor);
 }
@@ -19,10 +19,10 @@ export function journalClosed(): HandfastError {
   return fail('runtime_error', 'the journal is closed');
 }
 
-/** The answer to an append that is refused at once; see `Journal.append`. */
+/** The promise of an append that is refused at once; see `Journal.append`. */
 export function refuse(error: HandfastError, durability: Durability | undefined): Promise<void> {
   const refused = Promise.reject(error);
-  // Whoever looks is told; nobody has to look.
+  // A caller may await the rejection of a volatile append, but need not.
   if (durability === 'volatile') refused.catch(() => {});
   return refused;
 }

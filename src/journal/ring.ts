@@ -1,8 +1,8 @@
 /**
- * The newest entries of one session, in memory. The in-memory journal consists of them, the SQLite journal holds in them
+ * The newest entries of one session, in memory. The in-memory journal consists of them, the SQLite journal buffers in them
  * what waits to be written.
  *
- * Every message of a session goes through `push`, so it is on the hottest path of the kernel. Entries are kept by column:
+ * Every message of a session goes through `push`, so it is on the hottest path of the kernel. Entries are stored by column:
  * an object for each would live just long enough to be copied twice by the garbage collector, and evicting it would have
  * to look at it again, by then long out of the processor's caches. `push` allocates nothing.
  */
@@ -17,17 +17,17 @@ const sizeOf = (body: string | object): number => (typeof body === 'string' ? bo
 
 /**
  * The newest entries of one session: a circular buffer that doubles up to the retention bound, then overwrites.
- * An empty ring holds no slots. All of it is synchronous.
+ * An empty ring has no slots. All of it is synchronous.
  */
 export class SessionRing {
   readonly #retention: Retention;
-  /** The columns hold `#capacity` places: 0 or a power of two, so that a position is a mask away. */
+  /** The columns have `#capacity` slots: 0 or a power of two, so that a position is a mask away. */
   #capacity = 0;
   #cursors: number[] = [];
   #times: number[] = [];
   #kinds: string[] = [];
   #requests: string[] = [];
-  /** Undefined where a place is free: what was evicted is let go. */
+  /** Undefined in a free slot, so that evicted bodies can be collected. */
   #bodies: (string | object | undefined)[] = [];
   #sizes: number[] = [];
   #head = 0;
@@ -36,19 +36,19 @@ export class SessionRing {
   #last: number;
   #evicted: number;
 
-  /** `last` is where the session stood before this ring; everything up to it counts as evicted. */
+  /** `last` is the session's last cursor before this ring; everything up to it counts as evicted. */
   constructor(retention: Retention = DEFAULT_RETENTION, last = 0) {
     this.#retention = retention;
     this.#last = last;
     this.#evicted = last;
   }
 
-  /** Entries held. */
+  /** Number of stored entries. */
   get length(): number {
     return this.#count;
   }
 
-  /** Oldest cursor held; `last + 1` when none is. */
+  /** Oldest stored cursor; `last + 1` when none is. */
   get first(): number {
     return this.#count === 0 ? this.#last + 1 : (this.#cursors[this.#head] as number);
   }
@@ -58,12 +58,12 @@ export class SessionRing {
     return this.#last;
   }
 
-  /** The highest cursor that is no longer held. */
+  /** The highest cursor that is no longer stored. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** Body bytes held: the length of a text, {@link OBJECT_BODY_BYTES} for an object. */
+  /** Stored body bytes: the length of a text, {@link OBJECT_BODY_BYTES} for an object. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -78,14 +78,14 @@ export class SessionRing {
     // Before storing, so that a full ring of 4,096 needs 4,096 places and not the next power of two.
     if (this.#count >= maxEntries && this.#count > 0) this.#evict();
     if (this.#count === this.#capacity) this.#grow();
-    const place = (this.#head + this.#count) & (this.#capacity - 1);
+    const slot = (this.#head + this.#count) & (this.#capacity - 1);
     const size = sizeOf(body);
-    this.#cursors[place] = cursor;
-    this.#times[place] = ts;
-    this.#kinds[place] = kind;
-    this.#requests[place] = request;
-    this.#bodies[place] = body;
-    this.#sizes[place] = size;
+    this.#cursors[slot] = cursor;
+    this.#times[slot] = ts;
+    this.#kinds[slot] = kind;
+    this.#requests[slot] = request;
+    this.#bodies[slot] = body;
+    this.#sizes[slot] = size;
     this.#count += 1;
     this.#bytes += size;
     this.#last = cursor;
@@ -97,7 +97,7 @@ export class SessionRing {
     while ((this.#bytes > maxBytes || this.#count > maxEntries) && this.#count > 0) this.#evict();
   }
 
-  /** Lets go of every entry and of the columns: they are kept elsewhere now. */
+  /** Releases every entry and the columns: the entries are stored elsewhere now. */
   clear(): void {
     this.#capacity = 0;
     this.#cursors = [];
@@ -115,7 +115,7 @@ export class SessionRing {
   /** The entries with `cursor > after`, oldest first, at most `limit`. Says nothing of a gap: see {@link gap}. */
   after(after: number, limit: number): JournalEntry[] {
     const mask = this.#capacity - 1;
-    // Cursors grow but may jump, so the place is searched for, not computed.
+    // Cursors grow but may jump, so the slot is searched for, not computed.
     let low = 0;
     let high = this.#count;
     while (low < high) {
@@ -128,18 +128,18 @@ export class SessionRing {
     return found;
   }
 
-  /** What of the cursors above `after` is no longer held, or undefined when nothing is missing. */
+  /** The range above `after` that is no longer stored, or undefined when nothing is missing. */
   gap(after: number): Gap | undefined {
     return after < this.#evicted ? { kind: 'gap', from: after + 1, to: this.#evicted } : undefined;
   }
 
-  #entry(place: number): JournalEntry {
+  #entry(slot: number): JournalEntry {
     return {
-      cursor: this.#cursors[place] as number,
-      ts: this.#times[place] as number,
-      kind: this.#kinds[place] as string,
-      request: this.#requests[place] as string,
-      body: this.#bodies[place] as string | object,
+      cursor: this.#cursors[slot] as number,
+      ts: this.#times[slot] as number,
+      kind: this.#kinds[slot] as string,
+      request: this.#requests[slot] as string,
+      body: this.#bodies[slot] as string | object,
     };
   }
 
@@ -154,7 +154,7 @@ export class SessionRing {
     this.#count -= 1;
   }
 
-  /** Doubles the columns; the oldest entry comes to stand at their beginning. */
+  /** Doubles the columns and moves the oldest entry to slot 0. */
   #grow(): void {
     const places = this.#capacity === 0 ? FIRST_CAPACITY : this.#capacity * 2;
     const turned = <T>(column: T[], filler: T): T[] => {
@@ -163,7 +163,7 @@ export class SessionRing {
       return longer;
     };
     this.#cursors = turned(this.#cursors, 0);
-    // A fraction makes it an array of doubles: as integers these would be too large to be kept without an object each.
+    // A fraction makes it an array of doubles: as integers these would be too large to be stored without an object each.
     this.#times = turned(this.#times, 0.5);
     this.#kinds = turned(this.#kinds, '');
     this.#requests = turned(this.#requests, '');

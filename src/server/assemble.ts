@@ -138,7 +138,7 @@ async function openJournal(
     expiry: {
       maxAgeMs: retainDays * DAY_MS,
       maxSessions,
-      keeps: (session) => !HOST_SESSION.test(session) || lives(session),
+      retains: (session) => !HOST_SESSION.test(session) || lives(session),
     },
     onCorrupt: ({ reason, movedTo }) =>
       log.error('the journal was damaged; started a new one', { file, reason, movedTo }),

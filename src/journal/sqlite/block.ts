@@ -3,13 +3,13 @@
  * its neighbours, which makes it several times cheaper to write; a durable one has a block of its own, so that no damage
  * to another's bytes can cost it.
  *
- * `session.ts` packs them, `rows.ts` stores and checks them, a {@link PageBuilder} takes them apart.
+ * `session.ts` packs them, `rows.ts` stores and checks them, a {@link PageBuilder} unpacks them.
  */
 import { crc32 } from 'node:zlib';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Gap, JournalEntry } from '../journal.ts';
 
-/** Most entries in a block: what a reader that wants one of them has to take apart. */
+/** Most entries in a block: what a reader of one entry has to unpack. */
 export const BLOCK_ENTRIES = 256;
 /** A block that would grow over this is closed before. A longer entry has a block of its own. */
 const BLOCK_BYTES = 64 * 1024;
@@ -72,7 +72,7 @@ export class BlockPacker {
     this.#write = write;
   }
 
-  /** Takes an entry in; `encoded` 1 when `text` stands for an object. */
+  /** Adds an entry; `encoded` 1 when `text` encodes an object. */
   add({ cursor, ts, kind, request }: JournalEntry, text: string, encoded: 0 | 1): void {
     const full = this.#entries === BLOCK_ENTRIES || this.#bodies.length + text.length > BLOCK_BYTES;
     if (full && this.#entries > 0) this.close();
@@ -90,7 +90,7 @@ export class BlockPacker {
     this.#after = to;
   }
 
-  /** Writes what was taken in; what comes next starts a new block. */
+  /** Writes the added entries; the next one starts a new block. */
   close(): void {
     if (this.#entries === 0) return;
     this.#write({
@@ -114,7 +114,7 @@ export interface Sized {
   readonly size: number;
 }
 
-/** What the heads of a block say of its entries with `cursor > after`; undefined when they are damaged. */
+/** The counts in the heads of a block for its entries with `cursor > after`; undefined when they are damaged. */
 export function sizesIn(heads: string, after: number): Sized[] | undefined {
   try {
     const list = JSON.parse(heads) as number[];
@@ -139,7 +139,7 @@ export function newestIn(heads: string): number | undefined {
   }
 }
 
-/** A page in the making: takes entries and lost ranges in order until it is full. */
+/** Builds a page: accepts entries and lost ranges in order until it is full. */
 export class PageBuilder {
   readonly entries: JournalEntry[] = [];
   readonly #after: number;
@@ -156,12 +156,12 @@ export class PageBuilder {
     this.#maxBytes = maxBytes;
   }
 
-  /** Everything up to this cursor is in the page, or known to be gone. */
+  /** Everything up to this cursor is in the page, or known to be lost. */
   get at(): number {
     return this.entries.at(-1)?.cursor ?? Math.max(this.#after, this.#lostTo);
   }
 
-  /** True when it takes nothing more. */
+  /** True when it accepts nothing more. */
   get full(): boolean {
     return this.#ended || this.entries.length >= this.#limit || this.#bytes >= this.#maxBytes;
   }
@@ -186,7 +186,7 @@ export class PageBuilder {
     if (entries === 0) return this.lost(last);
     const list = JSON.parse(heads) as (number | string)[];
     const { at } = this;
-    let place = 0;
+    let offset = 0;
     for (let index = 0; index < list.length && !this.full; index += HEAD_ITEMS) {
       const [cursor, ts, encoded, kind, request, size] = list.slice(index, index + HEAD_ITEMS) as [
         number,
@@ -196,8 +196,8 @@ export class PageBuilder {
         string,
         number,
       ];
-      const text = bodies.slice(place, place + size);
-      place += size;
+      const text = bodies.slice(offset, offset + size);
+      offset += size;
       if (cursor <= at) continue;
       this.add({ cursor, ts, kind, request, body: encoded === 0 ? text : (JSON.parse(text) as object) }, size);
     }

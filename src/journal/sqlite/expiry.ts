@@ -1,9 +1,9 @@
 /**
- * Drops whole sessions from the SQLite journal: those nobody has written to for a long time, and the oldest of too many.
- * What is kept of a session while it stays is `retention.ts`.
+ * Drops whole sessions from the SQLite journal: those without a new entry for `maxAgeMs`, and the oldest above `maxSessions`.
+ * `retention.ts` decides which entries of a remaining session stay.
  *
  * `store.ts` owns one when it is asked for. A sweep walks over the sessions from the one written to longest ago and
- * ends at the first that is young enough. It takes a slice per turn of the event loop, so that nobody waits for it.
+ * ends at the first that is young enough. It runs a slice per turn of the event loop, so that no other work waits for it.
  */
 
 /** Which sessions are dropped. */
@@ -12,17 +12,17 @@ export interface SessionExpiry {
   readonly maxAgeMs: number;
   /** Of more sessions than this, those written to longest ago go. */
   readonly maxSessions: number;
-  /** True for a session that must stay: one that lives, or that somebody else looks after. It is not counted either. */
-  readonly keeps: (session: string) => boolean;
+  /** True for a session that must stay: a live one, or one with another owner. It is not counted either. */
+  readonly retains: (session: string) => boolean;
 }
 
 /** What a sweep needs of its store. All but `failed` may throw what SQLite throws. */
 export interface ExpirySource {
   /** Every session in the file, the one written to longest ago first. */
   names(): readonly string[];
-  /** When the newest entry of a session was appended, epoch milliseconds; undefined when the file does not say. */
+  /** When the newest entry of a session was appended, epoch milliseconds; undefined when the file does not store it. */
   newestAt(session: string): number | undefined;
-  /** True while somebody reads or writes it. */
+  /** True while a reader or writer uses it. */
   busy(session: string): boolean;
   /** Forgets them in one transaction. False when that could not be done. */
   drop(sessions: readonly string[]): boolean;
@@ -30,16 +30,16 @@ export interface ExpirySource {
   failed(thrown: unknown): void;
 }
 
-/** The first sweep waits until whoever opened the journal has got going. */
+/** Delay of the first sweep, so that it does not slow the start of the process. */
 const FIRST_MS = 1000;
 const EVERY_MS = 3_600_000;
 /** A slice ends when this many sessions were found to drop, or were looked at. */
 const SLICE_DROPS = 16;
 const SLICE_LOOKS = 128;
-/** An entry from further in the future than this was written by a clock that was wrong: its time says nothing. */
+/** An entry from further in the future than this was written by a wrong clock: its time is ignored. */
 const FUTURE_MS = 86_400_000;
 
-/** A sweep under way. */
+/** A running sweep. */
 interface Sweep {
   /** Sessions that may be dropped, in order. */
   readonly names: readonly string[];
@@ -58,7 +58,7 @@ export class Expiry {
   #timer: NodeJS.Timeout | undefined;
   #turn: NodeJS.Immediate | undefined;
 
-  /** `now` is epoch milliseconds. Sweeps begin a second from now and come back every hour. */
+  /** `now` is epoch milliseconds. Sweeps start a second from now and repeat every hour. */
   constructor(source: ExpirySource, rule: SessionExpiry, now: () => number) {
     this.#source = source;
     this.#rule = rule;
@@ -74,18 +74,18 @@ export class Expiry {
   #wait(ms: number): void {
     this.#timer = setTimeout(() => {
       this.#wait(EVERY_MS);
-      // One that is still under way goes on.
-      if (this.#turn === undefined) this.#guarded(() => this.#slice(this.#begin()));
+      // A sweep that still runs continues.
+      if (this.#turn === undefined) this.#guarded(() => this.#slice(this.#start()));
     }, ms).unref();
   }
 
-  #begin(): Sweep {
-    const { maxSessions, keeps } = this.#rule;
-    const names = this.#source.names().filter((name) => !keeps(name));
+  #start(): Sweep {
+    const { maxSessions, retains } = this.#rule;
+    const names = this.#source.names().filter((name) => !retains(name));
     return { names, excess: Math.max(0, names.length - maxSessions), at: 0, undated: [] };
   }
 
-  /** Drops the next few, and goes on in the next turn unless all that is left is young. */
+  /** Drops the next few, and continues in the next turn unless all that is left is young. */
   #slice(sweep: Sweep): void {
     const end = Math.min(sweep.names.length, sweep.at + SLICE_LOOKS);
     const drops: string[] = [];
@@ -98,9 +98,9 @@ export class Expiry {
       else drops.push(...sweep.undated.splice(0), name);
       sweep.at += 1;
     }
-    // Between two slices anybody may have come back to a session.
-    const { keeps } = this.#rule;
-    const free = drops.filter((name) => !keeps(name) && !this.#source.busy(name));
+    // Between two slices a client may have used a session again.
+    const { retains } = this.#rule;
+    const free = drops.filter((name) => !retains(name) && !this.#source.busy(name));
     if (free.length > 0 && !this.#source.drop(free)) return;
     if (young || sweep.at === sweep.names.length) return;
     this.#turn = setImmediate(() => this.#guarded(() => this.#slice(sweep)));

@@ -2,7 +2,7 @@
  * Retention of one session inside the SQLite journal, part of the transaction that `session.ts` writes.
  *
  * It costs no query per append. Summaries of the oldest blocks are read sixty-four at a time; an eviction moves `evicted`
- * forward in the `sessions` row, block by block where it can and entry by entry where a block is kept in part, and the
+ * forward in the `sessions` row, block by block where it can and entry by entry where part of a block stays, and the
  * rows below are deleted many at a time too.
  */
 import type { Retention } from '../journal.ts';
@@ -11,14 +11,14 @@ import type { BlockSummary, Counters, JournalRows } from './rows.ts';
 
 /** Blocks looked up at a time, and evicted entries whose rows may wait for their deletion. */
 const CHUNK = 64;
-/** Evicted rows are also deleted once they hold this share of the session's bytes. */
+/** Evicted rows are also deleted once they make up this share of the session's bytes. */
 const LINGERING_SHARE = 8;
 
 /** What is known of a session's oldest entries between two commits. Never changed, so that a failed commit costs nothing. */
 export interface OldestKnown {
   /** The oldest blocks that are not wholly evicted, as far as they were looked up; empty when unknown. */
   readonly blocks: readonly BlockSummary[];
-  /** The entries left of the first of `blocks`, when some of it is evicted and it was taken apart. */
+  /** The entries left of the first of `blocks`, when some of it is evicted and it was unpacked. */
   readonly front: readonly Sized[] | undefined;
   /** Evicted entries whose rows are not deleted yet, as far as this process knows. */
   readonly lingering: { readonly entries: number; readonly bytes: number };
@@ -45,7 +45,7 @@ export function evict(
   while (over() && counters.entries > 0) {
     const block = oldest.block(counters.evicted);
     if (block === undefined) {
-      // The file holds less than it says; reading finds out what is missing. Nothing is left to evict.
+      // The file has fewer rows than its counters; reading reports the gap. Nothing is left to evict.
       counters.entries = 0;
       counters.bytes = 0;
       break;
@@ -54,7 +54,7 @@ export function evict(
     const whole = counters.evicted <= block.after;
     const sizes = whole && (spare || block.entries <= 1) ? undefined : oldest.front(counters.evicted);
     if (sizes === undefined) {
-      // Also a block that is too damaged to be taken apart: then some of it may have been counted before.
+      // Also a block that is too damaged to be unpacked: then some of it may have been counted before.
       counters.entries = Math.max(0, counters.entries - block.entries);
       counters.bytes = Math.max(0, counters.bytes - block.size);
       counters.evicted = block.last;
@@ -113,7 +113,7 @@ class Oldest {
     }
   }
 
-  /** The entries of that block above `evicted`; undefined when it is too damaged to be taken apart. */
+  /** The entries of that block above `evicted`; undefined when it is too damaged to be unpacked. */
   front(evicted: number): readonly Sized[] | undefined {
     const block = this.block(evicted);
     if (block === undefined) return undefined;

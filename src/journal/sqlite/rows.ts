@@ -27,15 +27,15 @@ export interface Statement {
 type SqlValue = string | number;
 type Row = Record<string, unknown>;
 
-/** Marks a file as a Handfast journal ("HFJL"), so that another program's database is never taken for one. */
+/** Marks a file as a Handfast journal ("HFJL"), so that another program's database is never opened as one. */
 export const APPLICATION_ID = 0x48464a4c;
 
 /**
- * Step n takes a file from `user_version` n to n + 1. Steps are only ever added.
+ * Step n migrates a file from `user_version` n to n + 1. Steps are only ever added.
  *
  * `blocks` is clustered by the time of writing, not by session: then what is written together lies together, and a commit
- * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` stand before the texts so that
- * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are gone, even
+ * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` precede the texts so that
+ * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are removed, even
  * while their rows are still there. `sessions.written` orders sessions by their last write; it is a counter and no time,
  * clocks go back. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
  */
@@ -60,12 +60,12 @@ const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes,
 export interface Counters {
   /** Which append of the whole journal was its last. */
   written: number;
-  /** Oldest cursor held; `last + 1` when none is. */
+  /** Oldest stored cursor; `last + 1` when none is. */
   first: number;
   last: number;
-  /** Highest cursor that retention took; 0 when none. */
+  /** Highest cursor that retention evicted; 0 when none. */
   evicted: number;
-  /** Entries held. */
+  /** Number of stored entries. */
   entries: number;
   /** Length of their bodies' texts. */
   bytes: number;
@@ -92,7 +92,7 @@ const PAGE_BYTES = 4096;
 
 /** Every statement of the journal, prepared once. All methods throw what SQLite throws. */
 export class JournalRows {
-  /** Roughly how much has gone to the log through these statements, in bytes. Set back by whoever empties the log. */
+  /** Approximate bytes written to the log through these statements. Reset by the caller that truncates the log. */
   logged = 0;
   readonly #insert: Statement;
   readonly #page: Statement;
@@ -205,7 +205,7 @@ export class JournalRows {
     return this.#names.all().map(({ session }) => session as string);
   }
 
-  /** When the newest entry of a session was appended, epoch milliseconds; undefined when its rows do not say. Unchecked. */
+  /** When the newest entry of a session was appended, epoch milliseconds; undefined when its rows do not store it. Unchecked. */
   newestAt(session: string): number | undefined {
     const heads = this.#newest.get(session)?.heads;
     return typeof heads === 'string' ? newestIn(heads) : undefined;
@@ -222,7 +222,7 @@ export class JournalRows {
     try {
       counters = this.find(session);
     } catch {
-      // Damaged: whoever reads it is told, and it must not keep the others from being opened.
+      // Damaged: a read of it reports the damage; it must not prevent the others from being opened.
     }
     if (counters === undefined) return;
     const { last, reserved, entries } = counters;

@@ -12,7 +12,7 @@ import { BLOCK_ENTRIES, BlockPacker, PageBuilder, textOf } from './block.ts';
 import { evict, NOTHING_KNOWN, type OldestKnown } from './retention.ts';
 import type { Counters, JournalRows } from './rows.ts';
 
-/** What a follower takes at a time, and so what one that stands still keeps in memory. */
+/** Entries a follower reads at a time, and so the memory of one that reads nothing. */
 const FOLLOW_PAGE = BLOCK_ENTRIES;
 const FOLLOW_PAGE_BYTES = 256 * 1024;
 /**
@@ -37,11 +37,11 @@ const UNBOUNDED: Retention = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: N
 export interface DurableEntry {
   /** With the text as its body. */
   readonly entry: JournalEntry & { readonly body: string };
-  /** 1 when the text stands for an object. */
+  /** 1 when the text encodes an object. */
   readonly encoded: 0 | 1;
 }
 
-/** What becomes true of a session when the transaction under way commits. */
+/** Changes of a session that apply when the open transaction commits. */
 interface Staged {
   readonly counters: Counters;
   readonly oldest: OldestKnown;
@@ -51,7 +51,7 @@ interface Staged {
 
 export class SqliteSession implements Followable {
   readonly id: string;
-  /** Which append of the whole journal was its last. Set by whoever appends. */
+  /** Which append of the whole journal was its last. Set by the store that appends. */
   written: number;
   /** What the write-behind has counted of the waiting entries; its own business. */
   readonly counted = { behind: false, entries: 0, bytes: 0 };
@@ -62,7 +62,7 @@ export class SqliteSession implements Followable {
   #waiting: SessionRing;
   /** The durable ones among the waiting entries, with their `encoded`; null when there are none. */
   #promised: Map<number, 0 | 1> | null = null;
-  /** Volatile entries before the waiting ones that were given up, up to this cursor; 0 when none were. */
+  /** Volatile entries before the waiting ones that were abandoned, up to this cursor; 0 when none were. */
   #lostTo = 0;
   #reserved: number;
   #staged: Staged | undefined;
@@ -118,10 +118,10 @@ export class SqliteSession implements Followable {
     this.#wake();
   }
 
-  /** Takes volatile entries in; what retention would take of the waiting ones anyway is never written. */
+  /** Buffers volatile entries; those that retention would evict before the write are never written. */
   addVolatile(entries: readonly JournalEntry[]): void {
     for (const entry of entries) this.#waiting.push(entry);
-    // A durable entry that waits may be taken back, and what it had evicted would have to come back with it.
+    // A waiting durable entry may be rolled back, and what it had evicted would have to be restored with it.
     if (this.#promised === null) this.#waiting.retain(this.#retention);
     if (this.#followers !== null) this.#wake();
   }
@@ -147,14 +147,14 @@ export class SqliteSession implements Followable {
     return { entries: page.entries, gap: page.gap, last: this.last };
   }
 
-  /** Writes what waits and what retention makes of it, inside the transaction under way. */
+  /** Writes the waiting entries and applies retention, inside the open transaction. */
   write(): void {
     const overrun = this.#overrun;
     const before = this.#committed;
     const counters: Counters = { ...before, written: this.written, last: this.last, reserved: this.#reserved };
     let oldest = this.#oldest;
     if (overrun > 0) {
-      // All that is in the file is older than entries which are gone already.
+      // All entries in the file are older than entries that are evicted already.
       this.#rows.trim(this.id, before.last);
       Object.assign(counters, { evicted: overrun, entries: 0, bytes: 0 });
       oldest = NOTHING_KNOWN;
@@ -182,23 +182,23 @@ export class SqliteSession implements Followable {
   }
 
   /**
-   * The transaction failed. Durable entries are gone, and followers that saw one are told; volatile ones wait on, even
+   * The transaction failed. Durable entries are lost, and followers that saw one are notified; volatile ones still wait, even
    * those that came later.
    */
-  takeBack(failure: HandfastError): void {
+  rollBack(failure: HandfastError): void {
     this.#staged = undefined;
     const promised = this.#promised;
     if (promised === null) return;
     this.#promised = null;
-    const kept = this.#waiting.after(0, this.#waiting.length).filter(({ cursor }) => !promised.has(cursor));
+    const remaining = this.#waiting.after(0, this.#waiting.length).filter(({ cursor }) => !promised.has(cursor));
     this.#waiting = new SessionRing(UNBOUNDED, this.#waiting.evicted);
-    for (const entry of kept) this.#waiting.push(entry);
+    for (const entry of remaining) this.#waiting.push(entry);
     const [first = 0] = promised.keys();
-    for (const follower of this.#followers ?? []) follower.takeBack(first - 1, failure);
+    for (const follower of this.#followers ?? []) follower.rollBack(first - 1, failure);
   }
 
   /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns how many. */
-  giveUp(): number {
+  abandon(): number {
     const { length, last } = this.#waiting;
     if (length === 0) return 0;
     this.#lostTo = last;
@@ -224,7 +224,7 @@ export class SqliteSession implements Followable {
     for (const follower of this.#followers ?? []) follower.end();
   }
 
-  /** The last entry that retention took of the waiting ones, and so of the session; 0 when all of them are still there. */
+  /** The last waiting entry that retention evicted, and so of the session; 0 when none was. */
   get #overrun(): number {
     const { evicted } = this.#waiting;
     return evicted > Math.max(this.#committed.last, this.#lostTo) ? evicted : 0;

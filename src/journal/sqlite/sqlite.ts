@@ -1,8 +1,8 @@
 /**
  * The SQLite journal: what is durable is on disk before the promise of `append` resolves, what is volatile is written
- * behind. Imported lazily by whoever is configured to keep a journal on disk.
+ * behind. Imported lazily by hosts with a journal on disk.
  *
- * Acknowledged means synced: WAL with `synchronous=FULL`. Here it is said how the file is opened, which
+ * Acknowledged means synced: WAL with `synchronous=FULL`. This file decides how the file is opened, which
  * `base/sqlite/database.ts` does; `store.ts` does the rest.
  */
 import { resolve } from 'node:path';
@@ -31,7 +31,7 @@ export interface SqliteJournalOptions {
    * shrink by it; the space is used again.
    */
   readonly expiry?: SessionExpiry;
-  /** Epoch milliseconds; names the damaged file, and tells how old a session is. */
+  /** Epoch milliseconds; names the damaged file, and determines the age of a session. */
   readonly now?: () => number;
 }
 
@@ -41,12 +41,12 @@ export interface SqliteJournal extends Journal {
   append(session: string, entries: readonly NewEntry[], durability?: Durability): Promise<void> | undefined;
   /**
    * Why the last write of volatile entries failed; undefined again once one has succeeded. While it is set they wait in
-   * memory, as many as retention keeps, up to 32,768 entries or 16 MiB in all; past that they are lost and counted.
+   * memory, as many as retention allows, up to 32,768 entries or 16 MiB in all; past that they are lost and counted.
    */
   readonly volatileFailure: HandfastError | undefined;
   /**
    * Set when the disk failed to sync or the file was found damaged while in use. Every later durable `append` and `delete`
-   * rejects with its code; reads go on, volatile entries are held in memory. A host with this set is not ready.
+   * rejects with its code; reads continue, volatile entries are buffered in memory. A host with this set is not ready.
    */
   readonly failed: HandfastError | undefined;
 }
@@ -54,24 +54,24 @@ export interface SqliteJournal extends Journal {
 /**
  * Opens or creates the journal in `file`. A durable `append` resolves when its entries, and all earlier ones of the
  * session, are synced to disk; all durable appends of one turn of the event loop share one commit, and fail together with
- * `disk_full` when there is no room for it. Whoever does not wait for the promise must still handle its rejection.
+ * `disk_full` when there is no room for it. A caller that does not await the promise must still handle its rejection.
  *
  * Volatile entries are written some 100 ms later, many in one transaction that does not wait for the disk, and at the
- * latest by `close`. Those which retention would take by then are not written at all. If the process is killed, what it
+ * latest by `close`. Those which retention would evict by then are not written at all. If the process is killed, what it
  * had not written yet is lost, about the last 100 ms; if the machine loses power, also what was not synced since, about
- * two megabytes. What is lost is always the end of what was volatile: an entry is only ever there with all the earlier ones
+ * two megabytes. What is lost is always the end of what was volatile: an entry is only ever stored with all the earlier ones
  * of its session, and what is missing is read as a gap.
  *
- * A crash takes no cursor back. Before a session's volatile entries use cursors, a range of a million is reserved in the
+ * A crash never reuses a cursor. Before a session's volatile entries use cursors, a range of a million is reserved in the
  * file; when it was not closed in good order, `last` of the session is the end of that range, and the rest of it is a
- * gap. So who continues a session above `last` can trust that no peer has seen those cursors with other content. The one
+ * gap. So a caller that continues a session above `last` can trust that no peer has seen those cursors with other content. The one
  * exception is a disk that failed before the crash, so that the reservation itself could not be written.
  *
- * A durable commit that would hold over 4,096 entries or 4 MiB happens inside `append`, as does the write of volatile
+ * A durable commit of over 4,096 entries or 4 MiB happens inside `append`, as does the write of volatile
  * ones when over 32,768 of them or 16 MiB wait. So memory is bounded and nothing is refused for load. One process writes;
  * others may read the file meanwhile. The lock ends with the process.
  *
- * Rejects with `journal_locked` (`detail.pid` says who, if known), `journal_corrupt`, `disk_full`, or `runtime_error`
+ * Rejects with `journal_locked` (`detail.pid`: the process, if known), `journal_corrupt`, `disk_full`, or `runtime_error`
  * when the file cannot be opened, is another program's, or was written by a newer version; then it is left untouched.
  *
  * Opening reads the whole file once (`PRAGMA quick_check`), about 0.7 s per GiB in the page cache. A flipped bit inside
@@ -105,6 +105,6 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
 function lock(file: string): () => void {
   const { release, holder } = takeNamedLock(`${file}.lock`, `${file}.pid`);
   if (release !== undefined) return release;
-  const who = holder === undefined ? 'another process' : `process ${holder}`;
-  throw fail('journal_locked', `${who} has the journal ${file} open`, holder === undefined ? {} : { pid: holder });
+  const owner = holder === undefined ? 'another process' : `process ${holder}`;
+  throw fail('journal_locked', `${owner} has the journal ${file} open`, holder === undefined ? {} : { pid: holder });
 }

@@ -2,8 +2,8 @@
  * The SQLite journal at work: transactions, reads, followers. `sqlite.ts` opens the file and hands it over.
  *
  * Everything durable that is appended in one turn of the event loop is one transaction. `node:sqlite` is synchronous, so
- * a commit holds the event loop for as long as the disk takes to sync; sharing it is what makes that cheap. Volatile
- * entries wait longer, and their transactions do not sync (`write-behind.ts`). Until they are written, entries are held
+ * a commit blocks the event loop until the disk has synced; sharing it is what makes that cheap. Volatile
+ * entries wait longer, and their transactions do not sync (`write-behind.ts`). Until they are written, entries are buffered
  * in memory, where `read` and `follow` find them.
  */
 
@@ -29,10 +29,10 @@ export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_BYTES = 2 * 1024 * 1024;
 /** Where no turn ends, as in a loop that only appends, the log grows up to this. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
-/** Sessions whose counters stay in memory while nobody uses them. */
+/** Unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
 
-/** What the next durable commit holds. Its promise is the one every durable `append` of the batch returned. */
+/** The content of the next durable commit. Its promise is the one every durable `append` of the batch returned. */
 interface Batch {
   readonly committed: PromiseWithResolvers<void>;
   readonly sessions: Set<SqliteSession>;
@@ -63,14 +63,14 @@ export class SqliteStore implements Journal {
   #batch: Batch | undefined;
   /** Counts appends; see `SqliteSession.written`. */
   #written: number;
-  /** Whether the database syncs at each commit, as it was last told; undefined = never told. */
+  /** Whether the database syncs at each commit, as last set; undefined = never set. */
   #syncs: boolean | undefined;
   #failed: HandfastError | undefined;
   #closed = false;
   #checkpointer: NodeJS.Immediate | undefined;
   #expiry: Expiry | undefined;
 
-  /** `now` counts milliseconds; only how long writing took is measured with it. */
+  /** `now` counts milliseconds; it only measures the writing time. */
   constructor(db: Database, retention: Retention, release: () => void, now: () => number = () => performance.now()) {
     this.#db = db;
     this.#rows = new JournalRows(db);
@@ -101,7 +101,7 @@ export class SqliteStore implements Journal {
     this.#expiry = new Expiry(source, rule, now);
   }
 
-  /** Why nothing can be written any more, or undefined. Reads go on; only closing and opening again may help. */
+  /** Why nothing can be written any more, or undefined. Reads continue; only closing and opening again may help. */
   get failed(): HandfastError | undefined {
     return this.#failed;
   }
@@ -123,29 +123,29 @@ export class SqliteStore implements Journal {
 
   #appendVolatile(session: string, entries: readonly NewEntry[]): Promise<void> | undefined {
     if (this.#closed) return refuse(journalClosed(), 'volatile');
-    let held = this.#sessions.get(session);
-    if (held === undefined) {
-      // A session that is being deleted must be gone from the file before its cursors are used again.
+    let record = this.#sessions.get(session);
+    if (record === undefined) {
+      // A session that is being deleted must be removed from the file before its cursors are used again.
       if (this.#batch?.deleted.has(session)) this.#flush();
       try {
-        held = this.#find(session);
+        record = this.#find(session);
       } catch (thrown) {
         return refuse(this.#note(thrown), 'volatile');
       }
     }
-    let last = held === undefined ? 0 : held.last;
+    let last = record === undefined ? 0 : record.last;
     for (const entry of entries) {
       const problem = follows(entry.cursor, last) ? unfit(entry) : outOfOrder(entry.cursor, last);
       if (problem !== undefined) return refuse(problem, 'volatile');
       last = entry.cursor;
     }
     if (entries.length === 0) return undefined;
-    held ??= this.#keep(session);
-    if (last > held.reserved) this.#reserve(held, last);
+    record ??= this.#load(session);
+    if (last > record.reserved) this.#reserve(record, last);
     this.#written += 1;
-    held.written = this.#written;
-    held.addVolatile(entries);
-    this.#behind.appended(held);
+    record.written = this.#written;
+    record.addVolatile(entries);
+    this.#behind.appended(record);
     return undefined;
   }
 
@@ -153,12 +153,12 @@ export class SqliteStore implements Journal {
     const refusal = this.#refusal();
     if (refusal !== undefined) return Promise.reject(refusal);
     if (entries.length === 0) return Promise.resolve();
-    let held: SqliteSession | undefined;
+    let record: SqliteSession | undefined;
     const stored: DurableEntry[] = [];
     let bytes = 0;
     try {
-      held = this.#find(session);
-      let last = held?.last ?? 0;
+      record = this.#find(session);
+      let last = record?.last ?? 0;
       for (const entry of entries) {
         const problem = follows(entry.cursor, last) ? unfit(entry) : outOfOrder(entry.cursor, last);
         if (problem !== undefined) throw problem;
@@ -171,14 +171,14 @@ export class SqliteStore implements Journal {
     } catch (thrown) {
       return Promise.reject(this.#note(thrown));
     }
-    held ??= this.#keep(session);
+    record ??= this.#load(session);
     const batch = this.#schedule();
-    batch.sessions.add(held);
+    batch.sessions.add(record);
     batch.entries += stored.length;
     batch.bytes += bytes;
     this.#written += 1;
-    held.written = this.#written;
-    held.addDurable(stored);
+    record.written = this.#written;
+    record.addDurable(stored);
     if (batch.entries >= MAX_BATCH_ENTRIES || batch.bytes >= MAX_BATCH_BYTES) this.#flush();
     return batch.committed.promise;
   }
@@ -186,8 +186,8 @@ export class SqliteStore implements Journal {
   async read(session: string, after: number, limit = 256): Promise<Page> {
     if (this.#closed) throw journalClosed();
     try {
-      const held = this.#find(session);
-      return held?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? { entries: [], last: 0 };
+      const record = this.#find(session);
+      return record?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? { entries: [], last: 0 };
     } catch (thrown) {
       throw this.#note(thrown);
     }
@@ -196,7 +196,7 @@ export class SqliteStore implements Journal {
   follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap> {
     const open = () => {
       if (this.#closed) throw journalClosed();
-      return this.#find(session) ?? this.#keep(session);
+      return this.#find(session) ?? this.#load(session);
     };
     return new Follower(open, after, signal);
   }
@@ -215,22 +215,22 @@ export class SqliteStore implements Journal {
   async delete(session: string): Promise<void> {
     const refusal = this.#refusal();
     if (refusal !== undefined) throw refusal;
-    let held: SqliteSession | undefined;
+    let record: SqliteSession | undefined;
     try {
-      held = this.#find(session);
+      record = this.#find(session);
     } catch (thrown) {
       // A damaged session must be deletable; anything else is a reason to refuse.
       const error = this.#note(thrown);
       if (error.code !== 'journal_corrupt' || this.#failed !== undefined) throw error;
-      held = this.#keep(session);
+      record = this.#load(session);
     }
-    if (held === undefined) return;
+    if (record === undefined) return;
     this.#sessions.delete(session);
     const batch = this.#schedule();
-    batch.sessions.delete(held);
+    batch.sessions.delete(record);
     batch.deleted.add(session);
-    this.#behind.settled(held);
-    held.end();
+    this.#behind.settled(record);
+    record.end();
     return batch.committed.promise;
   }
 
@@ -247,7 +247,7 @@ export class SqliteStore implements Journal {
     try {
       this.#db.close();
     } catch {
-      // What was acknowledged is in the log beside the file; the next one to open it takes it over.
+      // What was acknowledged is in the log beside the file; the next process that opens it recovers it.
     } finally {
       this.#release();
     }
@@ -257,11 +257,11 @@ export class SqliteStore implements Journal {
     if (this.#closed) return journalClosed();
     const why = this.#failed;
     return (
-      why && fail(why.code as 'runtime_error', `the journal takes no more writes: ${why.message}`, why.detail, why)
+      why && fail(why.code as 'runtime_error', `the journal accepts no more writes: ${why.message}`, why.detail, why)
     );
   }
 
-  /** Forgets sessions nobody uses. Without a sync: should it be undone by a loss of power, the next sweep does it again. */
+  /** Drops unused sessions. Without a sync: a loss of power may undo it, then the next sweep repeats it. */
   #drop(sessions: readonly string[]): boolean {
     if (this.#refusal() !== undefined) return false;
     this.#flush();
@@ -272,15 +272,15 @@ export class SqliteStore implements Journal {
 
   /** The session, loaded when the file has it. */
   #find(session: string): SqliteSession | undefined {
-    const held = this.#sessions.get(session);
-    if (held !== undefined) return held;
-    // Its rows are there until the commit, but for everybody here it is gone.
+    const record = this.#sessions.get(session);
+    if (record !== undefined) return record;
+    // Its rows stay until the commit, but no caller sees them any more.
     if (this.#batch?.deleted.has(session)) return undefined;
     const counters = this.#rows.find(session);
-    return counters && this.#keep(session, counters);
+    return counters && this.#load(session, counters);
   }
 
-  #keep(session: string, counters?: ReturnType<JournalRows['find']>): SqliteSession {
+  #load(session: string, counters?: ReturnType<JournalRows['find']>): SqliteSession {
     if (this.#sessions.size >= this.#sweepAt) {
       for (const [id, idle] of this.#sessions) if (idle.idle) this.#sessions.delete(id);
       this.#sweepAt = Math.max(MAX_IDLE_SESSIONS, this.#sessions.size * 2);
@@ -310,13 +310,13 @@ export class SqliteStore implements Journal {
     clearImmediate(batch.timer);
     const failure = this.#transact(true, batch.deleted, batch.sessions);
     if (failure === undefined) return batch.committed.resolve();
-    // Their deletion did not happen: whatever took their place here must make room for what the file still has.
+    // Their deletion did not happen: sessions created in their place must yield to the ones in the file.
     for (const id of batch.deleted) {
-      const held = this.#sessions.get(id);
-      if (held === undefined) continue;
-      this.#behind.lost(held.waitingEntries);
-      this.#behind.settled(held);
-      held.end();
+      const record = this.#sessions.get(id);
+      if (record === undefined) continue;
+      this.#behind.lost(record.waitingEntries);
+      this.#behind.settled(record);
+      record.end();
       this.#sessions.delete(id);
     }
     batch.committed.reject(failure);
@@ -324,20 +324,20 @@ export class SqliteStore implements Journal {
 
   /**
    * Deletes and writes in one transaction, synced or not. Returns why it could not; then nothing of it happened, and the
-   * sessions have taken back what was durable. Does not throw.
+   * sessions have rolled back durable entries. Does not throw.
    */
   #transact(synced: boolean, deleted: Iterable<string>, sessions: Iterable<SqliteSession>): HandfastError | undefined {
     try {
       this.#sync(synced);
       this.#begin.run();
-      // Before the entries: a session deleted and written to again in one batch starts anew.
+      // Before the entries: a session deleted and written to again in one batch starts empty.
       for (const session of deleted) this.#rows.remove(session);
       for (const session of sessions) session.write();
       this.#commit.run();
     } catch (thrown) {
       const failure = this.#note(thrown);
       this.#undo();
-      for (const session of sessions) session.takeBack(failure);
+      for (const session of sessions) session.rollBack(failure);
       return failure;
     }
     for (const session of sessions) {
@@ -383,12 +383,12 @@ export class SqliteStore implements Journal {
   }
 
   /** Makes sure that the cursor of a volatile entry is not used again should its entry be lost. */
-  #reserve(held: SqliteSession, cursor: number): void {
-    held.reserve(cursor);
+  #reserve(record: SqliteSession, cursor: number): void {
+    record.reserve(cursor);
     // On a failing disk the reservation waits with the entries.
-    if (!held.stored || this.#failed !== undefined || this.#behind.failure !== undefined) return;
+    if (!record.stored || this.#failed !== undefined || this.#behind.failure !== undefined) return;
     this.#flush();
-    this.#transact(true, NONE, [held]);
+    this.#transact(true, NONE, [record]);
   }
 
   /**

@@ -7,20 +7,20 @@
 import type { HandfastError } from '../../wire/errors.ts';
 import type { SqliteSession } from './session.ts';
 
-/** How long a volatile entry waits while the disk keeps up: what a crash may cost. */
+/** How long a volatile entry waits while the disk is fast enough: what a crash may cost. */
 export const WRITE_BEHIND_MS = 100;
 /** After a failed write. */
 const RETRY_MS = 1000;
-/** The pause after a round is at least this many times what writing took, so that a slow disk takes a tenth of the loop. */
+/** The pause after a round is at least this many times the writing time, so that a slow disk uses a tenth of the loop. */
 const PAUSE_FACTOR = 9;
 const MAX_PAUSE_MS = 1000;
-/** A slice ends with the session that takes it past one of these: a few milliseconds of the loop. */
+/** A slice ends with the session that exceeds one of these: a few milliseconds of the loop. */
 const SLICE_ENTRIES = 2048;
 const SLICE_BYTES = 1024 * 1024;
-/** With more than this waiting in one session, which is more than it keeps by default, its round starts in the next turn. */
+/** With more than this waiting in one session, which is more than its default retention, its round starts in the next turn. */
 const LARGE_ENTRIES = 4096;
 const LARGE_BYTES = 2 * 1024 * 1024;
-/** With more than this waiting in all, a slice is written within the append; where that fails, all of it is given up. */
+/** With more than this waiting in all, a slice is written within the append; where that fails, all of it is abandoned. */
 export const MAX_WAITING_ENTRIES = 32_768;
 export const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
@@ -43,7 +43,7 @@ export class WriteBehind {
   #soon = false;
   /** Sessions of the current round that are still to be written. */
   #roundLeft = 0;
-  /** What writing took since the last pause was decided. */
+  /** Writing time since the last pause was decided. */
   #spentMs = 0;
   /** When the last pause that writing has earned is over. */
   #restUntil = 0;
@@ -68,7 +68,7 @@ export class WriteBehind {
     return this.#failure;
   }
 
-  /** Writing held the event loop for so long. */
+  /** Reports how long writing blocked the event loop. */
   spent(ms: number): void {
     this.#spentMs += ms;
   }
@@ -116,10 +116,10 @@ export class WriteBehind {
     return failure;
   }
 
-  /** Writes what waits, gives up what cannot be written, and stops. Returns why something could not be written. */
+  /** Writes the waiting entries, abandons those that cannot be written, and stops. Returns the reason of a failure. */
   close(): HandfastError | undefined {
     const failure = this.flush();
-    if (failure !== undefined) this.#giveUp();
+    if (failure !== undefined) this.#abandon();
     this.#stopWaiting();
     return failure;
   }
@@ -127,7 +127,7 @@ export class WriteBehind {
   #wait(): void {
     this.#pauseMs = Math.max(WRITE_BEHIND_MS, this.#restUntil - this.#now());
     this.#timer = setTimeout(this.#round, this.#pauseMs);
-    // Entries keep the process alive for as long as it takes to write them, a disk that fails does not.
+    // Waiting entries hold the process open until they are written, a failing disk does not.
     if (this.#failure !== undefined) this.#timer.unref();
   }
 
@@ -167,7 +167,7 @@ export class WriteBehind {
     if (this.#sessions.size > 0) this.#wait();
   };
 
-  /** Writes the sessions that have waited longest, as many as a slice may hold, `most` at most. */
+  /** Writes the sessions that have waited longest, as many as fit a slice, `most` at most. */
   #slice(most = Number.POSITIVE_INFINITY): HandfastError | undefined {
     // First, so that nothing durable is written without its sync, or before a deletion that came earlier.
     this.#writer.commit();
@@ -192,16 +192,16 @@ export class WriteBehind {
     const failure = this.#failure ?? this.#slice();
     if (failure !== undefined) {
       this.#restUntil = this.#now() + RETRY_MS;
-      this.#giveUp();
+      this.#abandon();
     }
     if (this.#timer === undefined && this.#sessions.size > 0) this.#wait();
   }
 
-  #giveUp(): void {
-    // Durable entries are not this file's to give up; theirs is the commit of this very turn.
+  #abandon(): void {
+    // Durable entries are not abandoned here; they belong to the commit of this turn.
     this.#writer.commit();
     for (const session of this.#sessions) {
-      this.#failures += session.giveUp();
+      this.#failures += session.abandon();
       session.counted.entries = 0;
       session.counted.bytes = 0;
     }

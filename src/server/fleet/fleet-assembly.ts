@@ -254,7 +254,7 @@ function openJournal({ dataDir, retainDays, maxOpenTasks }: FleetConfig, log: Lo
   return sqliteJournal({
     file: join(dataDir, 'events.db'),
     retention: RETENTION,
-    expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, keeps: () => false },
+    expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, retains: () => false },
     onCorrupt: ({ reason, movedTo }) =>
       log.error('the events of tasks were damaged; a new file was begun', { reason, movedTo }),
   });

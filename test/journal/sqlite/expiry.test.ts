@@ -14,7 +14,7 @@ import { recognisable } from '../fixtures/recognisable.ts';
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NOW = Date.UTC(2031, 1, 3, 4, 5, 6);
-const THIRTY_DAYS: SessionExpiry = { maxAgeMs: 30 * DAY_MS, maxSessions: 1_000_000, keeps: () => false };
+const THIRTY_DAYS: SessionExpiry = { maxAgeMs: 30 * DAY_MS, maxSessions: 1_000_000, retains: () => false };
 
 describe('sqlite journal: which sessions expire', () => {
   /** A journal that is only a list: session and age in days; undefined = nobody knows. */
@@ -89,7 +89,7 @@ describe('sqlite journal: which sessions expire', () => {
     const keeps = (session: string): boolean => session === 'lives' || session.startsWith('session/');
     const busy = (session: string): boolean => session === 'read';
     const sessions: [string, number][] = ['lives', 'session/chat', 'a', 'read', 'b'].map((name) => [name, 99]);
-    const { pass, left } = swept(t, sessions, { keeps }, { busy });
+    const { pass, left } = swept(t, sessions, { retains: keeps }, { busy });
     pass(1000);
     assert.deepEqual(left(), ['lives', 'session/chat', 'read']);
   });
@@ -111,7 +111,7 @@ describe('sqlite journal: which sessions expire', () => {
     const { state, pass, left } = swept(t, [['kept', 99], ...sessions], {
       maxAgeMs: 0,
       maxSessions: 3,
-      keeps: (session) => session === 'kept',
+      retains: (session) => session === 'kept',
     });
     pass(1000);
     assert.deepEqual(left(), ['kept', 's2', 's3', 's4']);
