@@ -20,7 +20,7 @@ export interface BackoffOptions {
   readonly random?: () => number;
 }
 
-/** Failures after which a delay no longer grows, whatever its bound: 2 to this power is a number of days. */
+/** Failures after which a delay no longer grows, for any bound: 2 to this power is a number of days. */
 const MAX_DOUBLINGS = 30;
 
 /** Milliseconds to wait after `failures` earlier failures in a row; 0 gives the first delay. */

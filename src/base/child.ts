@@ -108,7 +108,7 @@ export class Child {
   }
 }
 
-/** Starts a process. Throws what the system refuses at once; {@link Child.started} tells the rest. */
+/** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */
 export function startChild({ argv: [program, ...args], cwd, env, stdin = 'ignore' }: ChildOptions): Child {
   return new Child(
     spawn(program, args, {
@@ -139,7 +139,7 @@ function killAtExit(child: Child): void {
 
 /** Sends a signal (0 = only check) to the group that `leader` leads; false when it is empty. */
 export function signalGroup(leader: number, signal: NodeJS.Signals | 0): boolean {
-  // Process 0 would be our own group, and process 1 stands for every process.
+  // Process 0 would be our own group, and process 1 means every process.
   if (!Number.isSafeInteger(leader) || leader <= 1) throw new RangeError('not the process group of a child');
   try {
     process.kill(-leader, signal);

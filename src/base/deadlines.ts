@@ -9,7 +9,7 @@ export interface Timed {
   deadlineAt: number;
 }
 
-/** Longest delay setTimeout takes, in milliseconds; a longer one would fire at once. */
+/** Longest delay setTimeout accepts, in milliseconds; a longer one would fire at once. */
 export const MAX_DELAY_MS = 2 ** 31 - 1;
 
 export class Deadlines<T extends Timed> {

@@ -14,7 +14,7 @@ export type Variables = Readonly<Record<string, string | Readonly<Record<string,
 export interface Condition {
   /** True or false; undefined where it cannot be evaluated, or is neither. */
   test(values: Readonly<Record<string, unknown>>): boolean | undefined;
-  /** It can take long whatever its size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
+  /** It can be slow at any size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
   readonly slow: boolean;
 }
 

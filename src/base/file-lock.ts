@@ -1,9 +1,9 @@
 /**
  * A lock between processes that the operating system itself releases when its holder dies, however it dies: the lock
- * SQLite takes on a database file, used without any database. Node offers no other such lock, and files that hold a
+ * SQLite uses on a database file, used without any database. Node offers no other such lock, and files that hold a
  * process id stay behind after a crash and mean nothing across containers.
  *
- * Held by whoever keeps a database, by the audit, so that two hosts never write one chain, and by the settings of a data
+ * Used by the owners of databases, by the audit, so that two hosts never write one chain, and by the settings of a data
  * directory.
  */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,8 +11,8 @@ import { resultCode, SQLITE_BUSY } from './sqlite/failure.ts';
 import { connect, createPrivate } from './sqlite/file.ts';
 
 /**
- * Takes the lock that `file` stands for; the file is made if need be, for its owner alone, and stays. Returns the function
- * that releases it, or undefined when somebody has it. Throws what the file system throws.
+ * Acquires the lock that `file` names; the file is made if need be, for its owner alone, and stays. Returns the function
+ * that releases it, or undefined when another process has it. Throws what the file system throws.
  */
 export function takeFileLock(file: string): (() => void) | undefined {
   // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
@@ -29,25 +29,25 @@ export function takeFileLock(file: string): (() => void) | undefined {
   }
 }
 
-/** What {@link takeNamedLock} comes to: how to let go of the lock, or who has it, where that is known. */
+/** The outcome of {@link takeNamedLock}: the release of the lock, or the process that has it, where known. */
 export interface NamedLock {
-  /** Undefined when somebody has it. */
+  /** Undefined when another process has it. */
   readonly release: (() => void) | undefined;
   readonly holder: number | undefined;
 }
 
 /**
- * Takes a lock and leaves the process id of its holder in `pidFile`, for the message of whoever is refused. Throws what the
- * file system throws while the lock is taken.
+ * Acquires a lock and writes the process id of its owner to `pidFile`, for the message of a refused process. Throws what
+ * the file system throws while the lock is acquired.
  */
 export function takeNamedLock(file: string, pidFile: string): NamedLock {
   const unlock = takeFileLock(file);
   if (unlock === undefined) return { release: undefined, holder: livingPid(pidFile) };
   try {
-    // Not in the lock file itself, which nobody may open beside SQLite.
+    // Not in the lock file itself, which only SQLite may open.
     writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
   } catch {
-    // Only a courtesy to whoever is refused.
+    // Best effort: it only improves the message of a refused process.
   }
   const release = (): void => {
     try {
@@ -59,7 +59,7 @@ export function takeNamedLock(file: string, pidFile: string): NamedLock {
   return { release, holder: undefined };
 }
 
-/** The process named in `pidFile`, unless it is gone: then the file was left by an earlier holder. */
+/** The process named in `pidFile`, unless it has ended: then the file is from an earlier owner. */
 function livingPid(pidFile: string): number | undefined {
   let pid = 0;
   try {

@@ -1,5 +1,5 @@
 /**
- * A binary heap whose members know their place, so that any of them can be moved or taken out in O(log n).
+ * A binary heap whose members know their place, so that any of them can be moved or removed in O(log n).
  *
  * The queue of tasks orders by it what may run and what waits, the router when a description grows too old.
  */

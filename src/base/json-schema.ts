@@ -9,11 +9,11 @@ import { fail } from '../wire/errors.ts';
 /** A JSON Schema document (2020-12 vocabulary as far as Ajv's default build knows it). */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Returns the value to go on with, defaults filled in, or throws `schema_violation` with `detail.path` and `detail.errors`. */
+/** Returns the value to use, defaults filled in, or throws `schema_violation` with `detail.path` and `detail.errors`. */
 export type SchemaChecker = (value: unknown) => unknown;
 
 /**
- * A validator that is compiled when the first value arrives, and holds nothing until then. It takes values as they are: no
+ * A validator that is compiled when the first value arrives, and uses no memory until then. It accepts values as they are: no
  * defaults are filled in. A broken schema fails every value, with its reason.
  */
 export function lazyCheck(schema: JsonSchema): Check {
@@ -47,7 +47,7 @@ function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
   }
 }
 
-/** Makes checkers; all of one maker share one Ajv. Nothing is kept of a schema but its checker. */
+/** Makes checkers; all of one maker share one Ajv. Only the checker of a schema is stored. */
 export class JsonSchemas {
   #ajv: Ajv2020 | undefined;
 

@@ -1,6 +1,6 @@
 /**
  * The end of a long-lived thing: a server, a host, a client, a worker. It is open, then closing, then closed; closing twice
- * is closing once, and everyone who waits for the end hears the same reason.
+ * is closing once, and every waiter for the end gets the same reason.
  */
 import type { HandfastError } from '../wire/errors.ts';
 

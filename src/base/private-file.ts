@@ -1,8 +1,8 @@
 /**
- * Files nobody else may read: written whole or not at all, mode 0600 in a folder of mode 0700.
+ * Files that only their owner may read: written whole or not at all, mode 0600 in a folder of mode 0700.
  *
  * Used for settings, credentials and the model cache. A file that others could read is closed and reported; one that
- * belongs to somebody else is refused, because whoever owns it decides what is in it.
+ * belongs to another user is refused, because its owner decides what is in it.
  */
 import { constants } from 'node:fs';
 import { chmod, mkdir, open, rename, rm, stat } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import { fail } from '../wire/errors.ts';
 import type { Log } from './log.ts';
 import { replaceFile } from './replace-file.ts';
 
-/** Whether the system has Unix permission bits; Windows keeps the user's folders private by itself. */
+/** Whether the system has Unix permission bits; On Windows the user's folders are private already. */
 const HAS_MODES = process.platform !== 'win32';
 /** Longest file read: the model cache of every provider together stays well below. */
 const MAX_FILE_BYTES = 32 * 1024 * 1024;
@@ -31,7 +31,7 @@ export async function ensurePrivateFolder(folder: string): Promise<void> {
 
 /**
  * The text of a private file; undefined when there is none. Permissions are checked on what was opened: bits for others
- * are taken away, and `log` is warned, for whatever the file held may have been read. Fails with `config_invalid` when it
+ * are removed, and `log` is warned, because the content may have been read. Fails with `config_invalid` when it
  * is another user's, not a file, or too long.
  */
 export async function readPrivateFile(file: string, log: Log): Promise<string | undefined> {
@@ -71,7 +71,7 @@ export async function writePrivateFile(file: string, text: string): Promise<void
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException;
     const full = code === 'ENOSPC' || code === 'EDQUOT';
-    // The name alone: this is told to whoever asked for the change, who need not know where things are.
+    // The name alone: the client that requested the change gets this message and need not know the folder.
     const what = `${basename(file)} cannot be written${code ? ` (${code})` : ''}`;
     throw fail(full ? 'disk_full' : 'runtime_error', what, {}, thrown);
   }
@@ -80,7 +80,7 @@ export async function writePrivateFile(file: string, text: string): Promise<void
 /** Where {@link setAside} puts a file. */
 export const asideOf = (file: string): string => `${file}.unusable`;
 
-/** Moves a file whose content is of no use out of the way; an older one set aside is replaced. Returns its new path. */
+/** Quarantines a file with unusable content; an older quarantined one is replaced. Returns its new path. */
 export async function setAside(file: string): Promise<string> {
   await rename(file, asideOf(file));
   return asideOf(file);
@@ -101,7 +101,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** True for files of this user, or any when this is root, who can read everything anyway. */
+/** True for files of this user, or any when this is root, which can read everything anyway. */
 function isOurs(uid: number): boolean {
   const self = process.geteuid!();
   return uid === self || self === 0;

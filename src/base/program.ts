@@ -55,7 +55,7 @@ const COMMON_FOLDERS = ['/usr/local/bin', '/usr/bin', '/bin', '/opt/homebrew/bin
 
 /**
  * This process's environment with `extra` over it, and PATH with the usual folders behind what it has. A variable set to
- * `undefined` is taken out.
+ * `undefined` is removed.
  */
 export function programEnvironment(
   extra: Readonly<Record<string, string | undefined>> = {},

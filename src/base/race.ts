@@ -38,7 +38,7 @@ export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => 
 /**
  * The result of `promise`, or `undefined` when `ms` pass before it settles.
  *
- * @param timer default: one that keeps the process alive
+ * @param timer default: one that holds the process open
  */
 export function within<T>(promise: PromiseLike<T>, ms: number, timer: Timer = keepAliveTimer): Promise<T | undefined> {
   return new Promise((resolve, reject) => {

@@ -6,7 +6,7 @@ import { open, rename, unlink } from 'node:fs/promises';
 
 /**
  * Whoever reads the file finds the old text or the new one, also after a power cut. The file is readable for its owner only.
- * Rejects as the file system does; then the old text stands.
+ * Rejects as the file system does; then the old text remains.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {
   const draft = `${file}.${randomBytes(6).toString('hex')}.new`;

@@ -4,7 +4,7 @@ import { keepAliveTimer, type Timer } from './timer-queue.ts';
 /**
  * Resolves after `ms`, or as soon as the signal aborts. Never rejects.
  *
- * @param timer default: one that keeps the process alive
+ * @param timer default: one that holds the process open
  */
 export function sleep(ms: number, signal?: AbortSignal, timer: Timer = keepAliveTimer): Promise<void> {
   if (signal?.aborted) return Promise.resolve();

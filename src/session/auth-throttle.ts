@@ -1,5 +1,5 @@
 /**
- * Slows down whoever guesses tokens. Kept by the host, asked for every link that has not shaken hands yet.
+ * Throttles addresses that guess tokens. Owned by the host, which checks every link before its handshake.
  *
  * Two rules per remote address: a refusal is delayed, longer after every failure, and an address that failed often may
  * hold only a few such links at a time. Together they bound the guesses per second without ever refusing a right token
@@ -15,11 +15,11 @@ export interface BackoffSettings {
   readonly firstDelayMs?: number;
   /** Longest delay. Below the handshake timeout, so that the refusal still arrives. Default 5,000. */
   readonly maxDelayMs?: number;
-  /** After so long without a failure half of them are forgotten. Default 60,000. */
+  /** After so long without a failure half of them are dropped. Default 60,000. */
   readonly halfLifeMs?: number;
   /** Links without a handshake that an address may hold while its refusals are delayed. Default 8. */
   readonly maxPendingConnections?: number;
-  /** Addresses remembered; past that the one that failed longest ago is forgotten. Default 4,096. */
+  /** Addresses remembered; past that the one that failed longest ago is evicted. Default 4,096. */
   readonly maxAddresses?: number;
   /** A clock that only goes forward, in milliseconds. */
   readonly now?: () => number;
@@ -77,7 +77,7 @@ export class AuthThrottle {
     return true;
   }
 
-  /** The link that {@link enter} let in has shaken hands or is gone. */
+  /** The link that {@link enter} admitted has completed its handshake or is closed. */
   leave(address: string): void {
     const key = networkOf(address);
     const standing = this.#standings.get(key);
@@ -87,7 +87,7 @@ export class AuthThrottle {
   }
 
   /**
-   * `address` sent a wrong token. A right one is not told here: it must not clear the failures of somebody else behind
+   * `address` sent a wrong token. A right one is not reported: it must not clear the failures of another client behind
    * the same address.
    */
   failed(address: string): ThrottleVerdict {
@@ -115,14 +115,14 @@ export class AuthThrottle {
   }
 
   #remember(key: string): AddressRecord {
-    if (this.#standings.size >= this.#settings.maxAddresses) this.#forgetOne();
+    if (this.#standings.size >= this.#settings.maxAddresses) this.#evictOne();
     const standing: AddressRecord = { failures: 0, lastFailureMs: this.#settings.now(), pendingLinks: 0 };
     this.#standings.set(key, standing);
     return standing;
   }
 
   /** The oldest standing without an open link; all have one only when more links are open than addresses remembered. */
-  #forgetOne(): void {
+  #evictOne(): void {
     let oldest: string | undefined;
     for (const [key, standing] of this.#standings) {
       oldest ??= key;

@@ -3,7 +3,7 @@
  * compared.
  *
  * Tokens are held as SHA-256 digests only, so that neither the configuration nor a crash dump shows them, and every
- * comparison takes the same time whatever was sent: the digest of what came is compared with each digest held.
+ * comparison takes the same time for every token: its digest is compared with each stored digest.
  */
 import type { Principal } from './principal.ts';
 
@@ -16,9 +16,9 @@ export interface PrincipalTokens {
 
 /** Answers "whose token is this?". */
 export interface Authenticator {
-  /** False when no token is configured: then everybody is {@link LOCAL_PRINCIPAL}. */
+  /** False when no token is configured: then every peer is {@link LOCAL_PRINCIPAL}. */
   readonly hasTokens: boolean;
-  /** The owner of a token, or undefined: refuse with `auth_failed`. `token` is whatever the peer sent. */
+  /** The owner of a token, or undefined: refuse with `auth_failed`. `token` is the unchecked value that the peer sent. */
   authenticate(token: unknown): Principal | undefined;
 }
 
@@ -28,7 +28,7 @@ export const LOCAL_PRINCIPAL: Principal = Object.freeze({ name: 'local', admin: 
 /** Loading it costs milliseconds, and a host without tokens never needs it. */
 const crypto = () => process.getBuiltinModule('node:crypto');
 
-/** What is kept of a token in place of the token. */
+/** The stored digest of a token; the token itself is not stored. */
 export function tokenDigest(token: string): Uint8Array {
   return crypto().hash('sha256', token, 'buffer');
 }
@@ -39,7 +39,7 @@ export function localGrant(token: string): PrincipalTokens {
 }
 
 /**
- * Makes the authenticator of a host. Without grants everybody is {@link LOCAL_PRINCIPAL}; whether that may be is
+ * Makes the authenticator of a host. Without grants every peer is {@link LOCAL_PRINCIPAL}; whether that may be is
  * decided by `checkBind` and the setting `auth.required` before this is called.
  */
 export function createAuthenticator(grants: readonly PrincipalTokens[]): Authenticator {

@@ -30,7 +30,7 @@ export interface Principal {
 
 /** How the host asks an agent. */
 export interface AskOptions {
-  /** Time limit in milliseconds. Default 60,000; 0 = none. It goes on while the agent has no link. */
+  /** Time limit in milliseconds. Default 60,000; 0 = none. It continues while the agent has no link. */
   readonly timeoutMs?: number;
   /** Withdraws the request. */
   readonly signal?: AbortSignal;

@@ -1,7 +1,7 @@
 /**
  * The sessions of a host: found by id, counted, expired. One timer for all of them, running only while there are any.
  *
- * A message that races its session's expiry is either served or told `session_expired`: sessions are marked active when a
+ * A message that races its session's expiry is either served or gets `session_expired`: sessions are marked active when a
  * message is read and expired only in a sweep that finds the mark missing.
  */
 import { NO_REQUEST } from '../wire/a2e.ts';

@@ -20,7 +20,7 @@ export function mayUse(principal: Pick<Principal, 'capabilities' | 'grants'>, ca
   );
 }
 
-/** What the configuration grants the principal within a capability, unchecked; undefined when it says nothing. */
+/** What the configuration grants the principal within a capability, unchecked; undefined without a grant. */
 export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: string): unknown {
   if (grants === undefined) return undefined;
   const wanted = nameOf(capability);

@@ -37,16 +37,16 @@ export interface Terms {
 /** What a session needs from its host. */
 export interface SessionHost {
   readonly uptimeMs: () => number;
-  /** Who serves this type in this session; an error to answer; undefined for a type nobody knows. */
+  /** The handler of this type in this session; an error to reply; undefined for an unknown type. */
   route(type: string, session: Session): Route | HandfastError | undefined;
   request(session: Session, incoming: Incoming, route: Route): RunningRequest;
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
-  /** A handler was given up and still runs (`+1`), or such a one has settled, maybe after its session. */
+  /** A handler was abandoned and still runs (`+1`), or such a one has settled, maybe after its session. */
   abandoned(change: 1 | -1): void;
   /** The session is over; called once. */
   sessionClosed(session: Session, reason: ErrorName): void;
-  /** A journal write failed; the calls go on. */
+  /** A journal write failed; the calls continue. */
   journalFailed(session: Session, error: unknown): void;
 }
 
@@ -57,7 +57,7 @@ export interface SessionOptions {
   readonly terms: Terms;
   readonly host: SessionHost;
   readonly limits: ConnectionLimits;
-  /** Where entries go; undefined = nothing is kept. */
+  /** Where entries go; undefined = nothing is stored. */
   readonly journal: Journal | undefined;
   /** True when a lost link may be replaced. */
   readonly resumable: boolean;
@@ -69,15 +69,15 @@ export type SessionState = 'open' | 'detached' | 'draining' | 'closed';
 
 /** What a resume asks of the gate, in the order it is called. */
 export interface ResumeSteps {
-  /** False when the new link has gone meanwhile. */
+  /** False when the new link was lost meanwhile. */
   alive(): boolean;
-  /** Sends the handshake answer; given the range of entries that is gone, if any. */
+  /** Sends the handshake reply, with the range of entries that is no longer stored, if any. */
   greet(gap: { from: number; to: number } | undefined): void;
   /** Hands the link to the session; called in the turn in which the replay has caught up. */
   take(): void;
 }
 
-/** What a host keeps to towards an agent that it asks. */
+/** Limits of a host's requests to an agent. */
 const askLimits: CallLimits = { maxParallel: 16, queueLimit: 256, timeoutMs: 60_000 };
 const ASK_TIMEOUT_MS = 60_000;
 
@@ -172,7 +172,7 @@ export class Session implements ConnectionOwner, SessionView {
 
   /**
    * Gives the session a new link: what the old one missed goes out first, then what happens from now on. The old link, if
-   * there still is one, is told `superseded` and closed.
+   * there still is one, gets `superseded` and is closed.
    *
    * @param after the last cursor the agent has
    */
@@ -201,7 +201,7 @@ export class Session implements ConnectionOwner, SessionView {
       if (!steps.alive()) return this.linkLost({ clean: false, reason: 'the link ended during the replay' });
       if (first) steps.greet(page?.gap);
       else if (page?.gap !== undefined) {
-        // Retention overtook the replay itself: the reader must hear of it, and there is no way back in order.
+        // Retention overtook the replay itself: the reader must get the gap, and it can no longer be sent in order.
         void link.close('slow_consumer');
         return this.linkLost({ clean: false, reason: 'the replay was overtaken by retention' });
       }
@@ -218,8 +218,8 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   /**
-   * Ends the session in good order: nothing new is taken, running work may finish within `timeoutMs` and is answered, the
-   * rest is answered with the error; then the link closes. Resolves when what was said has left. Asked for twice, by the
+   * Ends the session in good order: nothing new is accepted, running work may finish within `timeoutMs` with its reply, the
+   * rest gets the error as its reply; then the link closes. Resolves when all messages were sent. Called twice, by the
    * agent and by a host that stops, the shorter time counts.
    */
   async drain(timeoutMs: number, code: ErrorName, message: string): Promise<void> {
@@ -234,7 +234,7 @@ export class Session implements ConnectionOwner, SessionView {
     await this.#left;
   }
 
-  /** Ends the session now: running work is told to stop and answered with the error where there is still a link. */
+  /** Ends the session now: running work is aborted, and gets the error as its reply where there is still a link. */
   close(code: ErrorName, message: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
@@ -248,7 +248,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#host.sessionClosed(this, code);
   }
 
-  /** Why it ended, made when somebody has to be told: most sessions end with nobody waiting. */
+  /** Why it ended, made on demand: most sessions end without a pending request. */
   #error(): HandfastError {
     this.#ended ??= fail(this.#ending?.code ?? 'connection_lost', this.#ending?.message ?? 'the session is open');
     return this.#ended;
@@ -303,13 +303,13 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   ended(): void {
-    // The agent said all it has to say; it still gets its answers.
+    // The agent sends nothing more; it still gets its replies.
     const { link } = this.connection;
     void this.connection.requests.idle().then(() => {
       // Meanwhile another link may have taken over, and then this one's end means nothing.
       if (this.#state !== 'open' || this.connection.link !== link) return;
       if (!this.resumable) return this.close('connection_lost', 'the agent ended the link');
-      // A cut connection often looks like an orderly end; who means the end of the session says shutdown.
+      // A cut connection often looks like an orderly end; an agent that wants to end its session sends shutdown.
       this.connection.detach();
       void link?.close('the agent ended the link');
       this.linkLost({ clean: true, reason: 'the agent ended the link' });
@@ -328,7 +328,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
-  /** Recorder of the connection: tool traffic is volatile, so nobody waits for it. */
+  /** Recorder of the connection: tool traffic is volatile, so no request waits for it. */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded): void {
     const entry = { cursor, ts: this.#codec.now(), kind, request, body };
     const refused = this.#journal?.append(this.id, [entry], 'volatile');

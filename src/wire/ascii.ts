@@ -29,7 +29,7 @@ export function toAscii(text: string): string {
   return escaped;
 }
 
-/** Writes `text[from, to)` into `bytes` and returns how many it took. */
+/** Writes `text[from, to)` into `bytes` and returns their number. */
 function escapePiece(text: string, from: number, to: number, bytes: Buffer): number {
   let filled = 0;
   for (let at = from; at < to; at++) {

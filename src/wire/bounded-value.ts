@@ -2,7 +2,7 @@
  * Keeps what a tool returned, or was given, within a size: results go into the history of every later request, into the
  * journal and to every client, so one large file must not be able to fill all three.
  *
- * Called for each finished tool call, and for what agents say of theirs. Pure.
+ * Called for each finished tool call, and for the results that agents report. Pure.
  */
 
 /** A plain JSON value of at most the asked-for size. */
@@ -23,7 +23,7 @@ const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(v
 
 /**
  * The value as plain JSON within `maxBytes` of UTF-8. Long texts in it are cut in their middle, the longest first, with a
- * note that says how much is gone; a value that is large without long texts becomes the beginning of its JSON. Values
+ * note of the removed size; a value that is large without long texts becomes the start of its JSON. Values
  * JSON cannot carry become `null`. `maxBytes` is at least 1024.
  */
 export function boundedValue(value: unknown, maxBytes: number): BoundedValue {
@@ -57,7 +57,7 @@ function collectTexts(value: unknown, into: number[]): void {
   }
 }
 
-/** The size each text may have at most so that all of them together fit: short ones are kept, long ones share the rest. */
+/** The size each text may have at most so that all of them together fit: short ones stay whole, long ones share the rest. */
 function sharedLimit(sizes: readonly number[], room: number): number {
   let left = room;
   let limit = 0;
@@ -80,7 +80,7 @@ function cutTexts(value: unknown, maxBytes: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, cutTexts(member, maxBytes)]));
 }
 
-/** The beginning and the end of a text: most of what tools print says what matters at one of the two. */
+/** The start and the end of a text: most tools print the essential part at one of the two. */
 function cutText(text: string, keep: number): string {
   const head = wholeAt(text, Math.floor(keep * 0.75));
   const tail = wholeAt(text, text.length - Math.floor(keep * 0.25));

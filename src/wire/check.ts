@@ -1,5 +1,5 @@
 /**
- * What a validator is, and how its findings are told. Every validator of the project has this shape: the generated ones
+ * The shape of a validator, and the form of its findings. Every validator of the project has this shape: the generated ones
  * for our own messages, and those compiled at run time for users' schemas (`base/json-schema.ts`).
  */
 import { fail, type HandfastError } from './errors.ts';
@@ -19,13 +19,13 @@ export interface Check {
   errors?: readonly Issue[] | null;
 }
 
-/** Issues told to a peer at most; a hostile message must not make a long answer. */
+/** Most issues sent to a peer; a hostile message must not cause a long reply. */
 const MAX_ISSUES = 8;
 
-/** Longest path told to a peer, in characters; the names in it may be the peer's own. */
+/** Longest path sent to a peer, in characters; the names in it may be the peer's own. */
 const MAX_PATH = 80;
 
-/** A path as it may be told: cut where it is long. */
+/** A path as it is sent: cut where it is long. */
 export const shortPath = (path: string): string => (path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path);
 
 /** JSON Pointer of an issue, naming the missing field where one is missing. */
@@ -41,7 +41,7 @@ export function issueText(issue: Issue): string {
   return `${issue.message ?? issue.keyword}${names}`;
 }
 
-/** The `schema_violation` for what a check just found; `what` says whose shape was broken, e.g. `tool/call/req`. */
+/** The `schema_violation` for what a check just found; `what` names the invalid message, e.g. `tool/call/req`. */
 export function violation(what: string, issues: readonly Issue[] | null | undefined): HandfastError {
   const found = (issues ?? [])
     .slice(0, MAX_ISSUES)

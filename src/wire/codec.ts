@@ -1,5 +1,5 @@
 /**
- * What a dialect is to a connection: a codec that tells what a message is, writes messages, and holds as values what its
+ * What a dialect is to a connection: a codec that classifies messages, writes messages, and holds as values what its
  * specification rules differently from others. Pure: no link, no state beyond counters and a clock.
  *
  * `wire/a2e.ts` and `wire/jsonrpc.ts` implement {@link Codec}; `connection/` uses nothing else of a dialect.
@@ -9,7 +9,7 @@ import { fail, type HandfastError } from './errors.ts';
 /** A decoded message. */
 export type Message = Record<string, unknown>;
 
-/** A message as a link takes it: JSON text on text links, an object on the in-memory pair. */
+/** A message as a link sends it: JSON text on text links, an object on the in-memory pair. */
 export type Encoded = string | Message;
 
 /** The id of a request. */
@@ -71,7 +71,7 @@ export interface Capacity {
   readonly retryAfterMs: number;
 }
 
-/** One dialect, for one connection. All writers throw what `JSON.stringify` throws; `text` = the link takes JSON text. */
+/** One dialect, for one connection. All writers throw what `JSON.stringify` throws; `text` = the link sends JSON text. */
 export interface Codec {
   // Rules that differ by specification.
 

@@ -1,5 +1,5 @@
 /**
- * The one error table. Every failure Handfast reports has a row here: its name, how each dialect says it,
+ * The one error table. Every failure Handfast reports has a row here: its name, its form in each dialect,
  * the exit code of the command line, and whether trying again can help.
  *
  * `docs/errors.md` is generated from this file; a test holds the two together and checks that every row can be
@@ -10,9 +10,9 @@
 
 /** One row: how a failure is named on each edge. */
 export interface ErrorRow {
-  /** A2E `error.code`; rows that share a code are told apart by `reason` in `detail.reason`. */
+  /** A2E `error.code`; rows that share a code are distinguished by `reason` in `detail.reason`. */
   readonly a2e: string;
-  /** JSON-RPC 2.0 error number; rows that share a number are told apart by `data.kind`. */
+  /** JSON-RPC 2.0 error number; rows that share a number are distinguished by `data.kind`. */
   readonly jsonrpc: number;
   /** HTTP status where the failure is the answer to an HTTP request. */
   readonly http: number;
@@ -69,7 +69,7 @@ export const errorTable = {
     422,
     REMOTE,
     false,
-    'A field is missing or has the wrong type; `detail.path` says which.',
+    'A field is missing or has the wrong type; `detail.path` names it.',
   ),
   // Who may do what.
   unauthorized: row(
@@ -78,7 +78,7 @@ export const errorTable = {
     401,
     3,
     false,
-    'The peer may not do this, or the session belongs to somebody else.',
+    'The peer may not do this, or the session belongs to another principal.',
   ),
   auth_failed: row('unauthorized', -32003, 401, 3, false, 'The token is missing or wrong.'),
   handshake_required: row('unauthorized', -32002, 401, 3, false, 'A request came before the handshake.'),
@@ -116,7 +116,7 @@ export const errorTable = {
     504,
     7,
     true,
-    'The deadline passed before the work was done; the work was told to stop.',
+    'The deadline passed before the work was done; the work was aborted.',
   ),
   cancelled: row('runtime_error', -32800, 499, 130, false, 'The caller gave the request up.'),
   over_capacity: row(
@@ -125,7 +125,7 @@ export const errorTable = {
     429,
     REMOTE,
     true,
-    'Too much is already running or waiting; `detail.retry_after_ms` says when to try again.',
+    'Too much is already running or waiting; `detail.retry_after_ms` is the time to wait before a retry.',
   ),
   slow_consumer: row(
     'runtime_error',
@@ -153,7 +153,7 @@ export const errorTable = {
     'The session ended because it was idle or its link stayed away too long.',
   ),
   session_not_found: row('unauthorized', -32603, 404, 3, false, 'No such session for this principal.'),
-  superseded: row('runtime_error', -32000, 409, REMOTE, false, 'Another link took this session over.'),
+  superseded: row('runtime_error', -32000, 409, REMOTE, false, 'Another link has taken over this session.'),
   connection_lost: row('runtime_error', -32000, 502, 4, true, 'The link ended before the answer came.'),
   unreachable: row('runtime_error', -32000, 502, 4, true, 'Nobody answers at this address.'),
   // The work itself.
@@ -177,7 +177,7 @@ export const errorTable = {
     'The policy of the host does not allow this tool to this principal.',
   ),
   tool_error: row('tool_error', -32603, 500, REMOTE, false, 'The tool ran and failed.'),
-  // Sessions of the control edge. Version 1.0.0 of session RPC says all of these with one number.
+  // Sessions of the control edge. Version 1.0.0 of session RPC has one number for all of these.
   session_busy: row('runtime_error', -32603, 409, REMOTE, true, 'A turn is running; queue the prompt instead.'),
   session_closed: row('runtime_error', -32603, 410, REMOTE, false, 'The session was closed; load it again.'),
   empty_prompt: row('schema_violation', -32603, 422, 2, false, 'A prompt needs text or an image.'),
@@ -195,7 +195,7 @@ export const errorTable = {
     409,
     REMOTE,
     false,
-    'No model is chosen, or its provider has no credentials. The message says which.',
+    'No model is chosen, or its provider has no credentials. The message names it.',
   ),
   provider_error: row('runtime_error', -32603, 502, REMOTE, false, 'The model provider refused or failed the request.'),
   login_failed: row('runtime_error', -32603, 401, 3, false, 'Signing in to a provider did not succeed.'),
@@ -259,7 +259,7 @@ export const errorTable = {
     500,
     REMOTE,
     false,
-    'The journal file is damaged; it was set aside or must be.',
+    'The journal file is damaged; it was quarantined or must be.',
   ),
   journal_locked: row('runtime_error', -32603, 503, REMOTE, true, 'Another process has this journal open for writing.'),
   config_invalid: row(
@@ -282,7 +282,7 @@ for (const name of Object.keys(errorTable) as ErrorName[]) byReason.set(`${error
 const byNumber = new Map<string, ErrorName>();
 for (const name of Object.keys(errorTable) as ErrorName[]) byNumber.set(`${errorTable[name].jsonrpc} ${name}`, name);
 
-/** The name that stands for a JSON-RPC number when no reason is given. */
+/** The name of a JSON-RPC number when no reason is given. */
 const numberDefaults: Record<number, ErrorName> = {
   [-32700]: 'parse_error',
   [-32600]: 'invalid_message',
@@ -315,13 +315,13 @@ export function nameOfJsonRpc(number: number, reason?: unknown): ErrorName | und
   return numberDefaults[number];
 }
 
-/** What a peer or a caller may be told beside the message. Always plain JSON, never a stack, a path of the host or a secret. */
+/** Facts for a peer or a caller beside the message. Always plain JSON, never a stack, a path of the host or a secret. */
 export type ErrorDetail = Record<string, unknown>;
 
 /**
  * The one error class. Callers compare `error.code`, never the class or the message.
  *
- * `code` is a name of {@link errorTable} or, for an error a peer sent, whatever string the peer used.
+ * `code` is a name of {@link errorTable} or, for an error a peer sent, the string that the peer used.
  */
 export class HandfastError extends Error {
   readonly code: ErrorName | (string & {});
@@ -349,7 +349,7 @@ export function fail(code: ErrorName, message: string, detail?: ErrorDetail, cau
   return new HandfastError(code, message, { detail, cause });
 }
 
-/** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause kept. */
+/** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause attached. */
 export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -357,7 +357,7 @@ export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'):
 }
 
 /**
- * The row that says how an error travels: the row of its own name, or for a code of a capability (see
+ * The row that decides how an error is sent: the row of its own name, or for a code of a capability (see
  * {@link capabilityErrors}) the row its `detail.row` names. Any other code counts as `runtime_error`.
  */
 export function rowOf(code: string, detail: ErrorDetail = {}): ErrorRow {
@@ -377,7 +377,7 @@ export type CapabilityErrorRow = ErrorName | { readonly row: ErrorName; readonly
 
 /**
  * Declares the error codes of a capability. Each is `<capability>.<name>` on every wire, unless a protocol fixes another
- * spelling, and takes JSON-RPC number, HTTP status, exit code and retryability from one row of {@link errorTable}. The
+ * spelling, and gets JSON-RPC number, HTTP status, exit code and retryability from one row of {@link errorTable}. The
  * row travels as `detail.row`, so that peers which do not know the capability still treat the error rightly.
  *
  * @example

@@ -1,7 +1,7 @@
 /**
  * Cuts a stream of bytes into lines of text: the framing of every byte pipe and of packed WebSocket frames.
  *
- * Called by the transports (and by whoever else reads newline-delimited JSON) for each chunk as it arrives. It never
+ * Called by the transports (and by other readers of newline-delimited JSON) for each chunk as it arrives. It never
  * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
  * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three
@@ -9,7 +9,7 @@
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 
-/** Why a stretch of input was no line. It has been skipped; reading goes on with the next line. */
+/** Why a piece of input is malformed. It has been skipped; reading continues with the next line. */
 export interface BadLine {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
@@ -31,11 +31,11 @@ const REPLACEMENT = '\ufffd';
 
 /**
  * How many bytes of short lines are decoded at once. Lines are slices of that text, which saves a call into native code
- * for each; it is kept small so that somebody who keeps one line keeps no more than this beside it.
+ * for each; it is small because a caller that retains one line retains the rest of its block too.
  */
 const RUN_BYTES = 4096;
 
-/** Pieces of an unfinished line below this many bytes are gathered in blocks instead of kept apart. */
+/** Pieces of an unfinished line below this many bytes are gathered in blocks instead of stored separately. */
 const SMALL_BYTES = 1024;
 const BLOCK_BYTES = 4096;
 
@@ -66,7 +66,7 @@ export class LineReader {
   readonly #sink: LineSink;
   #maxBytes: number;
   /** The beginning of the unfinished line as text, while it is ASCII: such bytes need no look at what comes next. */
-  #begun = '';
+  #lineStart = '';
   /** The rest of the unfinished line, in pieces; undefined when there is none. */
   #pieces: Buffer[] | undefined;
   #heldBytes = 0;
@@ -99,13 +99,13 @@ export class LineReader {
   /** Nothing is delivered any more, the rest of the current chunk included. */
   stop(): void {
     this.#stopped = true;
-    this.#takeHeld();
+    this.#takePieces();
   }
 
   /**
    * Takes the next bytes.
    *
-   * @param reused the memory of `chunk` will be overwritten after the call, so that nothing of it may be kept
+   * @param reused the memory of `chunk` will be overwritten after the call, so that no part of it may be retained
    */
   push(chunk: Buffer, reused = false): void {
     if (this.#loneReturns) returnsToNewlines(chunk);
@@ -113,7 +113,7 @@ export class LineReader {
     if (this.#skipping || this.#heldBytes > 0) {
       const end = chunk.indexOf(NEWLINE);
       if (end === -1) {
-        if (!this.#skipping) this.#hold(chunk, 0, reused);
+        if (!this.#skipping) this.#buffer(chunk, 0, reused);
         return;
       }
       if (this.#skipping) this.#skipping = false;
@@ -123,7 +123,7 @@ export class LineReader {
     if (at >= chunk.length || this.#stopped) return;
     const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
     const next = last < at ? at : this.#lines(chunk, at, last);
-    if (next < chunk.length) this.#hold(chunk, next, reused);
+    if (next < chunk.length) this.#buffer(chunk, next, reused);
   }
 
   /** Takes one whole frame of a transport that has frames: its end also ends a line. Not to be mixed with `push`. */
@@ -139,7 +139,7 @@ export class LineReader {
 
   /**
    * Delivers the lines of a chunk from `at` on. The last one ends at `last`, a newline or the end of a frame. Returns
-   * where the next line begins; after `stop`, the end of the chunk.
+   * where the next line starts; after `stop`, the end of the chunk.
    */
   #lines(chunk: Buffer, at: number, last: number): number {
     while (at <= last) {
@@ -187,13 +187,13 @@ export class LineReader {
     else this.#deliver(run, from, end);
   }
 
-  /** One line as bytes, maybe begun by ASCII text: the limit is checked before it is decoded. */
-  #oneLine(bytes: Buffer, from: number, to: number, begun = ''): void {
+  /** One line as bytes, maybe after a start of ASCII text: the limit is checked before it is decoded. */
+  #oneLine(bytes: Buffer, from: number, to: number, lineStart = ''): void {
     let end = to;
     if (to > from) {
       if (bytes[to - 1] === RETURN) end--;
-    } else if (begun.endsWith('\r')) begun = begun.slice(0, -1);
-    if (begun.length + end - from > this.#maxBytes) {
+    } else if (lineStart.endsWith('\r')) lineStart = lineStart.slice(0, -1);
+    if (lineStart.length + end - from > this.#maxBytes) {
       this.#tooLarge();
       return;
     }
@@ -204,7 +204,7 @@ export class LineReader {
       this.#sink.malformed({ reason: 'bad_utf8' });
       return;
     }
-    const text = begun === '' ? rest : begun + rest;
+    const text = lineStart === '' ? rest : lineStart + rest;
     this.#deliver(text, 0, text.length);
   }
 
@@ -217,8 +217,8 @@ export class LineReader {
     if (text.charCodeAt(from) === OPEN_BRACE || !isBlank(text, from, to)) this.#sink.line(text.slice(from, to));
   }
 
-  /** Keeps the rest of a chunk, the beginning of a line, or starts skipping when no acceptable line can begin so. */
-  #hold(chunk: Buffer, from: number, reused: boolean): void {
+  /** Buffers the rest of a chunk, the start of a line, or starts skipping when the line cannot be accepted. */
+  #buffer(chunk: Buffer, from: number, reused: boolean): void {
     const bytes = chunk.length - from;
     if (this.#heldBytes + bytes > this.#maxBytes + 1) {
       this.#skipping = true;
@@ -233,7 +233,7 @@ export class LineReader {
     }
     const piece = from === 0 ? chunk : chunk.subarray(from);
     if (this.#pieces === undefined && isAscii(piece)) {
-      this.#begun += piece.toString('latin1');
+      this.#lineStart += piece.toString('latin1');
       return;
     }
     this.#pieces ??= [];
@@ -264,11 +264,11 @@ export class LineReader {
     }
   }
 
-  /** Delivers what is held, with the end of the line if there is more of it, and lets its memory go. */
+  /** Delivers the buffered line, with its end if there is more of it, and releases its memory. */
   #heldLine(rest?: Buffer): void {
     const bytes = this.#heldBytes + (rest === undefined ? 0 : rest.length);
-    const begun = this.#begun;
-    const pieces = this.#takeHeld();
+    const lineStart = this.#lineStart;
+    const pieces = this.#takePieces();
     if (this.#stopped) return;
     if (bytes > this.#maxBytes + 1) {
       this.#tooLarge();
@@ -276,12 +276,12 @@ export class LineReader {
     }
     if (rest !== undefined) pieces.push(rest);
     const end = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-    this.#oneLine(end, 0, end.length, begun);
+    this.#oneLine(end, 0, end.length, lineStart);
   }
 
-  #takeHeld(): Buffer[] {
+  #takePieces(): Buffer[] {
     const pieces = this.#pieces ?? [];
-    this.#begun = '';
+    this.#lineStart = '';
     this.#pieces = undefined;
     this.#block = undefined;
     this.#heldBytes = 0;
@@ -289,7 +289,7 @@ export class LineReader {
   }
 
   #tooLarge(): void {
-    this.#takeHeld();
+    this.#takePieces();
     this.#fresh = false;
     this.#sink.malformed({ reason: 'too_large', limit: this.#maxBytes });
   }

@@ -1,4 +1,4 @@
-/** JSON values of unknown origin, told apart. Used by every reader of messages, files and answers; pure. */
+/** Type tests for JSON values of unknown origin. Used by every reader of messages, files and replies; pure. */
 
 /** A JSON object with members of unknown shape. */
 export type JsonObject = Record<string, unknown>;
@@ -25,6 +25,6 @@ export class JsonText<Value> {
   }
 }
 
-/** The value of a result, whatever form it has. */
+/** The value of a result in either form. */
 export const resultValue = <Value>(result: Value | JsonText<Value>): Value =>
   result instanceof JsonText ? result.value() : result;

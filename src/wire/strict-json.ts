@@ -56,7 +56,7 @@ function readText(input: string): StrictJson {
   try {
     value = JSON.parse(text);
   } catch {
-    // What is opened too deeply is refused for that, whatever follows.
+    // What is opened too deeply is refused for that, before the rest is parsed.
     return refused(tooDeep(text, MAX_LEVELS) ? 'E_LIMIT' : 'E_NOT_JSON', warnings);
   }
   const errors = scanJson(text);
@@ -74,7 +74,7 @@ interface Walk {
 }
 
 /**
- * The same for a value that never was text, as the in-process bus passes it: it must be what JSON can say, within the
+ * The same for a value that never was text, as the in-process bus passes it: it must be expressible in JSON, within the
  * same bounds. Members that are `undefined` count as absent.
  */
 export function readStrictValue(value: unknown): StrictJson {

@@ -103,7 +103,7 @@ test('a module that is no plugin stops the start and says why', async (t) => {
       "export const plugin = () => { throw new Error('not today'); };",
       /cannot be made: not today \(file:.*broken-\d\.mjs:1:\d+\)/,
     ],
-    ['export const plugin = {', /cannot be loaded: .* \(node --check says where\)/],
+    ['export const plugin = {', /cannot be loaded: .* \(node --check shows the position\)/],
     ["import 'no-such-package';", /cannot be loaded: .*no-such-package/],
   ];
   for (const [index, [text, message]] of cases.entries()) {
@@ -114,7 +114,7 @@ test('a module that is no plugin stops the start and says why', async (t) => {
   }
   writeFileSync(join(folder, 'fixed.mjs'), "export const plugin = { name: 'x', type: 'tools', methods: [] };");
   const options = 'plugins: [{ use: ./fixed.mjs, options: { a: 1 } }]\n';
-  assert.match((await refusal(serve(await config(options)))).message, /takes no options/);
+  assert.match((await refusal(serve(await config(options)))).message, /accepts no options/);
 });
 
 test('a module that exports the schema of its options gets them checked, and their problems have lines', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * How every database of the project is opened: locked against a second process, checked, set aside when it is damaged,
- * brought up to the newest schema. Its owner says what it is called and what it promises, and does the rest.
+ * How every database of the project is opened: locked against a second process, checked, quarantined when it is damaged,
+ * brought up to the newest schema. Its owner supplies the name and the durability, and does the rest.
  */
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -26,21 +26,21 @@ export interface DatabaseOptions {
   readonly file: string;
   /** What messages call it, as `the task store`. */
   readonly what: string;
-  /** Marks a file as of this kind, so that another program's database is never taken for one. */
+  /** Marks a file as of this kind, so that another program's database is never opened as one. */
   readonly applicationId: number;
-  /** Step n takes a file from `user_version` n to n + 1. */
+  /** Step n migrates a file from `user_version` n to n + 1. */
   readonly migrations: readonly string[];
   /** `FULL`: a commit that returned is on disk. `NORMAL`: it is after the next checkpoint; the file is whole either way. */
   readonly synchronous: 'FULL' | 'NORMAL';
   /**
-   * True when its owner makes the checkpoints: SQLite's own would make somebody's commit wait for them, and keep a failed
+   * True when its owner makes the checkpoints: SQLite's own would make a commit wait for them, and hide a failed
    * sync to itself.
    */
   readonly ownCheckpoints?: boolean;
-  /** Takes the lock of a file for as long as it is open; throws when somebody has it. See {@link soleOwner}. */
+  /** Acquires the lock of a file for as long as it is open; throws when another process has it. See {@link soleOwner}. */
   readonly lock?: (file: string) => () => void;
   /**
-   * With it, a damaged file is moved to `<file>.corrupt-<time>`, this is called once, and an empty one takes its place.
+   * With it, a damaged file is moved to `<file>.corrupt-<time>`, this is called once, and an empty one replaces it.
    * Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
@@ -48,7 +48,7 @@ export interface DatabaseOptions {
   readonly now?: () => number;
 }
 
-/** The lock of a database that one process has at a time; who comes second fails with `journal_locked` and `message`. */
+/** The lock of a database that one process has at a time; a second process fails with `journal_locked` and `message`. */
 export function soleOwner(message: string): (file: string) => () => void {
   return (file) => {
     const release = takeFileLock(`${file}.lock`);
@@ -61,7 +61,7 @@ export function soleOwner(message: string): (file: string) => () => void {
  * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
  * has closed it. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
  *
- * Fails with what the lock says, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
+ * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
  * another program's, or was written by a newer version; then it is left untouched.
  */
 export function openDatabase<Opened>(
@@ -115,13 +115,13 @@ class FileDamaged extends Error {}
 function prepareFiles(file: string): void {
   const bytes = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const logBytes = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  // SQLite takes an empty file for a new database and drops the log beside it, and with it what was acknowledged.
+  // SQLite treats an empty file as a new database and drops the log beside it, and with it acknowledged writes.
   if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
   createPrivate(file);
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
 
-/** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be set aside. */
+/** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be quarantined. */
 function openFile<Opened>(file: string, options: DatabaseOptions, use: (database: DatabaseSync) => Opened): Opened {
   let database: DatabaseSync | undefined;
   let ready = false;

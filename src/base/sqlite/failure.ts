@@ -1,5 +1,5 @@
 /**
- * What whoever keeps a database tells its callers when SQLite or the file system fails, and what may follow. Messages name
+ * The errors that owners of a database report when SQLite or the file system fails, and what may follow. Messages name
  * no path: they may travel to a peer.
  *
  * @see https://www.sqlite.org/rescode.html

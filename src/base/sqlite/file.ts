@@ -11,7 +11,7 @@ import type { DatabaseSync } from 'node:sqlite';
  * process that holds the file for a moment.
  */
 export function connect(file: string, timeoutMs: number): DatabaseSync {
-  // At the first use: who imports this does not always come to need it.
+  // At the first use: not every importer needs it.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
   return new DatabaseSync(file, { timeout: timeoutMs });
 }
@@ -32,7 +32,7 @@ export function setAside(file: string, now: number): string {
   return target;
 }
 
-/** Makes sure the file exists and nobody else can read it. */
+/** Makes sure the file exists and only its owner can read it. */
 export function createPrivate(file: string): void {
   try {
     closeSync(openSync(file, 'wx', 0o600));

@@ -1,10 +1,10 @@
 /**
  * Group commit for a SQLite database in WAL mode: everything written in one turn of the event loop is one transaction, and
- * what waits for the disk waits apart from this thread, which goes on meanwhile. Whatever comes while the disk is busy is
+ * waiting for the disk happens off this thread, which continues meanwhile. Writes that arrive while the disk is busy are
  * the next transaction.
  *
  * Used by the task store of the orchestrator and the journal of the worker. With `synchronous=NORMAL` SQLite syncs only
- * where the log is copied into the file and begun anew, which keeps the file whole; that a commit survives a loss of power
+ * where the log is copied into the file and started again, so that the file stays whole; that a commit survives a loss of power
  * is what the sync of the log here is for.
  * @see https://www.sqlite.org/pragma.html#pragma_synchronous
  */
@@ -22,12 +22,12 @@ export interface GroupCommitOptions {
   readonly undone?: () => void;
 }
 
-/** Does a write, and says about how many bytes it wrote. */
+/** Does a write, and returns about how many bytes it wrote. */
 export type Write = () => number;
 
 /** A batch of so many writes is committed within the call that filled it, so that what waits is bounded. */
 const MAX_BATCH = 4096;
-/** So long a write that nobody waits for may stay in memory; it goes with the next one somebody waits for. */
+/** How long a write without a waiting caller may stay in memory; the next awaited write takes it along. */
 const BEHIND_MS = 100;
 /** Bytes of a page and its header that even a small change puts into the log. */
 const PAGE_LOG_BYTES = 4120;
@@ -98,7 +98,7 @@ export class GroupCommit {
     return batch.done.promise;
   }
 
-  /** Does a write that nobody waits for: with the next one somebody waits for, or some 100 ms from now. */
+  /** Does a write without a waiting caller: with the next awaited one, or some 100 ms from now. */
   writeBehind(write: Write): void {
     if (this.#closed || this.#fatal !== undefined) return;
     this.#add(write);
@@ -107,7 +107,7 @@ export class GroupCommit {
     this.#behind.unref();
   }
 
-  /** Commits what waits, now; those who wait hear of it when it is on disk. Does not throw. */
+  /** Commits what waits, now; waiting callers are resolved when it is on disk. Does not throw. */
   readonly flush = (): void => {
     clearImmediate(this.#soon);
     clearTimeout(this.#behind);
@@ -129,7 +129,7 @@ export class GroupCommit {
     }
   };
 
-  /** One transaction, now, that nobody needs on disk. Returns why it could not be; then nothing of it happened. */
+  /** One transaction, now, without a sync. Returns the reason of a failure; then nothing of it happened. */
   transact(work: Write): HandfastError | undefined {
     if (this.#fatal !== undefined) return this.#fatal;
     try {
@@ -145,7 +145,7 @@ export class GroupCommit {
     return undefined;
   }
 
-  /** Says why the database failed, and takes no more writes where that forbids it. */
+  /** Returns why the database failed, and accepts no more writes where that forbids it. */
   #note(thrown: unknown): HandfastError {
     const failure = sqliteFailure(thrown, this.#options.what);
     if (isFatal(thrown)) this.#fatal ??= failure;
@@ -176,14 +176,14 @@ export class GroupCommit {
     if (this.#batch !== undefined && this.#batch.writes.length >= MAX_BATCH) this.flush();
     if (this.#batch === undefined) {
       this.#batch = { done: Promise.withResolvers<void>(), writes: [], awaited: false };
-      // Whoever waits hears of a failure; nobody else does.
+      // Only waiting callers get a failure.
       this.#batch.done.promise.catch(nothing);
     }
     this.#batch.writes.push(write);
     return this.#batch;
   }
 
-  /** Copies the log into the file, apart from the commits: who waits for one does not wait for this. */
+  /** Copies the log into the file, apart from the commits: a caller that awaits one does not wait for this. */
   readonly #emptyLog = (): void => {
     clearImmediate(this.#checkpointer);
     this.#checkpointer = undefined;
@@ -247,7 +247,7 @@ function openLog(db: DatabaseSync): number | undefined {
   }
 }
 
-/** So that the names of new files in it survive a loss of power. Windows keeps them by itself and opens no folders. */
+/** So that the names of new files in it survive a loss of power. Windows persists them by itself and opens no folders. */
 function syncFolder(folder: string): void {
   if (process.platform === 'win32') return;
   const descriptor = openSync(folder, 'r');

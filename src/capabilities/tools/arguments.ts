@@ -1,18 +1,18 @@
 /**
  * Checks what goes into a tool and what comes out of it: JSON Schema, or any Standard Schema by its own validator. Called by
- * `plugin.ts` once per tool, and by whoever checks an answer against a schema.
+ * `plugin.ts` once per tool, and by callers that check a reply against a schema.
  */
 import { JsonSchemas } from '../../base/json-schema.ts';
 import { shortPath } from '../../wire/check.ts';
 import { fail } from '../../wire/errors.ts';
 import type { JsonSchema, StandardResult, StandardSchema } from './tool.ts';
 
-/** Returns the value to go on with, or throws `schema_violation` with `detail.path`. */
+/** Returns the value to use, or throws `schema_violation` with `detail.path`. */
 export type ArgumentValidator = (value: unknown) => unknown;
 
 const isStandard = (schema: object): schema is StandardSchema => '~standard' in schema;
 
-/** Makes checkers; those of one maker share what it takes to check JSON Schema. */
+/** Makes checkers; those of one maker share one JSON Schema compiler. */
 export class ValidatorCache {
   readonly #schemas = new JsonSchemas();
 

@@ -21,7 +21,7 @@ export interface ToolFilterOptions {
 }
 
 export interface ToolCallOptions extends CallOptions {
-  /** Free text kept beside the call, e.g. a turn's id. */
+  /** Free text stored with the call, e.g. a turn's id. */
   readonly correlationId?: string;
 }
 
@@ -92,7 +92,7 @@ export class ToolsClient {
   }
 }
 
-/** The result of a call; one that says it failed becomes the error that other hosts would have sent. */
+/** The result of a call; a failed one becomes the error that other hosts would have sent. */
 function resultOf({ data }: ToolCallResp): ToolResult {
   if (data.success) return data;
   throw new HandfastError(data.error_code || 'tool_error', data.error || 'the tool failed', {

@@ -1,5 +1,5 @@
 /**
- * What callers are told of a tool, and which tools a search finds. Pure.
+ * The description of a tool for callers, and the search for tools. Pure.
  *
  * @see docs/protocol/a2e.md#tools
  */

@@ -16,7 +16,7 @@ export const toolList = method<ToolListReq, ToolListResp>({
   event: 'tool/event',
   capability: 'tools',
   checkRequest: checks.ToolListReq,
-  // The plugin that comes first keeps a name: a call would reach it, so a list must show its description.
+  // The first plugin with a name owns it: a call would reach it, so a list must show its description.
   merge(replies) {
     const seen = new Set<string>();
     const tools = replies.flatMap((reply) => reply.tools ?? []).filter(({ name }) => !seen.has(name) && seen.add(name));

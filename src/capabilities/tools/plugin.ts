@@ -27,7 +27,7 @@ export interface ToolsPluginOptions {
   readonly name?: string;
   readonly priority?: number;
   readonly exclusive?: boolean;
-  /** Rules for everybody; a principal's own rules come on top. */
+  /** Rules for all principals; a principal's own rules come on top. */
   readonly rules?: ToolRules;
   /**
    * When the tools' schemas are compiled: at `start`, so that a broken one is found at once (default), or at the
@@ -56,11 +56,11 @@ const MAX_MESSAGE = 2000;
 /** The plugin of tools, whose tools may come and go while it runs. */
 export interface ToolsPlugin extends Plugin {
   /**
-   * Adds tools for all sessions, or for one until it ends. Agents that agreed to handfast/capabilities are told. Rejects with
-   * `config_invalid`, and adds none, when a name is taken or a schema is broken.
+   * Adds tools for all sessions, or for one until it ends. Agents that agreed to handfast/capabilities are notified. Rejects with
+   * `config_invalid`, and adds none, when a name is in use or a schema is invalid.
    */
   add(tools: readonly AnyTool[], session?: SessionView): Promise<void>;
-  /** Removes tools by name, from all sessions or from one. Calls that run go on. */
+  /** Removes tools by name, from all sessions or from one. Running calls continue. */
   remove(names: readonly string[], session?: SessionView): void;
 }
 
@@ -75,14 +75,14 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     entries.set(tool.name, entryOf(tool));
   }
   const checkers = new ValidatorCache();
-  const everybody = toolFilter(options.rules);
+  const forAll = toolFilter(options.rules);
   const filters = new WeakMap<Principal, ToolFilter>();
 
   const filterOf = (principal: Principal): ToolFilter => {
     let filter = filters.get(principal);
     if (filter === undefined) {
       const own = toolFilter(principal.tools);
-      filter = (tool) => everybody(tool) && own(tool);
+      filter = (tool) => forAll(tool) && own(tool);
       filters.set(principal, filter);
     }
     return filter;
@@ -155,9 +155,9 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     async add(tools, session) {
       const added = new Map(tools.map((tool) => [tool.name, entryOf(tool)]));
       const others = session === undefined ? undefined : own.get(session);
-      const taken = tools.find((one) => entries.has(one.name) || others?.has(one.name));
-      if (taken !== undefined || added.size < tools.length) {
-        throw fail('config_invalid', `two tools are named ${JSON.stringify(taken?.name ?? tools[0]?.name)}`);
+      const duplicate = tools.find((one) => entries.has(one.name) || others?.has(one.name));
+      if (duplicate !== undefined || added.size < tools.length) {
+        throw fail('config_invalid', `two tools are named ${JSON.stringify(duplicate?.name ?? tools[0]?.name)}`);
       }
       await Promise.all([...added.values()].map(prepare));
       const target = session === undefined ? entries : (others ?? new Map<string, Entry>());
@@ -238,7 +238,7 @@ function finish(
   }
 }
 
-/** What a tool threw, as the error its caller is told. Tool authors' messages are meant for the caller. */
+/** The error of a tool, as its caller receives it. Tool authors' messages are meant for the caller. */
 function toolError(tool: AnyTool, thrown: unknown): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

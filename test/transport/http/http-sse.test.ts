@@ -487,7 +487,7 @@ describe('the life of a session', TIMEOUT, () => {
       return peers[0]!.closures > 0;
     }, 'the session is over');
     const { clean, reason } = await peers[0]!.over;
-    assert.deepEqual([clean, reason], [false, 'the event stream was lost and nobody came back']);
+    assert.deepEqual([clean, reason], [false, 'the event stream was lost and no client resumed it']);
   });
 
   test('one that is never read nor used closes after its idle time, one with an open stream does not', async (t) => {
@@ -497,7 +497,7 @@ describe('the life of a session', TIMEOUT, () => {
     const used = await newSession(listener.address);
     await openStream(listener.address, used);
     t.mock.timers.tick(1_000);
-    assert.match((await peers[0]!.over).reason, /nobody ever read/);
+    assert.match((await peers[0]!.over).reason, /no client ever read/);
     assert.equal(peers[1]!.closures, 0);
   });
 

@@ -1,9 +1,9 @@
 /**
- * Puts new content in the place of a file in one step: a reader sees the old content or the new, never a mixture, also
+ * Replaces the content of a file in one step: a reader sees the old content or the new, never a mixture, also
  * after a crash. Called by `write-file.ts` and `edit-file.ts`.
  *
  * A temporary file in the same directory is written and synced, then renamed over the name, then the directory is
- * synced. Hard links to the old file keep the old content; that is the price of the one step.
+ * synced. Hard links to the old file still have the old content; that is the price of the one step.
  */
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync, renameSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { access, type FileHandle, link, open, rm } from 'node:fs/promises';
 import { errnoOf, fileError, fileFailure, outsideWorkspace } from '../../../base/workspace/file-error.ts';
 import type { ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 
-/** What tells one state of a file from another without reading it. */
+/** Identifies the state of a file without reading it. */
 export interface FileState {
   readonly ino: bigint;
   readonly size: bigint;
@@ -46,9 +46,9 @@ export interface ReplaceOptions {
 }
 
 /**
- * Replaces or creates the file at `place`. Returns false when what is there is not what was expected.
+ * Replaces or creates the file at `place`. Returns false when the file there is not the expected one.
  *
- * An existing file keeps its permission bits and, where the host may set it, its owner; a new one gets the defaults of
+ * An existing file retains its permission bits and, where the host may set it, its owner; a new one gets the defaults of
  * the host. Fails with `tool_error` (`is_a_directory`, `not_a_regular_file`, `permission_denied`, `no_space`, …).
  */
 export async function replaceFile(place: ResolvedPath, content: Uint8Array, options: ReplaceOptions): Promise<boolean> {

@@ -1,5 +1,5 @@
 /**
- * The work of `edit_file`: read, replace, write in one step, and start again when somebody else was faster. Loaded on
+ * The work of `edit_file`: read, replace, write in one step, and start again when another writer was faster. Loaded on
  * the first call by `file-tools.ts`.
  */
 import { isUtf8 } from 'node:buffer';
@@ -14,7 +14,7 @@ import { sha256Of } from './write-file.ts';
 
 /** Largest file that is edited in memory. */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** Times the edit starts again because the file changed in between; each time somebody else made progress. */
+/** Times the edit starts again because the file changed in between; each time another writer made progress. */
 const MAX_ATTEMPTS = 64;
 const BYTE_ORDER_MARK = '\ufeff';
 

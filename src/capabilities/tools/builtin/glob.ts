@@ -36,7 +36,7 @@ export async function globFiles(workspace: string, args: GlobArgs, spot: SearchP
   let characters = 0;
   let truncated = false;
   for (const file of walkTree(tree.root, tree.start, tree.path, options, notes)) {
-    spot.begin(file.path);
+    spot.start(file.path);
     if (!filter.matches(file.fromStart)) continue;
     characters += file.path.length;
     if (paths.length === args.limit || characters > MAX_CHARACTERS) {

@@ -57,7 +57,7 @@ export interface GrepResult {
   };
 }
 
-/** What is known while the search goes on. */
+/** The state of a running search. */
 interface Progress {
   readonly files: MatchedFile[];
   matches: number;
@@ -88,7 +88,7 @@ export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchP
   else {
     const { handle } = await openFile(place);
     try {
-      spot.begin(place.path);
+      spot.start(place.path);
       searchFile(handle.fd, place.path, args, test, progress);
     } finally {
       await handle.close();
@@ -116,7 +116,7 @@ async function searchTree(
   for (const file of walkTree(tree.root, tree.start, tree.path, options, notes)) {
     // What a link points to is found under its own name, or is not in the workspace.
     if (file.link || !filter.matches(file.fromStart)) continue;
-    spot.begin(file.path);
+    spot.start(file.path);
     const fd = file.open();
     if (fd === undefined) {
       progress.unreadable += 1;
@@ -144,10 +144,10 @@ function searchFile(fd: number, path: string, args: GrepArgs, test: LineTest, pr
     return;
   }
   progress.searched += 1;
-  // Most files do not hold the text at all, and bytes are searched faster than lines.
+  // Most files do not contain the text at all, and bytes are searched faster than lines.
   if (args.literal && !args.ignore_case && !content.includes(args.pattern)) return;
   const text = content.toString('utf8');
-  // Each case asks for one more than fits, so that "there is more" is only said when it is true.
+  // Each case asks for one more than fits, so that "there is more" is only reported when it is true.
   if (args.output === 'content') {
     const { before, after } = args;
     const { matches, more } = searchLines(text, test, { before, after, limit: args.limit - progress.matches });

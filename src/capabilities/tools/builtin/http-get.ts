@@ -1,5 +1,5 @@
 /**
- * The work of `http_get`: one GET or HEAD with redirects, kept away from the host's own network. Loaded on the first call
+ * The work of `http_get`: one GET or HEAD with redirects, without access to the host's own network. Loaded on the first call
  * by `external-tools.ts`.
  *
  * A host name is resolved once; every address it has must be allowed, and the connection goes to the addresses that were
@@ -141,7 +141,7 @@ function parseUrl(text: string, base?: URL): URL {
     throw fail('tool_denied', 'only http and https URLs are fetched', { reason: 'scheme' });
   }
   if (url.username !== '' || url.password !== '') {
-    throw fail('tool_denied', 'a URL may not hold a user name or password', { reason: 'url_credentials' });
+    throw fail('tool_denied', 'a URL must not contain a user name or password', { reason: 'url_credentials' });
   }
   url.hash = '';
   return url;
@@ -188,7 +188,7 @@ async function exchange(
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const request = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
-  // Answers with what was checked, whatever the name would resolve to by now.
+  // Returns the checked address, even if the name resolves to another one by now.
   const pinned: LookupFunction = (_hostname, options, callback) => {
     if (options.all) callback(null, [...addresses]);
     else callback(null, addresses[0]!.address, addresses[0]!.family);
@@ -303,7 +303,7 @@ function networkError(thrown: unknown): HandfastError {
   const because = (reason: string, text: string) => fail('tool_error', text, { reason, code }, thrown);
   if (/^(?:ENOTFOUND|EAI_)/.test(code)) return because('dns_failure', 'the host name could not be resolved');
   if (/^(?:ECONNREFUSED|EHOST|ENET|ETIMEDOUT|EADDR|EACCES)/.test(code)) {
-    return because('connect_failed', 'nobody answers at this address');
+    return because('connect_failed', 'no server responds at this address');
   }
   if (/^(?:ECONNRESET|EPIPE|ERR_STREAM_PREMATURE_CLOSE)/.test(code)) {
     return because('connection_broken', 'the connection ended before the whole answer was there');

@@ -1,7 +1,7 @@
 /**
- * What `.gitignore` files say about a path. The only file that imports the `ignore` package. Used by `tree-walk.ts`.
+ * Applies the rules of `.gitignore` files to a path. The only file that imports the `ignore` package. Used by `tree-walk.ts`.
  *
- * Rules of nested files are rewritten to begin at the top of the walk and kept in one list, outer before inner, so that
+ * Rules of nested files are rewritten to start at the top of the walk and stored in one list, outer before inner, so that
  * the last matching rule decides as git has it.
  */
 import ignore, { type Ignore } from 'ignore';
@@ -27,7 +27,7 @@ function rulesOf(lines: readonly string[]): IgnoreRules {
   };
 }
 
-/** One line of the `.gitignore` in `directory`, as a rule that begins at the top; nothing for blanks and comments. */
+/** One line of the `.gitignore` in `directory`, as a rule that starts at the top; nothing for blanks and comments. */
 function fromTop(directory: string, line: string): string[] {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
   if (text.trim() === '' || text.startsWith('#')) return [];

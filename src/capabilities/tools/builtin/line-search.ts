@@ -5,7 +5,7 @@ import { fail } from '../../../wire/errors.ts';
 
 /** Longest line returned; a longer one is cut around the match. */
 const SHOWN_CHARACTERS = 400;
-/** Characters kept before the match in a cut line. */
+/** Characters shown before the match in a cut line. */
 const SHOWN_BEFORE = 100;
 
 export interface LineQuery {
@@ -18,7 +18,7 @@ export interface LineQuery {
 export interface LineMatch {
   /** Counted from 1. */
   readonly line: number;
-  /** Where the match begins in the line, in UTF-16 units counted from 1. */
+  /** Where the match starts in the line, in UTF-16 units counted from 1. */
   readonly column: number;
   readonly text: string;
   readonly before?: readonly string[];
@@ -35,7 +35,7 @@ export type LineTest = (line: string) => number;
 export function lineTest(query: LineQuery): LineTest {
   const { pattern, literal, ignore_case } = query;
   if (literal && pattern.includes('\n')) {
-    throw fail('tool_error', 'lines are searched one by one, so the pattern may not hold a line end', {
+    throw fail('tool_error', 'lines are searched one by one, so the pattern must not contain a line end', {
       reason: 'bad_pattern',
     });
   }

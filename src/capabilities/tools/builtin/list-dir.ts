@@ -1,6 +1,6 @@
 /**
  * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call by
- * `file-tools.ts`. Links are listed, never followed, and where they point is not told.
+ * `file-tools.ts`. Links are listed, never followed, and their targets are not returned.
  */
 import type { Stats } from 'node:fs';
 import { lstat, opendir } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Keeps the beginning and the end of a stream of bytes in fixed memory, however much passes. Used by `shell.ts`: the
- * beginning says what was started, the end says how it went.
+ * Captures the start and the end of a stream of bytes in fixed memory, at any length. Used by `shell.ts`: the start shows
+ * what was run, the end shows the outcome.
  */
 import { fromCharacter, wholeCharacters } from './text-bytes.ts';
 
@@ -8,7 +8,7 @@ export class OutputCapture {
   readonly #headLimit: number;
   readonly #tailLimit: number;
   #head: Buffer | undefined;
-  /** A ring; the newest byte stands before `#tailAt`. */
+  /** A ring; the newest byte is before `#tailAt`. */
   #tail: Buffer | undefined;
   #tailAt = 0;
   #bytes = 0;
@@ -44,7 +44,7 @@ export class OutputCapture {
     this.#tailAt = (this.#tailAt + rest.length) % this.#tailLimit;
   }
 
-  /** What was kept, as UTF-8 (other bytes show as U+FFFD), with a line that says how much is missing. */
+  /** The captured bytes as UTF-8 (other bytes show as U+FFFD), with a line for the size of what is missing. */
   text(): string {
     const head = this.#head?.subarray(0, Math.min(this.#bytes, this.#headLimit)) ?? Buffer.alloc(0);
     const tail = this.#orderedTail();

@@ -1,5 +1,5 @@
 /**
- * Which IP addresses are public: the rule that keeps `http_get` away from the host's own network.
+ * Which IP addresses are public: the rule by which `http_get` has no access to the host's own network.
  *
  * Pure. What is not known to be public is refused: the special-purpose registries of IANA (RFC 6890 and its updates) for
  * IPv4, and for IPv6 everything but global unicast. IPv6 forms that carry an IPv4 address are judged by that address.
@@ -10,7 +10,7 @@ import { isIP } from 'node:net';
 const refusedIPv4: readonly (readonly [block: string, bits: number])[] = [
   ['0.0.0.0', 8], // this network
   ['10.0.0.0', 8], // private
-  ['100.64.0.0', 10], // carrier-grade NAT; some clouds keep their metadata here
+  ['100.64.0.0', 10], // carrier-grade NAT; some clouds have their metadata here
   ['127.0.0.0', 8], // loopback
   ['168.63.129.16', 32], // the host of a virtual machine, in one cloud
   ['169.254.0.0', 16], // link-local, with the metadata address of most clouds

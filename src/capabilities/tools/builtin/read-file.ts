@@ -34,7 +34,7 @@ export interface FileWindow {
   readonly content: string;
   /** Size of the file in bytes. */
   readonly size: number;
-  /** True when the file goes on after what is returned. */
+  /** True when the file continues after the returned part. */
   readonly truncated: boolean;
   /** First line not returned whole; null at the end, and for byte ranges. */
   readonly next_offset: number | null;
@@ -162,13 +162,13 @@ async function readLines(handle: FileHandle, size: number, args: ReadFileArgs, s
   return lineWindow(gathered, args, reachedEnd ? position : size, totalLines, hash);
 }
 
-/** Counts the newlines of a chunk and keeps what belongs to the window. */
+/** Counts the newlines of a chunk and stores the part inside the window. */
 function scan(chunk: Buffer, position: number, gathered: Gathered, args: ReadFileArgs): void {
   let from = 0;
   while (from < chunk.length) {
     const newline = chunk.indexOf(NEWLINE, from);
     const end = newline === -1 ? chunk.length : newline + 1;
-    if (gathered.start !== undefined && !gathered.full) keep(chunk.subarray(from, end), newline !== -1, gathered, args);
+    if (gathered.start !== undefined && !gathered.full) store(chunk.subarray(from, end), newline !== -1, gathered, args);
     if (newline !== -1) {
       gathered.newlines += 1;
       if (gathered.newlines === args.offset - 1) gathered.start = position + end;
@@ -177,13 +177,13 @@ function scan(chunk: Buffer, position: number, gathered: Gathered, args: ReadFil
   }
 }
 
-function keep(piece: Buffer, wholeLine: boolean, gathered: Gathered, args: ReadFileArgs): void {
+function store(piece: Buffer, wholeLine: boolean, gathered: Gathered, args: ReadFileArgs): void {
   const room = args.max_bytes - gathered.bytes;
-  const kept = piece.subarray(0, room);
+  const stored = piece.subarray(0, room);
   // Copied, because the chunk's buffer is used again.
-  gathered.pieces.push(Buffer.from(kept));
-  gathered.bytes += kept.length;
-  if (kept.length < piece.length) {
+  gathered.pieces.push(Buffer.from(stored));
+  gathered.bytes += stored.length;
+  if (stored.length < piece.length) {
     gathered.full = true;
     return;
   }
@@ -217,7 +217,7 @@ function lineWindow(
     total_lines: totalLines,
     sha256: hash === undefined || totalLines === null ? null : hash.digest('hex'),
     truncated,
-    // A line that was cut begins before the window ends, so the next window of lines begins with the line after it.
+    // A line that was cut starts before the window ends, so the next window of lines starts with the line after it.
     next_offset: truncated ? args.offset + lines : null,
     next_byte_offset: truncated ? stop : null,
   };

@@ -1,11 +1,11 @@
 /**
  * Where a search is: one small piece of memory that the search thread writes and the host reads, so that a search that
- * had to be stopped can be told apart: which file it was in and how many came before.
+ * had to be stopped can report its progress: which file it was in and how many came before.
  *
  * Written by `search-worker.ts`, read by `search.ts` after the thread has ended.
  */
 
-/** Bytes before the path: number of files begun, bytes of the path. */
+/** Bytes before the path: number of files started, bytes of the path. */
 const HEADER_BYTES = 8;
 const PATH_BYTES = 4096;
 
@@ -21,18 +21,18 @@ export class SearchProgress {
     this.#path = new Uint8Array(memory, HEADER_BYTES);
   }
 
-  /** Notes that the search begins with a file. Longer paths are cut. */
-  begin(path: string): void {
+  /** Notes that the search starts a file. Longer paths are cut. */
+  start(path: string): void {
     this.#counts[0]! += 1;
     this.#counts[1] = new TextEncoder().encodeInto(path, this.#path).written;
   }
 
-  /** Files begun so far, the current one included. */
+  /** Files started so far, the current one included. */
   get files(): number {
     return this.#counts[0]!;
   }
 
-  /** The file begun last; `''` before the first. */
+  /** The file started last; `''` before the first. */
   get path(): string {
     return Buffer.from(this.#path.subarray(0, this.#counts[1]!)).toString('utf8');
   }

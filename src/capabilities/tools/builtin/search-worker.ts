@@ -1,5 +1,5 @@
 /**
- * Entry of the search thread: takes one job, sends one answer, ends. Started by `search.ts`.
+ * Entry of the search thread: accepts one job, sends one result, ends. Started by `search.ts`.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { asError, type ErrorName } from '../../../wire/errors.ts';
@@ -19,7 +19,7 @@ try {
   answer = { value };
 } catch (thrown) {
   const error = asError(thrown, 'tool_error');
-  // What is not ours may hold paths of the host in its message.
+  // The message of a foreign error may contain paths of the host.
   const message = error === thrown ? error.message : 'the search failed';
   answer = { error: { code: error.code as ErrorName, message, detail: error.detail } };
 }

@@ -2,7 +2,7 @@
  * The work of `shell`: runs one program to its end in the workspace, with streamed output and a bounded life. Loaded on
  * the first call by `external-tools.ts`.
  *
- * The program leads a process group of its own; when the call ends, for whatever reason, nobody of the group is left.
+ * The program leads a process group of its own; when the call ends, for any reason, the whole group is killed.
  * This is no sandbox: the program can do what the host's user can do.
  */
 
@@ -20,7 +20,7 @@ import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
 import { shellEnvironment } from './shell-environment.ts';
 
-/** Output silent for so long after the program ended is taken as complete, even if somebody still holds the pipe. */
+/** Output silent for this time after the program ended counts as complete, even if another process has the pipe open. */
 const SILENT_MS = 250;
 /** Longest time and most bytes that are still read after the program ended. */
 const DRAIN_MS = 2000;
@@ -28,9 +28,9 @@ const DRAIN_BYTES = 2 * 1024 * 1024;
 const DRAIN_LOOK_MS = 25;
 /** How long the end of a killed program is waited for. */
 const EXIT_WAIT_MS = 2000;
-/** Time kept for the answer when the call's own deadline is near. */
+/** Time reserved for the reply when the call's own deadline is near. */
 const ANSWER_MS = 500;
-/** Time for those who are just ending with the program; who stays longer is in the background. */
+/** Time for child processes that end with the program; one that runs longer is in the background. */
 const LEAVE_MS = 200;
 
 export interface ShellArgs {
@@ -84,7 +84,7 @@ interface Reading {
  *
  * Fails with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
  * `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
- * `outside_workspace`); with the reason of the signal when the call is given up.
+ * `outside_workspace`); with the reason of the signal when the call is cancelled.
  */
 export async function runShell(
   args: ShellArgs,
@@ -117,7 +117,7 @@ export async function runShell(
     const background = stopped === undefined && !(await hasEnded(leader, LEAVE_MS));
     if (stopped !== undefined || background) {
       await endGroup(leader, killGraceMs);
-      // The pipes are closed with the last of the group, unless somebody left it.
+      // The pipes are closed with the last process of the group, unless one has left the group.
       await within(output, SILENT_MS, processTimer);
     }
     const end = await within(exited, EXIT_WAIT_MS, processTimer);
@@ -181,7 +181,7 @@ function wordsOf(args: ShellArgs): readonly [string, ...string[]] {
     throw fail('tool_error', 'give either argv, with at least the program, or command', { reason: 'bad_arguments' });
   }
   if ([program, ...rest].some((word) => word.includes('\0'))) {
-    throw fail('tool_error', 'an argument may not hold a NUL character', { reason: 'bad_arguments' });
+    throw fail('tool_error', 'an argument must not contain a NUL character', { reason: 'bad_arguments' });
   }
   return [program, ...rest];
 }
@@ -195,7 +195,7 @@ function spawnError(error: unknown, program: string): HandfastError {
   return fail('tool_error', `"${shown(program)}" could not be started`, { reason: 'spawn_failed', errno }, error);
 }
 
-/** Reads one stream to its end: keeps it, and passes it on no faster than the caller takes it. */
+/** Reads one stream to its end: captures it, and passes it on no faster than the caller accepts it. */
 async function pump(
   stream: Readable,
   level: 'stdout' | 'stderr',
@@ -223,7 +223,7 @@ async function pump(
       await pass(decoder.write(chunk));
     }
   } catch (error) {
-    // Closed from our side, because the call is over while somebody else still holds the pipe.
+    // Closed from our side, because the call has ended while another process has the pipe open.
     if (errnoOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
   await pass(decoder.end());

@@ -2,7 +2,7 @@
  * Exact replacements in a text: what `edit_file` does between reading and writing.
  *
  * Line ends are forgiving and kept: an `old_text` written with `\n` also finds `\r\n`, and what is put in takes the
- * line ends of the file. A conflict says enough to correct the call without reading the file again.
+ * line ends of the file. A conflict reports enough to correct the call without reading the file again.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { fail } from '../../../wire/errors.ts';

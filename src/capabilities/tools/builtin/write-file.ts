@@ -40,7 +40,7 @@ export async function writeFile(args: WriteFileArgs, context: CallContext): Prom
   const expect = args.overwrite ? (before ?? 'anything') : 'nothing';
   if (!(await replaceFile(place, content, { expect, signal: context.signal }))) {
     if (!args.overwrite) throw fileFailure('exists', args.path, 'exists already');
-    throw fileFailure('conflict', args.path, 'was changed by somebody else while it was being written');
+    throw fileFailure('conflict', args.path, 'was changed by another writer while it was being written');
   }
   const created = place.kind === 'missing';
   const written = { path: place.path, bytes: content.length, created, sha256: sha256Of(content) };
