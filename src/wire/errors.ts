@@ -110,14 +110,7 @@ export const errorTable = {
     'This listener does not serve the protocol of the first message.',
   ),
   // Time, room, and links.
-  timeout: row(
-    'timeout',
-    -32004,
-    504,
-    7,
-    true,
-    'The deadline passed before the work was done; the work was aborted.',
-  ),
+  timeout: row('timeout', -32004, 504, 7, true, 'The deadline passed before the work was done; the work was aborted.'),
   cancelled: row('runtime_error', -32800, 499, 130, false, 'The caller gave the request up.'),
   over_capacity: row(
     'runtime_error',

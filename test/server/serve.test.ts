@@ -185,7 +185,7 @@ test('a principal may not take the name of the local one, whose sessions it woul
   const error = await refusal(
     serve(await config('listen: tcp://127.0.0.1:0\nauth: { tokens: { name: local, token: the-token-of-a-guest } }\n')),
   );
-  assert.deepEqual([error.code, /"local".*is taken/.test(error.message)], ['config_invalid', true]);
+  assert.deepEqual([error.code, /"local".*is reserved/.test(error.message)], ['config_invalid', true]);
 });
 
 test('without a token everybody is local, when the file says so', async (t) => {

@@ -168,7 +168,8 @@ function scan(chunk: Buffer, position: number, gathered: Gathered, args: ReadFil
   while (from < chunk.length) {
     const newline = chunk.indexOf(NEWLINE, from);
     const end = newline === -1 ? chunk.length : newline + 1;
-    if (gathered.start !== undefined && !gathered.full) store(chunk.subarray(from, end), newline !== -1, gathered, args);
+    if (gathered.start !== undefined && !gathered.full)
+      store(chunk.subarray(from, end), newline !== -1, gathered, args);
     if (newline !== -1) {
       gathered.newlines += 1;
       if (gathered.newlines === args.offset - 1) gathered.start = position + end;
