@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sleep } from '../../src/base/sleep.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { connect } from '../../src/connect.ts';
@@ -288,6 +289,8 @@ test('shutdown lets running work finish, delivers its answer, refuses what comes
   agent.send(call('late', 'echo'));
   const late = await agent.answer('late');
   assert.deepEqual([late.code, late.detail.reason, late.retryable], ['runtime_error', 'interrupted', true]);
+  await sleep(50);
+  assert.equal(host.health().sessions, 1, 'the session waits for its work');
   gate.open('a');
   assert.equal((await agent.answer('a')).data.success, true);
   await agent.closed();

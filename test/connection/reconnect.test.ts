@@ -24,6 +24,7 @@ function world(options: Partial<ReconnectOptions> & { boundMs?: () => number } =
   const script = {
     /** The outcome of the next attempts; the last one stays. */
     outcomes: [] as (HandfastError | 'ok')[],
+    handshake: async () => 'terms',
     verdict: (() => 'retry') as (error: HandfastError) => Verdict,
     opened: undefined as Opened | undefined,
     onOpen: () => {},
@@ -38,7 +39,7 @@ function world(options: Partial<ReconnectOptions> & { boundMs?: () => number } =
         if (outcome !== undefined && outcome !== 'ok') throw outcome;
         return link();
       },
-      handshake: async () => 'terms',
+      handshake: () => script.handshake(),
       open: () => {
         script.onOpen();
         return script.opened ?? { resumed: script.dials > 1 };
@@ -127,13 +128,14 @@ test('every attempt is an event with its number, the reason of the one before, a
 });
 
 test('when the bound is reached it ends with the reason of the loss', async () => {
-  const { reconnect, script, changes, ended } = world({ boundMs: () => 2_000 });
+  const { reconnect, script, waits, changes, ended } = world({ boundMs: () => 2_000 });
   await reconnect.connect();
   script.outcomes = [unreachable()];
   const reason = lost();
   reconnect.lost(reason);
   assert.equal(await reconnect.closed, reason);
   await settle();
+  assert.deepEqual(waits, [100, 200, 400, 800], 'the next one would be past the bound');
   assert.deepEqual([reconnect.state, ended], ['closed', [reason]]);
   assert.deepEqual(changes.at(-1), { state: 'closed', error: reason });
 });
@@ -236,12 +238,30 @@ test('closing ends an attempt under way, and a link that comes too late is ended
 });
 
 test('a handshake that succeeds after the end is discarded', async () => {
+  const { reconnect, script, destroyed, changes } = world();
+  const shaking = Promise.withResolvers<string>();
+  const asked = Promise.withResolvers<void>();
+  script.handshake = () => {
+    asked.resolve();
+    return shaking.promise;
+  };
+  const connecting = reconnect.connect();
+  await asked.promise;
+  void reconnect.close();
+  shaking.resolve('terms');
+  await assert.rejects(connecting, { code: 'cancelled' });
+  await settle();
+  assert.deepEqual(destroyed, ['discarded']);
+  assert.deepEqual(names(changes), ['closed'], 'it is not put in use');
+});
+
+test('a first link that comes after the end is ended without a handshake', async () => {
   const { reconnect, destroyed } = world();
   const connecting = reconnect.connect();
   void reconnect.close();
   await assert.rejects(connecting, { code: 'cancelled' });
   await settle();
-  assert.deepEqual(destroyed.length, 1);
+  assert.deepEqual(destroyed, ['no longer wanted']);
 });
 
 test('a link that is lost while it is put in use is reported behind its success', async () => {
