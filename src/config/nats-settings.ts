@@ -3,7 +3,7 @@
  * named by file or variable; none stands in a configuration or in an address.
  *
  * Called by `fleet-config.ts` and `handfast worker`; pure.
- * @see docs/nats.md#who-may-connect
+ * @see docs/nats.md#authentication
  */
 import type { OpenedConfig } from './open-config.ts';
 import type { NatsConnectionSettings } from './worker.schema.ts';

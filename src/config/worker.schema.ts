@@ -1,7 +1,7 @@
 /**
  * What a worker is, in `fleet.yaml` or in a file of its own: executor, MCP servers, receiver, A2A agent, and how it joins
  * over NATS. `fleet.schema.ts` puts it together with the rest; nothing imports this file at run time.
- * @see docs/fleet-executors.md#settings and docs/nats.md#who-may-connect
+ * @see docs/fleet-executors.md#settings and docs/nats.md#authentication
  */
 import { type Static, Type } from '../wire/schema.ts';
 import { CODEX_SANDBOXES, EXECUTOR_KINDS } from './executor-settings.ts';

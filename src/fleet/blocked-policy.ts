@@ -3,7 +3,7 @@
  * code, read from left to right; the first possible step is taken. Where no step is possible, an operator is alerted.
  *
  * Pure. Called by the orchestrator; programs have it from `handfast/fleet`.
- * @see docs/fleet.md#what-happens-to-a-refused-task
+ * @see docs/fleet.md#blocked-task-policy
  */
 /** What to do with a task that was refused, by reason code. */
 export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';

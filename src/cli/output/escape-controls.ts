@@ -2,7 +2,7 @@
  * Text from elsewhere, made fit for a terminal: what could move the cursor, change the title, hide or reorder characters
  * is shown instead of obeyed. Line breaks and tabs stay. Pure.
  *
- * Rule: SECURITY.md#what-is-defended, terminals. Used for everything a peer sent that goes to a terminal; what goes
+ * Rule: SECURITY.md#threat-model, terminals. Used for everything a peer sent that goes to a terminal; what goes
  * into a pipe is passed on byte for byte.
  */
 

@@ -2,7 +2,7 @@
  * Decides what happens after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator.
  * Called by the engine and the dispatcher. Nothing runs twice by itself unless a second run does no harm or none was
  * started.
- * @see docs/fleet.md#what-happens-to-a-refused-task
+ * @see docs/fleet.md#blocked-task-policy
  */
 import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';

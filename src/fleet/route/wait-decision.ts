@@ -3,7 +3,7 @@
  * itself; a requirement that no worker meets does not, and an operator should know.
  *
  * Pure; called by `orchestrator/dispatcher.ts` when a decision has chosen no worker.
- * @see docs/fleet.md#what-happens-to-a-refused-task
+ * @see docs/fleet.md#blocked-task-policy
  */
 import { reasonsAgainst } from './filters.ts';
 import type { Profile, RoutePolicy, RouteTask } from './profile.ts';

@@ -2,7 +2,7 @@
  * Decides whether a request may come near anything at all: does it mean this server, and did it come from a page that may
  * talk to it? A page of another site that got a name to point here (DNS rebinding) or that posts blindly is refused.
  *
- * Called by `http.ts` before routing and before an upgrade; pure. Rule: SECURITY.md#what-is-defended, web pages.
+ * Called by `http.ts` before routing and before an upgrade; pure. Rule: SECURITY.md#threat-model, web pages.
  */
 import type { IncomingMessage } from 'node:http';
 

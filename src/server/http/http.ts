@@ -3,7 +3,7 @@
  * anybody off.
  *
  * Started by the assembly of a server; the A2E binding's endpoint, the console and others bring their routes.
- * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#what-is-defended.
+ * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#threat-model.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';

@@ -3,7 +3,7 @@
  * renewed, like the lease of a task.
  *
  * Used by `leadership.ts`.
- * @see docs/nats.md#two-orchestrators
+ * @see docs/nats.md#leader-and-standby
  */
 
 import type { Log } from '../../../base/log.ts';

@@ -3,7 +3,7 @@
  * Bus and task store of one orchestrator share it, so that both end together when another one leads.
  *
  * Acquired by `server/fleet/fleet-nats.ts`, or by `orchestrator-bus.ts` for itself.
- * @see docs/nats.md#two-orchestrators
+ * @see docs/nats.md#leader-and-standby
  */
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { Bucket } from './bucket.ts';

@@ -3,7 +3,7 @@
  * anew, so that a secret can be replaced while a fleet runs.
  *
  * Used by `connection.ts`.
- * @see docs/nats.md#who-may-connect
+ * @see docs/nats.md#authentication
  */
 import { readFileSync } from 'node:fs';
 import type { Log } from '../../../base/log.ts';
