@@ -178,3 +178,10 @@ export function apiReport(root: string): Report {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+/** The text of `api.md`. Throws when a public declaration uses a type that no subpath exports. */
+export function apiPage(root: string): string {
+  const { text, unnamed } = apiReport(root);
+  if (unnamed.length > 0) throw new Error(`users cannot name these types:\n${unnamed.join('\n')}`);
+  return text;
+}

@@ -5,6 +5,7 @@
  * fresh are the same code path. Add a generator by appending it to {@link generators}.
  */
 import { dirname } from 'node:path';
+import { apiPage } from './generate-api.ts';
 import { generateConfig } from './generate-config.ts';
 import { errorsPage } from './generate-errors.ts';
 import { fleetMembers, fleetPage, fleetSchema } from './generate-fleet.ts';
@@ -27,6 +28,7 @@ export interface Generator {
 }
 
 export const generators: readonly Generator[] = [
+  { name: 'public interface', generate: () => new Map([['api.md', apiPage(root)]]) },
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'configuration files', generate: generateConfig },

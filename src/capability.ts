@@ -21,7 +21,7 @@ export type { AskContext, AskHandler, PushListener } from './agent/host-messages
 export type { JsonSchema } from './base/json-schema.ts';
 export { ToolsClient } from './capabilities/tools/client.ts';
 export { type ToolCallReq, type ToolCallResp, toolCall, toolList } from './capabilities/tools/messages.ts';
-export type { Call, CallEvent, CallOptions } from './connection/call.ts';
+export type { Call, CallEvent, CallOptions, MethodCaller } from './connection/call.ts';
 export type { CallContext, NestedCallOptions, Principal, SessionView } from './host/context.ts';
 export {
   definePlugin,

@@ -33,5 +33,6 @@ export {
   sessionRpcMethods,
 } from './protocol/session-rpc.ts';
 export type * from './protocol/session-types.ts';
+export { STOP_REASONS } from './protocol/session-words.ts';
 export { type ErrorName, HandfastError } from './wire/errors.ts';
 export type { Wire } from './wire/schema.ts';

@@ -126,6 +126,6 @@ export { route } from './fleet/route/route.ts';
 export type { McpServerOptions } from './fleet/worker/mcp-probe.ts';
 export type { Worker } from './fleet/worker/worker.ts';
 export type { WorkerOptions } from './fleet/worker/worker-options.ts';
-export type { Full } from './protocol/fleet.schema.ts';
+export type { Filled, Full } from './protocol/fleet.schema.ts';
 export type * from './protocol/fleet.ts';
 export type { Wire } from './wire/schema.ts';

@@ -21,11 +21,21 @@ export type { RequestLimits } from './connection/incoming-requests.ts';
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export type { SlowReaderLimits } from './connection/slow-consumer.ts';
 export type { CallContext, EventKind, NestedCallOptions, Principal, SessionView, ToolRules } from './host/context.ts';
-export type { AuditSink, SnapshotStore } from './host/host.ts';
+export type { AuditSink, HostSession, SnapshotStore } from './host/host.ts';
 export { createHost, type Host, type HostHealth, type HostOptions } from './host/host.ts';
 export type { HostLimits } from './host/host-limits.ts';
+export type { FactsFor } from './host/plugin.ts';
 export { definePlugin, type Handler, handle, type Plugin, type PluginContext } from './host/plugin.ts';
-export type { PluginStore, Rows, SessionStores, Store, StorePage, StoreScope, StoreUse } from './host/store/store.ts';
+export type {
+  PluginStore,
+  Rows,
+  SessionStores,
+  Store,
+  StorePage,
+  StoreScope,
+  StoreSession,
+  StoreUse,
+} from './host/store/store.ts';
 export type { Journal, JournalEntry } from './journal/journal.ts';
 export { memoryJournal } from './journal/memory.ts';
 export { type ListenOptions, listen } from './listen.ts';
@@ -34,6 +44,7 @@ export type { Body, Envelope, MethodSchemas } from './protocol/method.ts';
 export { type Method, method } from './protocol/method.ts';
 export { type ServeOptions, serve } from './serve.ts';
 export type { Server, ServerOptions } from './server/serve.ts';
+export type { AskOptions } from './session/principal.ts';
 export type { Listener } from './transport/link.ts';
 export type { Check, Issue } from './wire/check.ts';
 export { type ErrorName, errorTable, fail, HandfastError } from './wire/errors.ts';

@@ -4,7 +4,7 @@
  * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
  * @see docs/architecture.md#resume
  */
-import type { Call, CallEvent, CallOptions } from '../connection/call.ts';
+import type { Call, CallEvent, CallOptions, MethodCaller } from '../connection/call.ts';
 import { Connection, type ConnectionLimits, type ConnectionOwner, type Message } from '../connection/connection.ts';
 import { KeptReplies } from '../connection/kept-replies.ts';
 import type { CallLimits, OutgoingCalls } from '../connection/outgoing-calls.ts';
@@ -162,7 +162,10 @@ export class AgentSession {
     );
   }
 
-  /** Dials and shakes hands. Rejects with `unreachable`, `timeout`, the host's reason, or `cancelled`. */
+  /**
+   * Dials and performs the handshake; programs use `connect`. Rejects with `unreachable`, `timeout`, the host's reason, or `cancelled`.
+   * @internal
+   */
   static async open(dial: Dial, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
     const agent = new AgentSession(dial, capabilities, options);
     await agent.#link.connect(options.signal);
@@ -197,7 +200,11 @@ export class AgentSession {
   }
 
   /** The outgoing calls; capability clients make theirs here. */
-  get calls(): OutgoingCalls {
+  get calls(): MethodCaller {
+    return this.#calls;
+  }
+
+  get #calls(): OutgoingCalls {
     return this.#connection.calls(this.#callLimits);
   }
 
@@ -340,13 +347,13 @@ export class AgentSession {
       this.#connection.cursor = 0;
       this.#connection.sent = 0;
       if (before !== '') {
-        this.calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
+        this.#calls.failSent(fail('session_expired', 'the host no longer has the session this call was made in'));
       }
       outcome.handOver(this.#connection);
-      if (before !== '') this.calls.resend(0);
+      if (before !== '') this.#calls.resend(0);
       return { resumed: false, ping };
     }
-    const { calls } = this;
+    const calls = this.#calls;
     const gap = gapOf(terms.gap);
     const received = typeof terms.received === 'number' ? terms.received : 0;
     const known = calls.readIds(received);
@@ -371,7 +378,7 @@ export class AgentSession {
 
   /** For liveness. Hosts of other makes may answer nothing while they work; calls have their own deadlines. */
   #ping(): boolean {
-    if (this.#extensions.size === 0 && this.calls.size > 0) return false;
+    if (this.#extensions.size === 0 && this.#calls.size > 0) return false;
     this.#connection.probe();
     return true;
   }
@@ -422,7 +429,7 @@ export class AgentSession {
 
   /** Settles every call. `reason` is undefined when this side closed the session. */
   #settle(reason: HandfastError | undefined): void {
-    this.calls.close(() => reason ?? fail('connection_lost', 'the agent was closed'));
+    this.#calls.close(() => reason ?? fail('connection_lost', 'the agent was closed'));
   }
 }
 

@@ -3,6 +3,7 @@
  *
  * `connection/outgoing-calls.ts` makes and settles them; users get them from every client method.
  */
+import type { Body, Method } from '../protocol/method.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Gap } from './reconnect.ts';
 
@@ -36,6 +37,22 @@ export interface CallOptions {
    * subscribe. Default false: events end with the reply.
    */
   readonly keepStream?: boolean;
+}
+
+/** What the typed clients of capabilities make their calls with: `agent.calls`. */
+export interface MethodCaller {
+  /** Defaults of the calls. `timeoutMs`: of calls that bring none, milliseconds; 0 = none. */
+  readonly limits: { readonly timeoutMs: number };
+  /**
+   * Makes a call. Throws nothing; the promise rejects with an error of the table.
+   * @param select turns the reply into the result; by default the reply's own fields
+   */
+  call<Request extends object, Reply extends object, Result = Body<Reply>>(
+    method: Method<Request, Reply>,
+    body: Body<Request>,
+    options?: CallOptions,
+    select?: (reply: Reply) => Result,
+  ): Call<Result>;
 }
 
 /**

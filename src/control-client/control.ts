@@ -118,7 +118,11 @@ export class ControlClient {
     ) as unknown as Rpc;
   }
 
-  /** Dials and shakes hands. Rejects with `unreachable`, `timeout`, `auth_failed`, `version_mismatch`, `cancelled`. */
+  /**
+   * Dials and performs the handshake; programs use `connect`. Rejects with `unreachable`, `timeout`, `auth_failed`,
+   * `version_mismatch`, `cancelled`.
+   * @internal
+   */
   static async open(dial: Dial, options: ControlOptions = {}): Promise<ControlClient> {
     const control = new ControlClient(dial, options);
     await control.#link.connect(options.signal);
@@ -238,7 +242,10 @@ export class ControlClient {
     return this.feed(sessionId).read(options);
   }
 
-  /** The events of a session (`''`: of the server), shared by its readers. */
+  /**
+   * The events of a session (`''`: of the server), shared by its readers.
+   * @internal
+   */
   feed(sessionId: string): Feed {
     let feed = this.#feeds.get(sessionId);
     if (feed === undefined) {

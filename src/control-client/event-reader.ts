@@ -56,6 +56,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   /**
    * @param position undefined = now
    * @param signal ends it quietly
+   * @internal
    */
   constructor(feed: ReaderFeed, position: number | undefined, signal: AbortSignal | undefined) {
     this.#feed = feed;
@@ -121,7 +122,10 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     return this.#begun.promise;
   }
 
-  /** From now on, and among what waits, only these events; it ends behind the last. */
+  /**
+   * From now on, and among what waits, only these events; it ends behind the last.
+   * @internal
+   */
   narrow(narrowed: Narrowed): void {
     this.#narrowed = narrowed;
     const all = this.#waiting;

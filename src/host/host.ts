@@ -75,9 +75,15 @@ export interface HostOptions {
   readonly stateFile?: string;
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
-  /** Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners. */
+  /**
+   * Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners.
+   * @internal
+   */
   readonly authThrottle?: AuthThrottle;
-  /** Other protocols served on the same listeners. */
+  /**
+   * Other protocols served on the same listeners.
+   * @internal
+   */
   readonly dialects?: readonly Dialect[];
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -100,6 +106,17 @@ export interface HostHealth {
   readonly capabilities: readonly string[];
 }
 
+/** A living session as an operator sees it. */
+export interface HostSession {
+  readonly id: string;
+  readonly agentId: string;
+  readonly principal: Principal;
+  /** `detached`: waits for a new link. `draining`: ends in order. */
+  readonly state: 'open' | 'detached' | 'draining' | 'closed';
+  /** Position of its journal. */
+  readonly cursor: number;
+}
+
 export interface Host extends Closable {
   readonly id: string;
   readonly limits: HostLimits;
@@ -115,7 +132,8 @@ export interface Host extends Closable {
    */
   close(graceMs?: number): Promise<void>;
   health(): HostHealth;
-  readonly sessions: Iterable<Session>;
+  /** Sessions that live, connected or detached. */
+  readonly sessions: Iterable<HostSession>;
   /** True while a session of this id lives. */
   has(session: string): boolean;
 }

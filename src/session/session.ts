@@ -130,6 +130,11 @@ export class Session implements ConnectionOwner, SessionView {
     if (options.journal !== undefined) this.connection.record = this;
   }
 
+  /** Position of its journal. */
+  get cursor(): number {
+    return this.connection.cursor;
+  }
+
   get state(): SessionState {
     return this.#state;
   }

@@ -7,6 +7,7 @@ import { connect } from '../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { memoryJournal } from '../../src/journal/memory.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
+import type { Session } from '../../src/session/session.ts';
 import { type Message, type RawAgent, rawAgent } from '../support/raw-agent.ts';
 import { echo, flood, gated } from '../support/tools.ts';
 
@@ -302,7 +303,7 @@ test('when the session is gone at the host, calls it had begun fail and new ones
   const before = agent.sessionId;
   const pending = agent.tools.call('counted', { key: 'lost', ms: 2_000 });
   await agent.ping();
-  for (const session of rig.made.sessions) {
+  for (const session of rig.made.sessions as Iterable<Session>) {
     // The host forgets without a word, as one that was restarted would.
     session.connection.detach()?.destroy();
     session.close('interrupted', 'restarted');

@@ -1,8 +1,7 @@
 /**
  * The tools capability of an agent: `agent.tools`. Present only when the agent asked for `tools`.
  */
-import type { Call, CallOptions } from '../../connection/call.ts';
-import type { OutgoingCalls } from '../../connection/outgoing-calls.ts';
+import type { Call, CallOptions, MethodCaller } from '../../connection/call.ts';
 import { answered } from '../../protocol/method.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { type ToolCallResp, type ToolDescription, type ToolResult, toolCall, toolList } from './messages.ts';
@@ -27,7 +26,7 @@ export interface ToolCallOptions extends CallOptions {
 
 /** What the tools client needs of its agent. */
 export interface ToolsAgent {
-  readonly calls: OutgoingCalls;
+  readonly calls: MethodCaller;
   readonly sessionId: string;
   /** Throws `capability_missing` when tools were asked for but not granted. */
   require(capability: 'tools'): void;

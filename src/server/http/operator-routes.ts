@@ -110,13 +110,13 @@ async function sessionsFor(principal: Principal, { host, journal }: Operated): P
   for (const session of host.sessions) {
     living.add(session.id);
     if (principal.admin !== true && session.principal.name !== principal.name) continue;
-    const { id, state, agentId, connection } = session;
+    const { id, state, agentId, cursor } = session;
     sessions.push({
       session_id: id,
       state,
       agent_id: agentId,
       principal: session.principal.name,
-      last: connection.cursor,
+      last: cursor,
     });
   }
   if (principal.admin === true) {

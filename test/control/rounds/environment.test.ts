@@ -1,4 +1,5 @@
 /** Toolboxes on real hosts: the built-in tools of in-process hosts, each on its own folder of the disk. */
+
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,6 +12,7 @@ import { Environments } from '../../../src/control/rounds/environments.ts';
 import type { Toolbox } from '../../../src/control/rounds/toolbox.ts';
 import { toolsListHandler } from '../../../src/control/rounds/tools-list.ts';
 import type { ToolCall } from '../../../src/protocol/session-types.ts';
+import type { Session } from '../../../src/session/session.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { hostEnvironments } from '../support/host-environments.ts';
 
@@ -179,7 +181,7 @@ test('a host that went away is replaced: calls under way are told as lost, the n
   const cwd = await folder(t, { 'a.txt': 'x' });
   const toolbox = environments.for('s', { cwd, principal: local });
   assert.equal((await callOn(toolbox, 'read_file', { path: 'a.txt' })).ok, true);
-  const [session] = [...hosts[0]!.host.sessions];
+  const [session] = [...hosts[0]!.host.sessions] as Session[];
   const lost = callOn(toolbox, 'waits');
   await new Promise(setImmediate);
   session!.connection.link!.destroy('gone');

@@ -31,6 +31,10 @@ export interface LeadershipOptions extends NatsOptions, StorageOptions {
 
 export interface Leadership {
   readonly name: string;
+  /**
+   * The connection that the bus and the task store share.
+   * @internal
+   */
   readonly link: NatsLink;
   /** How long a worker counts as present, seconds. */
   readonly profileTtlS: number;

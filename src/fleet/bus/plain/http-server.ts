@@ -26,6 +26,10 @@ export interface ServerAccess {
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the open routes is refused with 503. Default false. */
   readonly requireToken?: boolean;
+  /**
+   * Delays callers that fail to authenticate; shared between the listeners of one process.
+   * @internal
+   */
   readonly backoff?: AuthThrottle;
 }
 

@@ -29,7 +29,10 @@ export interface StreamBusOptions {
   readonly name: string;
   /** Whose token is this? Default: no token, everybody who reaches the listener is believed. */
   readonly auth?: Authenticator;
-  /** Slows guessing down; share the host's where both serve the same listeners. */
+  /**
+   * Slows guessing down; share the host's where both serve the same listeners.
+   * @internal
+   */
   readonly backoff?: AuthThrottle;
   readonly log: Log;
   /** Names of workers that are reached another way: nobody else is let in under them. */
@@ -52,7 +55,10 @@ export interface StreamBusOptions {
 }
 
 export interface StreamBus extends OrchestratorBus {
-  /** For `HostOptions.dialects`. */
+  /**
+   * For `HostOptions.dialects`.
+   * @internal
+   */
   readonly dialect: Dialect;
   /** Workers connected now. */
   readonly size: number;
