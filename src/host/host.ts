@@ -6,10 +6,10 @@
  * @see docs/architecture.md#the-host-and-its-plugins
  */
 
-import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
+import { Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
-import { Acceptor, type Dialect } from '../connection/accept.ts';
+import { Acceptor } from '../connection/accept.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
@@ -32,9 +32,9 @@ import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
 import { type Incoming, shown } from '../wire/codec.ts';
 import { asError, type ErrorName, fail, HandfastError } from '../wire/errors.ts';
-import type { AuditRecord } from './audit/audit.ts';
 import { HostCall } from './call.ts';
 import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake.ts';
+import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
@@ -44,99 +44,7 @@ import { PluginRuntime } from './plugin-runtime.ts';
 import { offerOf, offers, routes, serving } from './routes.ts';
 import type { StateDatabase } from './store/store.ts';
 
-/** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
-export interface AuditSink {
-  record(record: AuditRecord): void;
-}
-
-/** Keeps plugin state over restarts; `server/state-file.ts` keeps it in a file. */
-export interface SnapshotStore {
-  load(): Promise<Record<string, unknown>>;
-  save(states: Record<string, unknown>): Promise<void>;
-}
-
-export interface HostOptions {
-  readonly plugins: readonly Plugin[];
-  /** Shown to operators; also in the audit. Default `handfast`. */
-  readonly hostId?: string;
-  readonly limits?: Partial<HostLimits>;
-  /** Whose token is this? Default: no token, everybody is `local`. */
-  readonly auth?: Authenticator;
-  /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
-  readonly journal?: Journal;
-  /** True to drop a session's entries when it ends: for journals in memory. */
-  readonly forgetClosed?: boolean;
-  readonly audit?: AuditSink;
-  readonly log?: Log;
-  /** Absolute path of the workspace. Default: the current directory. */
-  readonly workspace?: string;
-  readonly snapshots?: SnapshotStore;
-  /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
-  readonly stateFile?: string;
-  /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
-  readonly dataDir?: string;
-  /**
-   * Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners.
-   * @internal
-   */
-  readonly authThrottle?: AuthThrottle;
-  /**
-   * Other protocols served on the same listeners.
-   * @internal
-   */
-  readonly dialects?: readonly Dialect[];
-  /** Epoch milliseconds. */
-  readonly now?: () => number;
-  /** Makes session ids: any text that is not empty, not in use and not to be guessed. Default 128 random bits in hex. */
-  readonly newId?: () => string;
-}
-
-/** What an operator may know of a running host. */
-export interface HostHealth {
-  readonly host_id: string;
-  readonly uptime_seconds: number;
-  readonly sessions: number;
-  readonly pending_links: number;
-  readonly running: number;
-  /** Handlers that ignored their signal and still run. */
-  readonly abandoned: number;
-  /** Answers and events of agents that belong to no request of this host. */
-  readonly dropped_messages: number;
-  readonly journal_failures: number;
-  readonly capabilities: readonly string[];
-}
-
-/** A living session as an operator sees it. */
-export interface HostSession {
-  readonly id: string;
-  readonly agentId: string;
-  readonly principal: Principal;
-  /** `detached`: waits for a new link. `draining`: ends in order. */
-  readonly state: 'open' | 'detached' | 'draining' | 'closed';
-  /** Position of its journal. */
-  readonly cursor: number;
-}
-
-export interface Host extends Closable {
-  readonly id: string;
-  readonly limits: HostLimits;
-  /** False: every peer is the principal `local`. */
-  readonly requiresToken: boolean;
-  /** Starts the plugins. Links may be accepted from then on. */
-  start(): Promise<void>;
-  /** Takes a link over: the agent at its other end may shake hands. */
-  accept(link: Link): void;
-  /**
-   * Ends all sessions in order and stops the plugins. Idempotent.
-   * @param graceMs time for running work, milliseconds; default `limits.shutdownTimeoutMs`
-   */
-  close(graceMs?: number): Promise<void>;
-  health(): HostHealth;
-  /** Sessions that live, connected or detached. */
-  readonly sessions: Iterable<HostSession>;
-  /** True while a session of this id lives. */
-  has(session: string): boolean;
-}
+export type { AuditSink, Host, HostHealth, HostOptions, HostSession, SnapshotStore } from './host-contract.ts';
 
 /** Makes a host. Nothing runs until `start`. */
 export function createHost(options: HostOptions): Host {

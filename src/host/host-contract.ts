@@ -1,0 +1,110 @@
+/**
+ * A host as programs and the server see it: its options, its health, its sessions and the host itself.
+ *
+ * `host.ts` implements {@link Host}; `createHost` of `handfast` makes one.
+ */
+import type { Closable } from '../base/lifetime.ts';
+import type { Log } from '../base/log.ts';
+import type { Dialect } from '../connection/accept.ts';
+import type { Journal } from '../journal/journal.ts';
+import type { Authenticator } from '../session/auth.ts';
+import type { AuthThrottle } from '../session/auth-throttle.ts';
+import type { Principal } from '../session/principal.ts';
+import type { Link } from '../transport/link.ts';
+import type { AuditRecord } from './audit/audit.ts';
+import type { HostLimits } from './host-limits.ts';
+import type { Plugin } from './plugin.ts';
+
+/** Gets one record per handled request; `openAudit` of `host/audit/audit.ts` is one. */
+export interface AuditSink {
+  record(record: AuditRecord): void;
+}
+
+/** Keeps plugin state over restarts; `server/state-file.ts` keeps it in a file. */
+export interface SnapshotStore {
+  load(): Promise<Record<string, unknown>>;
+  save(states: Record<string, unknown>): Promise<void>;
+}
+
+export interface HostOptions {
+  readonly plugins: readonly Plugin[];
+  /** Shown to operators; also in the audit. Default `handfast`. */
+  readonly hostId?: string;
+  readonly limits?: Partial<HostLimits>;
+  /** Whose token is this? Default: no token, everybody is `local`. */
+  readonly auth?: Authenticator;
+  /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
+  readonly journal?: Journal;
+  /** True to drop a session's entries when it ends: for journals in memory. */
+  readonly forgetClosed?: boolean;
+  readonly audit?: AuditSink;
+  readonly log?: Log;
+  /** Absolute path of the workspace. Default: the current directory. */
+  readonly workspace?: string;
+  readonly snapshots?: SnapshotStore;
+  /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
+  readonly stateFile?: string;
+  /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
+  readonly dataDir?: string;
+  /**
+   * Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners.
+   * @internal
+   */
+  readonly authThrottle?: AuthThrottle;
+  /**
+   * Other protocols served on the same listeners.
+   * @internal
+   */
+  readonly dialects?: readonly Dialect[];
+  /** Epoch milliseconds. */
+  readonly now?: () => number;
+  /** Makes session ids: any text that is not empty, not in use and not to be guessed. Default 128 random bits in hex. */
+  readonly newId?: () => string;
+}
+
+/** What an operator may know of a running host. */
+export interface HostHealth {
+  readonly host_id: string;
+  readonly uptime_seconds: number;
+  readonly sessions: number;
+  readonly pending_links: number;
+  readonly running: number;
+  /** Handlers that ignored their signal and still run. */
+  readonly abandoned: number;
+  /** Answers and events of agents that belong to no request of this host. */
+  readonly dropped_messages: number;
+  readonly journal_failures: number;
+  readonly capabilities: readonly string[];
+}
+
+/** A living session as an operator sees it. */
+export interface HostSession {
+  readonly id: string;
+  readonly agentId: string;
+  readonly principal: Principal;
+  /** `detached`: waits for a new link. `draining`: ends in order. */
+  readonly state: 'open' | 'detached' | 'draining' | 'closed';
+  /** Position of its journal. */
+  readonly cursor: number;
+}
+
+export interface Host extends Closable {
+  readonly id: string;
+  readonly limits: HostLimits;
+  /** False: every peer is the principal `local`. */
+  readonly requiresToken: boolean;
+  /** Starts the plugins. Links may be accepted from then on. */
+  start(): Promise<void>;
+  /** Takes a link over: the agent at its other end may shake hands. */
+  accept(link: Link): void;
+  /**
+   * Ends all sessions in order and stops the plugins. Idempotent.
+   * @param graceMs time for running work, milliseconds; default `limits.shutdownTimeoutMs`
+   */
+  close(graceMs?: number): Promise<void>;
+  health(): HostHealth;
+  /** Sessions that live, connected or detached. */
+  readonly sessions: Iterable<HostSession>;
+  /** True while a session of this id lives. */
+  has(session: string): boolean;
+}
