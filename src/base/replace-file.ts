@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { open, rename, unlink } from 'node:fs/promises';
 
 /**
- * Whoever reads the file finds the old text or the new one, also after a power cut. The file is readable for its owner only.
+ * A reader of the file finds the old text or the new one, also after a power cut. The file is readable for its owner only.
  * Rejects as the file system does; then the old text remains.
  */
 export async function replaceFile(file: string, text: string): Promise<void> {

@@ -39,7 +39,7 @@ const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 interface Batch {
   readonly done: PromiseWithResolvers<void>;
   readonly writes: Write[];
-  /** Somebody waits for it to be on disk. */
+  /** A caller waits until it is on disk. */
   awaited: boolean;
 }
 

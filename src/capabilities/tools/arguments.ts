@@ -18,7 +18,7 @@ export class ValidatorCache {
 
   /**
    * The checker for a schema.
-   * @param what who is told to be wrong in messages, e.g. `arguments of read_file`
+   * @param what the subject of error messages, e.g. `arguments of read_file`
    * @throws config_invalid when the schema itself is broken
    */
   async compile(schema: StandardSchema | JsonSchema, what: string): Promise<ArgumentValidator> {

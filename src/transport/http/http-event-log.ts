@@ -81,7 +81,7 @@ export class EventLog {
   }
 
   /**
-   * Goes on after `id`, the last event a returning reader saw (`0 … lastId`). What it missed waits again; what is no
+   * Continues after `id`, the last event a returning reader saw (`0 … lastId`). What it missed waits again; what is no
    * longer stored is returned as lost.
    */
   resumeAfter(id: number): LostRange | undefined {
