@@ -19,6 +19,7 @@ export interface Closable extends AsyncDisposable {
 export class Lifetime {
   readonly #closed = Promise.withResolvers<HandfastError | undefined>();
   #state: LifetimeState = 'open';
+  #ending: Promise<void> | undefined;
 
   get state(): LifetimeState {
     return this.#state;
@@ -30,19 +31,26 @@ export class Lifetime {
   }
 
   /**
-   * Runs `end` the first time; later calls wait for that one. `end` must not reject.
+   * Runs `end` the first time; later calls get the promise of the first. `end` must not reject.
    * @param error why it ends by itself; undefined when its owner closes it
    */
-  async close(end: () => Promise<void>, error?: HandfastError): Promise<void> {
-    if (this.#state === 'open') {
-      this.#state = 'closing';
-      try {
-        await end();
-      } finally {
-        this.#state = 'closed';
-        this.#closed.resolve(error);
-      }
+  close(end: () => Promise<void>, error?: HandfastError): Promise<void> {
+    if (this.#ending === undefined) {
+      const ending = Promise.withResolvers<void>();
+      // Set before `end` runs, which may come back here.
+      this.#ending = ending.promise;
+      ending.resolve(this.#end(end, error));
     }
-    await this.#closed.promise;
+    return this.#ending;
+  }
+
+  async #end(end: () => Promise<void>, error: HandfastError | undefined): Promise<void> {
+    this.#state = 'closing';
+    try {
+      await end();
+    } finally {
+      this.#state = 'closed';
+      this.#closed.resolve(error);
+    }
   }
 }

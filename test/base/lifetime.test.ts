@@ -25,6 +25,23 @@ test('it is closing while it ends and closed afterwards; closing it again waits 
   assert.deepEqual([states, ends], [['closed', 'closed'], 1]);
 });
 
+test('every close has the promise of the first, also from within the end', async () => {
+  const lifetime = new Lifetime();
+  const closes: Promise<void>[] = [];
+  const close = (): number =>
+    closes.push(
+      lifetime.close(async () => {
+        if (closes.length < 2) close();
+      }),
+    );
+  close();
+  close();
+  assert.equal(closes.length, 3, 'the end ran once');
+  assert.equal(new Set(closes).size, 1);
+  await closes[0];
+  assert.equal(lifetime.state, 'closed');
+});
+
 test('closed tells why it ended: the error it ended with, nothing when its owner closed it, and the first reason counts', async () => {
   const byOwner = new Lifetime();
   await byOwner.close(async () => {});
