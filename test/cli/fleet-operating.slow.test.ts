@@ -17,7 +17,7 @@ test('a task that waits says until when, and goes on without whoever watched it'
     waiting.stderr,
     /decided {4}no worker now: .*sick left out: crashing .*; tried again at \d\d:\d\d:\d\dZ/,
   );
-  assert.match(up.stderr, /"an MCP server does not work","worker":"sick","server":"crashing".*ended with code 1/);
+  assert.match(up.stderr, /"MCP server does not work","worker":"sick","server":"crashing".*ended with code 1/);
   waiting.child.kill('SIGINT');
   const { code, stdout, stderr } = await waiting.ended();
   assert.deepEqual([code, stdout], [130, '']);
