@@ -32,7 +32,7 @@ const MUTATIONS: readonly (Mutation & { readonly what: string; readonly rule: Re
   {
     what: 'a worker does not remember that it called an attempt unknown',
     file: 'fleet/worker/worker.ts',
-    from: 'await this.#denials.add(task_id, { attempt, digest: null, reason: null });',
+    from: 'await this.#declined.add(task_id, { attempt, digest: null, reason: null });',
     to: '',
     rule: /runs once, unless an operator retries it/,
     seeds: 60,
