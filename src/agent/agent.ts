@@ -306,7 +306,7 @@ export class AgentSession {
   /** What the connection asks its owner. */
   #owner(): ConnectionOwner {
     return {
-      // Hosts that did not agree to it send none but those of plain A2E, which are ignored where nobody serves them.
+      // Hosts that did not agree to it send none but those of plain A2E, which are ignored where no handler serves them.
       route: (incoming) =>
         this.#extensions.has(EXTENSION_CAPABILITIES) || this.#host.serves(incoming.type)
           ? this.#host.route(incoming)

@@ -201,7 +201,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#slow = undefined;
   }
 
-  /** Reads no further message; what runs goes on. */
+  /** Reads no further message; what runs continues. */
   ignoreInput(): void {
     this.#ignoring = true;
   }
@@ -402,7 +402,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     }
   }
 
-  /** Replies to something that did not become a request: an error with whatever id it had. */
+  /** Replies to something that did not become a request: an error with the id it had, if any. */
   refuse(to: Address, error: HandfastError, capability: string = error.capability): void {
     const cursor = this.record === undefined ? 0 : ++this.cursor;
     const out = this.codec.failure(this.#text, to, error, this.stamped ? cursor : 0, capability);

@@ -41,7 +41,7 @@ export interface RequestOwner {
   abandoned(change: 1 | -1): void;
 }
 
-/** What a client is told to wait before it tries again. */
+/** How long a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
 const MAX_STREAMS = 256;
 
@@ -51,7 +51,7 @@ export class IncomingRequests {
   readonly limits: RequestLimits;
   /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
   readonly #open = new Map<unknown, RunningRequest>();
-  /** Requests with a reply whose stream of events goes on. Counted from `keepStream` on. */
+  /** Requests with a reply whose stream of events continues. Counted from `keepStream` on. */
   #streams: Map<unknown, RunningRequest> | undefined;
   #running = 0;
   #queue: RunningRequest[] = [];
@@ -92,7 +92,7 @@ export class IncomingRequests {
     return [...this.#open.values()].map(({ id }) => id);
   }
 
-  /** True while a request of this id has no reply yet, or its stream goes on. */
+  /** True while a request of this id has no reply yet, or its stream continues. */
   has(id: MessageId): boolean {
     return this.#open.has(id) || this.#streams?.has(id) === true;
   }
@@ -283,7 +283,7 @@ export class IncomingRequests {
       if (at >= 0) this.#queue.splice(at, 1);
     }
     this.#owner.reply(request, reply, error);
-    // A handler that returns at once comes back here from #start; the outer loop goes on, so the stack stays flat.
+    // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
     if (!this.#starting) this.#startNext();
     if (this.#open.size > 0) return;
     this.#deadlines.rest();

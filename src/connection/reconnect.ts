@@ -77,7 +77,7 @@ export interface ReconnectOwner<Terms> {
   handshake(link: Link, signal: AbortSignal): Promise<Terms>;
   /** Puts the link in use. Called in the turn in which the handshake succeeded, unless it was closed meanwhile. */
   open(terms: Terms, link: Link): Opened;
-  /** The handshake succeeded too late: nobody wants this link any more. */
+  /** The handshake succeeded too late: the link is not wanted any more. */
   discard(terms: Terms, link: Link): void;
   verdict(error: HandfastError): Verdict;
   /** The state has become `closed`: settles everything. Called once. */

@@ -77,7 +77,7 @@ export interface CallContext {
     fields?: object,
   ) => Promise<void> | undefined;
   /**
-   * Keeps the stream of events open behind the reply: a subscription. It goes on until {@link finishStream}, until its
+   * Keeps the stream of events open behind the reply: a subscription. It continues until {@link finishStream}, until its
    * caller cancels it (then `signal` aborts), or until the session ends; over a lost link it is replayed. Call it before
    * replying. Throws `over_capacity` when the session has too many.
    */

@@ -47,7 +47,7 @@ export interface HostOptions {
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
   /**
-   * Slows guessing of tokens down; shared with whoever else takes tokens on the same listeners.
+   * Slows guessing of tokens down; shared by all that accept tokens on the same listeners.
    * @internal
    */
   readonly authThrottle?: AuthThrottle;

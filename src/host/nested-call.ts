@@ -144,7 +144,7 @@ export class NestedCall implements CallContext, Caller {
     return this.#onEvent(event) as Promise<void> | undefined;
   };
 
-  /** The stream goes on until the caller's own signal aborts, or the session ends. */
+  /** The stream continues until the caller's own signal aborts, or the session ends. */
   keepStream(): void {
     if (this.#done || this.#subscribed) return;
     this.#subscribed = true;

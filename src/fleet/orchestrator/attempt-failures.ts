@@ -102,7 +102,7 @@ export class AttemptFailures {
     }
   }
 
-  /** Nobody meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
+  /** No worker meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
   unroutable(tracked: TrackedTask, code: string, explanation: Explanation): void {
     const { registry } = this.#options;
     const step = this.#step(tracked.record, code);

@@ -177,7 +177,7 @@ function bounded(response: Response, name: string): Response {
   return new Response(counted, { status, statusText, headers });
 }
 
-/** How a busy agent is told from one that does not know a task. */
+/** How a busy agent differs from one that does not know a task. */
 export interface CallKind {
   /** The call named no A2A task. */
   readonly newTask: boolean;

@@ -7,7 +7,7 @@
 import { asError, type HandfastError } from '../../../wire/errors.ts';
 
 export interface FirstResponseOptions {
-  /** Stops waiting; the request goes on, and its outcome is not reported. */
+  /** Stops waiting; the request continues, and its outcome is not reported. */
   readonly signal?: AbortSignal;
   /** Milliseconds after the request was sent. */
   readonly graceMs: number;
