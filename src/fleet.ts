@@ -14,7 +14,7 @@ export type { BlockedAction, BlockedInput, BlockedPolicy, BlockedStep } from './
 export { blockedStep, DEFAULT_BLOCKED_POLICY } from './fleet/blocked-policy.ts';
 export type { A2aBusOptions } from './fleet/bus/a2a/orchestrator-bus.ts';
 export { a2aBus } from './fleet/bus/a2a/orchestrator-bus.ts';
-export type { PartialState } from './fleet/bus/a2a/states.ts';
+export type { PartialState } from './fleet/bus/a2a/partial-state.ts';
 export type { A2aAgent, A2aAgentOptions, ServedA2a } from './fleet/bus/a2a/worker-server.ts';
 export { a2aAgent, serveA2a } from './fleet/bus/a2a/worker-server.ts';
 export type { Callback } from './fleet/bus/http/callbacks.ts';
@@ -123,7 +123,7 @@ export type {
 } from './fleet/route/profile.ts';
 export type { RouteOptions } from './fleet/route/route.ts';
 export { route } from './fleet/route/route.ts';
-export type { McpServerOptions } from './fleet/worker/mcp-probe.ts';
+export type { McpServerOptions } from './fleet/worker/mcp-servers.ts';
 export type { Worker } from './fleet/worker/worker.ts';
 export type { WorkerOptions } from './fleet/worker/worker-options.ts';
 export type { Filled, Full } from './protocol/fleet.schema.ts';

@@ -11,7 +11,7 @@ import type { Executor, Readiness } from '../executors/executor.ts';
 import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
-import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 import type { RepositoryReader, TreeState } from './repository/git.ts';
 
 /** How old a finding may be for a decision. The tree is read for each that rests on it: its user may have just written. */

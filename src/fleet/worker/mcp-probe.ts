@@ -8,6 +8,7 @@ import type { Client, Transport } from '@modelcontextprotocol/client';
 import { programEnvironment, startProgram } from '../../base/program.ts';
 import type { Health } from '../../protocol/fleet.ts';
 import { fail } from '../../wire/errors.ts';
+import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 
 /** The package. */
 export type McpClient = typeof import('@modelcontextprotocol/client');
@@ -21,40 +22,6 @@ const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
 /** How long ending the session with a server over HTTP may take. */
 const GOODBYE_MS = 300;
-
-/** An MCP server of a worker's agent, probed by the worker itself. */
-export interface McpServerOptions {
-  /** As the fleet names it; compared in canonical form. */
-  readonly name: string;
-  /** Started for a probe and ended after it. */
-  readonly stdio?: {
-    readonly command: string;
-    readonly args?: readonly string[];
-    readonly env?: Readonly<Record<string, string>>;
-  };
-  /** Streamable HTTP. */
-  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
-  /** Configured but not to be used: `disabled`. */
-  readonly disabled?: boolean;
-}
-
-/** What a probe found. */
-export interface ProbeFinding {
-  readonly health: Health;
-  /** Names as the server has them; empty unless it is `ok`. */
-  readonly tools: readonly string[];
-  /** One line for people; may hold what the server said, never what it was sent. */
-  readonly detail: string;
-}
-
-export interface ProbeOptions {
-  /** Folder a server is started in, absolute. */
-  readonly cwd: string;
-  /** Ends the probe; it then finds `unknown`. */
-  readonly signal?: AbortSignal;
-  /** Default 3,000. */
-  readonly timeoutMs?: number;
-}
 
 /** Loads the client. Fails with `not_configured`, whose message says what to install. */
 export async function loadMcpClient(): Promise<McpClient> {

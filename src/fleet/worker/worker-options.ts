@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { Executor } from '../executors/executor.ts';
 import type { WorkerJournal } from './journal.ts';
-import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-probe.ts';
+import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 import type { RepositoryReader } from './repository/git.ts';
 
 export interface WorkerOptions {

@@ -10,7 +10,7 @@ import type { ExecutorSettings, McpServerSettings } from '../../config/worker.sc
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
 import type { TaskFunction } from '../../fleet/executors/function.ts';
 import { makeExecutor } from '../../fleet/executors/make.ts';
-import type { McpServerOptions } from '../../fleet/worker/mcp-probe.ts';
+import type { McpServerOptions } from '../../fleet/worker/mcp-servers.ts';
 import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
 import { fail } from '../../wire/errors.ts';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Readiness } from '../../../src/fleet/executors/executor.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
-import type { McpServerOptions } from '../../../src/fleet/worker/mcp-probe.ts';
+import type { McpServerOptions } from '../../../src/fleet/worker/mcp-servers.ts';
 import type { WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
 import { repository } from '../support/git-repository.ts';
 import { aborted, block, type ScriptedExecutor, scriptedExecutor } from '../support/scripted-executor.ts';

@@ -11,6 +11,7 @@ import type { TaskProgress, TaskResult } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ReplyForm } from '../plain/reply-text.ts';
 import { isEnded, type MessageContent, messageOf, ROLE, STATE } from './messages.ts';
+import type { PartialState } from './partial-state.ts';
 import type {
   AgentExecutor,
   ExecutionEventBus,
@@ -20,7 +21,7 @@ import type {
   Task,
   TaskState,
 } from './sdk.ts';
-import { type PartialState, type Settled, settled } from './states.ts';
+import { type Settled, settled } from './states.ts';
 import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 
 /** Under this name the SDK's context of a call holds the execution to start. */

@@ -23,10 +23,8 @@ import {
   textOf,
   textPart,
 } from './messages.ts';
+import type { PartialState } from './partial-state.ts';
 import type { Artifact, Message, Part, Task, TaskState } from './sdk.ts';
-
-/** The state that a client without the fleet protocol sees for unfinished work. */
-export type PartialState = 'failed' | 'completed' | 'input_required';
 
 const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   failed: STATE.failed,

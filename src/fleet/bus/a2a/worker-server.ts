@@ -11,7 +11,7 @@ import type { Log } from '../../../base/log.ts';
 import { type HttpListener, listenHttp } from '../plain/http-listener.ts';
 import type { ServerAccess } from '../plain/http-server.ts';
 import type { WorkerPort } from '../reply-channel.ts';
-import type { PartialState } from './states.ts';
+import type { PartialState } from './partial-state.ts';
 
 export interface A2aAgentOptions extends ServerAccess {
   /** Address others reach the agent at, without a path of its own; may change once the port is known. */

@@ -1,0 +1,36 @@
+/** What a worker is told of its MCP servers, and what probes of them find. `mcp-probe.ts` makes the probes. */
+import type { Health } from '../../protocol/fleet.ts';
+
+/** An MCP server of a worker's agent, probed by the worker itself. */
+export interface McpServerOptions {
+  /** As the fleet names it; compared in canonical form. */
+  readonly name: string;
+  /** Started for a probe and ended after it. */
+  readonly stdio?: {
+    readonly command: string;
+    readonly args?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+  };
+  /** Streamable HTTP. */
+  readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
+  /** Configured but not to be used: `disabled`. */
+  readonly disabled?: boolean;
+}
+
+/** What a probe found. */
+export interface ProbeFinding {
+  readonly health: Health;
+  /** Names as the server has them; empty unless it is `ok`. */
+  readonly tools: readonly string[];
+  /** One line for people; may hold what the server said, never what it was sent. */
+  readonly detail: string;
+}
+
+export interface ProbeOptions {
+  /** Folder a server is started in, absolute. */
+  readonly cwd: string;
+  /** Ends the probe; it then finds `unknown`. */
+  readonly signal?: AbortSignal;
+  /** Default 3,000. */
+  readonly timeoutMs?: number;
+}
