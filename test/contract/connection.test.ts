@@ -1,24 +1,32 @@
 /**
- * Holds the connection to what it promises, on every dialect and over three kinds of link: what a codec may rule differently
- * is told by `dialects.ts`, and nothing else may differ. Sister of `transport.test.ts`.
+ * Holds the connection to what it promises, on every dialect and over three kinds of link: what a specification rules
+ * differently, or lacks, is in `dialects.ts`, and nothing else may differ. Sister of `transport.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { CallEvent } from '../../src/connection/call.ts';
 import type { ConnectionLimits } from '../../src/connection/connection.ts';
 import { fail, type HandfastError } from '../../src/wire/errors.ts';
-import { connected, dialects, Side } from './dialects.ts';
+import { dialects } from './dialects.ts';
 import { turns, within } from './recorder.ts';
+import { connected, type Feature, type Side } from './side.ts';
 import { type LinkPair, transports } from './transports.ts';
 
 const kinds = transports.filter(({ name }) => ['memory', 'tcp', 'websocket'].includes(name));
 /** Fills buffers. */
 const PAD = 'x'.repeat(16 * 1024);
+/** What no message by reference can be. */
+const ONLY_IN_TEXT = new Set(['E_NOT_JSON', 'E_NOT_OBJECT', 'E_DUP_KEY']);
 const code = (error: unknown): string => (error as HandfastError).code;
 
 for (const dialect of dialects) {
   for (const transport of kinds) {
     describe(`the connection, ${dialect.name} over ${transport.name}`, () => {
+      /** Registers a test where the dialect has the feature that it is about. */
+      const testOf = (feature: Feature, name: string, run: () => Promise<void>): void => {
+        if (dialect.lacks[feature] === undefined) test(name, run);
+      };
+
       /** Two sides over a fresh pair of links; `far` has the limits. */
       const withSides = async (
         run: (near: Side, far: Side, links: LinkPair) => Promise<void>,
@@ -26,8 +34,8 @@ for (const dialect of dialects) {
         nearLimits: Partial<ConnectionLimits> = {},
       ): Promise<void> => {
         const links = await transport.pair();
-        const near = new Side(dialect, { limits: nearLimits });
-        const far = new Side(dialect, { limits });
+        const near = dialect.side({ limits: nearLimits });
+        const far = dialect.side({ limits });
         connected(near, far, links);
         try {
           await run(near, far, links);
@@ -36,23 +44,29 @@ for (const dialect of dialects) {
         }
       };
 
-      test('a request gets one reply: its result, or its error with code, message and detail', () =>
+      test('a request gets one reply: its result', () =>
         withSides(async (near, far) => {
           far.serve('echo', (body) => body);
           far.serve('later', async (body) => body);
+          assert.deepEqual(await near.call('echo', { n: 1, text: 'ü \u2028 "' }), { n: 1, text: 'ü \u2028 "' });
+          assert.deepEqual(await near.call('later', { n: 2 }), { n: 2 });
+          assert.deepEqual([near.connection.calls().size, far.connection.busy], [0, 0]);
+        }));
+
+      testOf('requests', 'a request that fails gets one reply: its error with code, message and detail', () =>
+        withSides(async (near, far) => {
           far.serve('fails', () => {
             throw fail('not_found', 'gone', { at: 7 });
           });
           far.serve('breaks', () => Promise.reject(new Error('a bug')));
-          assert.deepEqual(await near.call('echo', { n: 1, text: 'ü \u2028 "' }), { n: 1, text: 'ü \u2028 "' });
-          assert.deepEqual(await near.call('later', { n: 2 }), { n: 2 });
           await assert.rejects(near.call('fails'), (error: HandfastError) => {
             assert.deepEqual([error.code, error.message, error.detail.at], ['not_found', 'gone', 7]);
             return true;
           });
           await assert.rejects(near.call('breaks'), { code: 'runtime_error' });
           assert.equal(far.connection.busy, 0);
-        }));
+        }),
+      );
 
       test('requests are served and replied to in the order in which they were made', () =>
         withSides(
@@ -92,33 +106,37 @@ for (const dialect of dialects) {
           { maxParallel: 8 },
         ));
 
-      test('the concurrency limit runs so many, queues so many in order, and refuses the rest with over_capacity', () =>
-        withSides(
-          async (near, far) => {
-            const held = far.serveHeld('hold');
-            const unlimited = { maxParallel: 10, queueLimit: 0, timeoutMs: 0 };
-            const calls = ['a', 'b', 'c', 'd', 'e'].map((name) => near.call('hold', { name }, {}, unlimited));
-            await assert.rejects(calls[4] as Promise<unknown>, (error: HandfastError) => {
-              assert.deepEqual([error.code, error.detail.retry_after_ms], ['over_capacity', 100]);
-              return true;
-            });
-            assert.deepEqual(held.started, ['a', 'b']);
-            assert.deepEqual([far.connection.requests.running, far.connection.requests.waiting], [2, 2]);
-            held.release('b');
-            await calls[1];
-            await far.until(() => held.started.length === 3, 'the next one');
-            assert.deepEqual(held.started, ['a', 'b', 'c']);
-            for (const name of ['a', 'c']) held.release(name);
-            await Promise.all([calls[0], calls[2]]);
-            await far.until(() => held.started.length === 4, 'the last one');
-            held.release('d');
-            assert.deepEqual(await calls[3], { name: 'd' });
-            assert.equal(far.connection.busy, 0);
-          },
-          { maxParallel: 2, queueLimit: 2 },
-        ));
+      testOf(
+        'requests',
+        'the concurrency limit runs so many, queues so many in order, and refuses the rest with over_capacity',
+        () =>
+          withSides(
+            async (near, far) => {
+              const held = far.serveHeld('hold');
+              const unlimited = { maxParallel: 10, queueLimit: 0, timeoutMs: 0 };
+              const calls = ['a', 'b', 'c', 'd', 'e'].map((name) => near.call('hold', { name }, {}, unlimited));
+              await assert.rejects(calls[4] as Promise<unknown>, (error: HandfastError) => {
+                assert.deepEqual([error.code, error.detail.retry_after_ms], ['over_capacity', 100]);
+                return true;
+              });
+              assert.deepEqual(held.started, ['a', 'b']);
+              assert.deepEqual([far.connection.requests.running, far.connection.requests.waiting], [2, 2]);
+              held.release('b');
+              await calls[1];
+              await far.until(() => held.started.length === 3, 'the next one');
+              assert.deepEqual(held.started, ['a', 'b', 'c']);
+              for (const name of ['a', 'c']) held.release(name);
+              await Promise.all([calls[0], calls[2]]);
+              await far.until(() => held.started.length === 4, 'the last one');
+              held.release('d');
+              assert.deepEqual(await calls[3], { name: 'd' });
+              assert.equal(far.connection.busy, 0);
+            },
+            { maxParallel: 2, queueLimit: 2 },
+          ),
+      );
 
-      test('an exempt request runs although the limit is reached, up to as many again', () =>
+      testOf('requests', 'an exempt request runs although the limit is reached, up to as many again', () =>
         withSides(
           async (near, far) => {
             const held = far.serveHeld('hold');
@@ -135,7 +153,8 @@ for (const dialect of dialects) {
             assert.deepEqual(held.started, ['a', 'look']);
           },
           { maxParallel: 1, queueLimit: 0 },
-        ));
+        ),
+      );
 
       test("the caller's own limit keeps calls back in order; past its queue a call fails and is not sent", () =>
         withSides(async (near, far) => {
@@ -154,7 +173,18 @@ for (const dialect of dialects) {
           assert.deepEqual(held.started, ['a', 'b', 'c']);
         }));
 
-      test("a caller's time limit rejects the call and stops the work; the late reply is dropped", () =>
+      test("a caller's time limit rejects the call; the late reply is dropped", () =>
+        withSides(async (near, far) => {
+          const held = far.serveHeld('hold');
+          await assert.rejects(near.call('hold', { name: 'a' }, { timeoutMs: 40 }), { code: 'timeout' });
+          await far.until(() => held.started.length === 1, 'the work to start');
+          held.release('a');
+          far.serve('echo', (body) => body);
+          assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
+          assert.equal(near.connection.calls().size, 0);
+        }));
+
+      testOf('cancel', "a caller's time limit stops the work; the late reply is dropped", () =>
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
           await assert.rejects(near.call('hold', { name: 'a' }, { timeoutMs: 40 }), { code: 'timeout' });
@@ -165,31 +195,36 @@ for (const dialect of dialects) {
           far.serve('echo', (body) => body);
           assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
           assert.equal(far.stillRunning, 0);
-        }));
+        }),
+      );
 
-      test('a deadline of the server gives the request its one reply, also while it waits in the queue', () =>
-        withSides(
-          async (near, far) => {
-            const held = far.serveHeld('hold');
-            far.serve('limited', (_body, request) => {
-              request.limit(40);
-              return held.run('limited', request);
-            });
-            const late = near.call('limited');
-            await assert.rejects(late, { code: 'timeout' });
-            assert.deepEqual(held.stopped, ['limited:timeout']);
-            // It no longer counts, although its handler runs on.
-            const next = near.call('hold', { name: 'next' });
-            await far.until(() => held.started.includes('next'), 'the next one to start');
-            held.release('limited');
-            held.release('next');
-            assert.deepEqual(await next, { name: 'next' });
-            await far.until(() => far.stillRunning === 0, 'the abandoned handler to be counted out');
-          },
-          { maxParallel: 1, queueLimit: 1 },
-        ));
+      testOf(
+        'requests',
+        'a deadline of the server gives the request its one reply, also while it waits in the queue',
+        () =>
+          withSides(
+            async (near, far) => {
+              const held = far.serveHeld('hold');
+              far.serve('limited', (_body, request) => {
+                request.limit(40);
+                return held.run('limited', request);
+              });
+              const late = near.call('limited');
+              await assert.rejects(late, { code: 'timeout' });
+              assert.deepEqual(held.stopped, ['limited:timeout']);
+              // It no longer counts, although its handler runs on.
+              const next = near.call('hold', { name: 'next' });
+              await far.until(() => held.started.includes('next'), 'the next one to start');
+              held.release('limited');
+              held.release('next');
+              assert.deepEqual(await next, { name: 'next' });
+              await far.until(() => far.stillRunning === 0, 'the abandoned handler to be counted out');
+            },
+            { maxParallel: 1, queueLimit: 1 },
+          ),
+      );
 
-      test('a cancel before the work starts, while it runs, and after its reply', () =>
+      testOf('cancel', 'a cancel before the work starts, while it runs, and after its reply', () =>
         withSides(
           async (near, far) => {
             const held = far.serveHeld('hold');
@@ -214,9 +249,10 @@ for (const dialect of dialects) {
             assert.deepEqual([near.connection.dropped, held.stopped.length], [dropped, 1], 'nothing follows a reply');
           },
           { maxParallel: 1, queueLimit: 4 },
-        ));
+        ),
+      );
 
-      test('an aborted signal cancels; one that was aborted before sends nothing', () =>
+      testOf('cancel', 'an aborted signal stops the work', () =>
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
           const control = new AbortController();
@@ -225,35 +261,50 @@ for (const dialect of dialects) {
           control.abort();
           await assert.rejects(call, { code: 'cancelled' });
           await far.until(() => held.stopped.length === 1, 'the work to be told');
+        }),
+      );
+
+      test('an aborted signal cancels the call; one that was aborted before sends nothing', () =>
+        withSides(async (near, far) => {
+          const held = far.serveHeld('hold');
+          const control = new AbortController();
+          const call = near.call('hold', { name: 'a' }, { signal: control.signal });
+          await far.until(() => held.started.length === 1, 'the work to start');
+          control.abort();
+          await assert.rejects(call, { code: 'cancelled' });
           await assert.rejects(near.call('hold', { name: 'b' }, { signal: control.signal }), { code: 'cancelled' });
           far.serve('echo', (body) => body);
           await near.call('echo');
           assert.deepEqual(held.started, ['a']);
         }));
 
-      test('with a grace, a cancelled request replies for itself, and one that does not gets its error and keeps its slot', () =>
-        withSides(
-          async (near, far) => {
-            const held = far.serveHeld('hold');
-            const { requests } = far.connection;
-            const polite = near.call('hold', { name: 'polite' });
-            await far.until(() => held.started.length === 1, 'the work to start');
-            requests.interrupt(fail('interrupted', 'stop'));
-            held.release('polite');
-            assert.deepEqual(await polite, { name: 'polite' });
-            const deaf = near.call('hold', { name: 'deaf' });
-            await far.until(() => held.started.length === 2, 'the work to start');
-            requests.interrupt(fail('interrupted', 'stop'));
-            await assert.rejects(deaf, { code: 'interrupted' });
-            assert.deepEqual(held.stopped, ['polite:interrupted', 'deaf:interrupted']);
-            await assert.rejects(near.call('hold', { name: 'more' }), { code: 'over_capacity' });
-            held.release('deaf');
-            await far.until(() => requests.running === 0, 'the slot to be free');
-          },
-          { maxParallel: 1, queueLimit: 0, settleMs: 40 },
-        ));
+      testOf(
+        'requests',
+        'with a grace, a cancelled request replies for itself, and one that does not gets its error and keeps its slot',
+        () =>
+          withSides(
+            async (near, far) => {
+              const held = far.serveHeld('hold');
+              const { requests } = far.connection;
+              const polite = near.call('hold', { name: 'polite' });
+              await far.until(() => held.started.length === 1, 'the work to start');
+              requests.interrupt(fail('interrupted', 'stop'));
+              held.release('polite');
+              assert.deepEqual(await polite, { name: 'polite' });
+              const deaf = near.call('hold', { name: 'deaf' });
+              await far.until(() => held.started.length === 2, 'the work to start');
+              requests.interrupt(fail('interrupted', 'stop'));
+              await assert.rejects(deaf, { code: 'interrupted' });
+              assert.deepEqual(held.stopped, ['polite:interrupted', 'deaf:interrupted']);
+              await assert.rejects(near.call('hold', { name: 'more' }), { code: 'over_capacity' });
+              held.release('deaf');
+              await far.until(() => requests.running === 0, 'the slot to be free');
+            },
+            { maxParallel: 1, queueLimit: 0, settleMs: 40 },
+          ),
+      );
 
-      test('events are numbered from 0, in order, and all of them come before the reply', () =>
+      testOf('requests', 'events are numbered from 0, in order, and all of them come before the reply', () =>
         withSides(async (near, far) => {
           far.serve('flood', async ({ count }, request) => {
             for (let at = 0; at < (count as number); at++) await request.emit('log', { at });
@@ -263,17 +314,21 @@ for (const dialect of dialects) {
           const onEvent = (event: CallEvent): unknown => seen.push(event.seq, event.data.at as number);
           const reply = await near.call('flood', { count: 300 }, { onEvent });
           assert.deepEqual(reply, { count: 300 });
-          const events = dialect.eventsNameTheirRequest
-            ? seen
-            : near.notices.flatMap(({ body }) => {
-                const { seq, payload } = body as { seq: number; payload: { at: number } };
-                return [seq, payload.at];
-              });
+          const events =
+            dialect.lacks['events of requests'] === undefined
+              ? seen
+              : near.notices.flatMap(({ body }) => {
+                  const { seq, payload } = body as { seq: number; payload: { at: number } };
+                  return [seq, payload.at];
+                });
           assert.deepEqual(events, Array.from({ length: 300 }, (_, at) => [at, at]).flat());
-        }));
+        }),
+      );
 
-      if (dialect.eventsNameTheirRequest) {
-        test('a stream outlives its request until its handler ends it, its caller cancels it, or the connection ends', () =>
+      testOf(
+        'events of requests',
+        'a stream outlives its request until its handler ends it, its caller cancels it, or the connection ends',
+        () =>
           withSides(
             async (near, far) => {
               const streams: { emit: (at: number) => void; end: () => void; signal: AbortSignal }[] = [];
@@ -314,14 +369,14 @@ for (const dialect of dialects) {
               );
             },
             { maxStreams: 2 },
-          ));
-      }
+          ),
+      );
 
       test('notices arrive in order, both ways, and belong to no request', () =>
         withSides(async (near, far) => {
           for (let n = 0; n < 500; n++) {
-            near.connection.notify(dialect.notice('tick'), { n });
-            far.connection.notify(dialect.notice('tock'), { n });
+            near.notify('tick', { n });
+            far.notify('tock', { n });
           }
           await near.until(() => near.notices.length === 500, 'the notices at one end');
           await far.until(() => far.notices.length === 500, 'the notices at the other');
@@ -336,67 +391,75 @@ for (const dialect of dialects) {
           async (near, far) => {
             const hold = Promise.withResolvers<void>();
             far.holdNotices = hold.promise;
-            for (let n = 0; n < 5; n++) near.connection.notify(dialect.notice('tick'), { n });
+            for (let n = 0; n < 5; n++) near.notify('tick', { n });
             await far.until(() => far.notices.length === 5, 'the notices');
             assert.equal(far.connection.reading, false);
             far.holdNotices = undefined;
             hold.resolve();
             await far.until(() => far.connection.reading, 'the link to be read again');
-            near.connection.notify(dialect.notice('tick'), { n: 5 });
+            near.notify('tick', { n: 5 });
             await far.until(() => far.notices.length === 6, 'the notice behind');
           },
           { inboxLimit: 4 },
         ));
 
-      test('a handler that awaits its events waits for a reader that does not read, and continues when it does', () =>
-        withSides(async (near, far, links) => {
-          let emitted = 0;
-          let enough = false;
-          far.serve('flood', async (_body, request) => {
-            for (; !enough; emitted++) await request.emit('log', { pad: PAD });
-            return { emitted };
-          });
-          links.client.pause(true);
-          const call = near.call('flood', {}, { streaming: true, timeoutMs: 0 });
-          // The buffers of the system take some first.
-          let before = -1;
-          await far.until(() => {
-            const stands = far.connection.congested && emitted === before;
-            before = emitted;
-            return stands;
-          }, 'the handler to wait');
-          enough = true;
-          links.client.pause(false);
-          const reply = await within(call, 'the reply');
-          assert.deepEqual(reply, { emitted });
-        }));
+      testOf(
+        'requests',
+        'a handler that awaits its events waits for a reader that does not read, and continues when it does',
+        () =>
+          withSides(async (near, far, links) => {
+            let emitted = 0;
+            let enough = false;
+            far.serve('flood', async (_body, request) => {
+              for (; !enough; emitted++) await request.emit('log', { pad: PAD });
+              return { emitted };
+            });
+            links.client.pause(true);
+            const call = near.call('flood', {}, { streaming: true, timeoutMs: 0 });
+            // The buffers of the system take some first.
+            let before = -1;
+            await far.until(() => {
+              const stands = far.connection.congested && emitted === before;
+              before = emitted;
+              return stands;
+            }, 'the handler to wait');
+            enough = true;
+            links.client.pause(false);
+            const reply = await within(call, 'the reply');
+            assert.deepEqual(reply, { emitted });
+          }),
+      );
 
-      test('while a reader is behind, progress is replaced by the newest, which still comes before the reply', () =>
-        withSides(async (near, far, links) => {
-          let emitted = 0;
-          far.serve('work', async (_body, request) => {
-            while (!far.connection.congested) {
-              void request.emit('log', { pad: PAD });
-              if (++emitted % 16 === 0) await turns(1);
+      testOf(
+        'requests',
+        'while a reader is behind, progress is replaced by the newest, which still comes before the reply',
+        () =>
+          withSides(async (near, far, links) => {
+            let emitted = 0;
+            far.serve('work', async (_body, request) => {
+              while (!far.connection.congested) {
+                void request.emit('log', { pad: PAD });
+                if (++emitted % 16 === 0) await turns(1);
+              }
+              for (let pct = 1; pct <= 100; pct++) void request.emit('progress', { pct });
+              return { emitted };
+            });
+            links.client.pause(true);
+            const seen: unknown[] = [];
+            const onEvent = ({ kind, data }: CallEvent): unknown => kind === 'progress' && seen.push(data.pct);
+            const call = near.call('work', {}, { onEvent, timeoutMs: 0 });
+            await far.until(() => emitted > 0 && far.connection.busy === 0, 'the reply to be sent');
+            links.client.pause(false);
+            assert.deepEqual(await within(call, 'the reply'), { emitted });
+            for (const { body } of near.notices) {
+              const { type, payload } = body as { type: string; payload: { pct: number } };
+              if (type === 'progress') seen.push(payload.pct);
             }
-            for (let pct = 1; pct <= 100; pct++) void request.emit('progress', { pct });
-            return { emitted };
-          });
-          links.client.pause(true);
-          const seen: unknown[] = [];
-          const onEvent = ({ kind, data }: CallEvent): unknown => kind === 'progress' && seen.push(data.pct);
-          const call = near.call('work', {}, { onEvent, timeoutMs: 0 });
-          await far.until(() => emitted > 0 && far.connection.busy === 0, 'the reply to be sent');
-          links.client.pause(false);
-          assert.deepEqual(await within(call, 'the reply'), { emitted });
-          for (const { body } of near.notices) {
-            const { type, payload } = body as { type: string; payload: { pct: number } };
-            if (type === 'progress') seen.push(payload.pct);
-          }
-          assert.deepEqual(seen, [100]);
-        }));
+            assert.deepEqual(seen, [100]);
+          }),
+      );
 
-      test('a handler that does not wait for its reader fails with slow_consumer', () =>
+      testOf('requests', 'a handler that does not wait for its reader fails with slow_consumer', () =>
         withSides(
           async (near, far) => {
             far.serve('flood', (_body, request) => {
@@ -406,7 +469,8 @@ for (const dialect of dialects) {
             await assert.rejects(near.call('flood', {}, { streaming: true }), { code: 'slow_consumer' });
           },
           { sendBufferBytes: 64 * 1024 },
-        ));
+        ),
+      );
 
       test('a reader that stays behind is dropped as slow_consumer', () =>
         withSides(
@@ -415,7 +479,7 @@ for (const dialect of dialects) {
             while (far.losses.length === 0) {
               // Notices wait for nothing: the buffers of the system and ours stay full.
               for (let n = 0; n < 64 && links.server.buffered <= 1024 * 1024; n++) {
-                far.connection.notify(dialect.notice('tick'), { pad: PAD });
+                far.notify('tick', { pad: PAD });
               }
               await turns(1);
             }
@@ -432,7 +496,7 @@ for (const dialect of dialects) {
             links.client.pause(true);
             await far.until(() => {
               for (let n = 0; n < 64 && far.connection.reading; n++) {
-                far.connection.notify(dialect.notice('tick'), { pad: PAD });
+                far.notify('tick', { pad: PAD });
               }
               return !far.connection.reading;
             }, 'the reader to be behind');
@@ -451,7 +515,7 @@ for (const dialect of dialects) {
         withSides(
           async (_near, far) => {
             for (let n = 0; n < 10_000 && far.losses.length === 0; n++) {
-              far.connection.notify(dialect.notice('tick'), { pad: PAD });
+              far.notify('tick', { pad: PAD });
             }
             await far.until(() => far.losses.length === 1, 'the link to be dropped');
             assert.equal(far.losses[0]?.reason, 'slow_consumer');
@@ -460,7 +524,7 @@ for (const dialect of dialects) {
         ));
 
       for (const which of ['near', 'far'] as const) {
-        test(`a link that is closed by its ${which} end settles every call and request on both sides`, () =>
+        test(`a link that is closed by its ${which} end settles every call on both sides`, () =>
           withSides(async (near, far, links) => {
             const atFar = far.serveHeld('hold');
             const atNear = near.serveHeld('hold');
@@ -478,10 +542,24 @@ for (const dialect of dialects) {
               assert.equal(outcome.status === 'rejected' && code(outcome.reason), 'connection_lost');
             }
             await near.until(() => near.losses.length === 1 && far.losses.length === 1, 'both ends to know');
-            assert.deepEqual([atFar.stopped, atNear.stopped], [['a:connection_lost'], ['b:connection_lost']]);
             assert.deepEqual([near.connection.busy, far.connection.busy, near.connection.calls().size], [0, 0, 0]);
             await assert.rejects(near.call('hold', { name: 'late' }), { code: 'connection_lost' });
           }));
+
+        testOf('requests', `a link that is closed by its ${which} end stops every request on both sides`, () =>
+          withSides(async (near, far, links) => {
+            const atFar = far.serveHeld('hold');
+            const atNear = near.serveHeld('hold');
+            const calls = Promise.allSettled([near.call('hold', { name: 'a' }), far.call('hold', { name: 'b' })]);
+            await far.until(() => atFar.started.length === 1, 'one to run');
+            await near.until(() => atNear.started.length === 1, 'the other to run');
+            (which === 'near' ? links.client : links.server).destroy('the end');
+            await within(calls, 'every call to settle');
+            await near.until(() => near.losses.length === 1 && far.losses.length === 1, 'both ends to know');
+            assert.deepEqual([atFar.stopped, atNear.stopped], [['a:connection_lost'], ['b:connection_lost']]);
+            assert.deepEqual([near.connection.busy, far.connection.busy], [0, 0]);
+          }),
+        );
       }
 
       test('a link that is replaced carries on with what is open, and the old one is ignored', () =>
@@ -502,33 +580,33 @@ for (const dialect of dialects) {
           await next.dispose();
         }));
 
-      if (!dialect.codec('serves').cancels) {
-        test('a cancel that was not agreed is an unknown type, and withdraws nothing', () =>
-          withSides(async (near, far) => {
-            far.connection.cancels = false;
-            const held = far.serveHeld('hold');
-            const call = near.call('hold', { name: 'a' });
-            await far.until(() => held.started.length === 1, 'the work to start');
-            const { dropped } = near.connection;
-            call.cancel();
-            await assert.rejects(call, { code: 'cancelled' });
-            await near.until(() => near.connection.dropped > dropped, 'the refusal');
-            assert.deepEqual([held.stopped, far.connection.busy], [[], 1]);
-            held.release('a');
-          }));
-      }
+      testOf('agreed cancel', 'a cancel that was not agreed is an unknown type, and withdraws nothing', () =>
+        withSides(async (near, far) => {
+          far.connection.cancels = false;
+          const held = far.serveHeld('hold');
+          const call = near.call('hold', { name: 'a' });
+          await far.until(() => held.started.length === 1, 'the work to start');
+          const { dropped } = near.connection;
+          call.cancel();
+          await assert.rejects(call, { code: 'cancelled' });
+          await near.until(() => near.connection.dropped > dropped, 'the refusal');
+          assert.deepEqual([held.stopped, far.connection.busy], [[], 1]);
+          held.release('a');
+        }),
+      );
 
-      test('an unknown type is refused, and the link stays usable', () =>
+      testOf('requests', 'an unknown type is refused, and the link stays usable', () =>
         withSides(async (near, far) => {
           far.serve('echo', (body) => body);
           await assert.rejects(near.call('no-such-thing'), { code: 'unknown_type' });
           assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
-        }));
+        }),
+      );
 
-      test('malformed input is refused without a request, and the link stays usable', async () => {
+      testOf('refusals', 'malformed input is refused without a request, and the link stays usable', async () => {
         const links = await transport.pair();
-        const near = new Side(dialect);
-        const far = new Side(dialect, { role: 'serves' });
+        const near = dialect.side();
+        const far = dialect.side({ role: 'serves' });
         connected(near, far, links);
         far.serve('echo', (body) => body);
         if (links.client.text) {
@@ -547,7 +625,38 @@ for (const dialect of dialects) {
         await links.dispose();
       });
 
-      test('what is too long is refused: a reply becomes too_large, a request is not sent, an event fails its handler', () =>
+      if (dialect.lacks.refusals !== undefined) {
+        test('malformed input is reported where it arrives, gets no reply, and the link stays usable', () =>
+          withSides(async (near, far, links) => {
+            far.serve('echo', (body) => body);
+            for (const [line, expected] of dialect.malformed) {
+              if (!links.client.text && ONLY_IN_TEXT.has(expected)) continue;
+              const before = far.malformedInput.length;
+              links.client.send(links.client.text ? line : JSON.parse(line));
+              await far.until(() => far.malformedInput.length > before, `the report of ${line}`);
+              const { code, detail } = far.malformedInput.at(-1) as HandfastError;
+              assert.equal(code, 'invalid_message');
+              assert.equal((detail.errors as { code: string }[])[0]?.code, expected, line);
+              assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
+            }
+            assert.deepEqual([near.refusals, near.malformedInput, near.notices], [[], [], []]);
+          }));
+      }
+
+      test('a request that is too long is not sent', () =>
+        withSides(
+          async (near, far) => {
+            far.serve('echo', (body) => body);
+            if (near.connection.text) {
+              await assert.rejects(near.call('echo', { text: 'x'.repeat(9_000) }), { code: 'too_large' });
+            }
+            assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
+          },
+          {},
+          { maxMessageBytes: 8_192 },
+        ));
+
+      testOf('requests', 'a reply that is too long becomes too_large, an event fails its handler', () =>
         withSides(
           async (near, far) => {
             far.serve('big', () => ({ text: 'x'.repeat(9_000) }));
@@ -559,15 +668,15 @@ for (const dialect of dialects) {
             if (near.connection.text) {
               await assert.rejects(near.call('big'), { code: 'too_large' });
               await assert.rejects(near.call('emits', {}, { streaming: true }), { code: 'too_large' });
-              await assert.rejects(near.call('echo', { text: 'x'.repeat(9_000) }), { code: 'too_large' });
             }
             assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
           },
           { maxMessageBytes: 8_192 },
           { maxMessageBytes: 8_192 },
-        ));
+        ),
+      );
 
-      test('a refusal of a line that was too long fails the calls that were longer', () =>
+      testOf('refusals', 'a refusal of a line that was too long fails the calls that were longer', () =>
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
           const short = near.call('hold', { name: 'short' });
@@ -582,20 +691,22 @@ for (const dialect of dialects) {
           assert.deepEqual(await short, { name: 'short' });
           assert.equal(near.refusals[0]?.code, 'too_large');
           await long.catch(() => {});
-        }));
+        }),
+      );
 
-      test('a result that JSON cannot carry is an error, and the link stays usable', () =>
+      testOf('requests', 'a result that JSON cannot carry is an error, and the link stays usable', () =>
         withSides(async (near, far) => {
           far.serve('odd', () => ({ big: 1n }));
           far.serve('echo', (body) => body);
           if (near.connection.text) await assert.rejects(near.call('odd'), { code: 'runtime_error' });
           assert.deepEqual(await near.call('echo', { n: 1 }), { n: 1 });
-        }));
+        }),
+      );
 
-      test('work behind a reply runs once the reply has been handed to the link', () =>
+      testOf('requests', 'work behind a reply runs once the reply has been handed to the link', () =>
         withSides(async (near, far) => {
           far.serve('then', (_body, request) => {
-            request.afterReply(() => far.connection.notify(dialect.notice('behind'), {}));
+            request.afterReply(() => far.notify('behind', {}));
             return {};
           });
           let replied = 0;
@@ -604,7 +715,8 @@ for (const dialect of dialects) {
           });
           await near.until(() => near.notices.length === 1, 'the notice');
           assert.ok(replied <= 1);
-        }));
+        }),
+      );
 
       test('everything that arrives counts as a sign of life, and pings are served beside the limit', () =>
         withSides(
@@ -622,7 +734,7 @@ for (const dialect of dialects) {
               await far.until(() => far.connection.arrivals === arrivals + 3, 'two pings and a pong');
               assert.equal(far.connection.received, received, 'pings do not count as messages of the session');
             }
-            near.connection.notify(dialect.notice('tick'), {});
+            near.notify('tick', {});
             await far.until(() => far.connection.received === received + 1, 'the notice');
             held.release('a');
             await call;
@@ -630,7 +742,7 @@ for (const dialect of dialects) {
           { maxParallel: 1, queueLimit: 0 },
         ));
 
-      test('when it drains, what runs may finish and is replied to, and what comes is refused', () =>
+      testOf('requests', 'when it drains, what runs may finish and is replied to, and what comes is refused', () =>
         withSides(async (near, far) => {
           const held = far.serveHeld('hold');
           const running = near.call('hold', { name: 'a' });
@@ -641,7 +753,8 @@ for (const dialect of dialects) {
           assert.deepEqual(await running, { name: 'a' });
           await within(drained, 'the drain');
           assert.deepEqual(held.started, ['a']);
-        }));
+        }),
+      );
     });
   }
 }
