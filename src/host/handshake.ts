@@ -7,7 +7,6 @@
 import type { Log } from '../base/log.ts';
 import type { Dialect, PendingLink } from '../connection/accept.ts';
 import type { Ping } from '../connection/liveness.ts';
-import { type CapabilityOffer, negotiate, negotiateAdditional } from '../connection/negotiate.ts';
 import {
   checkHandshakeReq,
   EXTENSION_CANCEL,
@@ -28,6 +27,7 @@ import { violation } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
+import { type CapabilityOffer, negotiate, negotiateAdditional } from './negotiate.ts';
 
 type Message = Record<string, unknown>;
 

@@ -11,7 +11,6 @@ import type { Log } from '../base/log.ts';
 import { silentLog } from '../base/log.ts';
 import { Acceptor } from '../connection/accept.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
-import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Journal } from '../journal/journal.ts';
 import {
@@ -37,6 +36,7 @@ import { A2EHandshake, type A2EHandshakeDeps, hostExtensions } from './handshake
 import type { Host, HostHealth, HostOptions } from './host-contract.ts';
 import { defaultHostLimits, type HostLimits } from './host-limits.ts';
 import { journalReader } from './journal-reader.ts';
+import type { CapabilityOffer } from './negotiate.ts';
 import type { CallDeps, NestedCall } from './nested-call.ts';
 import { jsonRpcNotServed } from './not-served.ts';
 import type { Plugin } from './plugin.ts';

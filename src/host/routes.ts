@@ -4,11 +4,11 @@
  */
 
 import type { Log } from '../base/log.ts';
-import type { CapabilityOffer } from '../connection/negotiate.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
+import type { CapabilityOffer } from './negotiate.ts';
 import type { FactsFor, Handler } from './plugin.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import type { SessionStores } from './store/store.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type CapabilityOffer, negotiate } from '../../src/connection/negotiate.ts';
+import { type CapabilityOffer, negotiate } from '../../src/host/negotiate.ts';
 import { type CapabilityName, capabilityNames, capabilityOf } from '../../src/protocol/a2e.ts';
 import { mayUse } from '../../src/session/rights.ts';
 

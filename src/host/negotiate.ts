@@ -1,7 +1,7 @@
 /**
  * Capability negotiation of A2E: a pure function from what was asked and what is loaded to what is granted.
  *
- * Called by `host/handshake.ts` only; a property test holds its rules.
+ * Called by `handshake.ts` only; a property test holds its rules.
  * @see docs/protocol/a2e.md#negotiation
  */
 import { type CapabilityGrant, type CapabilityName, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
