@@ -49,6 +49,12 @@ export function createLog(options: LogOptions = {}): Log {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
+/**
+ * True for the 1st, 2nd, 4th, 8th … time: what happens again and again is logged only then, so that no peer can fill the log.
+ * @param times how often it has happened, from 1
+ */
+export const isLogged = (times: number): boolean => (times & (times - 1)) === 0;
+
 /** A log that writes nothing. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 

@@ -6,6 +6,7 @@
  * that gets through, and they do not touch links that have shaken hands.
  */
 import { backoffMs } from '../base/backoff.ts';
+import { isLogged } from '../base/log.ts';
 
 /** All optional; the defaults fit a host on a network. */
 export interface BackoffSettings {
@@ -31,7 +32,7 @@ export interface ThrottleVerdict {
   readonly delayMs: number;
   /** Failures of this address that are remembered, this one included. */
   readonly failures: number;
-  /** True for the 1st, 2nd, 4th, 8th … failure: write only these down, so that guessing cannot fill the logs. */
+  /** Whether this failure is logged (`isLogged`): guessing must not fill the logs. */
   readonly report: boolean;
 }
 
@@ -99,7 +100,7 @@ export class AuthThrottle {
     this.#standings.delete(key);
     this.#standings.set(key, standing);
     const { failures } = standing;
-    return { delayMs: this.#delayAfter(failures), failures, report: (failures & (failures - 1)) === 0 };
+    return { delayMs: this.#delayAfter(failures), failures, report: isLogged(failures) };
   }
 
   #delayAfter(failures: number): number {

@@ -5,6 +5,7 @@
  * Used by `stream-peer.ts` and `worker-connection.ts`.
  * @see docs/protocol/fleet.md#stream-links
  */
+import { isLogged } from '../../../base/log.ts';
 import { Connection, type ConnectionLimits } from '../../../connection/connection.ts';
 import type { PendingCall } from '../../../connection/outgoing-calls.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
@@ -89,10 +90,10 @@ export class FleetConnection {
     return this.#connection.congested;
   }
 
-  /** Counts input that is no message. The count is returned for the 1st, 2nd, 4th, 8th … time: those are worth a log line. */
+  /** Counts input that is no message. Returns the count where it is to be logged. */
   countMalformed(): number | undefined {
     const count = ++this.#malformed;
-    return (count & (count - 1)) === 0 ? count : undefined;
+    return isLogged(count) ? count : undefined;
   }
 
   /**

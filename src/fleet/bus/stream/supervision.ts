@@ -3,7 +3,7 @@
  *
  * Used by `join.ts` and `stream-bus.ts`; `connection/reconnect.ts` does the work.
  */
-import type { Log } from '../../../base/log.ts';
+import { isLogged, type Log } from '../../../base/log.ts';
 import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';
 
 /** A link that held so long counts as a success, however it ended, milliseconds. */
@@ -19,11 +19,11 @@ export function supervision({ maxMs, backoff, ...settings }: ReconnectSettings =
   };
 }
 
-/** Logs the 1st, 2nd, 4th, 8th … attempt in a row. */
+/** Logs a lost link and failed attempts; of many in a row those that `isLogged` picks. */
 export function reportLoss(log: Log, what: string, fields: Record<string, unknown>, change: StateChange): void {
   if (change.state !== 'lost') return;
   const { attempt, retryInMs, reason } = change;
-  if ((attempt & (attempt - 1)) !== 0) return;
+  if (!isLogged(attempt)) return;
   const { code, message: error } = reason;
   log.warn(what, { ...fields, code, error, attempt, retry_in_ms: Math.round(retryInMs) });
 }
