@@ -52,6 +52,10 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
     return (this.runtime as PluginRuntime).dataFolder();
   }
 
+  acquireThread(signal: AbortSignal = this.signal): Promise<() => void> {
+    return this.deps.threads.acquire(this.session.principal.name, signal);
+  }
+
   finishStream(error?: HandfastError): void {
     if (!this.subscribed) return;
     if (this.done && this.session.terms.extensions.has(EXTENSION_CAPABILITIES)) {

@@ -43,6 +43,14 @@ export interface CallContext {
   /** A folder of this plugin's own; see `PluginContext.dataFolder`. */
   dataFolder(): Promise<string>;
   /**
+   * A slot for one worker thread; who starts a thread for this call holds one until the thread has ended. Each principal
+   * has a share of the threads of the process, and a bounded number of calls that wait for one.
+   *
+   * Rejects with `over_capacity` when the queue of the principal is full, and with the signal's reason.
+   * @param signal ends the wait. Default: the signal of this call.
+   */
+  acquireThread(signal?: AbortSignal): Promise<() => void>;
+  /**
    * Calls another capability of this host for the same agent: under its principal's rights, within the deadline of this
    * request, with a line in the audit, and outside the concurrency limit of the session.
    *

@@ -5,6 +5,7 @@
  */
 import type { Closable } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
+import type { SharedSlots } from '../base/shared-slots.ts';
 import type { Dialect } from '../connection/accept.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Authenticator } from '../session/auth.ts';
@@ -47,6 +48,11 @@ export interface HostOptions {
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
   /**
+   * The threads that calls may start, where several hosts of one process share them. Default: this host's own.
+   * @internal
+   */
+  readonly threads?: SharedSlots;
+  /**
    * Slows guessing of tokens down; shared by all that accept tokens on the same listeners.
    * @internal
    */
@@ -74,6 +80,10 @@ export interface HostHealth {
   /** Answers and events of agents that belong to no request of this host. */
   readonly dropped_messages: number;
   readonly journal_failures: number;
+  /** Threads that calls run in, of all hosts of this process. */
+  readonly threads: number;
+  /** Calls refused because the share of threads of their principal was used up. */
+  readonly threads_refused: number;
   readonly capabilities: readonly string[];
 }
 

@@ -2,6 +2,7 @@
  * The limits of a host and their defaults. Apart from `host.ts`, so that a default configuration can be made without
  * loading the host.
  */
+import { SharedSlots } from '../base/shared-slots.ts';
 import { handfastDefaults } from '../config/defaults.generated.ts';
 import type { ConnectionLimits } from '../connection/connection.ts';
 
@@ -21,6 +22,22 @@ export interface HostLimits extends ConnectionLimits {
   readonly resumeWindowMs: number;
   /** Time running work is granted when the host stops. Default 10,000. */
   readonly shutdownTimeoutMs: number;
+  /** Threads that calls may start at once, such as searches. Default 4. */
+  readonly maxThreads: number;
+  /** Threads of one principal at once. Default 2. */
+  readonly maxThreadsPerPrincipal: number;
+}
+
+/** Calls of one principal that may wait for a thread. */
+const THREAD_QUEUE = 16;
+
+/** The threads of a process by its limits. */
+export function threadSlots({ maxThreads, maxThreadsPerPrincipal }: HostLimits): SharedSlots {
+  return new SharedSlots('threads', {
+    total: maxThreads,
+    perOwner: maxThreadsPerPrincipal,
+    queuePerOwner: THREAD_QUEUE,
+  });
 }
 
 /** The defaults of `limits` in `handfast.yaml`. */

@@ -8,6 +8,7 @@
 
 import { MAX_DELAY_MS } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
+import type { SharedSlots } from '../base/shared-slots.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method } from '../protocol/method.ts';
@@ -28,6 +29,8 @@ const MAX_NESTED_CALLS = 1024;
 export interface CallDeps {
   readonly log: Log;
   readonly workspace: string;
+  /** Threads that calls may start; shared by the hosts of a process. */
+  readonly threads: SharedSlots;
   /** The route of a request type for a principal's own capabilities; throws where there is none. */
   nestedRoute(type: string, session: Session): Route;
   /** What a handler threw, as its caller gets it. */
@@ -111,6 +114,10 @@ export class NestedCall implements CallContext, Caller {
 
   dataFolder(): Promise<string> {
     return (this.runtime as PluginRuntime).dataFolder();
+  }
+
+  acquireThread(signal: AbortSignal = this.signal): Promise<() => void> {
+    return this.deps.threads.acquire(this.session.principal.name, signal);
   }
 
   call<Request extends object, Reply extends object>(

@@ -156,6 +156,10 @@ class PluginView implements CallContext {
     return this.#runtime.dataFolder();
   }
 
+  acquireThread(signal?: AbortSignal): Promise<() => void> {
+    return this.#context.acquireThread(signal);
+  }
+
   keepStream(): void {
     throw fail('usage', 'a list that several plugins serve has no stream');
   }

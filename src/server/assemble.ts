@@ -7,6 +7,7 @@
 
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
+import type { SharedSlots } from '../base/shared-slots.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
@@ -23,6 +24,8 @@ export interface AssembleOptions {
   readonly backoff?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
+  /** See `HostOptions.threads`. */
+  readonly threads?: SharedSlots;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
 }
@@ -46,7 +49,7 @@ export interface AssembledHost {
  * asked for. Then nothing is left open.
  */
 export async function assembleHost(config: HostConfig, options: AssembleOptions): Promise<AssembledHost> {
-  const { log, auth, newId, dialects, backoff } = options;
+  const { log, auth, newId, dialects, backoff, threads } = options;
   const { hostId, home, workspace, limits } = config;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.
   const own = join(home, 'hosts', hostId);
@@ -75,6 +78,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       newId,
       dialects,
       authThrottle: backoff,
+      threads,
     });
     running = host;
     await host.start();

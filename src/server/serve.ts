@@ -13,6 +13,8 @@ import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
+import { threadSlots } from '../host/host-limits.ts';
+
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -77,6 +79,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const { log = silentLog, signal, now = Date.now } = options;
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new AuthThrottle();
+  const threads = threadSlots(config.limits);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
@@ -99,6 +102,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     log,
     backoff,
     workspaceHost: () => workspace.promise,
+    threads,
     version: () => version,
     handlers: fleet?.handlers,
   }).catch(async (error) => {
@@ -113,6 +117,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       auth: inside,
       log,
       backoff,
+      threads,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });

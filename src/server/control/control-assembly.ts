@@ -6,6 +6,7 @@
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
+import type { SharedSlots } from '../../base/shared-slots.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Backend } from '../../control/contract/backend.ts';
@@ -34,6 +35,8 @@ export interface ControlAssemblyOptions {
   readonly cwd?: string;
   /** See `session-environments.ts`. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  /** See `session-environments.ts`. */
+  readonly threads?: SharedSlots;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -59,7 +62,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: openEnvironment(config, log, options.workspaceHost),
+      openEnvironment: openEnvironment(config, options),
       handlers: options.handlers,
       checkContent: contentChecker(),
       backends: await acpBackends(control.agents, version, log),
@@ -101,13 +104,12 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  log: Log,
-  workspaceHost: ControlAssemblyOptions['workspaceHost'],
+  { log, workspaceHost, threads }: ControlAssemblyOptions,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost });
+    open ??= sessionEnvironments({ config, log, workspaceHost, threads });
     return open(key);
   };
 }

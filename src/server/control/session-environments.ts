@@ -8,10 +8,12 @@
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
+import type { SharedSlots } from '../../base/shared-slots.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
 import { createHost, type Host } from '../../host/host.ts';
+import { threadSlots } from '../../host/host-limits.ts';
 import type { Plugin } from '../../host/plugin.ts';
 import type { Principal } from '../../session/principal.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
@@ -34,6 +36,8 @@ export interface SessionEnvironmentsOptions {
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
+  /** Threads of the tools; shared with the host of the workspace. Default: those of the configuration's limits. */
+  readonly threads?: SharedSlots;
 }
 
 /** Finds or starts the host of a folder. Rejects with `unreachable`, `auth_failed`, `no_caps`. */
@@ -41,6 +45,8 @@ export function sessionEnvironments(
   options: SessionEnvironmentsOptions,
 ): (key: EnvironmentKey) => Promise<Environment> {
   const { config, log } = options;
+  // Hosts of several folders are still one process.
+  const threads = options.threads ?? threadSlots(config.limits);
   const { host: address } = config.control;
   if (address !== undefined) return () => Promise.resolve(remote(address, options));
   return async ({ cwd, principal }) => {
@@ -60,6 +66,7 @@ export function sessionEnvironments(
       limits: { ...config.limits, maxParallel: 64 },
       workspace: cwd,
       auth: { hasTokens: false, authenticate: () => principal },
+      threads,
       log,
     });
     await host.start();

@@ -4,7 +4,7 @@
  * Only names, descriptions and shapes, so that a host that never calls them pays nothing; the work is loaded with the
  * first call. Descriptions are written for a model that decides whether and how to call.
  */
-import { tool } from '../tool.ts';
+import { type Risk, tool } from '../tool.ts';
 import type { EditFileArgs } from './edit-file.ts';
 import type { ListDirArgs } from './list-dir.ts';
 import type { ReadFileArgs } from './read-file.ts';
@@ -23,6 +23,9 @@ export function pathProperty(description: string, defaultPath?: string): Record<
 
 const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
 const sha256 = { type: 'string', description: 'SHA-256 of the whole file, in hex.' };
+
+/** Both writing tools can overwrite, and both say what the file held before: by a digest, or by a diff. */
+const fileWriting: readonly Risk[] = ['reads', 'writes', 'destructive'];
 
 /** Reads a window of lines or bytes of a file. */
 export const readFile = tool({
@@ -132,7 +135,7 @@ export const writeFile = tool({
   },
   kind: 'file',
   tags: ['file', 'write'],
-  risks: ['writes', 'destructive'],
+  risks: fileWriting,
   idempotent: true,
   streaming: false,
   run: async (args: WriteFileArgs, context) => (await import('./write-file.ts')).writeFile(args, context),
@@ -185,7 +188,7 @@ export const editFile = tool({
   },
   kind: 'file',
   tags: ['file', 'write', 'edit'],
-  risks: ['reads', 'writes'],
+  risks: fileWriting,
   streaming: false,
   run: async (args: EditFileArgs, context) => (await import('./edit-file.ts')).editFile(args, context),
 });

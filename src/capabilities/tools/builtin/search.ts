@@ -1,8 +1,12 @@
 /**
  * Runs a search in a thread of its own and stops the thread on abort or time limit, so that neither a huge tree nor a
- * catastrophic expression holds up the host. Called by `search-tools.ts`; loaded on the first call.
+ * catastrophic expression holds up the host. Each principal has a share of the threads of the process. Called by
+ * `search-tools.ts`; loaded on the first call.
  */
 import { Worker } from 'node:worker_threads';
+import { within } from '../../../base/race.ts';
+import type { ReleaseSlot } from '../../../base/shared-slots.ts';
+import { processTimer } from '../../../base/timer-queue.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
@@ -25,7 +29,10 @@ export type SearchAnswer =
   | { readonly error: { readonly code: ErrorName; readonly message: string; readonly detail: ErrorDetail } };
 
 /** Memory of the thread's heap in MiB; what passes it fails with `out_of_memory`. */
-const MAX_HEAP_MIB = 512;
+const MAX_HEAP_MIB = 256;
+/** How long the end of a stopped thread is waited for; only one that is stuck in the kernel takes longer. */
+const END_WAIT_MS = 2_000;
+const RETRY_AFTER_MS = 1_000;
 
 /** Files by name. See `glob.ts`. */
 export async function searchNames(args: GlobArgs, context: CallContext): Promise<ShapedResult<FoundFiles>> {
@@ -44,24 +51,27 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
   });
 }
 
+/**
+ * Runs a search in a thread. The deadline is enforced from here: the thread is stopped, whatever it is doing. Its slot is
+ * free once it has ended.
+ */
 async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {
-  const { signal, workspace } = context;
-  signal.throwIfAborted();
+  const release = await threadFor(search, context);
   const spot = new SearchProgress();
-  const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
-  const workerData: SearchJob = { workspace, search, spot: spot.memory };
-  const worker = new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
-    workerData,
-    // Nothing of the host's start-up or environment belongs into the thread.
-    execArgv: [],
-    env: {},
-    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
-  });
+  let worker: Worker;
+  try {
+    worker = startThread({ workspace: context.workspace, search, spot: spot.memory });
+  } catch (error) {
+    release();
+    throw error;
+  }
+  worker.once('exit', release);
+  const { signal } = context;
   const { promise, resolve, reject } = Promise.withResolvers<SearchAnswer>();
   const abort = () => reject(signal.reason);
   signal.addEventListener('abort', abort, { once: true });
-  const limitMs = search.args.time_limit_seconds * 1000;
-  const timer = setTimeout(() => reject(new TimeLimit()), limitMs);
+  if (signal.aborted) abort();
+  const timer = setTimeout(() => reject(new TimeLimit()), search.args.time_limit_seconds * 1000);
   worker.once('message', resolve);
   worker.once('error', (error: unknown) => reject(threadError(error)));
   worker.once('exit', () => reject(fail('tool_error', 'the search ended without an answer', { reason: 'no_answer' })));
@@ -72,13 +82,37 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
   } catch (error) {
     if (!(error instanceof TimeLimit)) throw error;
     // Only a thread that has ended leaves the spot alone.
-    await worker.terminate();
+    await within(worker.terminate(), END_WAIT_MS, processTimer);
     throw timeLimitError(spot, search.args.time_limit_seconds);
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
-    await worker.terminate();
+    await within(worker.terminate(), END_WAIT_MS, processTimer);
   }
+}
+
+/** A slot for the thread of a search, which waits for one at most as long as it may run. */
+async function threadFor({ args }: SearchJob['search'], context: CallContext): Promise<ReleaseSlot> {
+  const waiting = new AbortController();
+  const late = () =>
+    waiting.abort(fail('over_capacity', 'no thread was free for the search', { retry_after_ms: RETRY_AFTER_MS }));
+  const timer = setTimeout(late, args.time_limit_seconds * 1000);
+  try {
+    return await context.acquireThread(AbortSignal.any([context.signal, waiting.signal]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function startThread(workerData: SearchJob): Worker {
+  const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
+  return new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
+    workerData,
+    // Nothing of the host's start-up or environment belongs into the thread.
+    execArgv: [],
+    env: {},
+    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
+  });
 }
 
 class TimeLimit extends Error {}

@@ -34,6 +34,12 @@ test('every tool describes itself, its arguments and its risks', async () => {
   }
 });
 
+test('the tools that write files carry the same risks, so that no rule lets one through and stops the other', () => {
+  const risks = new Map(builtinTools().map((tool) => [tool.name, tool.risks]));
+  assert.deepEqual(risks.get('edit_file'), ['reads', 'writes', 'destructive']);
+  assert.deepEqual(risks.get('write_file'), risks.get('edit_file'));
+});
+
 test('defaults are filled in for what was left out', async () => {
   const checkers = new ValidatorCache();
   for (const tool of builtinTools({ shell: true })) {

@@ -50,6 +50,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
       throw new Error('built-in tools have no store');
     },
     dataFolder: () => Promise.reject(new Error('built-in tools have no data folder')),
+    acquireThread: () => Promise.resolve(nothing),
     call: () => Promise.reject(new Error('built-in tools call no other capability')),
     limit: nothing,
     keepStream: nothing,

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ReleaseSlot, SharedSlots } from '../../src/base/shared-slots.ts';
+import { fail } from '../../src/wire/errors.ts';
+
+const never = new AbortController().signal;
+const limits = { total: 3, perOwner: 2, queuePerOwner: 2 };
+
+test('an owner gets its share, then waits, then is refused with the time to wait', async () => {
+  const slots = new SharedSlots('threads', limits);
+  const granted: string[] = [];
+  const ask = (owner: string, name: string) =>
+    slots.acquire(owner, never).then((release) => {
+      granted.push(name);
+      return release;
+    });
+  const first = await ask('a', 'a1');
+  await ask('a', 'a2');
+  const third = ask('a', 'a3');
+  void ask('a', 'a4');
+  await assert.rejects(ask('a', 'a5'), { code: 'over_capacity', retryable: true });
+  assert.deepEqual([granted, slots.held, slots.refused], [['a1', 'a2'], 2, 1]);
+  first();
+  first();
+  await third;
+  assert.deepEqual([granted, slots.held], [['a1', 'a2', 'a3'], 2]);
+});
+
+test('what one owner has waiting delays no other, and free slots go round', async () => {
+  const slots = new SharedSlots('threads', limits);
+  const order: string[] = [];
+  const held: ReleaseSlot[] = [];
+  const ask = async (owner: string, name: string) => {
+    held.push(await slots.acquire(owner, never));
+    order.push(name);
+  };
+  const all = [
+    ask('a', 'a1'),
+    ask('a', 'a2'),
+    ask('a', 'a3'),
+    ask('a', 'a4'),
+    ask('b', 'b1'),
+    ask('c', 'c1'),
+    ask('c', 'c2'),
+  ];
+  await Promise.all([all[0], all[1], all[4]]);
+  assert.deepEqual(order, ['a1', 'a2', 'b1']);
+  for (let at = 0; at < all.length; at += 1) {
+    held[at]?.();
+    await new Promise(setImmediate);
+  }
+  await Promise.all(all);
+  assert.deepEqual(order.slice(3), ['a3', 'c1', 'a4', 'c2']);
+  assert.equal(slots.held, 0);
+});
+
+test('a waiter whose signal aborts leaves the queue and takes nothing', async () => {
+  const slots = new SharedSlots('threads', { total: 1, perOwner: 1, queuePerOwner: 1 });
+  const release = await slots.acquire('a', never);
+  const leaving = new AbortController();
+  const waiting = slots.acquire('a', leaving.signal);
+  leaving.abort(fail('cancelled', 'given up'));
+  await assert.rejects(waiting, { code: 'cancelled' });
+  await assert.rejects(slots.acquire('a', leaving.signal), { code: 'cancelled' });
+  release();
+  assert.equal(slots.held, 0);
+  (await slots.acquire('b', never))();
+});
