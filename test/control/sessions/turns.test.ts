@@ -566,6 +566,29 @@ describe('steering', () => {
     );
   });
 
+  test('several steers of a turn that is being interrupted run next, in the order in which they were sent', async () => {
+    await using harness = await Harness.start();
+    const id = await harness.create();
+    const gate = Promise.withResolvers<void>();
+    harness.backend.script({ after: gate.promise, text: 'one' }, { text: '1' }, { text: '2' }, { text: 'waited' });
+    await harness.send(id, 'first');
+    const waiting = await harness.send(id, 'waits', { enqueue: true });
+    // At once: the turn ends soon.
+    const interrupted = harness.call(sessionInterrupt, { session_id: id });
+    const steers = ['not that', 'but this'].map((text) =>
+      harness.call(sessionSteer, { session_id: id, text, when_late: 'queue' }),
+    );
+    await interrupted;
+    for (const steer of steers) assert.equal((await steer).outcome, 'queued');
+    gate.resolve();
+    await harness.ended(waiting);
+    const started = harness.events(id).filter(({ type }) => type === 'session.turn.started');
+    assert.deepEqual(
+      started.map(({ payload }) => payload.text),
+      ['first', 'not that', 'but this', 'waits'],
+    );
+  });
+
   test('is rejected where no turn runs, or another one, and starts one where that was asked for', async () => {
     await using harness = await Harness.start();
     const id = await harness.create();

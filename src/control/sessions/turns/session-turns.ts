@@ -58,6 +58,7 @@ export class SessionTurns {
   readonly session: OpenSession;
   readonly #parts: TurnDeps;
   #running: Running | undefined;
+  #steered = 0;
   #held = false;
   #closing: TurnState['closing'] = null;
   /** Prompts that start now and are not in the queue, by turn id. */
@@ -198,6 +199,7 @@ export class SessionTurns {
       turn: turn?.id ?? null,
       queue: queue.map(({ turnId }) => turnId),
       steers,
+      steered: this.#steered,
       held: this.#held,
       closing: this.#closing ?? (this.#parts.isEnding() ? 'shutdown' : null),
     };
@@ -210,6 +212,7 @@ export class SessionTurns {
       return [];
     }
     const { state, effects } = step(this.#state(), input, this.#parts.limits);
+    this.#steered = state.steered;
     this.#held = state.held;
     this.#closing = state.closing;
     for (const effect of effects) this.#do(effect, result);

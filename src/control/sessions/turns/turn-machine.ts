@@ -11,7 +11,7 @@ import type { StopReason } from '../../../protocol/session-types.ts';
 import type { ErrorName } from '../../../wire/errors.ts';
 import type { SessionRecord, Steer } from '../../contract/session-log.ts';
 
-/** The input state. All but the last two members are in the session's record and so outlive the process. */
+/** The input state. All but the last three members are in the session's record and so outlive the process. */
 export interface TurnState {
   readonly phase: SessionRecord['phase'];
   /** Id of the running turn. */
@@ -20,6 +20,8 @@ export interface TurnState {
   readonly queue: readonly string[];
   /** Steers of the running turn that were not injected yet. */
   readonly steers: readonly Steer[];
+  /** Prompts at the head of the queue that are steers which came since the last turn started: the next one goes behind them. */
+  readonly steered: number;
   /** Work has the session for itself: no turn starts until it is released. */
   readonly held: boolean;
   /** The session is being closed, or the server is stopping: no input is accepted. */
@@ -156,11 +158,12 @@ function steer(state: TurnState, input: TurnInput & { type: 'steer' }, { queueLe
       ],
     };
   }
-  // Its turn is ending: the steer runs next, before the prompts that wait.
+  // Its turn is ending: the steer runs next, behind earlier ones and before the prompts that wait.
+  const { steered: position } = state;
   return {
-    state: { ...state, queue: [added.id, ...state.queue] },
+    state: { ...state, queue: state.queue.toSpliced(position, 0, added.id), steered: position + 1 },
     effects: [
-      { do: 'queue', turnId: added.id, position: 0, steer: added },
+      { do: 'queue', turnId: added.id, position, steer: added },
       { do: 'settle_steer', outcome: 'queued', turnId: added.id },
     ],
   };
@@ -175,7 +178,11 @@ function interrupt(state: TurnState, stopReason: StopReason, turnId?: string): T
 function drop(state: TurnState, isDropped: (turnId: string) => boolean, stopReason: StopReason): TurnStep {
   const dropped = state.queue.filter(isDropped);
   const queue = state.queue.filter((turnId) => !isDropped(turnId));
-  return { state: { ...state, queue }, effects: dropped.map((turnId) => ({ do: 'drop', turnId, stopReason })) };
+  const steered = state.queue.slice(0, state.steered).filter((turnId) => !isDropped(turnId)).length;
+  return {
+    state: { ...state, queue, steered },
+    effects: dropped.map((turnId) => ({ do: 'drop', turnId, stopReason })),
+  };
 }
 
 function ended(state: TurnState, turnId: string, limits: TurnLimits): TurnStep {
@@ -197,7 +204,8 @@ function afterTurn(state: TurnState, effects: TurnEffect[], reason: string, { qu
   for (const [position, late] of queued.entries())
     effects.push({ do: 'queue', turnId: late.id, position, steer: late });
   const queue = [...queued.map(({ id }) => id), ...state.queue];
-  return next({ ...state, phase: 'idle', turn: null, steers: [], queue }, effects);
+  const steered = queued.length + state.steered;
+  return next({ ...state, phase: 'idle', turn: null, steers: [], queue, steered }, effects);
 }
 
 /** Starts the next prompt, or closes the session, when no turn runs. */
@@ -207,7 +215,8 @@ function next(state: TurnState, effects: readonly TurnEffect[]): TurnStep {
   }
   const [turnId, ...queue] = state.queue;
   if (turnId === undefined || !isFree(state)) return { state, effects };
-  return { state: { ...state, phase: 'running', turn: turnId, queue }, effects: [...effects, { do: 'start', turnId }] };
+  const started = { ...state, phase: 'running' as const, turn: turnId, queue, steered: 0 };
+  return { state: started, effects: [...effects, { do: 'start', turnId }] };
 }
 
 function close(state: TurnState, why: 'closed' | 'shutdown'): TurnStep {

@@ -11,7 +11,7 @@ import {
 } from '../../../../src/control/sessions/turns/turn-machine.ts';
 
 const LIMITS = { queueLength: 3 };
-const IDLE: TurnState = { phase: 'idle', turn: null, queue: [], steers: [], held: false, closing: null };
+const IDLE: TurnState = { phase: 'idle', turn: null, queue: [], steers: [], steered: 0, held: false, closing: null };
 
 const steerOf = (id: string, whenLate: Steer['whenLate'] = 'report'): Steer => ({ id, text: `text ${id}`, whenLate });
 
@@ -43,6 +43,7 @@ class World {
     for (const effect of effects) this.#saw(effect, input);
     // What a machine says it holds is what the world saw it take.
     assert.equal(this.state.turn, this.running);
+    assert.ok(this.state.steered <= this.state.queue.length);
     assert.ok(this.state.queue.length <= LIMITS.queueLength + LIMITS.queueLength);
     if (this.state.phase === 'idle' && !this.state.held && this.state.closing === null) {
       assert.deepEqual(this.state.queue, [], 'nothing waits while nothing runs');
@@ -167,7 +168,7 @@ function happen(world: World, what: Record<string, unknown> & { type: string }):
       break;
     case 'restart': {
       // Of a process that was killed nothing is left but the record.
-      world.state = { ...state, held: false, closing: null };
+      world.state = { ...state, steered: 0, held: false, closing: null };
       world.feed({ type: 'restart', continues: what.continues as boolean });
       break;
     }
@@ -264,6 +265,27 @@ describe('turn machine', () => {
     const { effects, state } = run(steered.state, ended('a'));
     assert.deepEqual(effects.at(-1), { do: 'start', turnId: 's1' });
     assert.deepEqual(state.queue, ['b', 'c']);
+  });
+
+  test('several steers for a turn that is being interrupted run in their order, also when one of them is removed', () => {
+    const late = (id: string): TurnInput => ({ type: 'steer', steer: steerOf(id, 'queue') });
+    const early = run(IDLE, send('a'), send('b'), late('s0'), { type: 'interrupt', stopReason: 'interrupted' });
+    const steered = run(early.state, late('s1'), { type: 'remove', turnId: 's1', stopReason: 'cleared' }, late('s2'));
+    assert.deepEqual(steered.state.queue, ['s2', 'b']);
+    const more = step(steered.state, late('s3'), LIMITS);
+    assert.deepEqual(more.effects, [
+      { do: 'queue', turnId: 's3', position: 1, steer: steerOf('s3', 'queue') },
+      { do: 'settle_steer', outcome: 'queued', turnId: 's3' },
+    ]);
+    const { state } = run({ ...more.state, held: true }, ended('a'));
+    assert.deepEqual(state.queue, ['s2', 's3', 'b'], 'the queue was full, and s0 was returned');
+  });
+
+  test('a steer for the turn of a steer runs before the steers and prompts that wait', () => {
+    const interrupt: TurnInput = { type: 'interrupt', stopReason: 'interrupted' };
+    const late = (id: string): TurnInput => ({ type: 'steer', steer: steerOf(id, 'queue') });
+    const { state } = run(IDLE, send('a'), interrupt, late('s1'), late('s2'), ended('a'), interrupt, late('s3'));
+    assert.deepEqual([state.turn, state.queue], ['s1', ['s3', 's2']]);
   });
 
   test('a steer that comes while the session is held runs first when it is released', () => {
