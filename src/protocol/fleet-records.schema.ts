@@ -142,7 +142,7 @@ export const WorkerEntry = shape('A worker as an operator sees it.', {
   binding: text('The bus.'),
   address: text(),
   status: text(
-    '`ready`, `asleep` (shut down in order), `gone`, `unreachable` (it has never responded), `joining` (it has not described itself yet), `unverified` (it never does), `stale` (its description is too old), `draining`, `circuit_open`, or why its executor cannot work: `executor_missing`, `auth_required`.',
+    '`ready`, `asleep` (shut down in order), `gone` (connection lost), `unreachable` (never responded), `joining` (has not announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`, or the reason its executor cannot work: `executor_missing`, `auth_required`.',
   ),
   mode: text('How tasks are sent.'),
   version: orNull(text()),

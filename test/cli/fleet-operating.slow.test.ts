@@ -12,10 +12,10 @@ const SICK = '  - { id: sick, executor: rehearsal, repo: repo, mcp_servers: [{ n
 test('a task that waits says until when, and goes on without whoever watched it', async (t) => {
   const { user, up, json } = await fleet(t, { workers: SICK });
   const waiting = user.start(['task', 'submit', 'read README.md', '--require-mcp', 'crashing', '--wait']);
-  await waiting.says('tried again at', 'stderr');
+  await waiting.says('next attempt at', 'stderr');
   assert.match(
     waiting.stderr,
-    /decided {4}no worker now: .*sick left out: crashing .*; tried again at \d\d:\d\d:\d\dZ/,
+    /decided {4}no worker now: .*sick left out: crashing .*; next attempt at \d\d:\d\d:\d\dZ/,
   );
   assert.match(up.stderr, /"MCP server does not work","worker":"sick","server":"crashing".*ended with code 1/);
   waiting.child.kill('SIGINT');
@@ -25,7 +25,7 @@ test('a task that waits says until when, and goes on without whoever watched it'
 
   const shown = await user.run(['task', 'show', 'last']);
   assert.match(shown.stdout, /^state {5}queued, waits$/m);
-  assert.match(shown.stdout, /^waits {5}until \d\d:\d\d:\d\dZ, then it is tried again$/m);
+  assert.match(shown.stdout, /^waits {5}until \d\d:\d\d:\d\dZ, then the next attempt starts$/m);
   const dropped = await user.run(['task', 'drop', 'last']);
   assert.equal(dropped.code, 5);
   assert.match(dropped.stderr, /is not parked; see: handfast task show/);

@@ -32,11 +32,11 @@ export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, no
 /** 06:41:18Z */
 const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19)}Z`;
 
-/** What was decided about a task, where its id is known. */
+/** The sentence of a decision without the task id, where the output shows the id already. */
 const about = (taskId: string, text: string): string =>
-  text.replaceAll(`${taskId} → nobody: `, '').replaceAll(`${taskId} → `, '→ ');
+  text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
-/** Ids made by the orchestrator are longer than people need: the beginning will do. */
+/** Ids made by the orchestrator are long: on a terminal their first 8 characters are shown. */
 const shortId = (taskId: string, { width }: Terminal): string =>
   Number.isFinite(width) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(taskId) ? taskId.slice(0, 8) : taskId;
 
@@ -93,7 +93,7 @@ function workerRow(worker: WorkerView, now: number): string[] {
 /** What a queued task waits for; undefined where it does not wait, or was not routed yet. */
 function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
   if (state !== 'queued') return undefined;
-  if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then it is tried again`;
+  if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then the next attempt starts`;
   if (explanation !== null) {
     if (explanation.chosen !== null) return undefined;
     const whom =
@@ -199,7 +199,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
     decided: () => {
       const next = typeof body.next_attempt_at === 'string' ? Date.parse(body.next_attempt_at) : Number.NaN;
       const noWorker = body.chosen === null ? 'no worker now: ' : '';
-      return `${noWorker}${text('sentence')}${Number.isNaN(next) ? '' : `; tried again at ${clock(next)}`}`;
+      return `${noWorker}${text('sentence')}${Number.isNaN(next) ? '' : `; next attempt at ${clock(next)}`}`;
     },
     sent: () => `to ${text('worker')}`,
     claimed: () => `by ${text('worker')}`,

@@ -41,11 +41,11 @@ export interface A2aExecutorDeps {
   readonly newId?: () => string;
 }
 
-/** How long an agent that has a task may not respond, milliseconds. */
+/** Timeout for an agent that accepted a task and does not respond, milliseconds. */
 const PATIENCE_MS = 120_000;
-/** How long a cancel may take, milliseconds. */
+/** Timeout of a cancel, milliseconds. */
 const CANCEL_MS = 5_000;
-/** Within the bound of a probe. */
+/** Timeout of each call of a probe, milliseconds; both calls together stay below the 3 s of a probe. */
 const PROBE_MS = 1_400;
 /** Questions of an agent in one turn. */
 const MAX_QUESTIONS = 20;
@@ -191,10 +191,10 @@ class A2aExecutor implements Executor {
 
   /** The user's answer to a question of the agent; undefined: none. */
   async #answer({ status }: Task, context: ExecutorContext): Promise<string | undefined> {
-    const title = textOf(status?.message?.parts) || 'The agent asks for more.';
+    const title = textOf(status?.message?.parts) || 'The agent asks for more input.';
     const schema = {
       type: 'object',
-      properties: { answer: { type: 'string', description: 'What the agent is told.' } },
+      properties: { answer: { type: 'string', description: 'Answer sent to the agent.' } },
       required: ['answer'],
     };
     const { allowed, content } = await askWhileRunning(context, { kind: 'question', title, schema });
@@ -202,7 +202,7 @@ class A2aExecutor implements Executor {
     return allowed && typeof answer === 'string' && answer.trim() !== '' ? answer : undefined;
   }
 
-  /** Cancels the task at the agent; resolves with the task as it is then, or as it was last. */
+  /** Cancels the task at the agent; resolves with its new state, or with the last known one if the cancel failed. */
   async #cancel({ client, fleet }: Reached, task: Task): Promise<Task> {
     try {
       const options = this.#connection.call(fleet, AbortSignal.timeout(CANCEL_MS));
@@ -233,7 +233,7 @@ const stopped = (signal: AbortSignal, text: string): ExecutorOutcome => ({
   failure: `stopped: ${asError(signal.reason).message}`,
 });
 
-/** The result that a worker of ours puts beside its text. */
+/** The result that a Handfast worker sends beside its text. */
 function resultIn({ artifacts }: Task): Reported | undefined {
   const artifact = artifacts.find(({ artifactId }) => artifactId === RESULT_ARTIFACT);
   for (const data of fleetDataOf(artifact?.parts)) {

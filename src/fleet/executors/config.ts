@@ -1,10 +1,10 @@
 /**
- * How an executor is configured: one shape for each kind. `make.ts` makes the executor; the fleet's configuration file is
- * read into these.
+ * The configuration of an executor, one shape for each kind. The fleet's configuration file is read into these shapes;
+ * `make.ts` makes the executor from them.
  */
 import type { FunctionExecutorOptions } from './function.ts';
 
-/** What all programs have. */
+/** Settings of every program. */
 export interface ProgramConfig {
   /** The program, looked up in PATH when it has no slash. Default: the kind's own name. */
   readonly command?: string;
@@ -13,13 +13,13 @@ export interface ProgramConfig {
   /** Set in addition to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
   /**
-   * Longest turn, milliseconds; at least a second, and rounded up to whole ones. Default: as long as the worker lets it run
-   * (`agy`, which has a timer of its own: 15 minutes).
+   * Timeout of a turn, milliseconds; at least a second, rounded up to whole seconds. Default: the limit of the worker (`agy`,
+   * which has its own timer: 15 minutes).
    */
   readonly timeoutMs?: number;
 }
 
-/** Any program; see `fleet/executors/programs/command.ts` for what it is given and what it may print. */
+/** Any program; `fleet/executors/programs/command.ts` describes its input and output. */
 export interface CommandConfig extends ProgramConfig {
   readonly kind: 'command';
   readonly command: string;
@@ -28,7 +28,7 @@ export interface CommandConfig extends ProgramConfig {
    * prompt is the last argument.
    */
   readonly args?: readonly string[];
-  /** `text`: what it prints is the reply. `json_lines`: see `fleet/executors/programs/command.ts`. Default `text`. */
+  /** `text`: its output is the reply. `json_lines`: see `fleet/executors/programs/command.ts`. Default `text`. */
   readonly output?: 'text' | 'json_lines';
 }
 
@@ -44,7 +44,7 @@ export interface ClaudeConfig extends ProgramConfig {
 export interface CodexConfig extends ProgramConfig {
   readonly kind: 'codex';
   readonly model?: string;
-  /** What its commands may do; it brings its own sandbox. Default `workspace-write`. */
+  /** Mode of its own sandbox, which limits its commands. Default `workspace-write`. */
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
 }
 
@@ -59,7 +59,7 @@ export interface OpencodeConfig extends ProgramConfig {
 export interface AgyConfig extends ProgramConfig {
   readonly kind: 'agy';
   readonly sandbox?: boolean;
-  /** File in which it stores the last conversation of each directory. Default: its own place. */
+  /** File in which it stores the last conversation of each directory. Default: the program's own default path. */
   readonly conversationsFile?: string;
 }
 
@@ -69,20 +69,20 @@ export interface AcpConfig {
   readonly command: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** For messages. Default: the command. */
+  /** Name in messages. Default: the command. */
   readonly name?: string;
   /**
-   * What is answered when it asks for permission: `ask` the orchestrator's user, `allow` all (of a task that may only read:
-   * what only reads), or `reject` all. Default `ask`.
+   * Policy for its permission requests: `ask` the orchestrator's user, `allow` all of them (in a task with read access: only
+   * reading ones), or `reject` all. Default `ask`.
    */
   readonly permissions?: 'ask' | 'allow' | 'reject';
-  /** MCP servers it connects to, as that protocol or most configuration files write them. */
+  /** MCP servers it connects to, in the form of that protocol or of common configuration files. */
   readonly mcpServers?: readonly Readonly<Record<string, unknown>>[];
   readonly mode?: string;
   readonly model?: string;
-  /** Time to start, and to open a session, milliseconds. Default 60,000: some agents are fetched when first run. */
+  /** Timeout for the start and for opening a session, milliseconds. Default 60,000: the first start may download the agent. */
   readonly startTimeoutMs?: number;
-  /** Time to end a cancelled turn before the process is killed, milliseconds. Default 5,000. */
+  /** Timeout for a cancelled turn to end before the process is killed, milliseconds. Default 5,000. */
   readonly cancelTimeoutMs?: number;
 }
 
@@ -99,7 +99,7 @@ export interface A2aConfig {
   readonly kind: 'a2a';
   /** Address of its card, or of its server. */
   readonly url: string;
-  /** Reads the bearer token; asked for each request. Undefined: it wants none. */
+  /** Reads the bearer token; called for each request. Undefined: the agent needs none. */
   readonly token?: () => Promise<string>;
 }
 

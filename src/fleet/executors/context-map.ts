@@ -1,9 +1,9 @@
 /**
- * What an executor stores about each conversation, on disk: the id its program knows it by, and the baselines of counters
- * and outputs that continue from turn to turn. A lost baseline brings old replies and old tokens back, so every change is
- * written before it counts, in one step.
+ * Stores the data of an executor about each conversation: the id its program uses, and the baselines of counters and outputs
+ * that continue from turn to turn. A lost baseline would report old replies and old tokens again. Every change therefore
+ * replaces the file atomically.
  *
- * Held by the executors of this folder, one file each, in the worker's own folder.
+ * Used by the executors of this folder, one file each, in the worker's own folder.
  */
 import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -14,17 +14,17 @@ export interface ContextMapOptions<Entry> {
   readonly file: string | undefined;
   /** An entry as it was read from the file; undefined drops it. */
   readonly read: (value: Readonly<Record<string, unknown>>) => Entry | undefined;
-  /** Most conversations; the one used longest ago goes first. Default 10,000. */
+  /** Maximum number of conversations; the least recently used one is evicted. Default 10,000. */
   readonly maxEntries?: number;
-  /** Called once when the file could not be read; it is quarantined then. */
-  readonly damaged?: (kept: string) => void;
+  /** Called once with the new path when a damaged file was quarantined. */
+  readonly damaged?: (movedTo: string) => void;
 }
 
 const MAX_ENTRIES = 10_000;
 
 export class ContextMap<Entry extends object> {
   readonly #options: ContextMapOptions<Entry>;
-  /** The one used longest ago first. */
+  /** Least recently used first. */
   readonly #entries: Map<string, Entry>;
   #changes = 0;
   #written = 0;
@@ -44,7 +44,7 @@ export class ContextMap<Entry extends object> {
     return this.#entries.has(contextId);
   }
 
-  /** Resolves when it is on disk. Rejects as the file system does; it counts in memory all the same. */
+  /** Resolves when the entry is on disk. Rejects as the file system does; the entry stays in memory even then. */
   set(contextId: string, entry: Entry): Promise<void> {
     this.#entries.delete(contextId);
     this.#entries.set(contextId, entry);
@@ -104,9 +104,9 @@ function load<Entry>(file: string, { read, damaged }: ContextMapOptions<Entry>):
     }
     return entries;
   } catch {
-    const kept = `${file}.damaged`;
-    renameSync(file, kept);
-    damaged?.(kept);
+    const movedTo = `${file}.damaged`;
+    renameSync(file, movedTo);
+    damaged?.(movedTo);
     return new Map();
   }
 }

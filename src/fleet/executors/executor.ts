@@ -1,8 +1,9 @@
 /**
- * The executor contract: what really does a task. One turn of work in one conversation, with live usage, under a signal.
+ * The executor contract: an executor does the work of a task. It runs one turn in one conversation, reports usage while it
+ * runs, and stops on a signal.
  *
- * Implemented by the other files of this folder; called by `worker/` alone, which owns budget, deadline, lease, reply
- * extraction and everything else that must be the same for every executor.
+ * Implemented by the other files of this folder; called by `worker/` alone. The worker owns everything that must be the same
+ * for every executor: budget, deadline, lease, reply extraction.
  */
 import type { Usage } from '../../protocol/fleet.ts';
 
@@ -20,7 +21,7 @@ export interface ExecutorTask {
 
 /** The events of a turn for the worker. None of these throws. */
 export interface ExecutorEvents {
-  /** It is alive and did something; `note` is one line for people, `percent` 0–100 where known. */
+  /** Reports activity; `note` is one line for people, `percent` 0–100 where known. */
   progress(phase: string, note?: string, percent?: number): void;
   /** Tokens of this turn so far: totals, not differences. */
   usage(total: Usage): void;
@@ -48,7 +49,7 @@ export interface ExecutorAnswer {
 }
 
 export interface ExecutorContext {
-  /** Absolute path the work is done in: the repository, or the task's own worktree. From configuration, never a message. */
+  /** Absolute working directory: the repository, or the task's own worktree. From configuration, never from a message. */
   readonly cwd: string;
   /** Aborts on cancel, deadline, budget, a lost lease, shutdown; the reason is a `HandfastError`. */
   readonly signal: AbortSignal;
@@ -57,25 +58,25 @@ export interface ExecutorContext {
 
 /** How a turn ended. */
 export interface ExecutorOutcome {
-  /** The reply's text; may hold a TASK_RESULT. Also set, with what there is, when the turn was stopped. */
+  /** The text of the reply; may contain a TASK_RESULT. A stopped turn has its partial reply. */
   readonly text: string;
-  /** `completed`: it ended by itself. `limit`: it met its own turn or token limit. `refused`, `stopped`: by their names. */
+  /** `completed`: it ended by itself. `limit`: it reached its own turn or token limit. `refused`: by the model. `stopped`: by us. */
   readonly ending: 'completed' | 'limit' | 'refused' | 'stopped';
   /** Exit code of a program; null otherwise. */
   readonly exitCode: number | null;
-  /** `source: 'unknown'` when it left no record. */
+  /** `source: 'unknown'` without a record of the executor. */
   readonly usage: Usage;
-  /** The executor's own report that it failed, in a line; set when the text is not worth reading. */
+  /** The reason the turn failed, in one line; set when the text cannot be used as a reply. */
   readonly failure?: string;
-  /** Something odd the reader should know, e.g. drift of a stored baseline. */
+  /** Irregularities for the operator, e.g. drift of a stored baseline. */
   readonly warnings?: readonly string[];
-  /** The working directory differs from the one asked for, and the like: worth an artifact. */
+  /** Facts for an artifact of the result, e.g. a working directory that differs from the requested one. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
-/** A turn that runs. */
+/** A running turn. */
 export interface Execution {
-  /** Never rejects for what the executor did; rejects with a `HandfastError` when it could not be run at all. */
+  /** Rejects with a `HandfastError` only when the turn could not start; a failed turn is an outcome. */
   readonly outcome: Promise<ExecutorOutcome>;
   /** Sends more input; resolves with its outcome. Absent: it accepts none. */
   steer?(text: string): Promise<'injected' | 'queued' | 'rejected'>;
@@ -95,17 +96,17 @@ export interface Readiness {
 export interface Executor {
   /** `claude`, `codex`, `opencode`, `agy`, `command`, `acp`, `a2a`, `function`, `rehearsal`. */
   readonly kind: string;
-  /** Which extras it has. */
+  /** Whether it accepts input during a turn (`steer`), and whether it can ask the user. */
   readonly canSteer: boolean;
   readonly canAsk: boolean;
   /** Spends no tokens and starts no turn. Bounded at 3 s, never rejects. */
   probe(signal: AbortSignal): Promise<Readiness>;
-  /** True when it has a conversation for this context already. */
+  /** True when it has stored a conversation for this context. */
   hasConversation(contextId: string): boolean;
   /** Starts a turn. At most one per context runs at a time; the worker sees to that. */
   start(task: ExecutorTask, context: ExecutorContext): Execution;
-  /** Measures what an empty first turn costs, where that is wanted; null when it cannot. */
+  /** Measures the tokens of an empty first turn; null when it cannot. Absent: not supported. */
   measureOverhead?(context: Pick<ExecutorContext, 'cwd' | 'signal'>): Promise<number | null>;
-  /** Ends what still runs. Bounded, never rejects. */
+  /** Stops the running turns. Bounded, never rejects. */
   stop(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * The `function` executor: work done by a function of this process. For workers that are part of a program, for tests, and
- * for measuring what the fleet itself costs.
+ * The `function` executor: a function of this process does the work. For workers inside a program, for tests, and for
+ * measuring the overhead of the fleet itself.
  *
  * Made by `make.ts`, or by a program that builds a worker in code.
  */
@@ -10,12 +10,12 @@ import type { Executor, ExecutorContext, ExecutorOutcome, ExecutorTask } from '.
 import { RunningTurns } from './running-turns.ts';
 import { UNKNOWN_USAGE } from './usage.ts';
 
-/** What a function did. What is left out: it completed, and nothing is known of tokens. */
+/** The outcome of a function. Defaults: `ending` is `completed`, usage is unknown. */
 export type FunctionResult = Pick<ExecutorOutcome, 'text'> & Partial<Omit<ExecutorOutcome, 'exitCode'>>;
 
 /**
- * Does a task. Returns its reply, or the reply with usage and the rest; what it throws becomes the outcome's `failure`. It
- * should end soon after `context.signal` aborts: what it does two seconds later is not waited for.
+ * Does a task. Returns its reply, or the reply with usage and other facts; an exception becomes the outcome's `failure`. It
+ * should end when `context.signal` aborts: after two seconds it is abandoned.
  */
 export type TaskFunction = (
   task: ExecutorTask,
@@ -28,10 +28,10 @@ export interface FunctionExecutorOptions {
   readonly label?: string;
 }
 
-/** How long a stopped function is waited for. */
+/** Wait for a stopped function, milliseconds; after it the function is abandoned. */
 const STOP_MS = 2000;
 
-/** Makes an executor of a function. It is stateless: it knows no conversation. */
+/** Makes an executor of a function. It is stateless: it stores no conversation. */
 export function functionExecutor({ run, label }: FunctionExecutorOptions): Executor {
   const turns = new RunningTurns();
   return {

@@ -37,7 +37,7 @@ export interface ExecutorDeps {
 /**
  * Makes the executor. Starts nothing.
  *
- * @throws not_configured when something it needs was not handed in
+ * @throws not_configured for an `acp` executor without `start`
  */
 export function makeExecutor(config: ExecutorConfig, { home, log, start, version = '0.0.0' }: ExecutorDeps): Executor {
   const contextFile = home === undefined ? undefined : join(home, 'executor', `${config.kind}.json`);
@@ -58,12 +58,13 @@ export function makeExecutor(config: ExecutorConfig, { home, log, start, version
     case 'agy':
       return program(agyCli(config, config.env?.HOME ?? homedir()), config);
     case 'command':
-      // Its arguments are the adapter's: they hold the places of the prompt and the rest.
+      // The adapter sets all arguments, because they contain the placeholders.
       return program(commandCli(config), { ...config, args: [] });
     case 'a2a':
       return a2aExecutor({ config, contextFile, log });
     case 'acp':
-      if (start === undefined) throw fail('not_configured', 'an acp executor needs a way to start programs');
+      if (start === undefined)
+        throw fail('not_configured', 'an acp executor needs the option "start", which starts programs');
       return acpExecutor({ config, start, version, contextFile, log });
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The turns of an executor that run, so that all of them can be ended at once. Held by each executor of this folder.
+ * The running turns of an executor, so that all of them can be stopped at once. Used by each executor of this folder.
  */
 import { fail } from '../../wire/errors.ts';
 import type { ExecutorContext, ExecutorOutcome } from './executor.ts';
@@ -8,7 +8,7 @@ export class RunningTurns {
   readonly #running = new Set<Promise<unknown>>();
   readonly #stopping = new AbortController();
 
-  /** True once they were stopped. */
+  /** True after `stop` was called. */
   get stopped(): boolean {
     return this.#stopping.signal.aborted;
   }
@@ -18,15 +18,15 @@ export class RunningTurns {
     return { ...context, signal: AbortSignal.any([context.signal, this.#stopping.signal]) };
   }
 
-  /** Adds a turn until it has ended. */
+  /** Tracks a turn until it ends. */
   add(outcome: Promise<ExecutorOutcome>): Promise<ExecutorOutcome> {
     this.#running.add(outcome);
-    const over = (): void => void this.#running.delete(outcome);
-    outcome.then(over, over);
+    const ended = (): void => void this.#running.delete(outcome);
+    outcome.then(ended, ended);
     return outcome;
   }
 
-  /** Stops all of them, and resolves when they have ended. Never rejects. */
+  /** Stops all turns; resolves when they have ended. Never rejects. */
   async stop(): Promise<void> {
     this.#stopping.abort(fail('interrupted', 'the executor is stopped'));
     await Promise.allSettled(this.#running);

@@ -1,18 +1,18 @@
 /**
- * Token accounting: what a turn has used, from the program's own records in its output. A model's own claim is never used.
+ * Token accounting: the usage of a turn, from the program's own records in its output. A model's claim is never used.
  *
- * Each command-line adapter feeds a meter line by line while the program runs. `input` is what no cache gave; cache reads
- * stand beside what is spent and are no part of it unless that is wanted, because with caching a small job re-reads tens of
- * thousands of tokens.
+ * Each command-line adapter feeds a meter line by line while the program runs. `input` excludes cached tokens. Cache reads are
+ * reported beside the spent tokens and count as spent only if configured, because with caching even a small job re-reads tens
+ * of thousands of tokens.
  * @see docs/fleet.md#tokens
  */
 import type { Usage } from '../../protocol/fleet.ts';
 import { type Frame, objectOf, textOf } from './programs/frame.ts';
 
-/** Nothing was recorded; never zero. */
+/** Usage without a record. It is unknown and not zero. */
 export const UNKNOWN_USAGE: Usage = Object.freeze({ source: 'unknown' });
 
-/** Counters of a codex thread since its beginning, as codex writes them. */
+/** Counters of a codex thread since its start, as codex writes them. */
 export interface CodexCounters {
   readonly input_tokens: number;
   readonly cached_input_tokens: number;
@@ -59,23 +59,23 @@ const claudeSum = (usage: Frame): Sum => ({
   cache_write: count(usage.cache_creation_input_tokens),
 });
 
-/** The last `result` frame has the turn with its sub-agents; assistant frames only show its progress. */
+/** The last `result` frame has the usage of the turn with its sub-agents; assistant frames only show progress. */
 export class ClaudeMeter {
   #result: Usage | undefined;
-  /** By message: a message comes in several frames, each with all it has used. */
+  /** By message id: a message spans several frames, and each has its total usage. */
   readonly #messages = new Map<string, Sum>();
 
-  take(frame: Frame): void {
+  add(frame: Frame): void {
     if (frame.type === 'result') this.#result = resultUsage(frame) ?? this.#result;
     else if (frame.type === 'assistant') this.#message(objectOf(frame.message));
   }
 
-  /** By the program's own final record; unknown while there is none. */
+  /** Usage by the program's own final record; unknown before it. */
   total(): Usage {
     return this.#result ?? UNKNOWN_USAGE;
   }
 
-  /** The best that is known while it runs: less than it has used, and not nothing. */
+  /** A lower bound of the usage while the turn runs. */
   soFar(): Usage {
     if (this.#result !== undefined) return this.#result;
     if (this.#messages.size === 0) return UNKNOWN_USAGE;
@@ -107,7 +107,7 @@ function resultUsage(frame: Frame): Usage | undefined {
   return { source: 'measured', ...sum, ...cost(frame.total_cost_usd) };
 }
 
-/** Counters are those of the thread: what it had before this turn comes off. */
+/** The counters are those of the thread; the usage of a turn is their difference from the stored baseline. */
 export class CodexMeter {
   readonly #before: CodexCounters;
   #now: CodexCounters | undefined;
@@ -116,17 +116,17 @@ export class CodexMeter {
     this.#before = countersOf(previous ?? {});
   }
 
-  take(frame: Frame): void {
+  add(frame: Frame): void {
     const usage = frame.type === 'turn.completed' ? objectOf(frame.usage) : undefined;
     if (usage !== undefined) this.#now = countersOf(usage);
   }
 
-  /** The thread's counters by now; undefined before its first report. */
+  /** The current counters of the thread; undefined before its first report. */
   get counters(): CodexCounters | undefined {
     return this.#now;
   }
 
-  /** True when the thread counted less than it had: it started again, and the difference means nothing. */
+  /** True when the counters are below the baseline: the thread was restarted, and the difference is not exact. */
   get restarted(): boolean {
     const [now, before] = [this.#now, this.#before];
     return now !== undefined && (now.input_tokens < before.input_tokens || now.output_tokens < before.output_tokens);
@@ -147,19 +147,19 @@ export class CodexMeter {
   }
 }
 
-/** Counters as they were written or stored; a missing one is 0. */
+/** Reads written or stored counters; a missing one is 0. */
 export const countersOf = (value: Partial<Record<keyof CodexCounters, unknown>>): CodexCounters => ({
   input_tokens: count(value.input_tokens),
   cached_input_tokens: count(value.cached_input_tokens),
   output_tokens: count(value.output_tokens),
 });
 
-/** Every step ends with its own counts; reasoning is not part of the output. */
+/** Sums the counts at the end of every step; `output` does not include reasoning. */
 export class OpencodeMeter {
   #sum: Sum | undefined;
   #cost: number | undefined;
 
-  take(frame: Frame): void {
+  add(frame: Frame): void {
     const part = frame.type === 'step_finish' ? objectOf(frame.part) : undefined;
     const tokens = objectOf(part?.tokens);
     if (tokens === undefined) return;

@@ -66,9 +66,9 @@ export interface WorkerView {
   readonly binding: Binding;
   readonly address: string;
   /**
-   * `ready`, `asleep` (said so), `gone`, `unreachable` (it has never answered), `joining` (it has not described itself yet),
-   * `unverified` (it never does), `stale` (its description is too old), `draining`, `circuit_open`, or why its executor cannot
-   * work: `executor_missing`, `auth_required`.
+   * `ready`, `asleep` (shut down in order), `gone` (connection lost), `unreachable` (never responded), `joining` (has not
+   * announced itself yet), `unverified` (never announces itself), `stale` (its profile expired), `draining`, `circuit_open`, or
+   * the reason its executor cannot work: `executor_missing`, `auth_required`.
    */
   readonly status: string;
   readonly mode: DispatchMode;

@@ -1,22 +1,22 @@
 /**
- * Phase 2: the SESSION_ANNOUNCE a worker puts into its first reply, next to the words of the reply. Called by the
- * orchestrator on replies of peers whose binding carries nothing but text, and by `reply.ts` before it looks for a result.
+ * Phase 2: the SESSION_ANNOUNCE that a worker puts into its first reply, beside its prose. Called by the orchestrator on
+ * replies of peers whose binding carries only text, and by `reply.ts` before it searches for a result.
  *
- * A machine wrote the block, so nothing is repaired. The profile it gives belongs to the peer the transport authenticated,
- * whatever `agent_id` it claims: who calls sees to that.
+ * A program wrote the block, so nothing is repaired. The caller must assign the profile to the peer that the transport
+ * authenticated, not to the `agent_id` in the block.
  * @see docs/fleet-phases.md#announce-in-the-reply
  */
 import { decode } from '../messages/decode.ts';
 import type { Announced, Finding } from '../messages/decoded.ts';
 import { candidates } from './candidates.ts';
 
-/** What a reply says of the worker, and what it says besides. */
+/** The announce in a reply, if there is one, and the rest of the reply. */
 export interface AnnouncedReply {
   readonly found: boolean;
   readonly profile?: Announced;
   /** The reply without the block, trimmed, with LF line ends. */
   readonly prose: string;
-  /** What is wrong with the blocks that meant to be an announce and are none; for the log. */
+  /** Errors of the blocks that mention an announce and are not a valid one; for the log. */
   readonly refused: readonly Finding[];
 }
 

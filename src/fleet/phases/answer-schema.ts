@@ -1,6 +1,6 @@
 /**
- * The answer of a task against the JSON Schema its dispatch came with (an extension of TASK_RESULT). Called by the worker
- * on what its executor reports, and by the orchestrator when a task with such a schema is submitted.
+ * Validates the answer of a task against the JSON Schema in its dispatch (an extension of TASK_RESULT). Called by the worker
+ * on the result of its executor, and by the orchestrator when a task with a schema is submitted.
  * @see docs/fleet-phases.md#an-answer-of-a-given-shape
  */
 import { type JsonSchema, JsonSchemas } from '../../base/json-schema.ts';
@@ -8,28 +8,28 @@ import { timeLimit } from '../../base/time-limit.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Reported } from '../messages/decoded.ts';
 
-/** What came of the check; `answer` has the defaults of the schema filled in. */
+/** Outcome of the check; `answer` has the defaults of the schema filled in. */
 export type AnswerCheck =
   | { readonly ok: true; readonly answer: unknown }
   | {
       readonly ok: false;
-      /** What is wrong, in words for the executor. */
+      /** The errors, as text for the executor. */
       readonly problems: readonly string[];
-      /** The schema itself is wrong: asking again cannot help. */
+      /** The schema itself is invalid: a repair turn cannot help. */
       readonly hopeless: boolean;
     };
 
 export interface AnswerCheckOptions {
-  /** Owned by whoever checks often, so that what it takes is loaded once. */
+  /** Shared by a caller that checks often, so that the validator is loaded once. */
   readonly schemas?: JsonSchemas;
-  /** Longest check, milliseconds: a schema may hold a regular expression that takes for ever. Default 250. */
+  /** Timeout of a check, milliseconds: a regular expression of the schema may never end. Default 250. */
   readonly timeoutMs?: number;
 }
 
-/** Largest schema, in characters of its JSON: to compile it takes time that no limit reaches into. */
+/** Largest schema, in characters of its JSON: compiling it cannot be interrupted by a timeout. */
 const MAX_SCHEMA_CHARS = 65_536;
 
-/** Checks the answer of a result. Only a task that is done owes one. Never throws. */
+/** Checks the answer of a result. Only a task with status `done` needs one. Never throws. */
 export async function checkAnswer(
   schema: JsonSchema,
   { status, answer }: Pick<Reported, 'status' | 'answer'>,
@@ -43,14 +43,14 @@ export async function checkAnswer(
     return { ok: true, answer: timeLimit(timeoutMs)(() => compiled.check(answer)) };
   } catch (error) {
     if (!(error instanceof HandfastError && error.code === 'schema_violation'))
-      return { ok: false, problems: ['answer could not be checked in time'], hopeless: true };
+      return { ok: false, problems: [`answer could not be checked within ${timeoutMs} ms`], hopeless: true };
     const { errors = [] } = error.detail as { errors?: readonly { path: string; message: string }[] };
     const problems = errors.map(({ path, message }) => `answer${path} ${message}`);
     return { ok: false, problems: problems.length > 0 ? problems : [error.message], hopeless: false };
   }
 }
 
-/** Why a schema cannot be used, or null: asked before a task is taken, so that no token is spent on it. */
+/** The reason a schema cannot be used, or null. Checked before a task is accepted, so that no token is spent on it. */
 export async function answerSchemaProblem(schema: JsonSchema, schemas = new JsonSchemas()): Promise<string | null> {
   const compiled = await compile(schema, schemas);
   return 'problem' in compiled ? compiled.problem : null;
@@ -60,7 +60,7 @@ type Compiled = { readonly check: (value: unknown) => unknown } | { readonly pro
 
 async function compile(schema: JsonSchema, schemas: JsonSchemas): Promise<Compiled> {
   if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS)
-    return { problem: `the schema of the answer is over ${MAX_SCHEMA_CHARS} characters` };
+    return { problem: `the schema of the answer exceeds ${MAX_SCHEMA_CHARS} characters` };
   try {
     return { check: await schemas.compile(schema, 'answer') };
   } catch (error) {

@@ -1,8 +1,8 @@
 /**
- * Where in a prose text a JSON object may stand: fenced blocks, blocks inside those, and balanced braces. Finds places
- * only; what they hold is read by the strict decoder. Called by `announce-reply.ts` and `reply.ts`. Texts have LF line ends.
+ * Finds the parts of a prose text that may be a JSON object: fenced blocks, blocks inside those, and balanced braces. The
+ * strict decoder reads their content. Called by `announce-reply.ts` and `reply.ts`. Texts have LF line ends.
  *
- * Linear: fences take one pass, and the search for braces gives up after 64 that never close.
+ * Linear: fences take one pass, and the search for braces stops after 64 that never close.
  */
 import { type FencedBlock, fencedBlocks } from './fences.ts';
 
@@ -13,31 +13,31 @@ export type Place = 'fence' | 'embedded' | 'bare';
 export interface Candidate {
   readonly place: Place;
   readonly text: string;
-  /** What goes when the candidate is taken out: the fence around it goes too. */
+  /** Range to remove with the candidate: it includes the fence around it. */
   readonly start: number;
   readonly end: number;
   /** Its braces never close: it is cut short. */
   readonly open?: boolean;
 }
 
-/** Opening braces without an end after which a text is not searched any more. */
+/** Unclosed opening braces after which the search stops. */
 const MAX_OPEN_BRACES = 64;
 
-/** Blocks inside blocks, inside blocks: no honest writer goes deeper. */
+/** Maximum nesting of fenced blocks; deeper ones are not searched. */
 const MAX_FENCES_DEEP = 4;
 
-/** What the search through one text shares among its parts. */
+/** State of the search, shared by the parts of one text. */
 interface Search {
   readonly text: string;
-  /** Open braces it still puts up with. */
+  /** Unclosed braces until the search stops. */
   patience: number;
-  /** The next opening brace behind the place looked at last: most parts of a text have none, and must not search for it. */
+  /** Offset of the next opening brace: cached, because most parts have none and must not scan the whole text for it. */
   next: number;
 }
 
 /**
- * All candidates in the order of their places. Without `deep` only blocks that hold nothing but an object, and braces in
- * the open: what a machine writes. With `deep` also what stands inside other blocks.
+ * All candidates in the order of the text. Without `deep`: blocks that hold only an object, and braces outside of blocks, as
+ * programs write them. With `deep`: also objects inside other blocks.
  */
 export function* candidates(text: string, deep: boolean): Generator<Candidate> {
   const search: Search = { text, patience: MAX_OPEN_BRACES, next: -1 };
@@ -63,24 +63,24 @@ function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: numb
   for (const each of inner) yield* inBlock(search, each, deep, depth + 1);
 }
 
-/** Zero-width characters that copying leaves in texts. */
+/** Zero-width characters, which copying leaves in texts. */
 export const isZeroWidth = (code: number): boolean =>
   code === 0xfeff || (code >= 0x200b && code <= 0x200d) || code === 0x2060;
 
-/** An opening brace, behind nothing that can be seen. */
+/** An opening brace after blanks and zero-width characters only. */
 const STARTS_OBJECT = /^[\s\u200b-\u200d\u2060\ufeff]*\{/;
 
 /** Objects by their braces, left to right, none inside another. */
 function* braces(search: Search, from: number, to: number, place: Place): Generator<Candidate> {
   const { text } = search;
-  /** Braces found open on the way to one that is: they need not be followed again. */
+  /** Braces already known to be unclosed. */
   const open = new Set<number>();
   let cut = false;
   for (let start = nextBrace(search, from, to); start >= 0 && search.patience > 0; ) {
     const end = open.has(start) ? -1 : closing(text, start, to, open);
     if (end < 0) {
       search.patience--;
-      // Said once: what follows is a part of the same text.
+      // Yield once: the rest is a part of the same text.
       if (!cut) yield { place, text: text.slice(start, to), start, end: to, open: true };
       cut = true;
     } else yield { place, text: text.slice(start, end), start, end };
@@ -101,7 +101,10 @@ const BACKSLASH = 92;
 const OPENING = 123;
 const CLOSING = 125;
 
-/** Behind the brace that closes the one at `start`; −1, and into `open` the first that are, where none does. Strings are jumped over. */
+/**
+ * Offset behind the brace that closes the one at `start`. Without one, returns −1 and adds the first unclosed braces to
+ * `open`. Skips strings.
+ */
 function closing(text: string, start: number, to: number, open: Set<number>): number {
   const path: number[] = [];
   for (let at = start; at < to; at++) {

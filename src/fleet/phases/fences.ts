@@ -1,23 +1,23 @@
 /**
- * Fenced code blocks as CommonMark defines them, found line by line in one pass. Called by the three readers of prose in
- * this folder. Texts have LF line ends here.
+ * Fenced code blocks as CommonMark defines them, found line by line in one pass. Called by the readers of prose in this
+ * folder. Texts have LF line ends.
  */
 
 /** An opening fence. */
 export interface Fence {
   readonly character: '`' | '~';
-  /** How many of them; the closing run is at least as long. */
+  /** Number of fence characters; the closing run is at least as long. */
   readonly length: number;
-  /** What stands behind it on its line, trimmed. */
+  /** The info string: the rest of the line, trimmed. */
   readonly info: string;
 }
 
 /** A fenced block of a text; all offsets are into that text. */
 export interface FencedBlock {
-  /** Of the line of the opening fence, and behind the line of the closing one. */
+  /** Start of the line of the opening fence, and end of the line of the closing one. */
   readonly start: number;
   readonly end: number;
-  /** Of what stands between the two. */
+  /** Range between the two lines. */
   readonly contentStart: number;
   readonly contentEnd: number;
   readonly info: string;
@@ -26,7 +26,7 @@ export interface FencedBlock {
 const OPENING = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$/s;
 const CLOSING = /^ {0,3}(`{3,}|~{3,})[ \t]*$/;
 
-/** The fence a line opens, if it opens one: indented by at most three blanks, three or more of one character. */
+/** The fence that a line opens, if any: at most three blanks, then three or more of one fence character. */
 export function openFence(line: string): Fence | undefined {
   const found = OPENING.exec(line);
   if (found === null) return undefined;
@@ -40,13 +40,13 @@ export function closesFence(line: string, fence: Fence): boolean {
   return run !== undefined && run[0] === fence.character && run.length >= fence.length;
 }
 
-/** The end of the line that begins, or goes on, at `from`: at its LF, or at the end of the text. */
+/** The end of the line that contains `from`: the offset of its LF, or the end of the text. */
 export function lineEnd(text: string, from: number): number {
   const end = text.indexOf('\n', from);
   return end < 0 ? text.length : end;
 }
 
-/** All fenced blocks between two offsets, in order; one that is never closed runs to the end. */
+/** All fenced blocks between two offsets, in order; an unclosed block extends to the end. */
 export function fencedBlocks(text: string, from = 0, to = text.length): FencedBlock[] {
   const blocks: FencedBlock[] = [];
   let open: (Fence & { readonly start: number; readonly contentStart: number }) | undefined;
@@ -72,7 +72,7 @@ export function fencedBlocks(text: string, from = 0, to = text.length): FencedBl
   return blocks;
 }
 
-/** Most lines are no fences: they are not cut out of the text to find that out. */
+/** A cheap check that avoids slicing a line: most lines are not fences. */
 function mayBeFence(text: string, from: number, to: number): boolean {
   let at = from;
   while (at < from + 3 && at < to && text[at] === ' ') at++;

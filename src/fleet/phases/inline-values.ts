@@ -1,13 +1,13 @@
 /**
- * Values of inline hints: the small part of YAML that people and models write by hand, read without YAML. Called by
- * `inline.ts` for every known key. Whatever is not understood drops one hint, never the task.
+ * Values of inline hints: the small subset of YAML that people and models write by hand, read without a YAML parser. Called
+ * by `inline.ts` for every known key. An invalid value drops its hint, never the task.
  * @see docs/fleet-phases.md#inline-hints
  */
 import { PRIORITIES, type Priority, REPLY_SCHEMAS, type ReplySchema } from '../../protocol/fleet.ts';
 import { canonicalName, isId, isName, MAX_NAMES } from '../messages/names.ts';
 import { formatTimestamp, parseTimestamp } from '../messages/timestamp.ts';
 
-/** Hints as they are understood: names canonical, the deadline in UTC. A hint that was not given is absent. */
+/** Parsed hints: names canonical, the deadline in UTC. A hint that was not given is absent. */
 export interface Hints {
   task_id?: string;
   priority?: Priority;
@@ -22,7 +22,7 @@ export interface Hints {
 
 export type HintKey = keyof Hints;
 
-/** The keys that mean something, in the order in which they are written. */
+/** The known keys, in the order in which they are written. */
 export const HINT_KEYS = [
   'task_id',
   'priority',
@@ -33,16 +33,16 @@ export const HINT_KEYS = [
   'deadline',
 ] as const satisfies readonly HintKey[];
 
-/** True for the keys that mean something; all others are kept as they are. */
+/** True for the known keys; the text of all others is passed on unchanged. */
 export const isHintKey = (key: string): key is HintKey => (HINT_KEYS as readonly string[]).includes(key);
 
-/** What stands after a key: text on its line, or entries of a block list below it. */
+/** The raw value of a key: text on its line, or entries of a block list below it. */
 export interface RawValue {
   readonly text: string;
   readonly entries: readonly string[];
 }
 
-/** A read value; `undefined` with no problem: the hint says nothing (`~`, `null`, empty). */
+/** A parsed value; `undefined` without a problem: the hint is empty (`~`, `null`, no text). */
 export type Read<T> =
   | { readonly value: T | undefined; readonly problem?: undefined }
   | { readonly problem: 'H_BAD_VALUE' | 'H_YAML_FEATURE' };
@@ -64,7 +64,7 @@ export function readHint(key: HintKey, raw: RawValue): Read<Hints[HintKey]> {
   return value === undefined ? BAD : { value };
 }
 
-/** True when nothing stands after the key but blanks and a comment: entries may follow. */
+/** True when only blanks and a comment follow the key, so that a block list may follow. */
 export const isEmptyValue = (text: string): boolean => {
   const trimmed = text.trim();
   return trimmed === '' || trimmed.startsWith('#');
@@ -79,11 +79,11 @@ interface Token {
   readonly end: number;
 }
 
-/** YAML's indicators for what is never expanded: anchors, aliases, tags, block scalars, maps, directives, merges. */
+/** Indicators of YAML features that are refused: anchors, aliases, tags, block scalars, maps, directives, merges. */
 const FEATURE = /^(?:[&*!|>{}%@`?]|<<)/;
 
 /**
- * One scalar from `start` on. An unquoted one ends at one of the characters of `stops`, or at a comment.
+ * Reads one scalar from `start`. An unquoted one ends at one of the characters of `stops`, or at a comment.
  * @returns undefined where quotes do not close, or text follows them
  */
 function readToken(text: string, stops: string, start = 0): Token | typeof YAML | undefined {
@@ -130,7 +130,7 @@ const isBlank = (character: string | undefined): boolean => character === ' ' ||
 
 const startsComment = (text: string, at: number): boolean => text[at] === '#' && (at === 0 || isBlank(text[at - 1]));
 
-/** `[a, b]`, `a, b`, one name, or a block list. Names that meet in canonical form are one. */
+/** `[a, b]`, `a, b`, one name, or a block list. Names with the same canonical form count once. */
 function readNames({ text, entries }: RawValue): Read<readonly string[]> {
   const names = entries.length > 0 ? blockList(entries) : flowList(text);
   if (names === undefined) return BAD;
@@ -202,7 +202,7 @@ const SCHEMA_WORDS: ReadonlyMap<string, ReplySchema> = new Map([
   ['text', 'prose'],
 ]);
 
-/** Scalar keys: the text of a value → its meaning, or undefined where it has none. */
+/** Scalar keys: the text of a value → the parsed value, or undefined for an invalid one. */
 const convert: {
   readonly [K in Exclude<HintKey, 'required_mcp' | 'required_capabilities'>]: (text: string) => Hints[K];
 } = {
@@ -219,7 +219,10 @@ function readDeadline(text: string): string | undefined {
   return time === undefined ? undefined : formatTimestamp(time);
 }
 
-/** `4000`, `4,000`, `4_000`, `4k`, `1.5M`. Nothing that reads as another number elsewhere: no hex, octal, exponent, sign, zero. */
+/**
+ * `4000`, `4,000`, `4_000`, `4k`, `1.5M`. Refuses forms that other parsers read differently: hex, octal, exponent, sign; and
+ * zero.
+ */
 function readBudget(text: string): number | undefined {
   if (text.length > 32) return undefined;
   if (/^[1-9]\d*$/.test(text) || /^[1-9]\d{0,2}(?:([,_])\d{3})(?:\1\d{3})*$/.test(text))
@@ -228,7 +231,7 @@ function readBudget(text: string): number | undefined {
   if (short === null) return undefined;
   const [, whole = '', fraction = '', unit = ''] = short;
   const zeros = unit.toLowerCase() === 'k' ? 3 : 6;
-  // In digits, not in floating point: 1.1k is 1100 exactly, 1.0001k is no whole number of tokens.
+  // Digits instead of floating point: 1.1k is 1100 exactly, and 1.0001k is not a whole number of tokens.
   const digits = fraction.padEnd(zeros, '0');
   return /^0*$/.test(digits.slice(zeros)) ? budget(whole + digits.slice(0, zeros)) : undefined;
 }

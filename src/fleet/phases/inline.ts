@@ -1,18 +1,18 @@
 /**
- * Phase 1, the reading side: hints in front of a free-text brief. For peers that know nothing but text; an executor that is
- * handed the text as it is loses nothing either.
+ * Phase 1, the reading side: hints in front of a free-text brief, for senders that can only send text. Called by the bindings
+ * that receive text. An executor can also receive the whole text: it stays readable.
  *
- * Written by hand and linear in the text, because the text is anybody's: hints are read only from one block at the very
- * beginning, nothing is expanded, and every line that is not understood begins the brief, so that no text is lost.
+ * Hand-written and linear, because the text is untrusted. Hints are read only from one block at the start, and nothing is
+ * expanded. The first unknown line starts the brief, so that no text is lost.
  * @see docs/fleet-phases.md#inline-hints
  */
 import { closesFence, type Fence, lineEnd, openFence } from './fences.ts';
 import { type Hints, isEmptyValue, isHintKey, readHint } from './inline-values.ts';
 
 /**
- * `H_LIMIT` the block is too long · `H_NESTED` a deeper line was skipped · `H_YAML_FEATURE` a hint uses what is refused ·
- * `H_BAD_VALUE` a hint has no usable value · `H_DUPLICATE_KEY` the first one counts · `H_UNKNOWN_KEY` kept in `unknown` ·
- * `H_EMPTY_BRIEF` nothing to do was said.
+ * `H_LIMIT` the block is too long · `H_NESTED` a nested line was skipped · `H_YAML_FEATURE` a hint uses a refused feature ·
+ * `H_BAD_VALUE` a hint has an invalid value · `H_DUPLICATE_KEY` the first one counts · `H_UNKNOWN_KEY` listed in `unknown` ·
+ * `H_EMPTY_BRIEF` the brief is empty.
  */
 export type InlineDiagnostic =
   | 'H_LIMIT'
@@ -23,7 +23,7 @@ export type InlineDiagnostic =
   | 'H_UNKNOWN_KEY'
   | 'H_EMPTY_BRIEF';
 
-/** What a text says. Where it is no dispatch, the brief is the text, unchanged. */
+/** A parsed text. Without a header line it is not a dispatch, and the brief is the unchanged text. */
 export interface Inline {
   readonly is_dispatch: boolean;
   readonly hints: Readonly<Hints>;
@@ -36,7 +36,7 @@ export interface Inline {
 
 const MAX_BLOCK_LINES = 64;
 const MAX_BLOCK_CHARS = 8192;
-/** A first line longer than this is no header; it keeps patterns away from megabytes without a line end. */
+/** A longer first line is not a header; so the patterns never run on megabytes without a line end. */
 const MAX_HEADER_CHARS = 256;
 
 const HEADER =
@@ -62,11 +62,11 @@ export function parseInline(text: string): Inline {
 
 interface Position {
   readonly at: number;
-  /** The code fence the block stands in, while it is open. */
+  /** The open code fence around the block, if any. */
   readonly fence?: Fence;
 }
 
-/** The place after the header line, or undefined where there is none. */
+/** The position after the header line, or undefined without one. */
 function findHeader(source: string): Position | undefined {
   let fence: Fence | undefined;
   for (let at = 0; at < source.length; ) {
@@ -83,12 +83,12 @@ function findHeader(source: string): Position | undefined {
   return undefined;
 }
 
-/** Reads lines into the block until one ends it; answers where the brief may begin. */
+/** Reads lines into the block until one ends it; returns the start of the brief. */
 function readBlock(source: string, { at: start, fence }: Position, block: Block): Position {
   let at = start;
   for (let lines = 1; at < source.length; lines++) {
     const end = lineEnd(source, at);
-    // A line may be a megabyte: what is over the limit is not looked at beyond its beginning.
+    // A line may be a megabyte long: only its start is checked when it exceeds the limit.
     const tooLong = lines > MAX_BLOCK_LINES || end - start > MAX_BLOCK_CHARS;
     const whole = end - at <= MAX_BLOCK_CHARS;
     const line = source.slice(at, whole ? end : at + MAX_BLOCK_CHARS);
@@ -99,13 +99,13 @@ function readBlock(source: string, { at: start, fence }: Position, block: Block)
       block.diagnostics.push('H_LIMIT');
       return { at, fence };
     }
-    if (!block.take(line)) return { at, fence };
+    if (!block.accept(line)) return { at, fence };
     at = end + 1;
   }
   return { at, fence };
 }
 
-/** What follows the block: without its `Brief:`, without the end of the fence around it, without blank lines at its ends. */
+/** The text after the block, without `Brief:`, the closing fence around it, and blank lines at both ends. */
 function briefFrom(rest: string, fence: Fence | undefined): string {
   let text = withoutBlankEnds(rest);
   const first = text.slice(0, Math.min(lineEnd(text, 0), MAX_HEADER_CHARS));
@@ -115,7 +115,7 @@ function briefFrom(rest: string, fence: Fence | undefined): string {
   return withoutBlankEnds(text);
 }
 
-/** Drops the line that closes the fence; blocks that name a language inside it close before. */
+/** Removes the line that closes the fence. Skips inner blocks, which name a language. */
 function withoutClosing(text: string, fence: Fence): string {
   let inner: Fence | undefined;
   for (let at = 0; at < text.length; ) {
@@ -135,11 +135,11 @@ function withoutClosing(text: string, fence: Fence): string {
 
 function withoutBlankEnds(text: string): string {
   const trimmed = text.trimEnd();
-  const begin = text.lastIndexOf('\n', text.length - text.trimStart().length - 1) + 1;
-  return trimmed === '' ? '' : text.slice(begin, lineEnd(text, trimmed.length));
+  const start = text.lastIndexOf('\n', text.length - text.trimStart().length - 1) + 1;
+  return trimmed === '' ? '' : text.slice(start, lineEnd(text, trimmed.length));
 }
 
-/** Offset behind a `Brief:` at the beginning of a line and the one blank that may follow it; undefined where there is none. */
+/** Offset behind `Brief:` at the start of a line and one optional blank; undefined without it. */
 function afterBriefMark(line: string): number | undefined {
   const found = BRIEF.exec(line);
   if (found === null) return undefined;
@@ -150,7 +150,7 @@ function afterBriefMark(line: string): number | undefined {
   return /[ \t]/.test(line[end] ?? '') ? end + 1 : end;
 }
 
-/** `**key**:` and `**key:**` are decorated, `key:` is not; undefined: something else. */
+/** True for `**key**:` and `**key:**`, false for `key:`, undefined for unbalanced decoration. */
 function balanced(
   open: string | undefined,
   middle: string | undefined,
@@ -160,7 +160,7 @@ function balanced(
   return middle === open || (middle === undefined && after === open) ? true : undefined;
 }
 
-/** A line read as `key: value`. */
+/** Parses a line as `key: value`. */
 function hintOf(line: string): { readonly key: string; readonly text: string } | undefined {
   const [, open, name = '', middle, after, text = ''] = HINT.exec(line) ?? [];
   if (name === '') return undefined;
@@ -170,12 +170,12 @@ function hintOf(line: string): { readonly key: string; readonly text: string } |
   return { key: key === 'required_tools' ? 'required_capabilities' : key, text };
 }
 
-/** The latest hint, until the next one: entries may follow an empty value, and nested lines belong to it. */
+/** The current hint: list entries may follow an empty value, and nested lines belong to it. */
 interface OpenHint {
   readonly key: string;
   readonly text: string;
   readonly entries: string[];
-  /** `waiting` for entries; `dropped` with a diagnostic, so that what belongs to it needs none. */
+  /** `waiting` for entries; `dropped` with a diagnostic, so that its nested lines get none. */
   state: 'waiting' | 'read' | 'dropped';
 }
 
@@ -189,8 +189,8 @@ class Block {
   #indent: number | undefined;
   #open: OpenHint | undefined;
 
-  /** Takes a line of the block; false: it is none. */
-  take(line: string): boolean {
+  /** Accepts a line of the block; false: the line does not belong to it. */
+  accept(line: string): boolean {
     const trimmed = line.trimStart();
     if (trimmed.startsWith('#')) return true;
     const hint = hintOf(line);
@@ -208,11 +208,11 @@ class Block {
     }
     if (hint === undefined) return false;
     this.#indent ??= indent;
-    this.#begin(hint);
+    this.#start(hint);
     return true;
   }
 
-  /** Reads what still waits; called at the end of the block too. */
+  /** Reads the waiting hint; called again at the end of the block. */
   flush(): void {
     const open = this.#open;
     if (open?.state !== 'waiting') return;
@@ -229,7 +229,7 @@ class Block {
     } else if (read.value !== undefined) Object.assign(this.hints, { [open.key]: read.value });
   }
 
-  #begin(hint: { readonly key: string; readonly text: string }): void {
+  #start(hint: { readonly key: string; readonly text: string }): void {
     this.flush();
     // The first one counts, so that a later line cannot raise a limit.
     const again = this.#seen.has(hint.key);

@@ -1,13 +1,13 @@
 /**
- * What an executor is told beside its brief: where to work, how carefully, under which limits, and how to end its reply.
- * Called by the worker for every first prompt of a task, and once more when a reply has to be put right.
+ * The instructions that an executor gets with its brief: working directory, depth of checks, limits, and the form of its reply.
+ * Called by the worker for the first prompt of a task, and once more for a repair of the reply.
  *
- * The example's status is no status, so that an executor that repeats it cannot be taken for one that has finished.
+ * The status in the example is invalid, so that an executor that echoes the example does not report a finished task.
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { type Priority, type ReplySchema, STATUSES } from '../../protocol/fleet.ts';
 
-/** What the words depend on. */
+/** Input of the instructions. */
 export interface InstructionInput {
   readonly taskId: string;
   readonly replySchema: ReplySchema;
@@ -18,13 +18,13 @@ export interface InstructionInput {
   readonly tokenBudget: number | null;
   /** RFC 3339, UTC. */
   readonly deadline: string | null;
-  /** Absolute path the work is done in; null where only the other side knows it. */
+  /** Absolute working directory; null where only the receiver knows it. */
   readonly cwd: string | null;
-  /** Epoch milliseconds; given, the time left is told too, since not every executor can see a clock. */
+  /** Epoch milliseconds; adds the time left, because not every executor can read a clock. */
   readonly nowMs?: number;
 }
 
-/** How deep to check before calling it done: the more urgent, the less. */
+/** Depth of checks before `done`: the more urgent, the fewer. */
 const CARE: Readonly<Record<Priority, string>> = {
   urgent:
     'Priority: urgent. Take the shortest safe way. Check only that what you changed works, and name in next_steps what you did not check.',
@@ -60,7 +60,7 @@ function deadlineRule({ deadline, nowMs }: InstructionInput): string[] {
 const hasAnswer = (schema: InstructionInput['answerSchema']): schema is Readonly<Record<string, unknown>> =>
   schema !== undefined && schema !== null;
 
-/** How the reply has to look. */
+/** Form of the reply. */
 const FORM: Readonly<Record<Exclude<ReplySchema, 'prose'>, string>> = {
   structured: 'Reply in your own words, then end the reply with exactly one fenced block of this form:',
   json: 'Reply with one JSON object of this form and nothing else, no text before or after it:',
@@ -107,7 +107,7 @@ function meaning(answerSchema: InstructionInput['answerSchema']): string[] {
   ];
 }
 
-/** What a repair is asked for with. */
+/** Input of a repair prompt. */
 export interface RepairInput {
   readonly taskId: string;
   readonly replySchema: ReplySchema;
@@ -119,7 +119,7 @@ export interface RepairInput {
 const MAX_PROBLEMS = 8;
 const MAX_PROBLEM_CHARS = 300;
 
-/** Codes in words; those without are no reason to ask again. */
+/** Codes as text; codes without a text do not lead to a repair. */
 const IN_WORDS: ReadonlyMap<string, string> = new Map([
   ['R_NO_BLOCK', 'there was no TASK_RESULT in it'],
   ['R_MALFORMED', 'the TASK_RESULT was not valid JSON, or was cut off'],
@@ -137,12 +137,14 @@ const REPAIR_FORM: Readonly<Record<ReplySchema, string>> = {
 };
 
 /**
- * The prompt of the one repair turn, in the same conversation: the block alone. It does not say the brief again, so that no
- * work is done twice.
+ * The prompt of the one repair turn, in the same conversation: it requests the block alone. It does not repeat the brief, so
+ * that no work is done twice.
  */
 export function repairPrompt({ taskId, replySchema, answerSchema, problems }: RepairInput): string {
-  const told = problems.map((problem) => IN_WORDS.get(problem) ?? problem).filter((text) => !/^R_[A-Z_]+$/.test(text));
-  const shown = told.slice(0, MAX_PROBLEMS).map((text) => `- ${text.replace(/\s+/g, ' ').slice(0, MAX_PROBLEM_CHARS)}`);
+  const texts = problems.map((problem) => IN_WORDS.get(problem) ?? problem).filter((text) => !/^R_[A-Z_]+$/.test(text));
+  const shown = texts
+    .slice(0, MAX_PROBLEMS)
+    .map((text) => `- ${text.replace(/\s+/g, ' ').slice(0, MAX_PROBLEM_CHARS)}`);
   return [
     'Your last reply could not be used:',
     ...(shown.length > 0 ? shown : ['- there was no usable TASK_RESULT in it']),

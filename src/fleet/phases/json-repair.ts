@@ -1,21 +1,21 @@
 /**
- * Three repairs of JSON as language models write it: comments, trailing commas, zero-width characters; all outside strings.
- * No quotes, no Python words, no completion of what was cut off: those would be guesses about what was meant.
+ * Three repairs of JSON written by language models: comments, trailing commas and zero-width characters, all outside strings.
+ * It does not fix quotes or Python literals and does not complete truncated text: those repairs would guess the meaning.
  *
- * Called by `reply.ts` on candidates that do not parse. One pass; whether the outcome is JSON is for the decoder to say.
+ * Called by `reply.ts` on candidates that do not parse. One pass; the decoder then checks whether the result is JSON.
  */
 import { isZeroWidth } from './candidates.ts';
 
-/** The text without them; the same text where there were none. */
+/** The repaired text; the same text where nothing needed repair. */
 export function repairJson(text: string): string {
-  const kept: string[] = [];
-  /** A comma that waits for what follows it: its place in `kept`. */
+  const parts: string[] = [];
+  /** Index in `parts` of a comma that may be a trailing one; −1: none. */
   let comma = -1;
-  /** The last character that is no blank. */
+  /** The last character that is not a blank. */
   let last = '';
   let from = 0;
   const drop = (start: number, end: number): number => {
-    kept.push(text.slice(from, start));
+    parts.push(text.slice(from, start));
     from = end;
     return end;
   };
@@ -28,25 +28,25 @@ export function repairJson(text: string): string {
       at = drop(at, end);
     } else if (character === ',' && last !== '' && !'[{,:'.includes(last)) {
       drop(at, at + 1);
-      comma = kept.push(',') - 1;
+      comma = parts.push(',') - 1;
       last = character;
       at++;
     } else if (isJsonBlank(character)) at++;
     else {
-      if (comma >= 0 && (character === '}' || character === ']')) kept[comma] = '';
+      if (comma >= 0 && (character === '}' || character === ']')) parts[comma] = '';
       comma = -1;
       last = character;
       at = character === '"' ? stringEnd(text, at) : at + 1;
     }
   }
-  kept.push(text.slice(from));
-  return kept.join('');
+  parts.push(text.slice(from));
+  return parts.join('');
 }
 
 const isJsonBlank = (character: string): boolean =>
   character === ' ' || character === '\n' || character === '\t' || character === '\r';
 
-/** Behind a comment; −1 where it does not end. The end of a line stays: it is a blank. */
+/** Offset behind a comment; −1 where it does not end. The LF after a line comment stays: it is a blank. */
 function commentEnd(text: string, start: number): number {
   if (text[start + 1] === '*') {
     const end = text.indexOf('*/', start + 2);

@@ -1,5 +1,5 @@
 /**
- * Which version is spoken with a peer, and in which form it gets its tasks. Pure.
+ * Chooses the protocol version for a peer, and the form in which it gets its tasks. Pure.
  *
  * Called by the orchestrator for each peer, again on each new incarnation, changed agent card, or after a day.
  * @see docs/protocol/fleet.md#versions
@@ -7,26 +7,26 @@
 import { FLEET_VERSION } from '../../protocol/fleet.ts';
 import { parseVersion, type Version } from '../messages/version.ts';
 
-/** What is known about a peer. */
+/** Known facts about a peer. */
 export interface VersionEvidence {
   /** Versions its announce lists: `protocol_versions`, else `protocol_version`. null: no announce yet. */
   readonly announced: readonly string[] | null;
   /** Its agent card declares our extension. */
   readonly cardExtension?: boolean;
-  /** Hints may be written into the text for peers that do not speak the protocol. Default true. */
+  /** Write hints into the text for peers without the protocol. Default true. */
   readonly inlineHints?: boolean;
 }
 
-/** How a peer is spoken with; shown to operators. */
+/** The negotiated mode and version; shown to operators. */
 export interface Negotiated {
   readonly mode: 'structured' | 'inline' | 'plain';
   /** null where no messages are exchanged. */
   readonly version: string | null;
-  /** `no_common_major`: it speaks the protocol, but no version of ours. */
+  /** `no_common_major`: the peer has the protocol, with another major version only. */
   readonly warning?: 'no_common_major';
 }
 
-/** The highest of the versions of this major, of those that are versions at all. */
+/** The highest minor version of this major; −1: none. Skips invalid versions. */
 const highestMinor = (versions: readonly string[], major: number): number =>
   versions
     .map(parseVersion)
@@ -35,7 +35,7 @@ const highestMinor = (versions: readonly string[], major: number): number =>
 
 const OURS = parseVersion(FLEET_VERSION) as Version;
 
-/** Chooses mode and version for a peer. Another major is never spoken half: it is a peer without the protocol. */
+/** Chooses mode and version for a peer. A peer with another major version only counts as a peer without the protocol. */
 export function negotiate({ announced, cardExtension = false, inlineHints = true }: VersionEvidence): Negotiated {
   const unstructured = { mode: inlineHints ? 'inline' : 'plain', version: null } as const;
   if (announced === null || announced.length === 0) {

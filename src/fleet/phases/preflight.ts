@@ -1,9 +1,9 @@
 /**
- * Phase 4: whether a dispatch may be taken, decided before a token is spent. Pure; the checks are made in the order of
- * the table, and the first one that fails answers.
+ * Phase 4: decides whether the worker accepts a dispatch, before a token is spent. Pure; the checks run in the order of the
+ * table, and the first one that fails decides.
  *
- * Called by the worker with the facts it has just found out; the executor is not started before this has said yes.
- * Permanent reasons come before passing ones, so that nobody waits for what will never help.
+ * Called by the worker with freshly probed facts; the executor starts only after an acceptance. Permanent reasons come before
+ * transient ones, so that no task waits for a worker that can never accept it.
  * @see docs/protocol/fleet.md#preflight
  */
 import type { Status, TaskResult } from '../../protocol/fleet.ts';
@@ -12,23 +12,23 @@ import type { Dispatched, Finding, RepoState } from '../messages/decoded.ts';
 import { resultMessage } from '../messages/encode.ts';
 import { canonicalName } from '../messages/names.ts';
 
-/** Turns a worker runs at once when it does not say. */
+/** Concurrent turns of a worker without a configured limit. */
 export const DEFAULT_MAX_CONCURRENT = 3;
-/** Shortest time left for a task to be taken when a worker does not say, seconds. */
+/** Minimum time before the deadline for a worker without a configured minimum, seconds. */
 const DEFAULT_MIN_LEAD_S = 30;
 
-/** What the worker's journal holds of a task. */
+/** The entry of a task in the worker's journal. */
 export interface JournalFact {
   readonly state: 'running' | 'finished';
-  /** The kept digest is that of this dispatch. */
+  /** The stored digest is that of this dispatch. */
   readonly digestMatches: boolean;
-  /** How it ended, when it has. */
+  /** Status of the result, when it has ended. */
   readonly status?: Status;
   /** null or absent: unknown. */
   readonly tokensSpent?: number | null;
 }
 
-/** What is true of the worker now. Names in any spelling. */
+/** The current state of the worker. Names in any spelling. */
 export interface PreflightFacts {
   readonly tools: readonly string[];
   readonly mcpServers: readonly string[];
@@ -39,34 +39,34 @@ export interface PreflightFacts {
   /** Default 3. */
   readonly maxConcurrent?: number;
   readonly executorPresent: boolean;
-  /** Absent: cannot be told, which is no reason to refuse. */
+  /** Absent: unknown, which is no reason to refuse. */
   readonly executorAuthenticated?: boolean;
   /** null: no repository. */
   readonly repoState: RepoState | null;
   /** Tokens an empty first turn costs; null: unknown. */
   readonly overheadTokens: number | null;
   readonly draining: boolean;
-  /** Undefined: this task was never seen. */
+  /** Undefined: this task is new to the worker. */
   readonly journalEntry?: JournalFact;
-  /** Context whose work the tree holds: its dirt is its own. */
+  /** Context that made the uncommitted changes of the working tree; its own tasks may continue them. */
   readonly contextId: string | null;
   /** Context of the dispatch. */
   readonly dispatchContextId: string | null;
-  /** The task is to get a worktree of its own, so that dirt elsewhere does not matter. */
+  /** The task gets a worktree of its own, so that uncommitted changes elsewhere do not matter. */
   readonly ownWorktree?: boolean;
-  /** Shortest time left, seconds. Default 30. */
+  /** Minimum time before the deadline, seconds. Default 30. */
   readonly minLeadS?: number;
   /** How far the sender's clock is ahead of ours, milliseconds; the deadline was written by it. Default 0. */
   readonly skewMs?: number;
 }
 
-/** Why a dispatch is not run. */
+/** The reason a dispatch is refused. */
 export interface Refusal {
   readonly accept: false;
   readonly code: string;
-  /** What stands behind the code in `blocked_reason`, for people. */
+  /** Text after the code in `blocked_reason`, for people. */
   readonly detail: string;
-  /** The same dispatch may be taken later, without being changed. */
+  /** The same dispatch may be accepted later, unchanged. */
   readonly retryable: boolean;
   /** Canonical names of what is missing or not healthy. */
   readonly missing: readonly string[];
@@ -85,32 +85,32 @@ function refuse(code: string, detail: string, retryable = false, missing: readon
   return { accept: false, code, detail, retryable, missing, status: 'blocked', tokensSpent: 0 };
 }
 
-/** Finding → code of the refusal, in the order in which they are answered. */
-const UNREADABLE: readonly (readonly [refusal: string, code: string, path: string])[] = [
+/** Finding → code of the refusal; the first match counts. */
+const INVALID: readonly (readonly [refusal: string, code: string, path: string])[] = [
   ['unsupported_version', 'E_VERSION_UNSUPPORTED', '/protocol_version'],
   ['unsupported_reply_schema', 'E_ENUM', '/task/reply_schema'],
   ['empty_brief', 'E_REQUIRED', '/brief'],
   ['brief_too_large', 'E_LIMIT', '/brief'],
 ];
 
-/** Findings told in a refusal at most. */
-const MAX_TOLD = 5;
+/** Findings listed in a refusal at most. */
+const MAX_LISTED = 5;
 
 /** The refusal of a dispatch that has errors. */
-function unreadable(errors: readonly Finding[]): Refusal {
-  const row = UNREADABLE.find(([, code, path]) => errors.some((error) => error.code === code && error.path === path));
-  const told = errors
-    .slice(0, MAX_TOLD)
+function invalid(errors: readonly Finding[]): Refusal {
+  const row = INVALID.find(([, code, path]) => errors.some((error) => error.code === code && error.path === path));
+  const listed = errors
+    .slice(0, MAX_LISTED)
     .map(({ code, path }) => (path === '' ? code : `${code} at ${shortPath(path)}`));
-  const more = errors.length > MAX_TOLD ? ` and ${errors.length - MAX_TOLD} more` : '';
-  return refuse(row?.[0] ?? 'invalid_dispatch', `${told.join(', ')}${more}`);
+  const more = errors.length > MAX_LISTED ? ` and ${errors.length - MAX_LISTED} more` : '';
+  return refuse(row?.[0] ?? 'invalid_dispatch', `${listed.join(', ')}${more}`);
 }
 
-/** What the journal says about a task that was seen before. */
+/** The refusal of a task that is in the journal already. */
 function seenBefore({ state, digestMatches, status, tokensSpent }: JournalFact): Refusal {
-  if (!digestMatches) return refuse('duplicate_conflict', 'another task with this task_id was taken before');
+  if (!digestMatches) return refuse('duplicate_conflict', 'the worker has accepted another task with this task_id');
   if (state === 'running') {
-    return { ...refuse('in_flight', 'this task is being worked on', true), status: null };
+    return { ...refuse('in_flight', 'this task is running', true), status: null };
   }
   return {
     ...refuse('replay', 'this task has ended; its result is sent again'),
@@ -126,8 +126,8 @@ function lateness(deadline: string | null, facts: PreflightFacts, nowMs: number)
   // The deadline was written by the sender's clock.
   const left = Date.parse(deadline) - (nowMs + (facts.skewMs ?? 0));
   const lead = facts.minLeadS ?? DEFAULT_MIN_LEAD_S;
-  if (left <= 0) return refuse('deadline_passed', `it was ${deadline}`);
-  if (left < lead * 1000) return refuse('deadline_too_close', `${counted(left)} left, ${lead} s wanted`);
+  if (left <= 0) return refuse('deadline_passed', `the deadline was ${deadline}`);
+  if (left < lead * 1000) return refuse('deadline_too_close', `${counted(left)} left, min_lead_s is ${lead}`);
   return undefined;
 }
 
@@ -136,7 +136,7 @@ const EXECUTOR_DETAIL = {
   auth_required: 'its agent is not signed in',
 } as const;
 
-/** Why no task can be begun, whatever it is; undefined: nothing is known that speaks against the executor. */
+/** The reason the executor can run no task at all; undefined: none is known. */
 export function executorReason(
   present: boolean,
   authenticated: boolean | undefined,
@@ -145,9 +145,9 @@ export function executorReason(
   return authenticated === false ? 'auth_required' : undefined;
 }
 
-const without = (wanted: readonly string[], there: readonly string[]): readonly string[] => {
+const without = (wanted: readonly string[], present: readonly string[]): readonly string[] => {
   if (wanted.length === 0) return NOTHING;
-  const names = new Set(there.map(canonicalName));
+  const names = new Set(present.map(canonicalName));
   return wanted.filter((name) => !names.has(name));
 };
 
@@ -156,14 +156,15 @@ function unmet(dispatch: Dispatched, facts: PreflightFacts): Refusal | undefined
   const absent = without(required_mcp, facts.mcpServers);
   if (absent.length > 0) return refuse('missing_mcp', absent.join(', '), false, absent);
   const health = (server: string): string => facts.mcpHealth.get(server) ?? 'unknown';
-  const ill = required_mcp.filter((server) => health(server) !== 'ok');
-  if (ill.length > 0) {
-    return refuse('unhealthy_mcp', ill.map((server) => `${server}=${health(server)}`).join(', '), true, ill);
+  const unhealthy = required_mcp.filter((server) => health(server) !== 'ok');
+  if (unhealthy.length > 0) {
+    const states = unhealthy.map((server) => `${server}=${health(server)}`).join(', ');
+    return refuse('unhealthy_mcp', states, true, unhealthy);
   }
   const lacking = without(required_capabilities, facts.tools);
   if (lacking.length > 0) return refuse('missing_capability', lacking.join(', '), false, lacking);
   if (token_budget !== null && facts.overheadTokens !== null && token_budget < facts.overheadTokens) {
-    const detail = `a budget of ${token_budget} tokens, where an empty turn costs ${facts.overheadTokens}`;
+    const detail = `the budget is ${token_budget} tokens, and an empty turn costs ${facts.overheadTokens}`;
     return refuse('budget_too_small', detail);
   }
   return undefined;
@@ -176,11 +177,10 @@ function isDirty({ access }: Dispatched, facts: PreflightFacts): boolean {
 }
 
 /**
- * Decides on a dispatch, or on one that could not be read, by its errors. `nowMs`: epoch milliseconds at which it was
- * received.
+ * Decides on a dispatch, or on the errors of an invalid one. `nowMs`: epoch milliseconds at which it was received.
  */
 export function preflight(dispatch: Dispatched | readonly Finding[], facts: PreflightFacts, nowMs: number): Preflight {
-  if (isErrors(dispatch)) return unreadable(dispatch);
+  if (isErrors(dispatch)) return invalid(dispatch);
   if (facts.journalEntry !== undefined) return seenBefore(facts.journalEntry);
   if (facts.draining) return refuse('draining', 'the worker is shutting down', true);
   const late = lateness(dispatch.deadline, facts, nowMs);
@@ -190,11 +190,7 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
   const requirement = unmet(dispatch, facts);
   if (requirement !== undefined) return requirement;
   if (isDirty(dispatch, facts)) {
-    return refuse(
-      'dirty_repo',
-      `changes that are not committed on ${facts.repoState?.branch ?? 'a detached head'}`,
-      true,
-    );
+    return refuse('dirty_repo', `uncommitted changes on ${facts.repoState?.branch ?? 'a detached head'}`, true);
   }
   const most = facts.maxConcurrent ?? DEFAULT_MAX_CONCURRENT;
   if (facts.activeTasks >= most) return refuse('busy', `${facts.activeTasks} of ${most} tasks`, true);
@@ -204,8 +200,8 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
 const isErrors = (dispatch: Dispatched | readonly Finding[]): dispatch is readonly Finding[] => Array.isArray(dispatch);
 
 /**
- * The answer to a dispatch that is refused: blocked, with no token spent. Not for `replay`, whose answer is the stored
- * result, nor for `in_flight`, which is told as busy.
+ * The result of a refused dispatch: blocked, with no token spent. Not for `replay`, which sends the stored result, nor for
+ * `in_flight`, which is reported as busy.
  */
 export function refusalResult(taskId: string, refusal: Refusal, retryAfterS?: number): TaskResult {
   const { code, detail, retryable, missing } = refusal;

@@ -1,6 +1,6 @@
 /**
- * From a JSON object in a reply to a TASK_RESULT, or to the reason why it is none. A language model wrote it: what it
- * plainly meant is taken, and every leniency is reported. What decides about the work (status, task) is never guessed.
+ * Reads a JSON object of a reply as a TASK_RESULT, or gives the reason why it is not one. A language model wrote it, so
+ * unambiguous deviations are accepted and each one is reported. The decisive members (status, task) are never guessed.
  *
  * Called by `reply.ts` for each candidate.
  * @see docs/fleet-phases.md#result-in-the-reply
@@ -12,13 +12,13 @@ import { decodeValue } from '../messages/decode.ts';
 import type { Finding, Reported } from '../messages/decoded.ts';
 import { canonicalName } from '../messages/names.ts';
 
-/** What came of one object: taken with leniencies; refused with a reason; `null`: it is about something else. */
+/** Outcome for one object: accepted with its leniencies, refused with a reason, or `null`: it is not about this task. */
 export type Acceptance =
   | { readonly result: Reported; readonly leniencies: readonly string[] }
   | { readonly result?: undefined; readonly refusal: 'R_TASK_ID_MISMATCH' | 'R_INVALID' }
   | null;
 
-/** Words for a status that are as clear as the status itself. */
+/** Unambiguous synonyms of a status. */
 const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
   ...STATUSES.map((status) => [status, status] as const),
   ...['completed', 'complete', 'success', 'succeeded', 'ok'].map((word) => [word, 'done'] as const),
@@ -28,8 +28,8 @@ const STATUS_WORDS: ReadonlyMap<string, string> = new Map([
 
 const WRAPPERS = ['task_result', 'TASK_RESULT', 'result'] as const;
 
-/** What the worker itself says of a task; a model's words for it count for nothing. */
-const NOT_A_MODELS = ['envelope', 'usage', 'prose', 'conformance'] as const;
+/** Members that only the worker sets; a model's values are removed. */
+const WORKER_ONLY = ['envelope', 'usage', 'prose', 'conformance'] as const;
 
 /** Reads an object as the result of this task. */
 export function acceptResult(object: Members, taskId: string): Acceptance {
@@ -37,7 +37,7 @@ export function acceptResult(object: Members, taskId: string): Acceptance {
   const found = recognised(object, taskId, leniencies) ?? unwrapped(object, taskId, leniencies);
   if (found === undefined) return null;
   const message: Record<string, unknown> = { ...found, type: 'TASK_RESULT' };
-  for (const member of NOT_A_MODELS) delete message[member];
+  for (const member of WORKER_ONLY) delete message[member];
 
   if (isAbsent(message.task_id)) {
     leniencies.add('R_TASK_ID_FILLED');
@@ -48,7 +48,7 @@ export function acceptResult(object: Members, taskId: string): Acceptance {
   return result === undefined ? { refusal: 'R_INVALID' } : { result, leniencies: [...leniencies] };
 }
 
-/** It says it is a TASK_RESULT, or says nothing and is about this task. */
+/** The object, if its type is TASK_RESULT, or if it has no type and names this task. */
 function recognised(object: Members, taskId: string, leniencies: Set<string>): Members | undefined {
   if (object.type === 'TASK_RESULT') return object;
   const { type, status } = object;
@@ -73,7 +73,7 @@ function unwrapped(object: Members, taskId: string, leniencies: Set<string>): Me
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 
-/** Puts right what has one meaning only. */
+/** Corrects members with one possible meaning. */
 function coerce(message: Record<string, unknown>, leniencies: Set<string>): void {
   coerceVersion(message, leniencies);
   const { status, tokens_spent: tokens, next_steps: steps, blocked_reason: reason, artifacts } = message;
@@ -96,7 +96,7 @@ function coerce(message: Record<string, unknown>, leniencies: Set<string>): void
 
 const isAbsent = (value: unknown): boolean => value === undefined || value === null;
 
-/** A missing version is ours; a number, or a text of another shape, is read as far as it goes. Another major is refused. */
+/** Fills in a missing version, and reads a number or a text such as `v2`. The decoder then refuses another major version. */
 function coerceVersion(message: Record<string, unknown>, leniencies: Set<string>): void {
   const { protocol_version: version } = message;
   if (isAbsent(version)) {
@@ -133,17 +133,17 @@ function artifactsOf(artifacts: unknown, leniencies: Set<string>): Members | nul
     leniencies.add('R_ARTIFACTS_DROPPED');
     return null;
   }
-  const kept: Record<string, unknown> = { ...artifacts };
-  if (!isAbsent(kept.pr) && !isText(kept.pr)) {
+  const copy: Record<string, unknown> = { ...artifacts };
+  if (!isAbsent(copy.pr) && !isText(copy.pr)) {
     leniencies.add('R_ARTIFACTS_DROPPED');
-    kept.pr = null;
+    copy.pr = null;
   }
-  if (!isAbsent(kept.files_changed))
-    kept.files_changed = textsOf(kept.files_changed, 'R_ARTIFACTS_DROPPED', leniencies);
-  return kept;
+  if (!isAbsent(copy.files_changed))
+    copy.files_changed = textsOf(copy.files_changed, 'R_ARTIFACTS_DROPPED', leniencies);
+  return copy;
 }
 
-/** Members the model may have left out where the protocol wants them: what is said instead, and how that is reported. */
+/** Required members that the model left out: the placeholder, and the code that reports it. */
 const PLACEHOLDERS: ReadonlyMap<string, { readonly report: string; readonly members: Members }> = new Map([
   ['E_BLOCKED_REASON', { report: 'R_REASON_MISSING', members: { blocked_reason: '(no reason given)' } }],
   [
@@ -155,9 +155,9 @@ const PLACEHOLDERS: ReadonlyMap<string, { readonly report: string; readonly memb
 
 const DECISIVE: ReadonlySet<string> = new Set(['', 'type', 'protocol_version', 'task_id', 'status']);
 
-/** Decodes; drops members that are not what they should be, says what is missing, and decodes again. */
+/** Decodes; removes invalid members, fills in missing ones, and decodes again. */
 function validated(message: Record<string, unknown>, leniencies: Set<string>): Reported | undefined {
-  // Two rounds are enough: one for members that go, one for what is missing once they are gone.
+  // Two rounds are enough: one removes invalid members, one fills in those that are missing then.
   for (let round = 0; ; round++) {
     const decoded = decodeValue(message);
     if (decoded.valid) return decoded.message.type === 'TASK_RESULT' ? decoded.message : undefined;

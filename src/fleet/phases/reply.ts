@@ -1,9 +1,9 @@
 /**
- * Phase 3: the TASK_RESULT out of the reply of a language model. Called by the worker on what its executor said, and by the
- * orchestrator on replies of peers that know nothing of results.
+ * Phase 3: extracts the TASK_RESULT from the reply of a language model. Called by the worker on the reply of its executor, and
+ * by the orchestrator on replies of peers without the protocol.
  *
- * Always answers: with the result the reply holds, or with what must be thought of a reply that holds none. "Done" without
- * proof is read as `partial`; a second run, which could do the work twice, is never the answer.
+ * Always returns an outcome: the result in the reply, or one derived from a reply without a result. A claim of success without
+ * a result counts as `partial`. The task is never run again, because that could do the work twice.
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { FLEET_VERSION, type ReplySchema, type Status } from '../../protocol/fleet.ts';
@@ -23,34 +23,34 @@ export type Conformance = 'strict' | 'degraded' | 'unstructured' | 'pending' | '
 export interface ReplyInput {
   readonly text: string;
   readonly taskId: string;
-  /** What was asked for. */
+  /** The requested form. */
   readonly replySchema: ReplySchema;
-  /** Of the executor's program; null where there was none. */
+  /** Exit code of the executor's program; null without a program. */
   readonly exitCode: number | null;
 }
 
-/** What a reply comes to. */
+/** The outcome of an extraction. */
 export interface Extracted {
   readonly source: ReplySource;
   readonly conformance: Conformance;
   /** null while `pending` or `busy`. */
   readonly result: Reported | null;
-  /** `R_…`, each once, in the order of their finding. */
+  /** `R_…`, each once, in the order they were found. */
   readonly diagnostics: readonly string[];
-  /** An announce that was in the reply. */
+  /** The announce in the reply, if any. */
   readonly announce: Announced | null;
-  /** What the reply says beside result and announce, trimmed. */
+  /** The rest of the reply, without result and announce, trimmed. */
   readonly prose: string;
 }
 
-/** Only the end of longer replies is read: results stand there. */
+/** Only the end of longer replies is read, because the result is at the end. */
 const MAX_REPLY_CHARS = 1_048_576;
 
 /** Reads a reply. Never throws; linear in the text. */
 export function extractReply({ text, taskId, replySchema, exitCode }: ReplyInput): Extracted {
   const { profile, prose: body } = announceInReply(lastOf(text));
   const found = new Set<string>(profile === undefined ? [] : ['R_ANNOUNCE']);
-  const answer = (
+  const extracted = (
     source: ReplySource,
     conformance: Conformance,
     result: Reported | null,
@@ -62,9 +62,9 @@ export function extractReply({ text, taskId, replySchema, exitCode }: ReplyInput
   };
   const failed = (summary: string): Reported => reported(taskId, 'error', [], summary);
 
-  if (body === '' && profile !== undefined) return answer('fallback', 'pending', null, '');
+  if (body === '' && profile !== undefined) return extracted('fallback', 'pending', null, '');
   const exited = exitCode === null || exitCode === 0 ? [] : ['R_EXIT_NONZERO'];
-  if (body === '') return answer('fallback', 'unstructured', failed('empty output'), '', 'R_EMPTY', ...exited);
+  if (body === '') return extracted('fallback', 'unstructured', failed('empty output'), '', 'R_EMPTY', ...exited);
 
   const block = resultIn(body, taskId, found);
   if (block !== undefined) {
@@ -72,33 +72,33 @@ export function extractReply({ text, taskId, replySchema, exitCode }: ReplyInput
     const prose = (body.slice(0, start) + body.slice(end)).trim();
     const extra = replySchema === 'json' && prose !== '' ? ['R_EXTRA_TEXT'] : [];
     const conformance = leniencies.some(isDegrading) ? 'degraded' : 'strict';
-    return answer(source, conformance, result, prose, ...leniencies, ...extra, ...exited);
+    return extracted(source, conformance, result, prose, ...leniencies, ...extra, ...exited);
   }
-  if (body.endsWith('[queued]')) return answer('sentinel', 'pending', null, body, 'R_QUEUED', ...exited);
-  if (body.startsWith('[busy]')) return answer('sentinel', 'busy', null, body, 'R_BUSY', ...exited);
+  if (body.endsWith('[queued]')) return extracted('sentinel', 'pending', null, body, 'R_QUEUED', ...exited);
+  if (body.startsWith('[busy]')) return extracted('sentinel', 'busy', null, body, 'R_BUSY', ...exited);
   if (FAILURE_MARK.test(body)) {
     const summary = firstOf(body, MAX_MARK_CHARS);
-    return answer('sentinel', 'unstructured', failed(summary), body, 'R_SENTINEL', ...exited);
+    return extracted('sentinel', 'unstructured', failed(summary), body, 'R_SENTINEL', ...exited);
   }
   if (exited.length > 0) {
     const summary = `exit code ${exitCode}: ${firstOf(body, MAX_EXIT_CHARS)}`;
-    return answer('fallback', 'unstructured', failed(summary), body, ...exited);
+    return extracted('fallback', 'unstructured', failed(summary), body, ...exited);
   }
   const result = replySchema === 'prose' ? reported(taskId, 'done', []) : reported(taskId, 'partial', [CONFIRM]);
-  return answer('fallback', 'unstructured', result, body, 'R_NO_BLOCK');
+  return extracted('fallback', 'unstructured', result, body, 'R_NO_BLOCK');
 }
 
-/** What receivers write in the place of a reply. */
+/** Markers that receivers send instead of a reply. */
 const FAILURE_MARK = /^(?:\[error\]|\[drift detected|\[no reply produced by [^\]\n]*\]$)/;
 const MAX_MARK_CHARS = 2000;
 const MAX_EXIT_CHARS = 280;
 
 const CONFIRM = 'Worker replied without a usable TASK_RESULT; read the attached reply and confirm the outcome.';
 
-/** True for leniencies that leave doubt about what was meant. */
+/** True for leniencies that leave the meaning in doubt. */
 const isDegrading = (code: string): boolean => /^R_(?:UNTYPED|REPAIRED|STATUS_ALIAS)$|_DROPPED$|_MISSING$/.test(code);
 
-/** A result without a block, as the protocol words it. */
+/** A result for a reply without a block, in the form of the protocol. */
 function reported(task_id: string, status: Status, next_steps: readonly string[], error_summary?: string): Reported {
   return {
     type: 'TASK_RESULT',
@@ -125,7 +125,7 @@ interface Block {
   readonly source: ReplySource;
   readonly result: Reported;
   readonly leniencies: readonly string[];
-  /** What it takes up of the text. */
+  /** Its range in the text. */
   readonly start: number;
   readonly end: number;
 }
@@ -147,20 +147,20 @@ function resultIn(text: string, taskId: string, found: Set<string>): Block | und
   return last;
 }
 
-/** The least a result can say is `{"task_id":"…","status":"ok"}`. */
+/** The shortest result is `{"task_id":"…","status":"ok"}`. */
 const isTooShort = (text: string): boolean => text.length < 29 && !text.includes('TASK_RESULT');
 
-/** An object, perhaps behind a comment or what copying left. Saves reading all prose as JSON. */
+/** An object, perhaps after a comment or zero-width characters. Avoids parsing all prose as JSON. */
 const MAY_BE_OBJECT = /^[\u200b-\u200d\u2060\ufeff\s]*[{/]/;
 
 interface ReadJson {
   readonly json: StrictJson;
   readonly repaired: boolean;
-  /** It speaks of a result, so whoever wrote it meant one. */
+  /** It contains the word TASK_RESULT, so the writer meant one. */
   readonly mentions: boolean;
 }
 
-/** Reads a candidate strictly, then once more after repairs where it is no JSON. What is cut short is not completed. */
+/** Reads a candidate strictly, and once more after repairs if it is not JSON. Truncated text is not completed. */
 function read(text: string, open = false): ReadJson {
   const mentions = text.includes('TASK_RESULT');
   const json: StrictJson = open ? NOT_JSON : readStrictJson(text);
@@ -206,7 +206,7 @@ function blockOf(
   };
 }
 
-/** The end of a text, LF line ends, no half of a surrogate pair at its beginning. */
+/** The end of a text, with LF line ends, never starting with half of a surrogate pair. */
 function lastOf(text: string): string {
   const lines = text.replace(/\r\n?/g, '\n');
   return lines.length <= MAX_REPLY_CHARS ? lines : lines.slice(-MAX_REPLY_CHARS).replace(/^[\udc00-\udfff]/, '');

@@ -1,14 +1,14 @@
 /**
- * Sets of workers as bits, one for each place in the router: leaving out every worker that fails a requirement is then a
- * few hundred machine words for ten thousand workers.
+ * Sets of workers as bits, one bit for each slot of the router. Removing every worker that fails a requirement costs a few
+ * hundred machine words for ten thousand workers. Called by the other files of this folder; the hot path of a decision.
  */
 
-/** Room for this many members; all absent. Signed words: JavaScript's bit operations answer those, and they stay small. */
+/** An empty set for this many members. Signed words, because the bit operations of JavaScript return signed 32-bit integers. */
 export function bitsFor(size: number): Int32Array {
   return new Int32Array((size + 31) >>> 5);
 }
 
-/** The same set with room for more. */
+/** A copy of the set with space for more members. */
 export function grown(bits: Int32Array, size: number): Int32Array {
   const larger = bitsFor(size);
   larger.set(bits);
@@ -25,7 +25,7 @@ export function setBit(bits: Int32Array, at: number, on: boolean): void {
   else bits[at >>> 5]! &= ~mask;
 }
 
-/** Keeps in `into` what is in `other` too. */
+/** Removes from `into` every member that is not in `other`. */
 export function intersect(into: Int32Array, other: Int32Array): void {
   const { length } = into;
   for (let word = 0; word < length; word += 1) into[word] = into[word]! & other[word]!;
@@ -44,7 +44,7 @@ export function countBits(bits: Int32Array): number {
   return count;
 }
 
-/** Calls `visit` for each member, in order, until it answers false. */
+/** Calls `visit` for each member, in order, until it returns false. */
 export function eachBit(bits: Int32Array, visit: (at: number) => boolean): void {
   for (let word = 0; word < bits.length; word += 1) {
     let left = bits[word]!;

@@ -1,9 +1,10 @@
 /**
- * Workers that can take a task now, ordered so that the best of them are found without looking at the rest.
+ * Workers that can accept a task now, ordered so that a decision finds the best of them without scoring the rest.
  *
- * Workers of one tier that share load, lifetime and the part of the score no task changes form a cell. Inside a cell the
- * youngest description comes first, and that order never changes as time goes by: freshness falls for all of them alike.
- * So a decision walks the cells from the best down and stops where no later one can reach the best found so far.
+ * Workers of one tier form a cell when they share the load, the profile lifetime and the task-independent part of the score.
+ * Inside a cell the youngest profile comes first. That order never changes, because freshness falls equally for all of them.
+ * A decision walks the cells from the best down and stops when no later cell can beat the results found so far.
+ * Used by `router.ts`.
  */
 import { hasBit } from './bits.ts';
 import { byCodeUnit } from './filters.ts';
@@ -12,7 +13,7 @@ import { FRESHNESS, freshnessPart } from './score.ts';
 import type { Top } from './top.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
-/** A cell, or a part of one that has become large: a worker is put in and taken out of a short list. */
+/** A cell, or a part of a large one, so that adding and removing a worker only touches a short list. */
 interface Part {
   readonly key: string;
   readonly base: number;
@@ -29,8 +30,8 @@ interface Group {
   readonly order: Part[];
 }
 
-/** Most workers of a part. */
-const PART = 128;
+/** Maximum number of workers in a part. */
+const MAX_PART = 128;
 
 /** The cells for one urgency. */
 export class Cells {
@@ -56,19 +57,19 @@ export class Cells {
     const part = parts[at]!;
     part.workers.splice(placeIn(part.workers, worker), 0, worker);
     this.#places[worker.slot] = part;
-    if (part.workers.length > PART) this.#split(group, parts, at);
+    if (part.workers.length > MAX_PART) this.#split(group, parts, at);
   }
 
   #split(group: Group, parts: Part[], at: number): void {
     const part = parts[at]!;
-    const later = { key: part.key, base: part.base, workers: part.workers.slice(PART / 2) };
-    part.workers = part.workers.slice(0, PART / 2);
+    const later = { key: part.key, base: part.base, workers: part.workers.slice(MAX_PART / 2) };
+    part.workers = part.workers.slice(0, MAX_PART / 2);
     for (const { slot } of later.workers) this.#places[slot] = later;
     parts.splice(at + 1, 0, later);
     group.order.splice(placeOf(group.order, part) + 1, 0, later);
   }
 
-  /** To be called before anything changes that the worker is ordered by. */
+  /** Call this before any change to the fields that order the worker. */
   remove(worker: WorkerSlot): void {
     const part = this.#places[worker.slot];
     if (part === undefined) return;
@@ -83,11 +84,18 @@ export class Cells {
   }
 
   /**
-   * Offers the best workers of these bits. `points`: what a tier adds for this task; undefined: not this tier.
-   * `verified`: only these, or only the others. `looks`: most parts and workers to look at; false when that was too few,
-   * because those that may have the task are not among the best of the fleet.
+   * Offers the best workers of these bits to `top`. `points`: the score a tier adds for this task; undefined: the tier is not
+   * eligible. `verified`: walk only verified workers, or only the others. `maxChecks`: the number of parts and workers to
+   * check. Returns false when that number was reached first: the eligible workers are not among the best of the fleet.
    */
-  offerBest(top: Top, bits: Int32Array, nowMs: number, verified: boolean, points: TierPoints, looks: number): boolean {
+  offerBest(
+    top: Top,
+    bits: Int32Array,
+    nowMs: number,
+    verified: boolean,
+    points: TierPoints,
+    maxChecks: number,
+  ): boolean {
     const walks: { group: Group; more: number }[] = [];
     for (const group of this.#groups.values()) {
       if (group.verified !== verified || group.order.length === 0) continue;
@@ -96,7 +104,7 @@ export class Cells {
     }
     // The most promising tier first raises the bar for the others.
     walks.sort((left, right) => right.more + right.group.order[0]!.base - left.more - left.group.order[0]!.base);
-    let left = looks;
+    let left = maxChecks;
     for (const { group, more } of walks) {
       left = walk(group, more, top, bits, nowMs, left);
       if (left < 0) return false;
@@ -115,17 +123,17 @@ export class Cells {
   }
 }
 
-/** Answers how many looks are left; less than none: it was given up. */
+/** Returns the number of checks that are left; negative: the walk was abandoned. */
 function walk(
   { order, verified }: Group,
   more: number,
   top: Top,
   bits: Int32Array,
   nowMs: number,
-  looks: number,
+  maxChecks: number,
 ): number {
   const most = verified ? FRESHNESS : 0;
-  let left = looks;
+  let left = maxChecks;
   for (const { base, workers } of order) {
     const least = more + base;
     if (least + most < top.bar) return left;
@@ -140,7 +148,7 @@ function walk(
   return left;
 }
 
-/** Part of the score for the age of its description at this time. */
+/** Part of the score for the age of the worker's profile at this time. */
 export function freshnessAt({ verified, bornMs, ttlMs }: WorkerSlot, nowMs: number): number {
   return verified ? freshnessPart(nowMs - bornMs, ttlMs) : 0;
 }
@@ -157,14 +165,14 @@ function partFor(parts: readonly Part[], worker: WorkerSlot): number {
   return low - 1;
 }
 
-/** Where a part is; others of the same base may stand on either side. */
+/** Index of a part; other parts with the same base may precede or follow it. */
 function placeOf(order: readonly Part[], part: Part): number {
   let at = firstBelow(order, part.base) - 1;
   while (order[at] !== part) at -= 1;
   return at;
 }
 
-/** Where the parts with a lower base begin. */
+/** Index of the first part with a lower base. */
 function firstBelow(order: readonly Part[], base: number): number {
   let low = 0;
   let high = order.length;
@@ -176,7 +184,7 @@ function firstBelow(order: readonly Part[], base: number): number {
   return low;
 }
 
-/** Where the worker is, or belongs. */
+/** Index of the worker, or the index at which it must be inserted. */
 function placeIn(workers: readonly WorkerSlot[], worker: WorkerSlot): number {
   let low = 0;
   let high = workers.length;

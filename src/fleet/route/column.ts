@@ -1,11 +1,11 @@
 /**
- * One number of every worker that has it, sorted, so that a limit leaves out a stretch from one end. Most of a long stretch
- * is left out at once, by a set that is kept until the column changes; there is one for every so many places, not for every
- * limit, of which there are as many as tasks.
+ * One number of every worker that has it, sorted, so that a limit removes a contiguous range from one end. Most of a long
+ * range is removed at once by a mask that is cached until the column changes. Masks are cached at fixed strides and not by
+ * limit, because there are as many limits as tasks. Used by `eligibility.ts`.
  */
 import { bitsFor, intersect, setBit } from './bits.ts';
 
-/** Places from one kept set to the next. */
+/** Number of entries between two cached masks. */
 const STRIDE = 256;
 
 export class Column {
@@ -14,7 +14,7 @@ export class Column {
   /** Slot → its value; NaN: none. */
   #bySlot = new Float64Array(64).fill(Number.NaN);
   #size = 0;
-  /** Everybody but those before, or from, each stride on. */
+  /** By stride: all workers except those before it, and all workers except those from it on. */
   #notBefore: (Int32Array | undefined)[] = [];
   #notFrom: (Int32Array | undefined)[] = [];
 
@@ -30,7 +30,7 @@ export class Column {
     this.#changed();
   }
 
-  /** Takes out of the bits every slot with a value below the limit. */
+  /** Removes from the bits every slot with a value below the limit. */
   clearBelow(bits: Int32Array, limit: number): void {
     const end = this.#placeOf(limit, Number.NEGATIVE_INFINITY);
     const stride = Math.floor(end / STRIDE);
@@ -38,21 +38,21 @@ export class Column {
     for (let at = stride * STRIDE; at < end; at += 1) setBit(bits, this.#slots[at]!, false);
   }
 
-  /** Takes out of the bits every slot with a value above the limit. */
+  /** Removes from the bits every slot with a value above the limit. */
   clearAbove(bits: Int32Array, limit: number): void {
-    const begin = this.#placeOf(limit, Number.POSITIVE_INFINITY);
-    const stride = Math.ceil(begin / STRIDE);
+    const start = this.#placeOf(limit, Number.POSITIVE_INFINITY);
+    const stride = Math.ceil(start / STRIDE);
     const middle = Math.min(this.#size, stride * STRIDE);
-    for (let at = begin; at < middle; at += 1) setBit(bits, this.#slots[at]!, false);
+    for (let at = start; at < middle; at += 1) setBit(bits, this.#slots[at]!, false);
     if (middle < this.#size) intersect(bits, this.#mask(this.#notFrom, stride, middle, this.#size, bits.length));
   }
 
-  /** Everybody but the slots at these places, kept under this stride. */
-  #mask(masks: (Int32Array | undefined)[], stride: number, begin: number, end: number, words: number): Int32Array {
+  /** All workers except the slots of these entries; cached by stride. */
+  #mask(masks: (Int32Array | undefined)[], stride: number, start: number, end: number, words: number): Int32Array {
     let mask = masks[stride];
     if (mask === undefined || mask.length !== words) {
       mask = bitsFor(words * 32).fill(-1);
-      for (let at = begin; at < end; at += 1) setBit(mask, this.#slots[at]!, false);
+      for (let at = start; at < end; at += 1) setBit(mask, this.#slots[at]!, false);
       masks[stride] = mask;
     }
     return mask;
@@ -83,7 +83,7 @@ export class Column {
     this.#size -= 1;
   }
 
-  /** Where it is, or belongs: by value, then by slot. */
+  /** Index of the entry, or its insertion index: ordered by value, then by slot. */
   #placeOf(value: number, slot: number): number {
     let low = 0;
     let high = this.#size;

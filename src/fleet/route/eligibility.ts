@@ -1,8 +1,9 @@
 /**
- * Who may have a task, for fleets too large to ask one by one: the filters of `filters.ts` as sets of bits.
+ * The workers that are eligible for a task, in fleets too large to check one by one: the filters of `filters.ts` as sets of
+ * bits. Each requirement is one set; the intersection of the sets is the eligible workers.
  *
- * A part of `router.ts`, which says who is here and who can take anything at all. Each requirement is one set, and the
- * workers that meet all of them are what is left when the sets are intersected.
+ * Used by `router.ts`, which enters and removes workers and opens those that have free capacity. Must agree with `filters.ts`;
+ * tests compare the two.
  */
 import { bitsFor, grown, intersect, setBit } from './bits.ts';
 import { Column } from './column.ts';
@@ -12,12 +13,12 @@ import type { RoutePolicy, RouteTask } from './profile.ts';
 import { rankOf } from './tiers.ts';
 import { ageMsAt, type WorkerSlot } from './worker-slot.ts';
 
-/** Answer of a selection; valid until the next one. */
+/** Result of a selection; valid until the next one. */
 export interface Selected {
-  /** Eligible workers without the friends. */
+  /** Eligible workers, without those of `sameContext`. */
   readonly bits: Int32Array;
-  /** Eligible workers whose last conversation is the task's: other rules hold for them. */
-  readonly friends: readonly WorkerSlot[];
+  /** Eligible workers whose last conversation is that of the task: other rules apply to them. */
+  readonly sameContext: readonly WorkerSlot[];
 }
 
 export class Eligibility {
@@ -27,10 +28,10 @@ export class Eligibility {
   readonly #facets = new Facets();
   readonly #windows = new Column();
   readonly #overheads = new Column();
-  /** Context → workers whose last conversation it is; workers where a turn of it runs. */
+  /** Context → workers whose last conversation it is, and workers that run a turn of it. */
   readonly #byContext = new Map<string, Set<WorkerSlot>>();
   readonly #byBusy = new Map<string, Set<WorkerSlot>>();
-  #room = 0;
+  #capacity = 0;
   #present = bitsFor(0);
   #open = bitsFor(0);
   #selected = bitsFor(0);
@@ -40,12 +41,12 @@ export class Eligibility {
     this.#workers = workers;
   }
 
-  /** Enters a worker wherever it is looked up by what it says. */
+  /** Enters a worker in the indexes built from its profile. */
   enter(worker: WorkerSlot): void {
     const { verified, slot } = worker;
     const { context_window, overhead_tokens, context_id, busy_contexts } = worker.profile;
-    // By a quarter: every decision goes through the whole room.
-    if (slot >= this.#room) this.#grow(this.#room + Math.max(64, this.#room >>> 2));
+    // Grow by a quarter only: every decision scans the whole capacity.
+    if (slot >= this.#capacity) this.#grow(this.#capacity + Math.max(64, this.#capacity >>> 2));
     setBit(this.#present, slot, true);
     this.#windows.set(slot, verified ? context_window : null);
     this.#overheads.set(slot, verified ? overhead_tokens : null);
@@ -54,7 +55,7 @@ export class Eligibility {
     this.#facets.update(worker);
   }
 
-  /** Takes it out again; to be called before its profile changes. */
+  /** Removes a worker from the indexes. Call this before its profile changes. */
   leave(worker: WorkerSlot): void {
     const { context_id, busy_contexts } = worker.profile;
     setBit(this.#present, worker.slot, false);
@@ -63,12 +64,12 @@ export class Eligibility {
     for (const context of busy_contexts) leaveFrom(this.#byBusy, context, worker);
   }
 
-  /** Whether it can take anything at all. */
+  /** Sets whether the worker can accept any task at all. */
   open(worker: WorkerSlot, open: boolean): void {
     setBit(this.#open, worker.slot, open);
   }
 
-  /** Who may have this task; hooks have not been asked. */
+  /** The workers eligible for this task; policy hooks are not applied here. */
   select(task: RouteTask, excluded: ReadonlySet<string>, nowMs: number): Selected {
     const bits = this.#selected;
     if (task.only === null) {
@@ -83,58 +84,58 @@ export class Eligibility {
       const worker = this.#workers.get(agentId);
       if (worker !== undefined) setBit(bits, worker.slot, false);
     }
-    if (task.context_id === null) return { bits, friends: [] };
+    if (task.context_id === null) return { bits, sameContext: [] };
     for (const worker of this.#byBusy.get(task.context_id) ?? []) setBit(bits, worker.slot, false);
-    const friends: WorkerSlot[] = [];
+    const sameContext: WorkerSlot[] = [];
     for (const worker of this.#byContext.get(task.context_id) ?? []) {
       if (!worker.verified) continue;
       setBit(bits, worker.slot, false);
-      if (this.#allows(task, worker, excluded, nowMs)) friends.push(worker);
+      if (this.#allows(task, worker, excluded, nowMs)) sameContext.push(worker);
     }
-    return { bits, friends };
+    return { bits, sameContext };
   }
 
-  /** Turns these bits into the workers that are here and not among them. */
+  /** Turns these bits into the known workers that are not among them. */
   complement(bits: Int32Array): Int32Array {
     for (let word = 0; word < bits.length; word += 1) bits[word] = this.#present[word]! & ~bits[word]!;
     return bits;
   }
 
-  #grow(room: number): void {
-    this.#room = room;
-    this.#present = grown(this.#present, room);
-    this.#open = grown(this.#open, room);
-    this.#selected = bitsFor(room);
-    this.#facets.grow(room);
+  #grow(capacity: number): void {
+    this.#capacity = capacity;
+    this.#present = grown(this.#present, capacity);
+    this.#open = grown(this.#open, capacity);
+    this.#selected = bitsFor(capacity);
+    this.#facets.grow(capacity);
   }
 
   #allows(task: RouteTask, worker: WorkerSlot, excluded: ReadonlySet<string>, nowMs: number): boolean {
     return reasonsAgainst(task, worker.profile, this.#policy, excluded, ageMsAt(worker, nowMs)).length === 0;
   }
 
-  /** Keeps who meets every requirement of the task. What a set holds follows from its name alone, never from the task. */
+  /** Removes workers that fail a requirement of the task. A set depends on its key alone, never on the task. */
   #require(task: RouteTask, bits: Int32Array): void {
-    const keep = (key: string, passes: (worker: WorkerSlot) => boolean): void =>
+    const need = (key: string, passes: (worker: WorkerSlot) => boolean): void =>
       intersect(bits, this.#facets.of(key, this.#workers.values(), passes));
     for (const name of task.required_mcp) {
-      keep(`mcp:${name}`, ({ verified, profile }) => {
+      need(`mcp:${name}`, ({ verified, profile }) => {
         return !verified || (profile.mcp_servers.includes(name) && profile.mcp_health.get(name) === 'ok');
       });
     }
     for (const name of task.required_capabilities) {
-      keep(`tool:${name}`, ({ verified, profile }) => !verified || profile.tools.includes(name));
+      need(`tool:${name}`, ({ verified, profile }) => !verified || profile.tools.includes(name));
     }
     const { pool, min_tier, min_context_window, token_budget } = task;
-    if (pool !== null) keep(`pool:${pool}`, ({ profile }) => profile.pools.includes(pool));
+    if (pool !== null) need(`pool:${pool}`, ({ profile }) => profile.pools.includes(pool));
     if (min_tier !== null) {
       const least = rankOf(min_tier, this.#policy) ?? Number.POSITIVE_INFINITY;
-      keep(`tier:${least}`, ({ rank }) => rank !== undefined && rank >= least);
+      need(`tier:${least}`, ({ rank }) => rank !== undefined && rank >= least);
     }
     if (task.access === 'write') {
-      keep('tidy', ({ verified, profile }) => !verified || profile.repo_state?.clean !== false);
+      need('tidy', ({ verified, profile }) => !verified || profile.repo_state?.clean !== false);
     }
     if (min_context_window !== null) {
-      keep('window', ({ verified, profile }) => verified && profile.context_window !== null);
+      need('window', ({ verified, profile }) => verified && profile.context_window !== null);
     }
     this.#windows.clearBelow(bits, Math.max(min_context_window ?? 0, windowNeed(task)));
     if (token_budget !== null) this.#overheads.clearAbove(bits, token_budget);

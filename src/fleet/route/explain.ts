@@ -1,13 +1,13 @@
 /**
- * What an operator is told about a decision: the record kept with the task, one plain sentence, and a table for terminals.
+ * Explains a decision to operators: the record stored with the task, its sentence, and a table for terminals.
  *
- * Called by `router.ts` (which knows since when something has been ill) and by whoever prints.
+ * Called by `router.ts` for the record, and by the `fleet.*` handlers for the table.
  * @see docs/fleet.md#routing
  */
 import { byCodeUnit, capacityOf, loadOf } from './filters.ts';
 import type { Explanation, Profile, Route, RoutePolicy, RouteTask } from './profile.ts';
 
-/** Where explanations look workers up. */
+/** Looks workers up for an explanation; implemented by the router. */
 export interface ExplainedFleet {
   profile(agentId: string, nowMs: number): Profile | undefined;
   unhealthySinceMs(agentId: string, server: string): number | null;
@@ -17,15 +17,15 @@ export interface ExplainedFleet {
 export interface AbsentWorker {
   readonly agent_id: string;
   readonly sinceMs: number;
-  /** Until when it is waited for; null: it is not, or not any more. */
+  /** Until when tasks wait for it; null: they do not, or no longer. */
   readonly untilMs: number | null;
 }
 
-/** What is known beyond the workers that are here, where nobody can take a task. */
+/** Facts beyond the connected workers, for a task that no worker can accept. */
 export interface AbsenceInfo {
-  /** The worker it waits for, or was named. */
+  /** The unreachable worker the task waits for, or names. */
   readonly away?: AbsentWorker;
-  /** Names of all workers there are, where the one that was named is none of them. */
+  /** Names of all known workers, where the task names an unknown one. */
   readonly known?: readonly string[];
 }
 
@@ -36,15 +36,15 @@ export interface ExplainContext {
   /** The same moment, epoch milliseconds. */
   readonly wallMs: number;
   readonly nextAttemptMs: number | null;
-  /** Workers left out that the route does not name. */
+  /** Number of workers left out that the route does not name. */
   readonly rejectedMore: number;
   readonly elsewhere?: AbsenceInfo;
   readonly fleet: ExplainedFleet;
-  /** Most workers to name. Default: 20 in order, 50 left out. */
+  /** Maximum number of workers to name. Default: 20 in order, 50 left out. */
   readonly most?: { readonly ranking: number; readonly rejected: number };
 }
 
-const MOST = { ranking: 20, rejected: 50 };
+const MAX_NAMED = { ranking: 20, rejected: 50 };
 /** Workers a sentence names beside the chosen one. */
 const IN_SENTENCE = 3;
 /** Known workers it names. */
@@ -53,8 +53,8 @@ const MINUTE = { start: 11, end: 16 };
 
 /** The record of a decision. */
 export function explanationOf(task: RouteTask, route: Route, context: ExplainContext): Explanation {
-  const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, elsewhere, fleet, most = MOST } = context;
-  const away = isNobody(route) ? elsewhere?.away : undefined;
+  const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, elsewhere, fleet, most = MAX_NAMED } = context;
+  const away = isUnroutable(route) ? elsewhere?.away : undefined;
   const ranking = route.chosen === null ? [] : route.ranking.slice(0, most.ranking);
   const all = Object.entries(route.rejected ?? {});
   const rejected = all.slice(0, most.rejected);
@@ -87,47 +87,46 @@ function sentenceOf(
   more: number,
   context: ExplainContext,
 ): string {
-  const nobody = isNobody(route);
-  const { away, known } = (nobody && context.elsewhere) || {};
-  if (known !== undefined) return `${task_id} → nobody: ${unknownWorker(only ?? '', known)}`;
+  const unroutable = isUnroutable(route);
+  const { away, known } = (unroutable && context.elsewhere) || {};
+  if (known !== undefined) return `${task_id} not routed: ${unknownWorker(only ?? '', known)}`;
   const parts = [headOf(task_id, route)];
-  if (away !== undefined) parts.push(awayInWords(away, context));
-  // The one with the fewest reasons is the one an operator can most easily bring in.
+  if (away !== undefined) parts.push(absenceInWords(away, context));
+  // The worker with the fewest reasons is the easiest one for an operator to make eligible.
   const nearest = rejected
     .filter(([agentId]) => agentId !== away?.agent_id)
     .sort((left, right) => left[1].length - right[1].length || byCodeUnit(left[0], right[0]));
   for (const [agentId, reasons] of nearest.slice(0, IN_SENTENCE)) {
-    const said = reasons.map((reason) => inWords(agentId, reason, context));
-    // What a worker has too much of needs no introduction; what it lacks does.
-    const short = said.length === 1 && said[0]!.startsWith('at capacity');
-    parts.push(short ? `${agentId} ${said[0]}` : `${agentId} left out: ${said.join(', ')}`);
+    const texts = reasons.map((reason) => inWords(agentId, reason, context));
+    const short = texts.length === 1 && texts[0]!.startsWith('at capacity');
+    parts.push(short ? `${agentId} ${texts[0]}` : `${agentId} left out: ${texts.join(', ')}`);
   }
   const unnamed = more + Math.max(0, nearest.length - IN_SENTENCE);
   if (unnamed > 0) parts.push(`${unnamed} more left out`);
-  if (nobody && parts.length === 1) parts.push('no worker is here');
+  if (unroutable && parts.length === 1) parts.push('no worker is connected');
   return parts.join('; ');
 }
 
-/** It went nowhere for want of a worker, not because of what it is. */
-function isNobody(route: Route): boolean {
+/** Whether no worker was eligible; false also where the task itself cannot be routed. */
+function isUnroutable(route: Route): boolean {
   return route.chosen === null && route.rejected !== undefined;
 }
 
 function headOf(taskId: string, route: Route): string {
-  if (route.chosen === null) return `${taskId} → nobody: ${route.reason.replaceAll('_', ' ')}`;
+  if (route.chosen === null) return `${taskId} not routed: ${route.reason.replaceAll('_', ' ')}`;
   const score = route.ranking[0]!.score;
-  const unchecked = route.verified ? '' : ', which never described itself: no requirement was checked';
+  const unchecked = route.verified ? '' : ', which never announced itself: no requirement was checked';
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
 }
 
-function awayInWords({ agent_id, sinceMs, untilMs }: AbsentWorker, context: ExplainContext): string {
-  const since = `away since ${minuteOf(sinceMs, context)}`;
+function absenceInWords({ agent_id, sinceMs, untilMs }: AbsentWorker, context: ExplainContext): string {
+  const since = `unreachable since ${minuteOf(sinceMs, context)}`;
   if (untilMs === null) return `${agent_id} left out: ${since}`;
   return `waits until ${minuteOf(untilMs, context)} for ${agent_id}, ${since}`;
 }
 
 function unknownWorker(name: string, known: readonly string[]): string {
-  if (known.length === 0) return `no worker is named ${name}; none is known`;
+  if (known.length === 0) return `no worker is named ${name}; no worker is known`;
   const named = known.toSorted(byCodeUnit).slice(0, KNOWN_IN_SENTENCE).join(', ');
   const more = known.length > KNOWN_IN_SENTENCE ? ` and ${known.length - KNOWN_IN_SENTENCE} more` : '';
   return `no worker is named ${name}; known: ${named}${more}`;
@@ -138,7 +137,7 @@ function minuteOf(atMs: number, { nowMs, wallMs }: ExplainContext): string {
   return new Date(wallMs - (nowMs - atMs)).toISOString().slice(MINUTE.start, MINUTE.end);
 }
 
-/** A reason code as a person would say it. */
+/** A reason code as text for operators. */
 function inWords(agentId: string, reason: string, context: ExplainContext): string {
   const { policy, fleet, nowMs } = context;
   const colon = reason.indexOf(':');
@@ -160,27 +159,28 @@ function inWords(agentId: string, reason: string, context: ExplainContext): stri
     case 'missing_capability':
       return `cannot use ${detail}`;
     case 'profile_expired':
-      return profile === undefined ? 'described too long ago' : `described ${Math.floor(profile.age_s)} s ago`;
+      return profile === undefined ? 'its profile expired' : `its profile expired (${Math.floor(profile.age_s)} s old)`;
     default:
-      return SAID[code] ?? reason.replaceAll('_', ' ');
+      return TEXTS[code] ?? reason.replaceAll('_', ' ');
   }
 }
 
-const SAID: Readonly<Record<string, string>> = {
+/** Reason code → text; codes without one are shown with blanks. */
+const TEXTS: Readonly<Record<string, string>> = {
   excluded: 'it refused this task',
-  joining: 'has not described itself yet',
-  other_worker_named: 'another worker was named',
-  other_pool: 'not in the pool',
-  circuit_open: 'failed too often lately',
-  context_busy: 'a turn of this conversation runs there',
+  joining: 'has not announced itself yet',
+  other_worker_named: 'the task names another worker',
+  other_pool: 'not in the pool of the task',
+  circuit_open: 'its circuit breaker is open',
+  context_busy: 'runs another turn of this conversation',
   tier_unknown: 'its tier is unknown',
   tier_too_low: 'its tier is too low',
   context_window: 'its context window is too small',
   dirty_repo: 'its working tree has changes',
-  budget_too_small: 'an empty turn there costs more than the budget',
-  unreachable: 'does not answer',
-  unverified: 'never described itself',
-  unverifiable_requirement: 'never described itself, so a requirement cannot be checked',
+  budget_too_small: 'an empty turn costs more than the budget',
+  unreachable: 'does not respond',
+  unverified: 'never announced itself',
+  unverifiable_requirement: 'never announced itself, so a requirement cannot be checked',
 };
 
 const PARTS = ['tier', 'load', 'affinity', 'reliability', 'freshness', 'mcp', 'repo'] as const;
@@ -205,10 +205,10 @@ export function explanationTable(explanation: Explanation): string {
   const left = Object.entries(rejected);
   if (left.length > 0) {
     const rows = left.map(([agentId, reasons]) => [cut(agentId), reasons.join(', ')]);
-    lines.push('', ...columns([['left out', 'why'], ...rows], () => true));
+    lines.push('', ...columns([['left out', 'reasons'], ...rows], () => true));
   }
   if (rejected_more > 0) lines.push(`… and ${rejected_more} more`);
-  if (next_attempt_at !== null) lines.push('', `tried again at ${next_attempt_at}`);
+  if (next_attempt_at !== null) lines.push('', `next attempt at ${next_attempt_at}`);
   return lines.join('\n');
 }
 

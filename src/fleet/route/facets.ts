@@ -1,7 +1,7 @@
 /**
- * Sets of workers that pass one requirement (“has this server, and it is well”). A set is made when a task first asks for
- * it and kept up to date from then on, so memory follows what tasks ask, not what workers claim; the set that was not
- * asked for the longest goes first.
+ * Sets of workers that pass one requirement (“has this server, and it is healthy”). A set is made when a task first needs
+ * it and is updated from then on, so memory grows with the requirements of tasks, not with the claims of workers. The least
+ * recently used set is evicted first. Used by `eligibility.ts`.
  */
 import { bitsFor, grown, setBit } from './bits.ts';
 import type { WorkerSlot } from './worker-slot.ts';
@@ -12,36 +12,36 @@ interface Facet {
 }
 
 export class Facets {
-  readonly #most: number;
+  readonly #maxSets: number;
   readonly #facets = new Map<string, Facet>();
-  #room = 0;
+  #capacity = 0;
 
-  /** `most`: sets kept at once. */
-  constructor(most = 512) {
-    this.#most = most;
+  /** `maxSets`: sets cached at once. */
+  constructor(maxSets = 512) {
+    this.#maxSets = maxSets;
   }
 
-  /** Makes room for this many workers. */
-  grow(room: number): void {
-    this.#room = room;
-    for (const facet of this.#facets.values()) facet.bits = grown(facet.bits, room);
+  /** Extends the sets to this many workers. */
+  grow(capacity: number): void {
+    this.#capacity = capacity;
+    for (const facet of this.#facets.values()) facet.bits = grown(facet.bits, capacity);
   }
 
-  /** A worker's description has changed. */
+  /** Updates every set after the profile of a worker has changed. */
   update(worker: WorkerSlot): void {
     for (const { bits, passes } of this.#facets.values()) setBit(bits, worker.slot, passes(worker));
   }
 
-  /** Who passes; the answer belongs to this object and is valid until the next call. */
+  /** The workers that pass. This object owns the returned bits; they are valid until the next call. */
   of(key: string, workers: Iterable<WorkerSlot>, passes: (worker: WorkerSlot) => boolean): Int32Array {
     let facet = this.#facets.get(key);
     if (facet === undefined) {
-      facet = { passes, bits: bitsFor(this.#room) };
+      facet = { passes, bits: bitsFor(this.#capacity) };
       for (const worker of workers) setBit(facet.bits, worker.slot, passes(worker));
       this.#facets.set(key, facet);
-      if (this.#facets.size > this.#most) this.#facets.delete(this.#facets.keys().next().value!);
-    } else if (this.#facets.size === this.#most) {
-      // Asked for again: it goes last.
+      if (this.#facets.size > this.#maxSets) this.#facets.delete(this.#facets.keys().next().value!);
+    } else if (this.#facets.size === this.#maxSets) {
+      // Used again: move it to the end of the eviction order.
       this.#facets.delete(key);
       this.#facets.set(key, facet);
     }

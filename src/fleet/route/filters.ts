@@ -1,6 +1,6 @@
 /**
- * Who may have a task at all. Every failing reason is collected, not only the first: an operator who removes one obstacle
- * should not find the next one behind it.
+ * Decides whether a worker is eligible for a task. Collects every failing reason, not only the first, so that an operator
+ * who removes one obstacle does not find another behind it.
  *
  * Pure; called by `route.ts`, and by `router.ts` for the workers it names in an explanation.
  * @see docs/fleet.md#routing
@@ -9,9 +9,9 @@ import type { Profile, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { rankOf } from './tiers.ts';
 
 /** No worker is excluded. */
-export const NOBODY: ReadonlySet<string> = new Set();
+export const NO_EXCLUSIONS: ReadonlySet<string> = new Set();
 
-/** Why a task cannot be routed to anybody; null: it can be tried. */
+/** Why a task cannot be routed to any worker; null: routing can be tried. */
 export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number): string | null {
   if (task.deadlineMs === null) return null;
   const leftMs = task.deadlineMs - nowMs;
@@ -19,43 +19,43 @@ export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number):
   return leftMs < policy.min_lead_s * 1000 ? 'deadline_too_close' : null;
 }
 
-/** Turns and dispatches a worker has, as far as is known. */
+/** Known number of turns and dispatches of a worker. */
 export function loadOf({ active_tasks, outstanding }: Profile): number {
   return active_tasks + outstanding;
 }
 
-/** Turns it can have at once, at least one. */
+/** Turns a worker can run at once, at least one. */
 export function capacityOf({ max_concurrent }: Profile, policy: RoutePolicy): number {
   return max_concurrent ?? policy.default_max_concurrent;
 }
 
-/** How long its description may be used, milliseconds. */
+/** How long the profile of a worker is valid, milliseconds. */
 export function ttlMsOf({ ttl_s }: Profile, policy: RoutePolicy): number {
   return Math.round((ttl_s ?? policy.ttl_s) * 1000);
 }
 
-/** Age of its description, milliseconds. */
+/** Age of the profile, milliseconds. */
 export function ageMsOf({ age_s }: Profile): number {
   return Math.round(age_s * 1000);
 }
 
-/** Its last conversation is the one this task goes on with. */
+/** Whether the worker's last conversation is the one this task continues. */
 export function sameContext({ context_id }: RouteTask, profile: Profile): boolean {
   return context_id !== null && profile.context_id === context_id;
 }
 
 /**
- * Everything that speaks against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of its
- * description where that is not the one in the profile. Hooks have their say in `withHooked`.
+ * All reasons against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of the profile,
+ * where it differs from `age_s`. `withHooked` adds the reasons of policy hooks.
  */
 export function reasonsAgainst(
   task: RouteTask,
   profile: Profile,
   policy: RoutePolicy,
-  excluded: ReadonlySet<string> = NOBODY,
+  excluded: ReadonlySet<string> = NO_EXCLUSIONS,
   ageMs = ageMsOf(profile),
 ): string[] {
-  // Asked in the order of their names, so that the list is nearly always sorted as it is made.
+  // Checked in the order of the reason codes, so that the list is nearly always sorted already.
   const reasons: string[] = [];
   const { verified } = profile;
   if (loadOf(profile) >= capacityOf(profile, policy)) reasons.push('at_capacity');
@@ -93,7 +93,7 @@ export function withHooked(
   return more.length > 0 ? sorted([...reasons, ...more]) : reasons;
 }
 
-/** The order of `<` on strings, which every machine agrees on. */
+/** The order of `<` on strings: independent of the locale. */
 export function byCodeUnit(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -131,7 +131,7 @@ function addTier({ min_tier }: RouteTask, { model_tier }: Profile, policy: Route
   else if (rank < least) reasons.push('tier_too_low');
 }
 
-/** Tokens a brief needs room for: four bytes a token, and it may fill half the window. */
+/** Context window that a brief needs, tokens: four bytes a token, and it may fill half the window. */
 export function windowNeed({ brief_bytes }: RouteTask): number {
   return 2 * Math.ceil(brief_bytes / 4);
 }
@@ -142,12 +142,12 @@ export function fitsWindow(task: RouteTask, window: number | null): boolean {
   return window >= (task.min_context_window ?? 0) && window >= windowNeed(task);
 }
 
-/** A budget below what an empty turn costs buys nothing. Unknown on either side: it is tried. */
+/** Whether the budget covers an empty turn. Where either figure is unknown, the worker is tried. */
 export function fitsBudget({ token_budget }: RouteTask, overhead: number | null): boolean {
   return token_budget === null || overhead === null || token_budget >= overhead;
 }
 
-/** It would write into somebody's uncommitted work. No repository, no dirt. */
+/** Whether the task would write into uncommitted changes. Without a repository there are none. */
 export function wouldMixDirt({ access }: RouteTask, { repo_state }: Profile): boolean {
   return access === 'write' && repo_state !== null && !repo_state.clean;
 }

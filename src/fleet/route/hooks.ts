@@ -1,9 +1,9 @@
 /**
- * Policy hooks: what an operator adds to routing in the Common Expression Language. `reject` leaves a worker out for a task,
- * `prefer` moves its score, `refuse` turns a task away when it is submitted. Compiled once by the orchestrator.
+ * Policy hooks: rules in the Common Expression Language that an operator adds to routing. `reject` leaves a worker out for a
+ * task, `prefer` changes its score, `refuse` refuses a task when it is submitted. Compiled once by the orchestrator.
  *
- * A hook that cannot be evaluated counts as true where it forbids and as false where it prefers: a rule that was meant to
- * keep something apart must not be lost to a missing number.
+ * A hook that cannot be evaluated counts as true where it forbids and as false where it prefers: an unknown value must not
+ * disable a rule that isolates tasks or workers.
  * @see docs/fleet-phases.md#policy-hooks
  */
 import { type Condition, conditionCompiler, type Variables } from '../../base/expressions.ts';
@@ -22,18 +22,18 @@ export interface PolicyHook {
 
 /** All hooks of a configuration. */
 export interface Hooks extends RouteHooks {
-  /** Why this task is not taken at all, or null. */
+  /** The reason to refuse this task, or null. */
   refuse(task: RouteTask): string | null;
 }
 
 const MAX_HOOKS = 64;
-/** Most that hooks together move a score. */
+/** The largest change of a score by all hooks together. */
 const MAX_SCORE = 1000;
 const MAX_REASON_CHARS = 200;
-/** Longest evaluation of one slow hook, milliseconds. */
+/** Timeout of one evaluation of a slow hook, milliseconds. */
 const HOOK_TIMEOUT_MS = 20;
 
-/** Numbers are whole. What may be unknown is `dyn` and null then; texts are empty then. */
+/** Numbers are integers. An unknown value is null in a `dyn` variable and an empty string in a `string` variable. */
 const TASK = {
   task_id: 'string',
   priority: 'string',
@@ -68,15 +68,17 @@ const WORKER = {
   pools: 'list<string>',
 } as const;
 
-type Seen<Shape> = Readonly<Record<keyof Shape, unknown>>;
+type View<Shape> = Readonly<Record<keyof Shape, unknown>>;
 
 /**
  * Compiles the hooks.
- * @throws config_invalid with `detail.hook` (index from 0) for a hook that does not parse, does not type-check, has a score
- *   and no use for it, or none where it needs one
+ * @throws config_invalid with `detail.hook` (index from 0) for a hook that does not parse or type-check, or that has a score
+ *   without `prefer`, or `prefer` without a score
  */
 export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK_TIMEOUT_MS): Hooks {
-  if (hooks.length > MAX_HOOKS) throw fail('config_invalid', `hooks: more than ${MAX_HOOKS}`);
+  if (hooks.length > MAX_HOOKS) {
+    throw fail('config_invalid', `hooks: ${hooks.length} hooks exceed the limit of ${MAX_HOOKS}; merge some with ||`);
+  }
   const ofTask = { task: TASK };
   const ofBoth = { task: TASK, worker: WORKER };
   const compiled = hooks.map((hook, index) => compileHook(hook, index, hook.then === 'refuse' ? ofTask : ofBoth));
@@ -85,13 +87,13 @@ export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK
     compiled.filter((hook) => hook.effect === effect),
   ) as [Compiled[], Compiled[], Compiled[]];
 
-  // One task is held against many workers: what expressions see of it is put together once.
-  const seen = new WeakMap<RouteTask, Seen<typeof TASK>>();
-  const taskOf = (task: RouteTask): Seen<typeof TASK> => {
-    let view = seen.get(task);
+  // One task is compared with many workers: its variables are made once.
+  const views = new WeakMap<RouteTask, View<typeof TASK>>();
+  const taskOf = (task: RouteTask): View<typeof TASK> => {
+    let view = views.get(task);
     if (view === undefined) {
-      view = seenTask(task);
-      seen.set(task, view);
+      view = taskView(task);
+      views.set(task, view);
     }
     return view;
   };
@@ -99,12 +101,12 @@ export function compileHooks(hooks: readonly PolicyHook[] = [], timeoutMs = HOOK
   return {
     reject(task, profile) {
       if (rejecting.length === 0) return NONE;
-      const values = { task: taskOf(task), worker: seenWorker(profile) };
+      const values = { task: taskOf(task), worker: workerView(profile) };
       return rejecting.flatMap((hook) => forbidden(hook, values, limit) ?? []).map((reason) => `hook:${reason}`);
     },
     prefer(task, profile) {
       if (preferring.length === 0) return 0;
-      const values = { task: taskOf(task), worker: seenWorker(profile) };
+      const values = { task: taskOf(task), worker: workerView(profile) };
       const sum = preferring.reduce(
         (total, hook) => (tested(hook, values, limit) === true ? total + hook.score : total),
         0,
@@ -128,7 +130,7 @@ interface Compiled {
   readonly condition: Condition;
   readonly score: number;
   readonly reason: string;
-  /** How the hook is named where it fails. */
+  /** Name of the hook in error messages. */
   readonly name: string;
 }
 
@@ -139,15 +141,15 @@ function compileHook(hook: PolicyHook, index: number, variables: Variables): Com
   if (hook.then === 'prefer') {
     if (score === undefined || !Number.isInteger(score) || Math.abs(score) > MAX_SCORE)
       throw refuse(`prefer needs a score, a whole number from -${MAX_SCORE} to ${MAX_SCORE}`);
-  } else if (score !== undefined) throw refuse(`${hook.then} has no use for a score`);
-  if (reason.length > MAX_REASON_CHARS) throw refuse(`the reason is over ${MAX_REASON_CHARS} characters`);
+  } else if (score !== undefined) throw refuse(`${hook.then} does not use a score; remove it`);
+  if (reason.length > MAX_REASON_CHARS) throw refuse(`the reason exceeds ${MAX_REASON_CHARS} characters; shorten it`);
   const condition = conditionCompiler(variables)(hook.when, name, { hook: index });
   return { effect: hook.then, condition, score: score ?? 0, reason, name };
 }
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The reason why not, where the hook is true or cannot be evaluated. */
+/** The reason to forbid, where the hook is true or cannot be evaluated. */
 function forbidden(hook: Compiled, values: Values, limit: TimeLimit | undefined): string | undefined {
   const matched = tested(hook, values, limit);
   if (matched === undefined) return `${hook.name} could not be evaluated`;
@@ -163,11 +165,11 @@ function tested({ condition }: Compiled, values: Values, limit: TimeLimit | unde
   }
 }
 
-/** The language has whole numbers apart from others. */
+/** The expression language distinguishes integers from other numbers; its integers are bigints. */
 const whole = (value: number): bigint => BigInt(Math.trunc(value));
 const maybeWhole = (value: number | null): bigint | null => (value === null ? null : whole(value));
 
-const seenTask = (task: RouteTask): Seen<typeof TASK> => ({
+const taskView = (task: RouteTask): View<typeof TASK> => ({
   task_id: task.task_id,
   priority: task.priority,
   access: task.access,
@@ -181,7 +183,7 @@ const seenTask = (task: RouteTask): Seen<typeof TASK> => ({
   brief_bytes: whole(task.brief_bytes),
 });
 
-const seenWorker = (profile: Profile): Seen<typeof WORKER> => ({
+const workerView = (profile: Profile): View<typeof WORKER> => ({
   agent_id: profile.agent_id,
   verified: profile.verified,
   age_s: whole(profile.age_s),

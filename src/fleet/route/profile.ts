@@ -1,5 +1,5 @@
 /**
- * What routing looks at and what it answers. Everything here is data; `route.ts` is the algorithm, `router.ts` the same for
+ * The input and output types of routing. Everything here is data; `route.ts` is the algorithm, `router.ts` the same for
  * thousands of workers.
  * @see docs/fleet.md#routing
  */
@@ -8,12 +8,12 @@ import type * as schemas from '../../protocol/fleet-records.schema.ts';
 import type { Wire } from '../../wire/schema.ts';
 import type { RepoState } from '../messages/decoded.ts';
 
-/** A worker as the orchestrator knows it now. */
+/** A worker as the orchestrator knows it now, from its last announce and its connection. */
 export interface Profile {
   readonly agent_id: string;
-  /** It described itself; otherwise nothing but `reachable` is known. */
+  /** The worker announced itself; otherwise only `reachable` is known. */
   readonly verified: boolean;
-  /** Seconds since it did. */
+  /** Seconds since that announce. */
   readonly age_s: number;
   readonly model_tier: string;
   readonly context_window: number | null;
@@ -26,19 +26,19 @@ export interface Profile {
   readonly session_fresh: boolean | null;
   readonly context_id: string | null;
   readonly overhead_tokens: number | null;
-  /** Of the last 20 results. */
+  /** Counts over the last 20 results. */
   readonly recent_ok: number;
   readonly recent_total: number;
-  /** Dispatches sent that its own count does not hold yet. */
+  /** Dispatches sent that `active_tasks` does not include yet. */
   readonly outstanding: number;
-  /** Contexts a turn runs in. */
+  /** Contexts in which a turn runs. */
   readonly busy_contexts: readonly string[];
   readonly circuit: 'open' | 'closed';
   readonly draining: boolean;
   readonly reachable: boolean;
-  /** It has come and is about to describe itself: until then nothing is known of it, and it gets nothing. Absent: no. */
+  /** It is connected and has not announced itself yet: until then it is not eligible. Absent: false. */
   readonly joining?: boolean;
-  /** Lifetime of its description, seconds; null: the policy's. */
+  /** Lifetime of the profile, seconds; null: the default of the policy. */
   readonly ttl_s: number | null;
   readonly pools: readonly string[];
 }
@@ -59,7 +59,7 @@ export interface RouteTask {
   readonly context_id: string | null;
   /** Only workers of this pool. */
   readonly pool: string | null;
-  /** Only this worker: an operator said so. */
+  /** Only this worker: the operator named it. */
   readonly only: string | null;
 }
 
@@ -82,19 +82,19 @@ export const DEFAULT_ROUTE_POLICY: RoutePolicy = {
   tiers: new Map(),
 };
 
-/** Policy hooks as routing calls them; compiled by `hooks.ts`. Both are pure. */
+/** Policy hooks as routing calls them; compiled by `hooks.ts`. Both functions are pure. */
 export interface RouteHooks {
   /** Reasons to leave this worker out for this task; empty: none. */
   reject(task: RouteTask, profile: Profile): readonly string[];
-  /** What is added to its score, −1000…1000, a whole number. */
+  /** Number added to its score, −1000…1000, an integer. */
   prefer(task: RouteTask, profile: Profile): number;
 }
 
 export type Ranked = Wire<typeof schemas.Ranked>;
-/** Parts of a score; each is a whole number. */
+/** Parts of a score; each is an integer. */
 export type Components = Ranked['components'];
 
-/** What routing answers. */
+/** The outcome of routing. */
 export type Route =
   | {
       readonly chosen: string;
@@ -109,5 +109,5 @@ export type Route =
       readonly rejected?: Readonly<Record<string, readonly string[]>>;
     };
 
-/** A decision as it is stored with its task: why it went to a worker, or to none. */
+/** A decision as it is stored with its task: the chosen worker or none, and the reasons. */
 export type Explanation = Wire<typeof schemas.Explanation>;

@@ -1,11 +1,11 @@
 /**
- * Routing for a fleet that changes while it is asked: the answers of `route.ts`, without looking at every worker.
+ * Incremental routing for a fleet that changes: the decisions of `route.ts` without checking every worker.
  *
- * Requirements are sets of bits that are intersected (`eligibility.ts`); the workers left are scored one by one when they
- * are few, and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is looked at, since a hook
- * may move any of them anywhere.
+ * Requirements are sets of bits that are intersected (`eligibility.ts`). The remaining workers are scored one by one when they
+ * are few (`scan.ts`), and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is scored, because
+ * a hook may change any score.
  *
- * Called by the dispatcher. Keeps no clock: times come with each call.
+ * Called by the dispatcher. Reads no clock: each call passes its times.
  * @see docs/fleet.md#routing
  */
 import { Heap } from '../../base/heap.ts';
@@ -13,7 +13,7 @@ import { countBits, eachBit, setBit } from './bits.ts';
 import { Cells, freshnessAt } from './cells.ts';
 import { Eligibility, type Selected } from './eligibility.ts';
 import { type AbsenceInfo, explanationOf } from './explain.ts';
-import { NOBODY, reasonsAgainst, taskReason, withHooked } from './filters.ts';
+import { NO_EXCLUSIONS, reasonsAgainst, taskReason, withHooked } from './filters.ts';
 import type { Explanation, Profile, Ranked, Route, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
 import { NO_ELIGIBLE_WORKER, route } from './route.ts';
 import { Scan, type TierPoints } from './scan.ts';
@@ -22,19 +22,19 @@ import { rankOf, wantedRank } from './tiers.ts';
 import { Top } from './top.ts';
 import { ageMsAt, describe, emptySlot, profileAt, reckon, sameFacts, type WorkerSlot } from './worker-slot.ts';
 
-/** When a decision is made, and for whom it is not. */
+/** The time of a decision, and the workers it excludes. */
 export interface DecideAt {
-  /** Monotonic clock, milliseconds; the one `upsert` is called with. An earlier time than before counts as that. */
+  /** Monotonic clock, milliseconds; the clock passed to `upsert`. A time before the latest one counts as the latest one. */
   readonly nowMs: number;
-  /** Epoch milliseconds: what a deadline is compared with. */
+  /** Epoch milliseconds; a deadline is compared with it. */
   readonly wallMs: number;
   /** Workers left out for this task, by name. */
   readonly excluded?: ReadonlySet<string>;
 }
 
 /**
- * A route that names at most 20 workers in order, and 50 that were left out; 10 where somebody was chosen and more than 50
- * were left out, since nobody asks then.
+ * A route that names at most 20 workers in order and at most 50 that were left out. It names 10 when a worker was chosen and
+ * more than 50 were left out, because operators rarely need the reasons then.
  */
 export type Decision = Route & {
   /** Workers left out beside the ones in `rejected`. */
@@ -47,18 +47,18 @@ export interface ExplainAt extends DecideAt {
   readonly elsewhere?: AbsenceInfo;
 }
 
-const BEST = 20;
-/** Workers left out that a decision names: all, when they are so few; else so many where it has chosen nobody, or somebody. */
-const LEFT_OUT = 50;
-const LEFT_OUT_BESIDE = 10;
-/** Up to so many eligible workers are scored one by one: less work than walking cells most of whose workers are out. */
-const FEW = 2048;
+const MAX_RANKED = 20;
+/** Workers left out that a decision names: all up to the first number; past it, the second when a worker was chosen. */
+const MAX_LEFT_OUT = 50;
+const MAX_LEFT_OUT_IF_CHOSEN = 10;
+/** Up to this many eligible workers are scored one by one: cheaper than walking cells whose workers are mostly left out. */
+const SCORE_EACH_UP_TO = 2048;
 
 export class Router {
   readonly policy: RoutePolicy;
   readonly #hooks: RouteHooks | undefined;
-  readonly #few: number;
-  readonly #leastLooks: number;
+  readonly #scoreEachUpTo: number;
+  readonly #minChecks: number;
   readonly #workers = new Map<string, WorkerSlot>();
   readonly #bySlot: (WorkerSlot | undefined)[] = [];
   readonly #free: number[] = [];
@@ -66,15 +66,18 @@ export class Router {
   /** By urgency. */
   readonly #cells = [new Cells(false), new Cells(true)] as const;
   readonly #scan = new Scan();
-  readonly #ageing = new Heap<WorkerSlot>((left, right) => left.lookAtMs < right.lookAtMs);
+  readonly #ageing = new Heap<WorkerSlot>((left, right) => left.checkAtMs < right.checkAtMs);
   #nowMs = Number.NEGATIVE_INFINITY;
 
-  /** `scoreEachUpTo`: eligible workers scored one by one; `leastLooks`: how far to walk at least. No answer depends on them. */
-  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = FEW, leastLooks = 0 } = {}) {
+  /**
+   * `scoreEachUpTo`: number of eligible workers up to which each is scored; `minChecks`: minimum length of a walk over the
+   * cells. Both only change the cost of a decision, never its result.
+   */
+  constructor(policy: RoutePolicy, hooks?: RouteHooks, { scoreEachUpTo = SCORE_EACH_UP_TO, minChecks = 0 } = {}) {
     this.policy = policy;
     this.#hooks = hooks;
-    this.#few = scoreEachUpTo;
-    this.#leastLooks = leastLooks;
+    this.#scoreEachUpTo = scoreEachUpTo;
+    this.#minChecks = minChecks;
     this.#eligibility = new Eligibility(policy, this.#workers);
   }
 
@@ -82,7 +85,7 @@ export class Router {
     return this.#workers.size;
   }
 
-  /** Takes a worker as it is now; replaces everything known of it, `outstanding` too. `age_s` is its age at `atMs`. */
+  /** Adds or replaces a worker, including `outstanding`. `age_s` is the age of the profile at `atMs`. */
   upsert(profile: Profile, atMs: number): void {
     this.#advance(atMs);
     let worker = this.#workers.get(profile.agent_id);
@@ -104,7 +107,7 @@ export class Router {
     this.#reopen(worker);
   }
 
-  /** Forgets a worker; false: it was not here. */
+  /** Removes a worker; false: it was unknown. */
   remove(agentId: string): boolean {
     const worker = this.#workers.get(agentId);
     if (worker === undefined) return false;
@@ -117,12 +120,12 @@ export class Router {
     return true;
   }
 
-  /** One more dispatch is on its way to this worker; false: it is not connected. */
+  /** Counts a dispatch sent to this worker; false: the worker is unknown. */
   reserve(agentId: string): boolean {
     return this.#addOutstanding(agentId, 1);
   }
 
-  /** One dispatch less is on its way, because it arrived or never will; false: there was none. */
+  /** Uncounts a dispatch that arrived or was abandoned; false: none was counted. */
   release(agentId: string): boolean {
     return this.#addOutstanding(agentId, -1);
   }
@@ -139,23 +142,23 @@ export class Router {
     for (const worker of this.#workers.values()) yield profileAt(worker, now);
   }
 
-  /** Since when a server of a worker has been in its present state, as far as was seen; null: it is well, or unknown. */
+  /** Since when a server of a worker has been in its present unhealthy state, as announced; null: healthy or unknown. */
   unhealthySinceMs(agentId: string, server: string): number | null {
     return this.#workers.get(agentId)?.unhealthySinceMs.get(server) ?? null;
   }
 
-  /** Number of workers that could take the task now. */
-  eligible(task: RouteTask, { nowMs, wallMs, excluded = NOBODY }: DecideAt): number {
+  /** Number of workers that could accept the task now. */
+  eligible(task: RouteTask, { nowMs, wallMs, excluded = NO_EXCLUSIONS }: DecideAt): number {
     if (taskReason(task, this.policy, wallMs) !== null) return 0;
     const now = this.#advance(nowMs);
-    const { bits, friends } = this.#eligibility.select(task, excluded, now);
-    for (const friend of friends) setBit(bits, friend.slot, true);
+    const { bits, sameContext } = this.#eligibility.select(task, excluded, now);
+    for (const { slot } of sameContext) setBit(bits, slot, true);
     if (this.#hooks !== undefined) this.#applyHooks(this.#hooks, task, bits, now);
     return countBits(bits);
   }
 
-  /** Where the task goes now. Nothing is reserved: that is for the caller to do before anything is sent. */
-  decide(task: RouteTask, { nowMs, wallMs, excluded = NOBODY }: DecideAt): Decision {
+  /** Chooses a worker for the task. Reserves nothing: the caller must call `reserve` before it sends the dispatch. */
+  decide(task: RouteTask, { nowMs, wallMs, excluded = NO_EXCLUSIONS }: DecideAt): Decision {
     const reason = taskReason(task, this.policy, wallMs);
     if (reason !== null) return { chosen: null, reason, rejected_more: 0 };
     const now = this.#advance(nowMs);
@@ -169,7 +172,7 @@ export class Router {
     return { chosen: first.agent_id, verified: first.verified, ranking, rejected, rejected_more: more };
   }
 
-  /** A decision in the form that is kept with its task. */
+  /** A decision in the form that is stored with its task. */
   explanation(task: RouteTask, decision: Decision, at: ExplainAt): Explanation {
     return explanationOf(task, decision, {
       policy: this.policy,
@@ -182,14 +185,14 @@ export class Router {
     });
   }
 
-  /** Where the task would go and what speaks against every other worker, whole. Looks at each of them. */
+  /** The decision for a task with the reasons against every other worker. Checks each of them. */
   explain(task: RouteTask, at: ExplainAt): Explanation {
-    const answer = route(task, this.profiles(at.nowMs), this.policy, {
+    const whole = route(task, this.profiles(at.nowMs), this.policy, {
       nowMs: at.wallMs,
-      excluded: at.excluded ?? NOBODY,
+      excluded: at.excluded ?? NO_EXCLUSIONS,
       hooks: this.#hooks,
     });
-    return explanationOf(task, answer, {
+    return explanationOf(task, whole, {
       policy: this.policy,
       nowMs: this.#advance(at.nowMs),
       wallMs: at.wallMs,
@@ -201,14 +204,14 @@ export class Router {
     });
   }
 
-  /** Closes workers whose description has become too old. Answers the time that counts. */
+  /** Closes workers whose profile has expired. Returns the current time of the router, which never goes back. */
   #advance(nowMs: number): number {
     this.#nowMs = Math.max(this.#nowMs, Math.floor(nowMs));
     for (;;) {
       const oldest = this.#ageing.peek();
-      if (oldest === undefined || oldest.lookAtMs > this.#nowMs) return this.#nowMs;
+      if (oldest === undefined || oldest.checkAtMs > this.#nowMs) return this.#nowMs;
       if (oldest.expiresAtMs > this.#nowMs) {
-        oldest.lookAtMs = oldest.expiresAtMs;
+        oldest.checkAtMs = oldest.expiresAtMs;
         this.#ageing.moved(oldest);
       } else {
         this.#ageing.remove(oldest);
@@ -217,29 +220,29 @@ export class Router {
     }
   }
 
-  /** Nothing goes to it. To be called before anything changes that it is ordered by. */
+  /** Stops routing to the worker. Call this before any change to the fields that order it. */
   #close(worker: WorkerSlot): void {
     for (const cells of this.#cells) cells.remove(worker);
     this.#eligibility.open(worker, false);
   }
 
-  /** Enters it among those that can take something, if it can. */
+  /** Enters the worker among those that can accept tasks, if it can. */
   #reopen(worker: WorkerSlot): void {
     const { profile, verified } = worker;
     const unverified = profile.reachable && profile.joining !== true && this.policy.unverified !== 'never';
-    const there = verified ? worker.expiresAtMs > this.#nowMs : unverified;
-    if (!there || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
+    const usable = verified ? worker.expiresAtMs > this.#nowMs : unverified;
+    if (!usable || profile.draining || profile.circuit === 'open' || worker.load >= worker.capacity) return;
     for (const cells of this.#cells) cells.add(worker);
     this.#scan.set(worker);
     if (verified) this.#watchAge(worker);
     this.#eligibility.open(worker, true);
   }
 
-  /** Makes sure that somebody looks when its description expires, or before. */
+  /** Schedules a check for the time the profile expires, or before. */
   #watchAge(worker: WorkerSlot): void {
     const listed = this.#ageing.has(worker);
-    if (listed && worker.lookAtMs <= worker.expiresAtMs) return;
-    worker.lookAtMs = worker.expiresAtMs;
+    if (listed && worker.checkAtMs <= worker.expiresAtMs) return;
+    worker.checkAtMs = worker.expiresAtMs;
     if (listed) this.#ageing.moved(worker);
     else this.#ageing.push(worker);
   }
@@ -255,13 +258,15 @@ export class Router {
     return true;
   }
 
-  /** The best of those selected; afterwards the friends are among the bits. */
-  #best(task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
+  /** The best of the selected workers. Adds those of `sameContext` to the bits. */
+  #best(task: RouteTask, { bits, sameContext }: Selected, nowMs: number): readonly WorkerSlot[] {
     const points = pointsFor(task, this.policy);
     const count = countBits(bits);
-    // A walk that takes longer than looking at each of them is given up.
+    // A walk that costs more than scoring each worker is abandoned.
     const walked =
-      count > this.#few ? this.#walk(task, bits, nowMs, points, Math.max(count / 2, this.#leastLooks)) : undefined;
+      count > this.#scoreEachUpTo
+        ? this.#walk(task, bits, nowMs, points, Math.max(count / 2, this.#minChecks))
+        : undefined;
     const found = walked ?? this.#lists();
     const [verified, others] = found;
     const urgency = task.priority === 'urgent' ? 1 : 0;
@@ -269,33 +274,38 @@ export class Router {
       this.#scan.offerBest(bits, urgency, nowMs, points, verified, others, this.#bySlot);
     }
     const { affinity } = weightsOf(urgency === 1);
-    for (const friend of friends) {
-      setBit(bits, friend.slot, true);
-      const counted = affinityPart(affinity, friend.profile, false);
-      const more = affinityPart(affinity, friend.profile, true) - counted + (points(friend.rank, true) ?? 0);
-      verified.offer(friend, friend.bases[urgency] + more + freshnessAt(friend, nowMs));
+    for (const worker of sameContext) {
+      setBit(bits, worker.slot, true);
+      const counted = affinityPart(affinity, worker.profile, false);
+      const more = affinityPart(affinity, worker.profile, true) - counted + (points(worker.rank, true) ?? 0);
+      verified.offer(worker, worker.bases[urgency] + more + freshnessAt(worker, nowMs));
     }
     return inOrder(found);
   }
 
-  #walk(task: RouteTask, bits: Int32Array, nowMs: number, points: TierPoints, looks: number): Lists | undefined {
+  #walk(task: RouteTask, bits: Int32Array, nowMs: number, points: TierPoints, maxChecks: number): Lists | undefined {
     const lists = this.#lists();
     const [verified, others] = lists;
     const cells = this.#cells[task.priority === 'urgent' ? 1 : 0];
-    if (!cells.offerBest(verified, bits, nowMs, true, points, looks)) return undefined;
-    if (others !== verified && verified.workers.length === BEST) return lists;
-    return cells.offerBest(others, bits, nowMs, false, points, looks) ? lists : undefined;
+    if (!cells.offerBest(verified, bits, nowMs, true, points, maxChecks)) return undefined;
+    if (others !== verified && verified.workers.length === MAX_RANKED) return lists;
+    return cells.offerBest(others, bits, nowMs, false, points, maxChecks) ? lists : undefined;
   }
 
-  /** A list for the best verified workers and one for the best of the others; the same one where they are alike. */
+  /** A list for the best verified workers and one for the best others; the same list where the policy treats them alike. */
   #lists(): Lists {
-    const verified = new Top(BEST);
-    return [verified, this.policy.unverified === 'allow' ? verified : new Top(BEST)];
+    const verified = new Top(MAX_RANKED);
+    return [verified, this.policy.unverified === 'allow' ? verified : new Top(MAX_RANKED)];
   }
 
-  /** The same where hooks have a say: each eligible worker is scored whole. */
-  #bestHooked(hooks: RouteHooks, task: RouteTask, { bits, friends }: Selected, nowMs: number): readonly WorkerSlot[] {
-    for (const friend of friends) setBit(bits, friend.slot, true);
+  /** As `#best`, with policy hooks: each eligible worker is scored in full. */
+  #bestHooked(
+    hooks: RouteHooks,
+    task: RouteTask,
+    { bits, sameContext }: Selected,
+    nowMs: number,
+  ): readonly WorkerSlot[] {
+    for (const { slot } of sameContext) setBit(bits, slot, true);
     this.#applyHooks(hooks, task, bits, nowMs);
     const lists = this.#lists();
     const [verified, others] = lists;
@@ -312,7 +322,7 @@ export class Router {
     return scoreOf(task, profileAt(worker, nowMs), this.policy, this.#hooks);
   }
 
-  /** Takes out of the bits who a hook rejects. */
+  /** Removes from the bits the workers that a hook rejects. */
   #applyHooks(hooks: RouteHooks, task: RouteTask, bits: Int32Array, nowMs: number): void {
     eachBit(bits, (slot) => {
       const profile = profileAt(this.#bySlot[slot]!, nowMs);
@@ -321,7 +331,7 @@ export class Router {
     });
   }
 
-  /** Who is here, or was named, but not among these bits: some with all their reasons, the others counted. */
+  /** The known workers outside these bits, or the named one: some with all their reasons, the others counted. */
   #leftOut(
     task: RouteTask,
     bits: Int32Array,
@@ -339,13 +349,13 @@ export class Router {
       );
     };
     if (task.only !== null) {
-      // Nobody asks about the others.
+      // A task that names a worker needs no reasons against the others.
       const named = chosen ? undefined : this.#workers.get(task.only);
       return { rejected: named === undefined ? {} : { [named.agent_id]: against(named) }, more: 0 };
     }
     const left = this.#eligibility.complement(bits);
     const count = countBits(left);
-    const most = chosen && count > LEFT_OUT ? LEFT_OUT_BESIDE : LEFT_OUT;
+    const most = chosen && count > MAX_LEFT_OUT ? MAX_LEFT_OUT_IF_CHOSEN : MAX_LEFT_OUT;
     const named: [string, string[]][] = [];
     eachBit(left, (slot) => {
       const worker = this.#bySlot[slot]!;
@@ -356,7 +366,7 @@ export class Router {
   }
 }
 
-/** What a tier earns for this task, worked out once for each; undefined: not this tier. */
+/** The score of each tier for this task, computed once for each; undefined: the tier is not eligible. */
 function pointsFor(task: RouteTask, policy: RoutePolicy): TierPoints {
   const { tier } = weightsOf(task.priority === 'urgent');
   const wanted = wantedRank(task, policy);
@@ -380,5 +390,5 @@ type Lists = readonly [verified: Top, others: Top];
 
 function inOrder([verified, others]: Lists): readonly WorkerSlot[] {
   if (others === verified) return verified.workers;
-  return [...verified.workers, ...others.workers].slice(0, BEST);
+  return [...verified.workers, ...others.workers].slice(0, MAX_RANKED);
 }

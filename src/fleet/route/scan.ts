@@ -1,17 +1,17 @@
 /**
- * Scores the workers of a set one by one. What a score needs lies in columns, and no worker is touched that does not get
- * among the best: a few thousand cost no more than writing the answer down.
+ * Scores the workers of a set one by one. The inputs of a score are stored in typed arrays, and only the best workers are
+ * read as objects, so that scoring a few thousand is cheap.
  *
- * A part of `router.ts`, for tasks that few workers may have.
+ * Used by `router.ts` for tasks with few eligible workers.
  */
 import { FRESHNESS } from './score.ts';
 import type { Top } from './top.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
-/** What a tier earns for a task; undefined: no worker of it may have the task. */
+/** The score of a tier for a task; undefined: no worker of the tier is eligible. */
 export type TierPoints = (rank: number | undefined, verified: boolean) => number | undefined;
 
-/** Workers that earn alike for their tier. */
+/** Workers with the same score for their tier. */
 interface Kind {
   readonly rank: number | undefined;
   readonly verified: boolean;
@@ -25,14 +25,14 @@ export class Scan {
   #bornMs = new Float64Array(64);
   #ttlMs = new Float64Array(64);
   #kindOf = new Int32Array(64);
-  /** What a pass finds; nothing is kept from one to the next. */
+  /** Results of one pass, reused by the next one. */
   #slots = new Int32Array(64);
   #scores = new Int32Array(64);
   readonly #counts = new Int32Array(2 * SCORES);
   readonly #kinds: Kind[] = [];
   readonly #kindNumbers = new Map<number | 'unknown' | 'unverified', number>();
 
-  /** A worker has changed. */
+  /** Updates the columns after a worker has changed. */
   set(worker: WorkerSlot): void {
     const { slot } = worker;
     if (slot >= this.#kindOf.length) this.#grow(Math.max(slot + 1, this.#kindOf.length * 2));
@@ -44,8 +44,8 @@ export class Scan {
   }
 
   /**
-   * Offers the best workers of these bits to the list of their kind; the lists are empty. All scores are worked out first
-   * and counted, so that only those that get in are offered.
+   * Offers the best workers of these bits to the list of their kind; both lists must be empty. Computes and counts all scores
+   * first, so that only workers above the bar are offered.
    */
   offerBest(
     bits: Int32Array,
@@ -76,7 +76,7 @@ export class Scan {
         const kind = kindOf[slot]!;
         let score = bases[slot]! + earned[kind]!;
         if (isVerified[kind] === 1) {
-          // `freshnessPart`, kept in whole numbers: this is where a decision spends its time.
+          // `freshnessPart`, inlined with integers: this is the hot loop of a decision.
           const ttl = ttlMs[slot]!;
           const fresh = ttl - (nowMs - bornMs[slot]!);
           if (fresh > 0) score = (score + (FRESHNESS * fresh) / ttl) | 0;
@@ -127,7 +127,7 @@ export class Scan {
   }
 }
 
-/** The score that so many reach, or more where several have it; `from`: where its counts begin. */
+/** The lowest score among the best `many`, ties included; `from`: index of the first count. */
 function barOf(counts: Int32Array, from: number, many: number): number {
   let left = many;
   let score = from + SCORES - 1;

@@ -1,8 +1,7 @@
 /**
- * How well a worker suits a task: seven parts that add up to at most 1000, in whole numbers, and the order that follows.
+ * The score of a worker for a task: seven parts that add up to at most 1000, as integers, and the ranking by it.
  *
- * Pure. `route.ts` scores whole profiles with it, `router.ts` takes the parts that do not depend on the task from here once
- * per profile.
+ * Pure. `route.ts` scores whole profiles with it. `router.ts` computes the task-independent parts once per profile.
  * @see docs/fleet.md#routing
  */
 import { ageMsOf, byCodeUnit, capacityOf, loadOf, sameContext, ttlMsOf } from './filters.ts';
@@ -16,7 +15,7 @@ export interface Weights {
   readonly affinity: number;
 }
 
-/** An idle worker matters more to an urgent task, a warm conversation less. */
+/** For an urgent task an idle worker counts more, and a cached conversation less. */
 const NORMAL: Weights = { tier: 300, load: 250, affinity: 200 };
 const URGENT: Weights = { tier: 250, load: 400, affinity: 100 };
 const RELIABILITY = 100;
@@ -30,7 +29,7 @@ export function weightsOf(urgent: boolean): Weights {
   return urgent ? URGENT : NORMAL;
 }
 
-/** Part for tier; unverified workers get half of it, whatever they are. */
+/** Part for the tier; unverified workers get half of the maximum. */
 export function tierPart({ verified, model_tier }: Profile, task: RouteTask, policy: RoutePolicy): number {
   const { tier } = weightsOf(task.priority === 'urgent');
   return verified ? tierPoints(tier, rankOf(model_tier, policy), wantedRank(task, policy)) : Math.floor(tier / 2);
@@ -46,7 +45,7 @@ export function loadPart(most: number, load: number, capacity: number): number {
   return Math.max(0, Math.floor((most * (capacity - load)) / capacity));
 }
 
-/** Part for the conversation: going on with one is worth most when it is really still there. */
+/** Part for the conversation: continuing one is worth most when the worker still has its session. */
 export function affinityPart(most: number, { verified, session_fresh }: Profile, same: boolean): number {
   if (!verified) return 0;
   if (same) return Math.floor((most * (session_fresh === false ? 100 : 60)) / 100);
@@ -54,31 +53,31 @@ export function affinityPart(most: number, { verified, session_fresh }: Profile,
   return Math.floor((most * percent) / 100);
 }
 
-/** Part for how its last tasks ended; one success and one failure are added, so that a newcomer gets half. */
+/** Part for the outcome of recent tasks; adds one success and one failure, so that a new worker gets half. */
 export function reliabilityPart({ recent_ok, recent_total }: Profile): number {
   return Math.floor((RELIABILITY * (recent_ok + 1)) / (recent_total + 2));
 }
 
-/** Part for how lately it described itself. */
+/** Part for the age of the profile. */
 export function freshnessPart(ageMs: number, ttlMs: number): number {
   return ageMs >= ttlMs ? 0 : Math.floor((FRESHNESS * (ttlMs - ageMs)) / ttlMs);
 }
 
-/** Part for its MCP servers: one that is ill says something about the place, even where the task does not need it. */
+/** Part for the MCP servers: an unhealthy one hints at a bad environment, even where the task does not need it. */
 export function mcpPart({ verified, mcp_servers, mcp_health }: Profile): number {
   if (!verified) return 0;
-  let ill = 0;
-  for (const name of mcp_servers) if (mcp_health.get(name) !== 'ok') ill += 1;
-  return Math.max(0, MCP - MCP_EACH * ill);
+  let unhealthy = 0;
+  for (const name of mcp_servers) if (mcp_health.get(name) !== 'ok') unhealthy += 1;
+  return Math.max(0, MCP - MCP_EACH * unhealthy);
 }
 
-/** Part for its working tree. */
+/** Part for a clean working tree. */
 export function repoPart({ verified, repo_state }: Profile): number {
   if (!verified || repo_state === null) return REPO / 2;
   return repo_state.clean ? REPO : 0;
 }
 
-/** Score of one worker for one task. `ageMs`: age of its description where that is not the one in the profile. */
+/** Score of one worker for one task. `ageMs`: age of the profile, where it differs from `age_s`. */
 export function scoreOf(
   task: RouteTask,
   profile: Profile,
@@ -101,18 +100,18 @@ export function scoreOf(
   return { agent_id: profile.agent_id, score: score + preferred, components: { ...components, hooks: preferred } };
 }
 
-/** What two workers of a ranking are compared by. */
+/** The sort key of a worker in a ranking. */
 export interface RankKey {
   readonly agent_id: string;
   readonly verified: boolean;
   readonly score: number;
   readonly load: number;
-  /** An unverified worker never described itself: as old as can be. */
+  /** Infinity for an unverified worker, which never announced itself. */
   readonly ageMs: number;
   readonly rank: number;
 }
 
-/** A worker's standing with this score. */
+/** The sort key of a worker with this score. */
 export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy): RankKey {
   return {
     agent_id: profile.agent_id,
@@ -125,8 +124,8 @@ export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy):
 }
 
 /**
- * The better one first: verified (unless the policy allows others like them), higher score, lower load, younger
- * description, cheaper tier, name.
+ * The better one first: verified (unless the policy treats both alike), higher score, lower load, younger profile, cheaper
+ * tier, name.
  */
 export function compareRankKeys(left: RankKey, right: RankKey, unverified: RoutePolicy['unverified']): number {
   if (unverified !== 'allow' && left.verified !== right.verified) return left.verified ? -1 : 1;

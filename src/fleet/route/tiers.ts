@@ -1,6 +1,6 @@
 /**
- * How model tiers compare. Three are known to everybody; the policy's map ranks other families. A tier without a rank can
- * be compared with nothing: it counts half, never satisfies a minimum, and sorts as the dearest.
+ * The order of model tiers. Three are built in; the map of the policy ranks other families. A tier without a rank cannot be
+ * compared: it gets half of the tier score, never satisfies a minimum, and sorts as the most expensive.
  *
  * Called by `filters.ts`, `score.ts` and `router.ts`.
  * @see docs/fleet.md#routing
@@ -17,10 +17,10 @@ const KNOWN: ReadonlyMap<string, number> = new Map([
 /** Rank that a priority wants, before `min_tier` raises it. */
 const WANTED: Readonly<Record<Priority, number>> = { low: 1, normal: 2, high: 2, urgent: 3 };
 
-/** Where a tier without rank sorts when the cheaper of two is wanted. */
+/** Price rank of a tier without a rank: sorts after every other tier. */
 export const DEAREST = Number.MAX_SAFE_INTEGER;
 
-/** Rank of a tier; undefined: it has none. The policy's map comes before the known three. */
+/** Rank of a tier; undefined: it has none. The map of the policy overrides the built-in three. */
 export function rankOf(tier: string, { tiers }: RoutePolicy): number | undefined {
   return tiers.get(tier) ?? KNOWN.get(tier);
 }
@@ -31,13 +31,13 @@ export function rankedTiers({ tiers }: RoutePolicy): string[] {
   return ranks.sort(([, one], [, other]) => one - other).map(([tier]) => tier);
 }
 
-/** The rank this task would best run at. */
+/** The rank that suits this task best. */
 export function wantedRank({ priority, min_tier }: RouteTask, policy: RoutePolicy): number {
   const least = min_tier === null ? undefined : rankOf(min_tier, policy);
   return Math.max(WANTED[priority], least ?? 0);
 }
 
-/** Percent of the tier part for a rank: one above is nearly as good as the right one, one below a third. */
+/** Percent of the tier part for a rank: 100 for the wanted one, 67 for one above, 33 for one below. */
 export function tierPercent(rank: number | undefined, wanted: number): number {
   if (rank === undefined) return 50;
   const above = rank - wanted;

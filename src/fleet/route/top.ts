@@ -1,5 +1,6 @@
 /**
- * The best few workers of a decision, kept sorted while candidates come in any order.
+ * The best few workers of a decision: a short sorted list to which candidates are offered in any order. Used by `router.ts`,
+ * `cells.ts` and `scan.ts`.
  */
 import { byCodeUnit } from './filters.ts';
 import type { WorkerSlot } from './worker-slot.ts';
@@ -17,12 +18,12 @@ export class Top {
     return this.#workers;
   }
 
-  /** Less than this is certain not to get in. */
+  /** A score below this cannot enter the list. */
   get bar(): number {
     return this.#workers.length < this.limit ? Number.NEGATIVE_INFINITY : this.#scores[this.limit - 1]!;
   }
 
-  /** False: it is not among the best. */
+  /** Enters the worker if it is among the best; false: it is not. */
   offer(worker: WorkerSlot, score: number): boolean {
     let at = this.#workers.length;
     while (at > 0 && precedes(worker, score, this.#workers[at - 1]!, this.#scores[at - 1]!)) at -= 1;
@@ -37,7 +38,7 @@ export class Top {
   }
 }
 
-/** The order of `compareRankKeys` among workers that are verified alike. */
+/** The order of `compareRankKeys` among workers that are all verified or all unverified. */
 function precedes(left: WorkerSlot, leftScore: number, right: WorkerSlot, rightScore: number): boolean {
   if (leftScore !== rightScore) return leftScore > rightScore;
   if (left.load !== right.load) return left.load < right.load;

@@ -1,6 +1,6 @@
 /**
- * Whether a task that no worker can accept now should wait: a worker that is full, busy or unreachable for a moment recovers by
- * itself; a requirement that no worker meets does not, and an operator should know.
+ * Decides whether a task that no worker can accept now should wait. A worker that is full, busy or briefly unreachable recovers
+ * by itself. A requirement that no worker meets does not change by itself, so the task is refused.
  *
  * Pure; called by `orchestrator/dispatcher.ts` when a decision has chosen no worker.
  * @see docs/fleet.md#blocked-task-policy
@@ -8,8 +8,8 @@
 import { reasonsAgainst } from './filters.ts';
 import type { Profile, RoutePolicy, RouteTask } from './profile.ts';
 
-/** Reasons that pass by themselves. */
-const PASSING = new Set([
+/** Reasons that end by themselves. */
+const TRANSIENT = new Set([
   'excluded',
   'draining',
   'circuit_open',
@@ -20,52 +20,53 @@ const PASSING = new Set([
   'unreachable',
 ]);
 
-/** Reasons that may pass: the policy tries again for a while. */
-const MAY_PASS = new Set(['unhealthy_mcp', 'dirty_repo']);
+/** Reasons that may end: the policy retries a few times. */
+const MAYBE_TRANSIENT = new Set(['unhealthy_mcp', 'dirty_repo']);
 
 /** A worker, as it is or as it last announced itself. */
 export interface WorkerCandidate {
   readonly profile: Profile;
-  /** Whether it is disconnected or unresponsive, and for so long that tasks no longer wait for it. */
+  /** `short`: unreachable, and tasks still wait for it; `long`: unreachable for longer. */
   readonly absence: 'none' | 'short' | 'long';
 }
 
-/** What follows when no worker can accept a task. */
+/** The decision about a task that no worker can accept. */
 export type WaitDecision =
   /** `worker` will be able to accept it; null: any worker that joins. */
   | { readonly waits: true; readonly worker: string | null }
   /** The reason code to refuse it with. */
   | { readonly waits: false; readonly code: string };
 
-/** What is left of the reasons against a worker when those that pass by themselves have. */
+/** The codes of the reasons against a worker that do not end by themselves. */
 export function nonTransientReasons(reasons: readonly string[]): string[] {
-  return reasons.map((reason) => reason.split(':', 1)[0] as string).filter((code) => !PASSING.has(code));
+  return reasons.map((reason) => reason.split(':', 1)[0] as string).filter((code) => !TRANSIENT.has(code));
 }
 
 /**
- * Whether one of these workers will be able to accept the task, a connected one before others, or the reason code to
- * refuse it with: that of the worker that comes nearest. Where one is named, only that one counts; where there are none at all, the task waits for one to join.
+ * Whether one of these workers will be able to accept the task, connected ones first; otherwise the reason code to refuse it
+ * with: that of the worker with the fewest obstacles. A task that names a worker considers only that one. Without any worker
+ * the task waits for one to join.
  */
-export function decideWait(task: RouteTask, prospects: Iterable<WorkerCandidate>, policy: RoutePolicy): WaitDecision {
+export function decideWait(task: RouteTask, candidates: Iterable<WorkerCandidate>, policy: RoutePolicy): WaitDecision {
   let nearest: readonly string[] | undefined;
-  let away: string | undefined;
+  let unreachable: string | undefined;
   let named = false;
-  for (const { profile, absence } of prospects) {
+  for (const { profile, absence } of candidates) {
     if (task.only !== null && profile.agent_id !== task.only) continue;
     named = true;
     if (absence === 'long') continue;
-    const standing = nonTransientReasons(reasonsAgainst(task, profile, policy));
-    if (standing.length === 0) {
+    const lasting = nonTransientReasons(reasonsAgainst(task, profile, policy));
+    if (lasting.length === 0) {
       if (absence === 'none') return { waits: true, worker: profile.agent_id };
-      away ??= profile.agent_id;
-    } else if (nearest === undefined || distanceOf(standing) < distanceOf(nearest)) nearest = standing;
+      unreachable ??= profile.agent_id;
+    } else if (nearest === undefined || distanceOf(lasting) < distanceOf(nearest)) nearest = lasting;
   }
-  if (away !== undefined) return { waits: true, worker: away };
+  if (unreachable !== undefined) return { waits: true, worker: unreachable };
   if (nearest !== undefined) return { waits: false, code: nearest[0] as string };
   if (task.only === null) return { waits: true, worker: null };
   return { waits: false, code: named ? 'unreachable' : 'unknown_worker' };
 }
 
-function distanceOf(standing: readonly string[]): number {
-  return standing.length + (standing.every((code) => MAY_PASS.has(code)) ? 0 : 100);
+function distanceOf(lasting: readonly string[]): number {
+  return lasting.length + (lasting.every((code) => MAYBE_TRANSIENT.has(code)) ? 0 : 100);
 }

@@ -1,6 +1,6 @@
 /**
- * A worker as the router holds it: its profile, and what follows from it and from the policy for every task alike. All of it
- * is worked out once per description, so that a decision only adds what depends on the task.
+ * A worker as the router stores it: its profile and everything that profile and policy determine for all tasks. It is computed
+ * once per profile, so that a decision only adds the task-dependent part. Used by the other files of this folder.
  */
 import type { Placed } from '../../base/heap.ts';
 import { ageMsOf, capacityOf, loadOf, ttlMsOf } from './filters.ts';
@@ -12,30 +12,30 @@ import { DEAREST, rankOf } from './tiers.ts';
 export const URGENCIES = [false, true] as const;
 
 export interface WorkerSlot extends Placed {
-  /** Its place in every set of bits. */
+  /** Its index in every set of bits. */
   readonly slot: number;
   readonly agent_id: string;
   profile: Profile;
   verified: boolean;
-  /** When it described itself, on the clock of the router, whole milliseconds; an unverified worker never did. */
+  /** When it announced itself, on the clock of the router, whole milliseconds; negative infinity if unverified. */
   bornMs: number;
   ttlMs: number;
-  /** When its description is too old; infinity: never. */
+  /** When its profile expires; infinity: never. */
   expiresAtMs: number;
-  /** When to look whether it is: a description that is renewed all the time need not be moved each time. */
-  lookAtMs: number;
+  /** When to check for expiry. Not moved with each renewal, so that a frequent announce does not reorder the heap. */
+  checkAtMs: number;
   rank: number | undefined;
-  /** `rank` where the cheaper one is wanted. */
+  /** `rank`, or `DEAREST` without one; the cheaper worker wins a tie. */
   price: number;
   load: number;
   capacity: number;
   /** Score without tier and freshness, for a task of another context; by urgency. */
   readonly bases: [number, number];
-  /** Names of its servers that are ill → since when, on the clock of the router. */
+  /** Names of its unhealthy servers → since when, on the clock of the router. */
   unhealthySinceMs: ReadonlyMap<string, number>;
 }
 
-/** A place for a worker; `describe` fills it. */
+/** A slot without data; `describe` fills it. */
 export function emptySlot(slot: number, profile: Profile): WorkerSlot {
   return {
     slot,
@@ -45,7 +45,7 @@ export function emptySlot(slot: number, profile: Profile): WorkerSlot {
     bornMs: Number.NEGATIVE_INFINITY,
     ttlMs: 0,
     expiresAtMs: Number.POSITIVE_INFINITY,
-    lookAtMs: Number.POSITIVE_INFINITY,
+    checkAtMs: Number.POSITIVE_INFINITY,
     rank: undefined,
     price: DEAREST,
     load: 0,
@@ -56,9 +56,9 @@ export function emptySlot(slot: number, profile: Profile): WorkerSlot {
   };
 }
 
-/** Takes over what a profile says, as it was at `atMs`. */
+/** Applies a profile as of `atMs`. */
 export function describe(worker: WorkerSlot, profile: Profile, atMs: number, policy: RoutePolicy): void {
-  worker.unhealthySinceMs = illSince(worker, profile, atMs);
+  worker.unhealthySinceMs = unhealthySince(worker, profile, atMs);
   worker.profile = profile;
   worker.verified = profile.verified;
   worker.ttlMs = ttlMsOf(profile, policy);
@@ -70,7 +70,7 @@ export function describe(worker: WorkerSlot, profile: Profile, atMs: number, pol
   reckon(worker);
 }
 
-/** Works out its load and what depends on it. */
+/** Computes the load and the scores that depend on it. */
 export function reckon(worker: WorkerSlot): void {
   const { profile, capacity } = worker;
   worker.load = loadOf(profile);
@@ -85,7 +85,7 @@ export function reckon(worker: WorkerSlot): void {
   }
 }
 
-/** Age of its description at `nowMs`, milliseconds. */
+/** Age of its profile at `nowMs`, milliseconds. */
 export function ageMsAt({ verified, bornMs }: WorkerSlot, nowMs: number): number {
   return verified ? nowMs - bornMs : 0;
 }
@@ -95,8 +95,8 @@ export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: numb
   return verified ? { ...profile, age_s: (nowMs - bornMs) / 1000 } : profile;
 }
 
-/** A server that stays in the same state keeps the time it was first seen so. */
-function illSince(
+/** Since when each server is unhealthy. A server that stays in the same state retains its time. */
+function unhealthySince(
   { profile: before, unhealthySinceMs }: WorkerSlot,
   profile: Profile,
   atMs: number,
@@ -106,8 +106,8 @@ function illSince(
   for (const name of profile.mcp_servers) {
     const state = profile.mcp_health.get(name);
     if (state === 'ok') continue;
-    const kept = before.mcp_health.get(name) === state ? unhealthySinceMs.get(name) : undefined;
-    since.set(name, kept ?? atMs);
+    const earlier = before.mcp_health.get(name) === state ? unhealthySinceMs.get(name) : undefined;
+    since.set(name, earlier ?? atMs);
   }
   return since;
 }
@@ -117,8 +117,8 @@ function sameServers(left: Profile, right: Profile): boolean {
 }
 
 /**
- * Whether two descriptions of a worker answer every requirement alike, as far as can be seen at a glance: a worker that
- * only says that it is still there is by far the most frequent change.
+ * Whether two profiles of a worker meet the same requirements, by cheap comparisons only. A heartbeat without changes is by
+ * far the most frequent update and must not rebuild the indexes.
  */
 export function sameFacts(left: Profile, right: Profile): boolean {
   return (

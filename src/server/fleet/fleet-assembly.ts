@@ -1,6 +1,6 @@
 /**
- * A fleet out of its configuration: the orchestrator, its buses, the workers of this process, and the methods and routes by
- * which others reach them.
+ * Builds a fleet from its configuration: the orchestrator, its buses, the workers of this process, and the RPC methods and
+ * HTTP routes that reach them.
  *
  * Called by `server/serve.ts` for `handfast fleet up`.
  */
@@ -33,12 +33,12 @@ import { secretReader } from './secret-reader.ts';
 import { type AssembledWorker, assembleWorker } from './worker-assembly.ts';
 
 const DAY_MS = 86_400_000;
-/** What receivers of earlier versions look for at an orchestrator. */
+/** The HTTP routes that receivers of earlier versions call at an orchestrator. */
 const ROUTES = [
   ['POST', RPC_PATH],
   ['GET', CARD_PATH],
 ] as const;
-/** What is kept of one task's events: progress of a long run may be a lot. */
+/** Retention of the events of one task: a long run reports progress many times. */
 const RETENTION = { maxEntries: 20_000, maxBytes: 32 * 1024 * 1024 };
 
 export interface FleetAssemblyOptions {
@@ -47,13 +47,13 @@ export interface FleetAssemblyOptions {
   readonly log: Log;
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Gives up waiting for another orchestrator of the name, where this one stands by. */
+  /** Aborts the wait of a standby for the leader lease. */
   readonly signal?: AbortSignal;
   /** Epoch milliseconds. */
   readonly now?: () => number;
 }
 
-/** A fleet that has its data and is not yet open to anybody. */
+/** A fleet whose data is open and that accepts no connections yet. */
 export interface AssembledFleet {
   readonly name: string;
   readonly orchestrator: Orchestrator;
@@ -63,24 +63,24 @@ export interface AssembledFleet {
   readonly handlers: readonly Handled[];
   /** Serves workers on stream links. */
   readonly dialect: Dialect;
-  /** What receivers of earlier versions call. */
+  /** Routes that receivers of earlier versions call. */
   readonly routes: readonly HttpRoute[];
-  /** Starts orchestrator and workers. Questions of workers go to `control`. */
+  /** Starts orchestrator and workers. Sends the questions of workers to `control`. */
   start(control: ControlServer): Promise<void>;
-  /** Resolves when the fleet is over by itself: another orchestrator of its name is at work. Never rejects. */
+  /** Resolves when the fleet ends by itself: another orchestrator of its name took over. Never rejects. */
   readonly ended: Promise<HandfastError>;
-  /** The workers of this process take no more tasks; resolves when what they have has ended. Unbounded, never rejects. */
+  /** Stops accepting tasks at the workers of this process; resolves when their running tasks ended. Unbounded, never rejects. */
   drain(): Promise<void>;
-  /** Ends everything in good order; open tasks stay. Idempotent, bounded, never rejects. */
+  /** Stops everything in order; open tasks stay stored. Idempotent, bounded, never rejects. */
   stop(): Promise<void>;
 }
 
 /**
- * Opens the data of a fleet and makes its parts. Where tasks are kept on NATS and another orchestrator of the name is at
- * work, this waits for its end.
+ * Opens the data of a fleet and makes its parts. With tasks stored on NATS this waits, as a standby, while another orchestrator
+ * of the name is the leader.
  *
- * Fails with `journal_locked` when another process has the data, `config_invalid`, `not_configured`. Then nothing is left
- * open.
+ * Fails with `journal_locked` when another process has opened the data, `config_invalid`, `not_configured`. A failure closes
+ * everything again.
  */
 export async function assembleFleet(config: FleetConfig, options: FleetAssemblyOptions): Promise<AssembledFleet> {
   const { log, auth, backoff, version, env = process.env, signal, now = Date.now } = options;
@@ -96,7 +96,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     }
   };
   try {
-    // The journal is this process's alone, and with it the folder.
+    // The lock of the journal also reserves the data folder for this process.
     const journal = await openJournal(config, log);
     closing.push(() => journal.close());
     const nats = await fleetNats(config, { log, env, ...(signal && { signal }) });
@@ -181,7 +181,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         path,
         handle: (request, response) => upstream.handle(request, response),
       })),
-      ended: nats === undefined ? new Promise(() => {}) : over(nats.bus.closed),
+      ended: nats === undefined ? new Promise(() => {}) : failureOf(nats.bus.closed),
       async start(control) {
         questions.answeredBy(control);
         await Promise.all(assembled.map((one) => one.start()));
@@ -196,7 +196,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
         await Promise.allSettled(workers.map((worker) => worker.drain('stopping')));
       },
       stop() {
-        stopping.abort(fail('interrupted', 'the fleet is stopping; open tasks go on with its next start'));
+        stopping.abort(fail('interrupted', 'the fleet is stopping; open tasks continue after its next start'));
         const ending = stopped ?? orchestrator.close().then(closeAll);
         stopped = ending;
         return ending;
@@ -208,7 +208,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
   }
 }
 
-/** A log that says which worker of this process speaks. */
+/** A log that adds the name of the worker to each entry. */
 function logOf(log: Log, worker: string): Log {
   return {
     debug: (message, fields) => log.debug(message, { worker, ...fields }),
@@ -232,8 +232,8 @@ async function a2aOf(
   });
 }
 
-/** What a bus ended with, when it did so by itself. */
-function over(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
+/** The error a bus ended with; pending for a bus that was closed. */
+function failureOf(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
   return new Promise((resolve) => {
     void ended.then((error) => error !== undefined && resolve(error));
   });
@@ -246,7 +246,8 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
   return sqliteTaskStore({
     file: join(dataDir, 'tasks.db'),
     now,
-    onCorrupt: ({ reason, movedTo }) => log.error('the tasks were damaged; a new file was begun', { reason, movedTo }),
+    onCorrupt: ({ reason, movedTo }) =>
+      log.error('quarantined a damaged task store; started a new one', { reason, movedTo }),
   });
 }
 
@@ -256,11 +257,11 @@ function openJournal({ dataDir, retainDays, maxOpenTasks }: FleetConfig, log: Lo
     retention: RETENTION,
     expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, retains: () => false },
     onCorrupt: ({ reason, movedTo }) =>
-      log.error('the events of tasks were damaged; a new file was begun', { reason, movedTo }),
+      log.error('quarantined a damaged journal of task events; started a new one', { reason, movedTo }),
   });
 }
 
-/** Where results can be checked: the folders of this process's workers, and of peers that name theirs. */
+/** Worker → repository in which its results can be verified: for workers of this process, and peers with `repo`. */
 function repositoriesOf({ workers, peers }: FleetConfig): ReadonlyMap<string, string> {
   const own = workers.map(({ id, repo }) => [id, repo] as const);
   const others = peers.flatMap(({ id, repo }) => (repo === undefined ? [] : [[id, repo] as const]));

@@ -1,6 +1,6 @@
 /**
- * The `fleet.*` methods of session RPC, answered by an orchestrator. Who may call them: administrators, this user's own
- * command line, and principals that are granted the capability `multi_agent` by name.
+ * The `fleet.*` methods of session RPC, served by an orchestrator. Administrators, the local user, and principals with the
+ * capability `multi_agent` may call them.
  *
  * Called by `fleet-assembly.ts`.
  */
@@ -15,7 +15,7 @@ import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Longest wait a request may ask for, milliseconds. */
+/** Maximum `wait_ms` of a request. */
 const MAX_WAIT_MS = 30_000;
 const PAGE = 500;
 
@@ -26,7 +26,7 @@ export interface FleetHandlerDeps {
   readonly orchestrator: Orchestrator;
   readonly buses: readonly string[];
   readonly journal: Journal;
-  /** Aborts when the fleet begins to stop; its reason is what is answered from then on. */
+  /** Aborts when the fleet starts to stop; its reason is the error of every later call. */
   readonly stopping: AbortSignal;
 }
 
@@ -58,19 +58,19 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
     operates(methods.taskGet, async ({ task_id }) => ({ task: await orchestrator.get(task_id) })),
     operates(methods.taskFollow, async ({ task_id, after = 0, wait_ms }, { signal }) => {
       const stream = `task:${task_id}`;
-      const look = async () => {
-        // The record first: what is read behind it cannot be older than what it says.
+      const readPage = async () => {
+        // Read the record first: the page read after it contains every event up to that state.
         const task = await orchestrator.get(task_id);
         const page = await journal.read(stream, after, PAGE);
         const last = page.entries.at(-1)?.cursor ?? page.gap?.to ?? after;
-        return { page, last, complete: isOver(task) && last >= page.last && !orchestrator.verifying(task_id) };
+        return { page, last, complete: isEnded(task) && last >= page.last && !orchestrator.verifying(task_id) };
       };
-      let seen = await look();
-      if (seen.last === after && !seen.complete) {
-        await somethingAfter(journal, stream, Math.max(after, seen.page.last), waitOf(wait_ms), signal);
-        seen = await look();
+      let read = await readPage();
+      if (read.last === after && !read.complete) {
+        await entryAfter(journal, stream, Math.max(after, read.page.last), waitOf(wait_ms), signal);
+        read = await readPage();
       }
-      const { page, last, complete } = seen;
+      const { page, last, complete } = read;
       return {
         entries: page.entries.map(({ cursor, ts, kind, body }) => ({ cursor, ts, kind, body: parsed(body) })),
         gap: page.gap === undefined ? null : { from: page.gap.from, to: page.gap.to },
@@ -102,7 +102,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
     }),
     operates(methods.routeExplain, async ({ task_id, spec }) => {
       if ((task_id === undefined) === (spec === undefined)) {
-        throw fail('schema_violation', 'one of `task_id` and `spec` is needed', { field: 'task_id' });
+        throw fail('schema_violation', 'pass either `task_id` or `spec`, not both', { field: 'task_id' });
       }
       const explanation = await orchestrator.explain(task_id ?? specOf(spec));
       return { explanation, table: explanationTable(explanation) };
@@ -119,14 +119,14 @@ function operatesUntil(stopping: AbortSignal) {
     handles(method, async (params, call) => {
       const { name, admin, capabilities } = call.caller.principal;
       if (name !== LOCAL_PRINCIPAL.name && admin !== true && capabilities?.includes('multi_agent') !== true) {
-        throw fail('unauthorized', `${name} may not operate the fleet`);
+        throw fail('unauthorized', `${name} may not operate the fleet: it needs admin or the capability multi_agent`);
       }
       stopping.throwIfAborted();
       const signal = AbortSignal.any([call.signal, stopping]);
       try {
         return await handle(params, { ...call, signal });
       } catch (error) {
-        // What fails because everything is being closed says nothing about the request.
+        // While the fleet stops, report that instead of an error caused by closing.
         throw stopping.aborted ? stopping.reason : error;
       }
     });
@@ -139,7 +139,7 @@ function specOf(spec: unknown): TaskSpec {
   return spec as unknown as TaskSpec;
 }
 
-/** A worker as JSON has it; maps become objects. */
+/** A worker as JSON; maps become objects. */
 const plain = (value: WorkerView): Workers[number] =>
   JSON.parse(JSON.stringify(value, (_key, member) => (member instanceof Map ? Object.fromEntries(member) : member)));
 
@@ -147,11 +147,11 @@ const parsed = (body: string | object): unknown => (typeof body === 'string' ? J
 
 const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, waitMs ?? 0));
 
-/** Nothing more happens to it by itself. */
-const isOver = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
+/** Whether the task has ended or waits for an operator. */
+const isEnded = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
 
-/** Resolves when something is behind `after`, and at the latest after `waitMs`. */
-async function somethingAfter(
+/** Resolves with the first entry after the cursor `after`, or with undefined after `waitMs`. */
+async function entryAfter(
   journal: Journal,
   stream: string,
   after: number,
@@ -164,7 +164,7 @@ async function somethingAfter(
   return undefined;
 }
 
-/** The record when it has ended or was parked, or as it is after `waitMs`. */
+/** The record when the task has ended or is parked, or the record after `waitMs`. */
 async function endOf(
   orchestrator: Orchestrator,
   taskId: string,
@@ -177,6 +177,6 @@ async function endOf(
   } catch (error) {
     if (!bound.aborted) throw error;
     const record = await orchestrator.get(taskId);
-    return { record, ended: isOver(record) };
+    return { record, ended: isEnded(record) };
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What the configuration of a fleet says about NATS, as its bus, its task store and its workers take it.
+ * Makes the NATS parts of a fleet from its configuration: the bus, the leader lease, the task store, and joined workers.
  *
  * Used by `fleet-assembly.ts`, and by the `worker` command for a worker that joins.
  */
@@ -17,21 +17,21 @@ import type { Worker } from '../../fleet/worker/worker.ts';
 export interface FleetNatsOptions {
   readonly log: Log;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Gives up waiting for another orchestrator of the name. */
+  /** Aborts the wait of a standby for the leader lease. */
   readonly signal?: AbortSignal;
 }
 
-/** The bus past this machine. */
+/** The NATS parts of a fleet. */
 export interface FleetNats {
   readonly bus: NatsBus;
-  /** Where tasks are kept, closed by whoever uses it; undefined: here. */
+  /** The task store on NATS, closed by the caller; undefined: tasks are stored locally. */
   readonly store: TaskStore | undefined;
   join(worker: Worker): Joined;
-  /** Gives the place of the orchestrator back. */
+  /** Releases the leader lease. */
   close(): Promise<void>;
 }
 
-/** How somebody proves who he is, and knows the servers. */
+/** Credentials of the client, and the TLS settings that authenticate the servers. */
 export function natsAccess(settings: NatsConnectionSettings): Pick<NatsOptions, 'auth' | 'tls'> {
   const { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv, tls } = settings;
   const auth = { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv };
@@ -39,8 +39,8 @@ export function natsAccess(settings: NatsConnectionSettings): Pick<NatsOptions, 
 }
 
 /**
- * Undefined where there is no NATS. With tasks on NATS this waits, as a standby, for as long as another orchestrator of the
- * name is at work; the data folder is this process's by then.
+ * Undefined without NATS servers. With tasks on NATS this waits, as a standby, while another orchestrator of the name is the
+ * leader. The caller must have locked the data folder.
  */
 export async function fleetNats(config: FleetConfig, options: FleetNatsOptions): Promise<FleetNats | undefined> {
   const { name, dataDir, natsServers, nats, leaseTtlS } = config;
@@ -55,26 +55,26 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   const { replicas, maxWaiting } = nats;
   const shared = { servers: natsServers, ...natsAccess(nats), replicas, maxWaiting, leaseTtlS, log, env };
   const instance = instanceIn(dataDir);
-  const seat = nats.storeTasks
+  const leadership = nats.storeTasks
     ? await acquireLeadership({ ...shared, name, instance, standby: true, ...(signal && { signal }) })
     : undefined;
   try {
-    const store = seat && (await natsTaskStore(seat, { replicas }));
+    const store = leadership && (await natsTaskStore(leadership, { replicas }));
     return {
-      bus: natsBus({ ...shared, name, instance, ...(seat && { leadership: seat }) }),
+      bus: natsBus({ ...shared, name, instance, ...(leadership && { leadership }) }),
       store,
       join: (worker) => joinNats(worker, { ...shared, channelName: name }),
       async close() {
-        await seat?.close();
+        await leadership?.close();
       },
     };
   } catch (error) {
-    await seat?.close();
+    await leadership?.close();
     throw error;
   }
 }
 
-/** Which orchestrator of its name this is: made once for each data folder, so that no two machines are taken for one. */
+/** The instance id of this orchestrator: made once for each data folder, so that two machines never share one. */
 function instanceIn(data: string): string {
   const file = join(data, 'instance');
   try {

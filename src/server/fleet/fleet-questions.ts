@@ -1,8 +1,8 @@
 /**
- * Questions of workers become approvals of the control edge: asked in a session that belongs to the fleet, answered with
- * `handfast approve`, in the console, or by any client.
+ * Turns questions of workers into approvals of the control edge, in a session that belongs to the fleet. A user answers them
+ * with `handfast approve`, in the console, or with any client.
  *
- * Made by `fleet-assembly.ts`, before there is a server of sessions to ask.
+ * Made by `fleet-assembly.ts` before the control server exists; `answeredBy` connects the two.
  */
 
 import type { RpcCall } from '../../control/contract/handlers.ts';
@@ -32,7 +32,7 @@ export class FleetQuestions {
   /** Asks and waits. Rejects with the signal's reason. */
   async ask(question: TaskQuestion, task: TaskRecord, signal: AbortSignal): Promise<Answer> {
     const control = this.#control;
-    if (control === undefined) throw fail('server_error', 'the server of sessions is not there yet');
+    if (control === undefined) throw fail('server_error', 'the control server has not started yet');
     this.#session ??= sessionFor(control, `fleet ${this.#name}`);
     const log = control.sessions.open(await this.#session);
     const { kind, title, tool, risks = [], schema, expires_s } = question;
@@ -41,7 +41,7 @@ export class FleetQuestions {
       task.task_id,
       {
         kind,
-        title: `${task.task_id} at ${task.worker ?? 'nobody'}: ${title}`,
+        title: `${task.task_id} at ${task.worker ?? 'no worker'}: ${title}`,
         ...(tool !== undefined && { tool: { ...tool, call_id: question.question_id } }),
         risks,
         ...(schema !== undefined && { schema }),
@@ -61,7 +61,7 @@ export class FleetQuestions {
   }
 }
 
-/** The session of this name, new for each process: what was asked in an older one is over. */
+/** Creates the session of this name; each process makes a new one, because older questions have expired. */
 async function sessionFor(control: ControlServer, title: string): Promise<string> {
   const call: RpcCall = {
     caller: {
@@ -73,7 +73,7 @@ async function sessionFor(control: ControlServer, title: string): Promise<string
     },
     signal: new AbortController().signal,
     afterAnswer: (work) => queueMicrotask(work),
-    replay: () => Promise.reject(fail('runtime_error', 'nobody listens here')),
+    replay: () => Promise.reject(fail('runtime_error', 'the session of the fleet cannot replay events')),
   };
   const created = (await control.rpc.callMethod(sessionCreate.name, { title, backend: 'rehearsal' }, call)) as {
     readonly session_id: string;

@@ -1,8 +1,8 @@
 /**
- * Tokens that this process makes for itself: sessions of the control edge are agents of the host beside them, with the
- * rights of their owners, and have no token of those.
+ * Tokens that this process makes for itself. Sessions of the control edge connect as agents to the environment host of the same
+ * process, with the rights of their owners and without the owners' tokens.
  *
- * Used by `server/serve.ts`. A token is random, never written down, and gone with the process.
+ * Used by `server/serve.ts`. A token is random, never stored, and invalid after the process ends.
  */
 import type { Authenticator } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -24,7 +24,7 @@ export class InternalTokens implements Authenticator {
     return (typeof token === 'string' ? this.#owners.get(token) : undefined) ?? this.#others.authenticate(token);
   }
 
-  /** The token with which this process comes in as `principal`. */
+  /** The token with which this process authenticates as `principal`. */
   tokenFor(principal: Principal): string {
     let token = this.#tokens.get(principal);
     if (token === undefined) {

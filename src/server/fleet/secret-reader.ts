@@ -1,13 +1,13 @@
 /**
- * Secrets of the fleet, read when they are used, from the one place that has them: what a process remembered of one would be
- * wrong after it was replaced. Used by the assemblies.
+ * Secrets of the fleet, read from their file or variable at each use, so that a rotated secret takes effect without a restart.
+ * Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
 import { fail } from '../../wire/errors.ts';
 
 export type SecretSource = () => Promise<string>;
 
-/** Where a secret may be. */
+/** The configured sources of a secret. */
 export interface SecretPlaces {
   readonly tokenEnv?: string;
   readonly tokenFile?: string;
@@ -21,18 +21,19 @@ export function secretReader(
   if (tokenFile !== undefined) {
     return async () => {
       const text = await readFile(tokenFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-        throw fail('not_configured', `the token file ${tokenFile} cannot be read: ${cause.code}`, {}, cause);
+        throw fail('not_configured', `cannot read the token file ${tokenFile}: ${cause.code}`, {}, cause);
       });
       const secret = text.split('\n', 1)[0]?.trim() ?? '';
-      // Nothing must never become a token that nobody needs to know.
-      if (secret === '') throw fail('not_configured', `the first line of the token file ${tokenFile} is empty`);
+      // An empty token would admit every client.
+      if (secret === '')
+        throw fail('not_configured', `the first line of the token file ${tokenFile} is empty; write the token there`);
       return secret;
     };
   }
   if (tokenEnv === undefined) return undefined;
   return async () => {
     const value = env[tokenEnv]?.trim();
-    if (!value) throw fail('not_configured', `the environment variable ${tokenEnv} is not set`);
+    if (!value) throw fail('not_configured', `the environment variable ${tokenEnv} is not set; set it to the token`);
     return value;
   };
 }

@@ -1,5 +1,5 @@
 /**
- * A worker out of its configuration: the executor that does its work, and the shim around it.
+ * Builds a worker from its configuration: the executor that does the work, and the worker shim around it.
  *
  * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
  */
@@ -19,28 +19,28 @@ import { openWorkerEndpoints, type WorkerEndpoints } from './worker-endpoints.ts
 
 export interface WorkerAssembly {
   readonly log: Log;
-  /** Version of this software, told to agents. */
+  /** Version of this software, sent to agents. */
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly now?: () => number;
 }
 
-/** A worker, and its doors to others than its fleet. */
+/** A worker, and its endpoints beside the bus of its fleet. */
 export interface AssembledWorker {
   readonly worker: Worker;
-  /** Starts the worker and opens its doors. Fails with `runtime_error` for a port that cannot be had, `not_configured`. */
+  /** Starts the worker and opens its endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
   start(): Promise<void>;
-  /** Addresses others reach it at, once started. */
+  /** Addresses of its endpoints, once started. */
   readonly addresses: readonly string[];
-  /** Ends it in good order. Bounded, never rejects. */
+  /** Stops it in order. Bounded, never rejects. */
   stop(): Promise<void>;
 }
 
-/** Makes a worker; it is started by whoever gives it a bus. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
+/** Makes a worker without starting it. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
 export async function assembleWorker(config: WorkerConfig, options: WorkerAssembly): Promise<AssembledWorker> {
   const { log, version, env = process.env, now } = options;
   const { executor: settings } = config;
-  if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor`);
+  if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor; add "executor"`);
   const executor = makeExecutor(await executorOf(settings, env), {
     home: config.dataDir,
     log,
@@ -66,18 +66,18 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     log,
     now,
   });
-  let doors: WorkerEndpoints | undefined;
+  let endpoints: WorkerEndpoints | undefined;
   return {
     worker,
     async start() {
       await worker.start();
-      doors = await openWorkerEndpoints(worker, config, { executor, log, version, env });
+      endpoints = await openWorkerEndpoints(worker, config, { executor, log, version, env });
     },
     get addresses() {
-      return doors?.addresses ?? [];
+      return endpoints?.addresses ?? [];
     },
     async stop() {
-      await doors?.close();
+      await endpoints?.close();
       await worker.close();
     },
   };
@@ -128,9 +128,9 @@ async function executorOf(settings: ExecutorSettings, env: Variables): Promise<E
 /** The `run` of a module. */
 async function functionOf(file: string): Promise<{ readonly run: TaskFunction; readonly label: string }> {
   const loaded: { readonly run?: unknown } = await import(pathToFileURL(file).href).catch((error: unknown) => {
-    throw fail('config_invalid', `the module of an executor cannot be loaded: ${file}: ${String(error)}`, {}, error);
+    throw fail('config_invalid', `cannot load the module of an executor: ${file}: ${String(error)}`, {}, error);
   });
-  if (typeof loaded.run !== 'function') throw fail('config_invalid', `${file} exports no function named run`);
+  if (typeof loaded.run !== 'function') throw fail('config_invalid', `${file} must export a function named run`);
   return { run: loaded.run as TaskFunction, label: file };
 }
 
@@ -144,14 +144,14 @@ function mcpServerOf(server: WorkerConfig['mcpServers'][number], variables: Vari
   };
 }
 
-/** A server in the words of the Agent Client Protocol. */
+/** A server in the form of the Agent Client Protocol. */
 function acpServerOf(server: ExecutorSettings['mcpServers'][number], variables: Variables): Record<string, unknown> {
   const { name, command, args, env, url, type } = server;
   if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
   return { name, command, args, env: Object.fromEntries(env) };
 }
 
-/** The headers a server is sent. A secret that is not there must not be left out as if it was not needed. */
+/** The headers for a server. A missing secret fails here, instead of sending the request without it. */
 function headersOf(
   { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled'>,
   variables: Variables,

@@ -1,8 +1,8 @@
 /**
- * The endpoints of a worker beside its bus: a port where senders of earlier versions send tasks, and one where it is an A2A
- * agent.
+ * The endpoints of a worker beside its bus: an HTTP receiver for senders of earlier versions, and an A2A agent. The
+ * configuration of the worker enables each of them.
  *
- * Opened by `fleet-assembly.ts` and by the `worker` command, as its configuration says.
+ * Opened by `worker-assembly.ts` when a worker starts.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
@@ -29,7 +29,7 @@ export interface WorkerEndpointsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Longest probe of an executor, milliseconds. */
+/** Timeout of a probe of the executor, milliseconds. */
 const PROBE_MS = 3000;
 const DAY_MS = 86_400_000;
 
@@ -38,7 +38,7 @@ export interface WorkerEndpoints {
   close(): Promise<void>;
 }
 
-/** Opens what the configuration asks for. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
+/** Opens the configured endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
 export async function openWorkerEndpoints(
   worker: Worker,
   config: WorkerConfig,
@@ -135,7 +135,7 @@ async function readiness(executor: Executor): Promise<{ readonly ok: boolean; re
   return { ok: present && authenticated !== false, detail };
 }
 
-/** Who may send tasks to a receiver, and where the results of each are sent. */
+/** The senders that a receiver authenticates, and the callback address of each. */
 async function sendersOf(
   receiver: NonNullable<WorkerConfig['receiver']>,
   env: Readonly<Record<string, string | undefined>>,
@@ -143,7 +143,7 @@ async function sendersOf(
   const grants: PrincipalTokens[] = [];
   const callbacks = new Map<string, Callback>();
   const one = secretReader(receiver, env);
-  // Without any token, whoever reaches the port is the user of this machine.
+  // Without any token every client of the port counts as the local user.
   const first = { ...receiver, name: one === undefined ? LOCAL_PRINCIPAL.name : SENDER };
   for (const sender of [first, ...receiver.senders]) {
     const { name, callback } = sender;

@@ -104,7 +104,7 @@ test('an agent nobody is signed in to, and one that is not there, reject the tur
   });
   assert.deepEqual(await missing.executor.probe(new AbortController().signal), {
     present: false,
-    detail: 'handfast-no-such-program is not in PATH',
+    detail: 'handfast-no-such-program was not found in PATH; install it or set "command" to its path',
   });
 });
 

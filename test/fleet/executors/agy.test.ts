@@ -78,7 +78,7 @@ test('a conversation it did not find has run in a new one, and is not run again'
   await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
   const outcome = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   assert.equal(outcome.text, 'one more');
-  assert.match(outcome.warnings?.join() ?? '', /run in a new one/);
+  assert.match(outcome.warnings?.join() ?? '', /ran in a new one/);
   assert.equal(cli.runs.length, 2);
   cli.play(run(cli, 'one more\nthird\n', 'uuid-2'));
   assert.equal((await executor.start(taskOf('more'), fakeContext(cli.cwd)).outcome).text, 'third');
@@ -91,7 +91,7 @@ test('an id that was in the cache before is not taken for a new conversation', a
   writeFileSync(conversationsFile, JSON.stringify({ [cli.cwd]: 'somebody else' }));
   const executor = make(cli, { conversationsFile });
   const outcome = await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
-  assert.match(outcome.warnings?.join() ?? '', /could not be told/);
+  assert.match(outcome.warnings?.join() ?? '', /id of its conversation is unknown/);
   assert.equal(executor.hasConversation('c-1'), false);
 });
 

@@ -1,6 +1,6 @@
 /** The claude adapter: its arguments, its conversations, what it reads from the stream. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ClaudeConfig } from '../../../src/fleet/executors/config.ts';
@@ -62,6 +62,13 @@ test('a first turn mints the session, the next one resumes it, with exactly thes
       ['-p', 'go on', ...common, '--mcp-config', join(cli.cwd, '.mcp.json'), '--resume', 's-1'],
     ],
   );
+});
+
+test('the conversation of a finished turn is stored without the mark of an interrupted one', async () => {
+  using cli = fakeCli({ stdout: [INIT, says('hm'), RESULT] });
+  await make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
+  const stored = JSON.parse(readFileSync(join(cli.home, 'executor', 'claude.json'), 'utf8'));
+  assert.deepEqual(stored, [['c-1', { session: 's-1' }]]);
 });
 
 test('a conversation that is gone is begun anew once, and only for its own words', async () => {

@@ -89,7 +89,7 @@ test('counters below those of the turn before are floored and told', async () =>
   await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
   const outcome = await executor.start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
   assert.equal(tokensSpent(outcome.usage), 50);
-  assert.match(outcome.warnings?.join() ?? '', /below those of the turn before/);
+  assert.match(outcome.warnings?.join() ?? '', /lower than after the previous turn/);
 });
 
 test('a thread that was interrupted is found again, and the tokens it had not counted are pointed out', async () => {

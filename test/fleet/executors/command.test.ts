@@ -79,7 +79,10 @@ test('a program that is not there fails the turn, and is told by the probe', asy
   const executor = make(cli, { command: 'handfast-no-such-program' });
   await assert.rejects(executor.start(taskOf('x'), fakeContext(cli.cwd)).outcome, { code: 'unreachable' });
   const readiness = await executor.probe(new AbortController().signal);
-  assert.deepEqual(readiness, { present: false, detail: 'handfast-no-such-program is not in PATH' });
+  assert.deepEqual(readiness, {
+    present: false,
+    detail: 'handfast-no-such-program was not found in PATH; install it or set "command" to its path',
+  });
 });
 
 test('its own timer ends a program, and what it said until then is handed back', async (test) => {
@@ -98,7 +101,7 @@ test('its own timer ends a program, and what it said until then is handed back',
   const nothing = await turn('exec sleep 60', ({ pids }) => pids.length > 0);
   assert.deepEqual([half.ending, half.text, half.failure], ['limit', 'half of it', undefined]);
   assert.equal(nothing.ending, 'limit');
-  assert.match(nothing.failure ?? '', /was ended after 1 s/);
+  assert.match(nothing.failure ?? '', /was stopped at its timeout of 1 s/);
 });
 
 test('a stopped executor leaves no process behind', async () => {
@@ -125,7 +128,7 @@ test('a brief is never a flag, never too long, and never holds what no argument 
   assert.equal(readFileSync(join(cli.home, 'prompts', file), 'utf8'), long);
   const outcome = await running;
   assert.match(cli.runs[1]?.argv[0] ?? '', /^Your whole task is in the file .*\.md\./);
-  assert.match(outcome.warnings?.join() ?? '', /handed over as a file/);
+  assert.match(outcome.warnings?.join() ?? '', /passed in a file/);
   assert.equal(existsSync(join(cli.home, 'prompts', file)), false);
   await assert.rejects(executor.start(taskOf('a\0b'), fakeContext(cli.cwd)).outcome, { code: 'schema_violation' });
 });
@@ -172,6 +175,6 @@ test('arguments that are left out are told to the log', () => {
   const log = fakeLog();
   makeExecutor({ kind: 'claude', command: cli.command, args: ['--print', '--resume=x'] }, { home: cli.home, log });
   assert.deepEqual(log.lines, [
-    'warn arguments for claude that it sets itself are left out {"dropped":["--print","--resume=x"]}',
+    'warn ignored arguments that the claude adapter sets itself {"dropped":["--print","--resume=x"]}',
   ]);
 });

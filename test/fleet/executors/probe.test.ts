@@ -43,7 +43,7 @@ test('a program tells its version and who is signed in, by its own command', asy
   using claude = twice({ stdout: '{"loggedIn": false, "version": "2.1.4"}\n' });
   const nobody = await probe('claude', claude);
   assert.equal(nobody.authenticated, false);
-  assert.match(nobody.detail, /nobody is signed in to claude/);
+  assert.match(nobody.detail, /claude is not signed in/);
   using key = twice({ stdout: '2.1.4 (Claude Code)\n' });
   assert.equal((await probe('claude', key, { ANTHROPIC_API_KEY: 'k' })).authenticated, true);
 });

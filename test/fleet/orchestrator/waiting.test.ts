@@ -37,7 +37,7 @@ test('a worker that has come and not described itself yet gets nothing that it w
   assert.equal(orchestrator.workers()[0]?.status, 'joining');
   const { explanation } = await orchestrator.get(needy.task_id);
   assert.deepEqual(explanation?.rejected, { w: ['joining'] });
-  assert.match(explanation?.sentence ?? '', /; w left out: has not described itself yet$/);
+  assert.match(explanation?.sentence ?? '', /; w left out: has not announced itself yet$/);
   await worker.announce();
   assert.deepEqual([await state(needy.task_id), await state(plain.task_id)], ['blocked', 'accepted']);
   assert.match((await orchestrator.get(needy.task_id)).dead_letter ?? '', /^missing_mcp: .*has no context_mode/);
@@ -107,7 +107,7 @@ test('a peer that does not answer is waited for, which is said, and after a whil
   assert.equal(explanation?.waits_for, 'old');
   assert.match(
     explanation?.sentence ?? '',
-    /no eligible worker; waits until 12:01 for old, away since 12:00; plain left out: has no context_mode$/,
+    /no eligible worker; waits until 12:01 for old, unreachable since 12:00; plain left out: has no context_mode$/,
   );
   assert.equal(orchestrator.workers()[0]?.status, 'unreachable');
   await clock.advance(AWAY_MS - SETTLED_MS - 1);
@@ -115,7 +115,7 @@ test('a peer that does not answer is waited for, which is said, and after a whil
   await clock.advance(1);
   const { parked, dead_letter, explanation: last } = await orchestrator.get(task_id);
   assert.equal(parked, true);
-  assert.match(dead_letter ?? '', /^missing_mcp: .*old left out: does not answer/);
+  assert.match(dead_letter ?? '', /^missing_mcp: .*old left out: does not respond/);
   assert.equal(last?.waits_for, undefined);
   const later = await orchestrator.submit(NEEDS);
   assert.equal(await state(later.task_id), 'blocked', 'nor for any later task');
@@ -166,7 +166,7 @@ test('a busy worker is waited for before one that is away', async (t) => {
   assert.equal(await state(second.task_id), 'queued');
   const { explanation } = await orchestrator.get(second.task_id);
   assert.equal(explanation?.waits_for, undefined);
-  assert.match(explanation?.sentence ?? '', /busy at capacity 1\/1; old left out: does not answer$/);
+  assert.match(explanation?.sentence ?? '', /busy at capacity 1\/1; old left out: does not respond$/);
   await busy.report(first.task_id, 'done', {}, 1);
   assert.equal(await state(second.task_id), 'accepted');
 });
@@ -176,7 +176,10 @@ test('a task that waits for any worker is refused when one has come that cannot 
   await clock.advance(SETTLED_MS);
   const { task_id } = await orchestrator.submit(NEEDS);
   assert.equal(await state(task_id), 'queued');
-  assert.match((await orchestrator.get(task_id)).explanation?.sentence ?? '', /no eligible worker; no worker is here$/);
+  assert.match(
+    (await orchestrator.get(task_id)).explanation?.sentence ?? '',
+    /no eligible worker; no worker is connected$/,
+  );
   await bus.worker('plain');
   assert.equal(await state(task_id), 'blocked');
 });
@@ -200,7 +203,7 @@ test('where a worker is named, nobody else is spoken of', async (t) => {
   await clock.advance(AWAY_MS);
   assert.match(
     (await orchestrator.get(other.task_id)).dead_letter ?? '',
-    /^unreachable: .*; named left out: away since 12:00$/,
+    /^unreachable: .*; named left out: unreachable since 12:00$/,
   );
 });
 
@@ -213,7 +216,7 @@ test('a worker nobody knows parks its task, with the names there are', async (t)
   const { parked, dead_letter, explanation } = await orchestrator.get(task_id);
   assert.equal(parked, true);
   assert.deepEqual(explanation?.rejected, {});
-  const sentence = `${task_id} → nobody: no worker is named clade-1; known: one, two`;
+  const sentence = `${task_id} not routed: no worker is named clade-1; known: one, two`;
   assert.deepEqual([explanation?.sentence, dead_letter], [sentence, `unknown_worker: ${sentence}`]);
   assert.equal((await orchestrator.explain(task_id)).sentence, sentence);
   await bus.worker('clade-1');

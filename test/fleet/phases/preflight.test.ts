@@ -83,7 +83,7 @@ describe('a dispatch', () => {
     assert.equal(said(asked(), { executorAuthenticated: true }), 'accept');
     assert.equal(
       said(asked({ task: { task_id: 't', token_budget: 9_999 } })),
-      'budget_too_small: a budget of 9999 tokens, where an empty turn costs 10000',
+      'budget_too_small: the budget is 9999 tokens, and an empty turn costs 10000',
     );
     assert.equal(said(asked({ task: { task_id: 't', token_budget: 1 } }), { overheadTokens: null }), 'accept');
   });
@@ -111,9 +111,9 @@ describe('a dispatch', () => {
   test('has its deadline read by the clock of whoever wrote it', () => {
     const deadline = (seconds: number) => asked({ deadline: new Date(now + seconds * 1000).toISOString() });
     assert.equal(said(deadline(30)), 'accept');
-    assert.equal(said(deadline(29.9)), 'deadline_too_close: 29 s left, 30 s wanted');
+    assert.equal(said(deadline(29.9)), 'deadline_too_close: 29 s left, min_lead_s is 30');
     assert.equal(said(deadline(5), { minLeadS: 5 }), 'accept');
-    assert.equal(said(deadline(0)), 'deadline_passed: it was 2026-06-01T12:00:00.000Z');
+    assert.equal(said(deadline(0)), 'deadline_passed: the deadline was 2026-06-01T12:00:00.000Z');
     // Their clock is an hour ahead: what reads as half an hour from now was half an hour ago.
     assert.match(said(deadline(1800), { skewMs: 3_600_000 }), /^deadline_passed/);
     assert.equal(said(deadline(-1800), { skewMs: -3_600_000 }), 'accept');
@@ -121,10 +121,10 @@ describe('a dispatch', () => {
 
   test('that writes is refused on dirt, unless the dirt is its own or it works elsewhere', () => {
     const repoState = { branch: 'main', clean: false };
-    assert.equal(said(asked(), { repoState }), 'dirty_repo: changes that are not committed on main');
+    assert.equal(said(asked(), { repoState }), 'dirty_repo: uncommitted changes on main');
     assert.equal(
       said(asked(), { repoState: { branch: null, clean: false } }),
-      'dirty_repo: changes that are not committed on a detached head',
+      'dirty_repo: uncommitted changes on a detached head',
     );
     assert.equal(said(asked({ requirements: { access: 'read' } }), { repoState }), 'accept');
     assert.equal(said(asked(), { repoState, dispatchContextId: 'c-1' }), 'accept');

@@ -43,7 +43,10 @@ test('a task that goes nowhere is told with the reason and the time of the next 
   const at = { nowMs: 600_000, wallMs, nextAttemptMs: wallMs + 30_000, excluded: new Set(['codex-2']) };
   const explanation = router.explain(task, at);
   assert.equal(explanation.chosen, null);
-  assert.match(explanation.sentence, /^t-17 → nobody: no eligible worker; agy-1 at capacity 3\/3; claude-1 left out: /);
+  assert.match(
+    explanation.sentence,
+    /^t-17 not routed: no eligible worker; agy-1 at capacity 3\/3; claude-1 left out: /,
+  );
   assert.match(explanation.sentence, /codex-2 left out: it refused this task$/);
   assert.equal(explanation.next_attempt_at, '2026-06-01T12:10:30.000Z');
 });
@@ -52,7 +55,7 @@ test('it is said when nothing was checked', () => {
   const router = new Router(DEFAULT_ROUTE_POLICY);
   router.upsert(profile('old-peer', { verified: false }), 0);
   const { sentence, verified, profile_age_s } = router.explain(task, { nowMs: 0, wallMs });
-  assert.equal(sentence, 't-17 → old-peer (475 of 1000), which never described itself: no requirement was checked');
+  assert.equal(sentence, 't-17 → old-peer (475 of 1000), which never announced itself: no requirement was checked');
   assert.equal(verified, false);
   assert.deepEqual(profile_age_s, {});
 });
@@ -90,12 +93,12 @@ test('a table shows scores and what was left out, aligned', () => {
       '#  worker   score  tier  load  affinity  reliability  freshness  mcp  repo   age',
       '1  codex-2    849   300   250       100           50         49   50    50  10 s',
       '',
-      'left out  why',
+      'left out  reasons',
       'claude-1  unhealthy_mcp:context_mode=timeout',
       'agy-1     at_capacity',
       '… and 7 more',
       '',
-      'tried again at 2026-06-01T12:10:01.000Z',
+      'next attempt at 2026-06-01T12:10:01.000Z',
     ].join('\n'),
   );
 });

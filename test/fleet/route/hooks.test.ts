@@ -85,7 +85,7 @@ test('a hook that does not parse, does not type-check or does not fit is refused
     [hook('worker.model_tier == "opus"', 'refuse'), /worker/],
     [hook('true', 'prefer'), /needs a score/],
     [hook('true', 'prefer', { score: 1.5 }), /whole number/],
-    [hook('true', 'reject', { score: 5 }), /no use for a score/],
+    [hook('true', 'reject', { score: 5 }), /does not use a score/],
     [hook('true', 'reject', { reason: 'x'.repeat(201) }), /reason/],
   ];
   for (const [wrong, message] of broken) {

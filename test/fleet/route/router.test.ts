@@ -124,7 +124,7 @@ function same(
 const manySteps = fc.array(anyStep, { minLength: 10, maxLength: 90, size: 'max' });
 
 /** Only walks, however far. */
-const walking = { scoreEachUpTo: 0, leastLooks: Number.POSITIVE_INFINITY };
+const walking = { scoreEachUpTo: 0, minChecks: Number.POSITIVE_INFINITY };
 
 for (const [how, ways] of [
   ['scoring eligible workers one by one', { scoreEachUpTo: 512 }],

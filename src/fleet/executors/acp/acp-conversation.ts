@@ -1,6 +1,6 @@
 /**
- * The agent of a conversation with its turns, one after the other. Made by `acp.ts`, which decides how long its process is
- * kept and where its session is stored.
+ * The agent process of a conversation, with its turns one after the other. Made by `acp.ts`, which decides how long the idle
+ * process lives and where its session is stored.
  */
 import { AgentConversation } from '../../../acp/agent-conversation.ts';
 import { CANCELLED } from '../../../acp/answers.ts';
@@ -25,14 +25,15 @@ export interface AcpConversationDeps {
   readonly log: (line: string) => void;
 }
 
-/** Where the agent's session is stored between turns. */
-export interface KeptSession {
+/** Access to the stored session id of the agent. */
+export interface StoredSession {
+  /** The session of the previous turns; undefined: none. */
   readonly session: string | undefined;
-  /** Resolves when it is on disk. */
-  keep(session: string): Promise<void>;
+  /** Stores a new session id; resolves when it is on disk. */
+  store(session: string): Promise<void>;
 }
 
-/** Most bytes of one message: diffs carry whole files. */
+/** Maximum size of one message, bytes: diffs carry whole files. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 const ENDINGS: Readonly<Partial<Record<StopReason, ExecutorOutcome['ending']>>> = {
@@ -70,10 +71,15 @@ export class AcpConversation {
   }
 
   /**
-   * Runs a turn. Rejects with the reason the agent could not start or open its session; what happens after the
-   * prompt was sent is the outcome.
+   * Runs a turn. Rejects when the agent could not start or open its session; a failure after the prompt was sent is part of
+   * the outcome.
    */
-  async run(task: ExecutorTask, context: ExecutorContext, kept: KeptSession, turn: AcpTurn): Promise<ExecutorOutcome> {
+  async run(
+    task: ExecutorTask,
+    context: ExecutorContext,
+    stored: StoredSession,
+    turn: AcpTurn,
+  ): Promise<ExecutorOutcome> {
     const { signal } = context;
     const warnings: string[] = [];
     this.#turn = turn;
@@ -90,9 +96,9 @@ export class AcpConversation {
       };
     };
     try {
-      warnings.push(...(await this.#opened(context, kept)));
+      warnings.push(...(await this.#open(context, stored)));
       try {
-        const reason = await this.#prompted(task.prompt, turn, signal);
+        const reason = await this.#prompt(task.prompt, turn, signal);
         return end(signal.aborted ? 'stopped' : (ENDINGS[reason] ?? 'completed'));
       } catch (error) {
         return signal.aborted ? end('stopped') : end('completed', asError(error).message);
@@ -112,16 +118,16 @@ export class AcpConversation {
   }
 
   /** Starts the agent, if need be, and opens its session. Returns warnings about that. */
-  async #opened({ cwd, signal, events }: ExecutorContext, kept: KeptSession): Promise<string[]> {
+  async #open({ cwd, signal, events }: ExecutorContext, sessionStore: StoredSession): Promise<string[]> {
     const { name, mcpServers } = this.#settings;
-    const { session: stored } = kept;
+    const { session: stored } = sessionStore;
     if (!this.#agent.runsIn(cwd)) events.progress('starting', name);
     await this.#agent.start(cwd, signal);
     const { id, isNew } = await this.#agent.open({ cwd, mcpServers, stored }, signal);
     const warnings: string[] = [];
     if (isNew) {
       if (stored !== undefined) warnings.push('the earlier conversation was not found; a new one was started');
-      await kept.keep(id).catch((error: unknown) => {
+      await sessionStore.store(id).catch((error: unknown) => {
         warnings.push(`the conversation could not be stored: ${asError(error).message}`);
       });
     }
@@ -129,8 +135,8 @@ export class AcpConversation {
     return warnings;
   }
 
-  /** Sends the prompt, and the input that arrives meanwhile behind it, until none is left. */
-  async #prompted(prompt: string, turn: AcpTurn, signal: AbortSignal): Promise<StopReason> {
+  /** Sends the prompt, then the input that arrived meanwhile, until none is left. */
+  async #prompt(prompt: string, turn: AcpTurn, signal: AbortSignal): Promise<StopReason> {
     for (let text: string | undefined = prompt; ; ) {
       const response = await this.#agent.prompt([{ type: 'text', text }], signal);
       turn.prompted(response);
@@ -140,7 +146,7 @@ export class AcpConversation {
     }
   }
 
-  /** The turn that something of an agent's session is about. */
+  /** The running turn, if the agent's session is the open one. */
   #turnOf(session: string): AcpTurn | undefined {
     return this.#agent.isOpen(session) ? this.#turn : undefined;
   }

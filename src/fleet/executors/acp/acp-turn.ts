@@ -1,6 +1,6 @@
 /**
- * One turn of an agent of the Agent Client Protocol: its text and tool calls as progress, its requests as questions, and input
- * that arrives meanwhile as a prompt that follows. Made by `acp-conversation.ts`.
+ * One turn of an agent of the Agent Client Protocol. It reports text and tool calls as progress and requests as questions, and
+ * queues input that arrives meanwhile as the next prompt. Made by `acp.ts`, run by `acp-conversation.ts`.
  */
 import { CANCELLED, filledIn, formSchema, optionOf, promptTokens } from '../../../acp/answers.ts';
 import type {
@@ -20,7 +20,7 @@ import { type Frame, objectOf, textOf } from '../programs/frame.ts';
 import { ReplyText } from '../reply-text.ts';
 import { UNKNOWN_USAGE } from '../usage.ts';
 
-/** Calls that run at once; what an agent forgets to finish must not add up. */
+/** Limit of tracked tool calls: calls that the agent never finishes must not accumulate. */
 const MAX_CALLS = 1000;
 const MAX_PENDING = 64;
 
@@ -32,10 +32,10 @@ export class AcpTurn {
   readonly #permissions: NonNullable<AcpConfig['permissions']>;
   readonly #calls = new Map<string, ToolFields>();
   readonly #pending: string[] = [];
-  /** A tool ran since the last text: the next text is another paragraph. */
-  #apart = false;
+  /** A tool ran since the last text, so the next text starts a new paragraph. */
+  #newParagraph = false;
   #usage: Usage = UNKNOWN_USAGE;
-  #over = false;
+  #ended = false;
 
   constructor(task: ExecutorTask, context: ExecutorContext, permissions: NonNullable<AcpConfig['permissions']>) {
     this.#task = task;
@@ -53,7 +53,7 @@ export class AcpTurn {
     const { events } = this.#context;
     switch (update.sessionUpdate) {
       case 'agent_message_chunk':
-        this.#say(objectOf(update.content));
+        this.#addText(objectOf(update.content));
         return events.progress('running');
       case 'agent_thought_chunk':
         return events.progress('running');
@@ -63,19 +63,19 @@ export class AcpTurn {
       case 'plan':
         return this.#plan(update.entries);
       default:
-        // Alive, whatever the update holds.
+        // Every other update still shows that the agent is alive.
         events.progress('running');
     }
   }
 
-  /** Cost of the session went up by this much. */
+  /** Adds to the cost of the session, US dollars. */
   cost(addedUsd: number): void {
     this.#usage = { ...this.#usage, cost_usd: (this.#usage.cost_usd ?? 0) + addedUsd };
   }
 
-  /** A prompt has ended: its tokens, where the agent reports them. */
+  /** Handles the end of a prompt: adds its tokens, where the agent reports them. */
   prompted(response: PromptResponse): void {
-    this.#apart = true;
+    this.#newParagraph = true;
     const tokens = promptTokens(response);
     if (tokens === undefined) return;
     const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0, cost_usd } = this.#usage;
@@ -91,9 +91,9 @@ export class AcpTurn {
     this.#context.events.usage(this.#usage);
   }
 
-  /** Stores more input until the agent has ended its prompt; it accepts none before. */
+  /** Queues input until the agent has ended its prompt, because an agent accepts none before. */
   steer(text: string): 'queued' | 'rejected' {
-    if (this.#over || this.#context.signal.aborted || this.#pending.length >= MAX_PENDING) return 'rejected';
+    if (this.#ended || this.#context.signal.aborted || this.#pending.length >= MAX_PENDING) return 'rejected';
     this.#pending.push(text);
     return 'queued';
   }
@@ -101,16 +101,16 @@ export class AcpTurn {
   /** The next input; undefined: none, and no more is accepted. */
   next(): string | undefined {
     const text = this.#pending.length === 0 ? undefined : this.#pending.splice(0).join('\n\n');
-    if (text === undefined) this.#over = true;
+    if (text === undefined) this.#ended = true;
     return text;
   }
 
   /** The turn accepts no more input. */
   end(): void {
-    this.#over = true;
+    this.#ended = true;
   }
 
-  /** Answers a request for permission, from policy or by asking. */
+  /** Answers a request for permission by policy, or by asking the user. */
   async permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse> {
     const fields = merged(
       this.#calls.get(request.toolCall.toolCallId) ?? {},
@@ -121,7 +121,7 @@ export class AcpTurn {
     return optionOf(request.options, allowed ? ['allow_once', 'allow_always'] : ['reject_once', 'reject_always']);
   }
 
-  /** Answers a form. */
+  /** Answers a form by asking the user. */
   async elicit(request: CreateElicitationRequest): Promise<CreateElicitationResponse> {
     const schema = formSchema(request);
     if (schema === undefined) return { action: 'cancel' };
@@ -152,21 +152,21 @@ export class AcpTurn {
     return allowed;
   }
 
-  #say(content: Frame | undefined): void {
+  #addText(content: Frame | undefined): void {
     if (content?.type !== 'text' || typeof content.text !== 'string' || content.text === '') return;
-    // A block at the end of the reply must start on a line of its own.
-    this.reply.add(content.text, this.#apart && !this.reply.atLineStart ? '\n\n' : '');
-    this.#apart = false;
+    // A result block at the end of the reply must start on its own line.
+    this.reply.add(content.text, this.#newParagraph && !this.reply.atLineStart ? '\n\n' : '');
+    this.#newParagraph = false;
   }
 
   #tool(update: ToolFields): void {
     const { events } = this.#context;
-    this.#apart = true;
+    this.#newParagraph = true;
     const { toolCallId: id } = update;
     if (typeof id !== 'string') return events.progress('running');
-    // What came out of a call is the agent's to know.
-    const { content, rawOutput, ...told } = readFields(update);
-    const known = merged(this.#calls.get(id) ?? {}, told);
+    // The output of a call is not needed here and may be large.
+    const { content, rawOutput, ...fields } = readFields(update);
+    const known = merged(this.#calls.get(id) ?? {}, fields);
     if (known.status === 'completed' || known.status === 'failed') this.#calls.delete(id);
     else if (this.#calls.size < MAX_CALLS) this.#calls.set(id, known);
     events.progress('running', noteOf(known.title) ?? noteOf(nameOf(known)));

@@ -1,8 +1,8 @@
 /**
- * The `acp` executor: any agent of the Agent Client Protocol, one process a conversation. Preferred where an agent has it:
- * it reports progress, asks for permission, and can be cancelled.
+ * The `acp` executor: any agent of the Agent Client Protocol, with one process for each conversation. Prefer it where an agent
+ * supports the protocol: it reports progress, asks for permission, and can be cancelled.
  *
- * Made by `make.ts`. Processes stay between turns for a while, because starting one takes seconds.
+ * Made by `make.ts`. An idle process lives for a few minutes after a turn, because starting one takes seconds.
  * @see docs/fleet-executors.md
  */
 import type { StartProgram } from '../../../acp/start-program.ts';
@@ -34,7 +34,7 @@ const DEFAULTS = {
   cancelTimeoutMs: 5000,
 } as const;
 
-/** Processes that stay without a turn, and how long. */
+/** Maximum number of idle processes, and the idle time after which one is stopped. */
 const MAX_IDLE = 4;
 const IDLE_MS = 5 * 60_000;
 
@@ -43,7 +43,7 @@ export function acpExecutor(parts: AcpExecutorDeps): Executor {
   return new AcpExecutor(parts);
 }
 
-interface Held {
+interface OpenConversation {
   readonly conversation: AcpConversation;
   idle: NodeJS.Timeout | undefined;
 }
@@ -55,10 +55,10 @@ class AcpExecutor implements Executor {
   readonly #parts: AcpExecutorDeps;
   readonly #settings: AcpSettings;
   readonly #contexts: ContextMap<{ readonly session: string }>;
-  /** By context; the one used longest ago first. */
-  readonly #held = new Map<string, Held>();
+  /** By context; least recently used first. */
+  readonly #open = new Map<string, OpenConversation>();
   readonly #turns = new RunningTurns();
-  /** Processes on their way out. */
+  /** Processes that are being stopped. */
   readonly #closing = new Set<Promise<void>>();
 
   constructor(parts: AcpExecutorDeps) {
@@ -69,7 +69,7 @@ class AcpExecutor implements Executor {
     this.#contexts = new ContextMap({
       file,
       read: ({ session }) => (typeof session === 'string' && session !== '' ? { session } : undefined),
-      damaged: (kept) => log.warn('the conversations of an agent could not be read', { kept }),
+      damaged: (movedTo) => log.warn('quarantined the damaged conversations of an agent', { movedTo }),
     });
   }
 
@@ -77,7 +77,7 @@ class AcpExecutor implements Executor {
     const { command, env } = this.#settings;
     const file = findProgram(command, programEnvironment(env).PATH ?? '');
     return file === undefined
-      ? { present: false, detail: `${command} is not in PATH` }
+      ? { present: false, detail: `${command} was not found in PATH; install it or set "command" to its path` }
       : { present: true, detail: file };
   }
 
@@ -101,31 +101,31 @@ class AcpExecutor implements Executor {
 
   async stop(): Promise<void> {
     await this.#turns.stop();
-    for (const contextId of [...this.#held.keys()]) void this.#drop(contextId);
+    for (const contextId of [...this.#open.keys()]) void this.#drop(contextId);
     await Promise.all(this.#closing);
   }
 
   async #run(task: ExecutorTask, context: ExecutorContext, turn: AcpTurn): Promise<ExecutorOutcome> {
     const { contextId } = task;
-    const held = this.#hold(contextId);
-    const kept = {
+    const open = this.#acquire(contextId);
+    const stored = {
       session: this.#contexts.get(contextId)?.session,
-      keep: (session: string) => this.#contexts.set(contextId, { session }),
+      store: (session: string) => this.#contexts.set(contextId, { session }),
     };
     try {
-      return await held.conversation.run(task, context, kept, turn);
+      return await open.conversation.run(task, context, stored, turn);
     } finally {
-      this.#rest(contextId, held);
+      this.#release(contextId, open);
     }
   }
 
-  /** The conversation of a context; its idle time ends. */
-  #hold(contextId: string): Held {
-    const known = this.#held.get(contextId);
+  /** The conversation of a context; stops its idle timer. */
+  #acquire(contextId: string): OpenConversation {
+    const known = this.#open.get(contextId);
     clearTimeout(known?.idle);
     const { start, version, log } = this.#parts;
     const { name } = this.#settings;
-    const held = known ?? {
+    const open = known ?? {
       conversation: new AcpConversation({
         settings: this.#settings,
         start,
@@ -134,28 +134,29 @@ class AcpExecutor implements Executor {
       }),
       idle: undefined,
     };
-    // Last in the order: used now.
-    this.#held.delete(contextId);
-    this.#held.set(contextId, held);
-    return held;
+    // Move it to the end of the order: used now.
+    this.#open.delete(contextId);
+    this.#open.set(contextId, open);
+    return open;
   }
 
-  #rest(contextId: string, held: Held): void {
-    if (!held.conversation.alive || this.#turns.stopped) {
+  /** Starts the idle timer of a conversation, or drops it when its process has ended. */
+  #release(contextId: string, open: OpenConversation): void {
+    if (!open.conversation.alive || this.#turns.stopped) {
       void this.#drop(contextId);
       return;
     }
-    held.idle = setTimeout(() => void this.#drop(contextId), IDLE_MS).unref();
-    const idle = [...this.#held].filter(([, { conversation }]) => !conversation.busy);
+    open.idle = setTimeout(() => void this.#drop(contextId), IDLE_MS).unref();
+    const idle = [...this.#open].filter(([, { conversation }]) => !conversation.busy);
     for (const [oldest] of idle.slice(0, Math.max(0, idle.length - MAX_IDLE))) void this.#drop(oldest);
   }
 
   async #drop(contextId: string): Promise<void> {
-    const held = this.#held.get(contextId);
-    if (held === undefined) return;
-    clearTimeout(held.idle);
-    this.#held.delete(contextId);
-    const closed = held.conversation.close();
+    const open = this.#open.get(contextId);
+    if (open === undefined) return;
+    clearTimeout(open.idle);
+    this.#open.delete(contextId);
+    const closed = open.conversation.close();
     this.#closing.add(closed);
     await closed;
     this.#closing.delete(closed);

@@ -1,7 +1,7 @@
 /**
- * The adapter of the `agy` command line (`agy --print`). It reports neither its model nor its tokens nor its conversation: the
- * conversation's id is read from the file with the last one of each directory, so turns that start one run one after the
- * other; and the output of a later turn starts with the output before, which is removed.
+ * The adapter of the `agy` command line (`agy --print`). It reports neither its model nor its tokens nor its conversation. The
+ * id of a conversation is read from the program's file with the last one of each directory, so turns that start a conversation
+ * run one after the other. The output of a later turn repeats the earlier output, which is removed.
  * @see docs/fleet-executors.md
  */
 import { createHash } from 'node:crypto';
@@ -32,12 +32,12 @@ const OWNED: OwnedFlags = {
 };
 
 const TIMEOUT_MS = 900_000;
-/** How much later than its own timer ours is. */
+/** How much later our timer fires than the program's own, milliseconds. */
 const GRACE_MS = 60_000;
-/** It has run by then, in a conversation of its own choice. */
+/** Printed when the program has run in a new conversation instead. */
 const NOT_FOUND = /^Warning: conversation ".*" not found\.$/;
 
-/** Makes the adapter. `home` is the home directory the program has. */
+/** Makes the adapter. `home` is the home directory of the program. */
 export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsFile }: AgyConfig, home: string): Cli {
   const seconds = wholeSeconds(timeoutMs);
   const file = conversationsFile ?? join(home, '.gemini', 'antigravity-cli', 'cache', 'last_conversations.json');
@@ -48,9 +48,9 @@ export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsF
     signIn: 'run `agy` once and sign in',
     version: ['--version'],
     killMs: killAfter(seconds * 1000, GRACE_MS),
-    exclusive: ({ conversation: kept }) => kept === undefined,
-    argv: ({ prompt, cwd, conversation: kept, extra }) => [
-      ...(kept === undefined ? [] : ['--conversation', kept.session]),
+    exclusive: ({ conversation: stored }) => stored === undefined,
+    argv: ({ prompt, cwd, conversation: stored, extra }) => [
+      ...(stored === undefined ? [] : ['--conversation', stored.session]),
       ...['--print', prompt, '--dangerously-skip-permissions', '--add-dir', cwd, '--print-timeout', `${seconds}s`],
       ...(sandbox ? ['--sandbox'] : []),
       ...extra,
@@ -60,7 +60,7 @@ export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsF
   };
 }
 
-/** The last conversation of a directory; undefined when there is none to be read. */
+/** The last conversation of a directory; undefined when none can be read. */
 async function conversationOf(file: string, cwd: string): Promise<string | undefined> {
   try {
     const known = objectOf(JSON.parse(await readFile(file, 'utf8')));
@@ -97,20 +97,20 @@ class AgyReader implements CliReader {
     const onStdout = NOT_FOUND.test(firstLine.trim());
     const lost = onStdout || NOT_FOUND.test((stderr.split('\n', 1)[0] ?? '').trim());
     const printed = onStdout ? stdout.slice(firstLine.length).replace(/^\r?\n/, '') : stdout;
-    const kept = lost ? undefined : this.#turn.conversation;
-    if (lost) warnings.push('the earlier conversation was not found; it was run in a new one');
-    const earlier = kept?.printed;
-    const goesOn = earlier === undefined || beginsWith(printed, earlier);
-    const text = goesOn ? printed.slice(earlier?.characters ?? 0) : printed;
-    if (!goesOn && printed.trim() !== '') {
-      warnings.push('its output does not begin with what it printed before; earlier replies may be part of this one');
+    const stored = lost ? undefined : this.#turn.conversation;
+    if (lost) warnings.push('the earlier conversation was not found; the turn ran in a new one');
+    const earlier = stored?.printed;
+    const continues = earlier === undefined || startsWith(printed, earlier);
+    const text = continues ? printed.slice(earlier?.characters ?? 0) : printed;
+    if (!continues && printed.trim() !== '') {
+      warnings.push('its output does not start with its earlier output; this reply may contain earlier ones');
       facts.drift = true;
     }
-    // One that was cut off did not print what it will print again: what was known before is still there.
-    const cut = truncated || (!goesOn && (stopped || code !== 0 || printed.trim() === ''));
+    // A run that was cut off did not print the whole conversation, so the earlier baseline stays valid.
+    const cut = truncated || (!continues && (stopped || code !== 0 || printed.trim() === ''));
     const known = cut ? earlier : printedOf(printed);
-    const session = kept?.session ?? (await this.#begun());
-    if (session === undefined) warnings.push('its conversation could not be told; the next turn begins another one');
+    const session = stored?.session ?? (await this.#startedSession());
+    if (session === undefined) warnings.push('the id of its conversation is unknown; the next turn starts a new one');
     return {
       text: text.trim(),
       usage: UNKNOWN_USAGE,
@@ -120,8 +120,8 @@ class AgyReader implements CliReader {
     };
   }
 
-  /** The conversation this turn has started: one that was not the directory's before. */
-  async #begun(): Promise<string | undefined> {
+  /** The conversation that this turn started: the directory's last one, if it changed during the turn. */
+  async #startedSession(): Promise<string | undefined> {
     const now = await conversationOf(this.#file, this.#turn.cwd);
     return now === this.#before ? undefined : now;
   }
@@ -132,5 +132,5 @@ const printedOf = (text: string): Printed => ({
   sha256: createHash('sha256').update(text).digest('hex'),
 });
 
-const beginsWith = (text: string, { characters, sha256 }: Printed): boolean =>
+const startsWith = (text: string, { characters, sha256 }: Printed): boolean =>
   text.length >= characters && printedOf(text.slice(0, characters)).sha256 === sha256;

@@ -1,6 +1,6 @@
 /**
- * The adapter of the `claude` command line (`claude -p`, stream-json). Its conversation has an id that follows from the
- * context's, so it would be found without a stored one; the stored one shows whether it was started.
+ * The adapter of the `claude` command line (`claude -p`, stream-json). The id of a conversation is derived from the context id,
+ * so it can be found without a stored one. A stored id shows that the conversation was started.
  * @see docs/fleet-executors.md
  */
 import { createHash } from 'node:crypto';
@@ -49,7 +49,7 @@ const OWNED: OwnedFlags = {
 const ROLE =
   'You work on a task that a program handed over. No person is there to answer questions: decide yourself, do the work, and say at the end what you did.';
 
-/** Nothing is known of the conversation. */
+/** The program does not know the conversation. */
 const NOT_FOUND = [
   'no conversation found',
   'session not found',
@@ -57,13 +57,13 @@ const NOT_FOUND = [
   'could not find session',
   'no such session',
 ];
-/** The conversation exists, and it is not stored here. */
+/** The conversation exists, although no id of it is stored here. */
 const IN_USE = ['is already in use'];
 
 /** RFC 4122, the namespace of URLs. */
 const URL_NAMESPACE = '6ba7b8119dad11d180b400c04fd430c8';
 
-/** What its statuses of MCP servers mean. */
+/** The program's status of an MCP server → health. */
 const HEALTH: Readonly<Record<string, string>> = {
   connected: 'ok',
   failed: 'error',
@@ -96,7 +96,7 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
       const status = frameOf(((await run('auth', 'status'))?.stdout ?? '').replace(/\n/g, ' '));
       return typeof status?.loggedIn === 'boolean' ? status.loggedIn : undefined;
     },
-    argv: ({ prompt, cwd, conversation: kept, task, extra }) => {
+    argv: ({ prompt, cwd, conversation: stored, task, extra }) => {
       const servers = mcpConfig ?? join(cwd, '.mcp.json');
       return [
         ...['-p', prompt, '--output-format', 'stream-json', '--verbose'],
@@ -105,7 +105,7 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
         ...['--append-system-prompt', role],
         ...(mcpConfig !== undefined || existsSync(servers) ? ['--mcp-config', servers] : []),
         ...extra,
-        ...(kept === undefined ? ['--session-id', claudeSession(task.contextId)] : ['--resume', kept.session]),
+        ...(stored === undefined ? ['--session-id', claudeSession(task.contextId)] : ['--resume', stored.session]),
       ];
     },
     read: (turn, events) => new ClaudeReader(turn, events),
@@ -114,12 +114,13 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
 
 class ClaudeReader extends FrameReader {
   readonly #meter = new ClaudeMeter();
-  #said = '';
+  /** The latest text of the model. */
+  #text = '';
   #result: Frame | undefined;
   #cwd: string | undefined;
 
   protected read(frame: Frame): void {
-    this.#meter.take(frame);
+    this.#meter.add(frame);
     switch (frame.type) {
       case 'system':
         if (frame.subtype === 'init') this.#started(frame);
@@ -136,12 +137,12 @@ class ClaudeReader extends FrameReader {
     }
   }
 
-  retry(end: ProgramEnd): 'begin' | 'resume' | undefined {
-    const { conversation: kept, task } = this.turn;
+  retry(end: ProgramEnd): 'start' | 'resume' | undefined {
+    const { conversation: stored, task } = this.turn;
     if (end.code === 0 && this.#result?.is_error !== true) return undefined;
-    const told = `${textOf(this.#result?.result)}\n${errorsIn(this.#result)}`;
-    if (kept !== undefined) return this.refused(end, NOT_FOUND, told) ? 'begin' : undefined;
-    if (!this.refused(end, IN_USE, told)) return undefined;
+    const reported = `${textOf(this.#result?.result)}\n${errorsIn(this.#result)}`;
+    if (stored !== undefined) return this.refused(end, NOT_FOUND, reported) ? 'start' : undefined;
+    if (!this.refused(end, IN_USE, reported)) return undefined;
     this.session = claudeSession(task.contextId);
     return 'resume';
   }
@@ -149,22 +150,22 @@ class ClaudeReader extends FrameReader {
   finish(end: ProgramEnd, stopped: boolean): CliReply {
     const session = this.session ?? this.turn.conversation?.session;
     const result = this.#result;
-    const said = textOf(result?.result);
-    // A turn that was ended leaves no final record.
+    const final = textOf(result?.result);
+    // A stopped turn leaves no final record.
     const cut = result === undefined && (stopped || end.killedBy !== null);
     const reply = {
-      text: said.trim() === '' ? this.#said : said,
+      text: final.trim() === '' ? this.#text : final,
       usage: cut ? this.#meter.soFar() : this.#meter.total(),
-      ...(session !== undefined && (this.started || result !== undefined) && { kept: { session } }),
+      ...(session !== undefined && (this.started || result !== undefined) && { conversation: { session } }),
       ...(this.#cwd !== undefined && this.#cwd !== this.turn.cwd && { facts: { cwd: this.#cwd } }),
     };
     if (result === undefined || (result.is_error !== true && result.subtype === 'success')) return reply;
     if (result.subtype === 'error_max_turns' || result.subtype === 'error_max_budget_usd') {
-      return { ...reply, text: this.#said, ending: 'limit' };
+      return { ...reply, text: this.#text, ending: 'limit' };
     }
-    const told = noteOf(said) ?? noteOf(errorsIn(result));
-    const why = told ?? (summaryOfStderr(end.stderr) || textOf(result.subtype) || 'the turn failed');
-    return { ...reply, failure: `claude: ${why}` };
+    const reported = noteOf(final) ?? noteOf(errorsIn(result));
+    const reason = reported ?? (summaryOfStderr(end.stderr) || textOf(result.subtype) || 'the turn failed');
+    return { ...reply, failure: `claude: ${reason}` };
   }
 
   #started(frame: Frame): void {
@@ -190,8 +191,8 @@ class ClaudeReader extends FrameReader {
     const text = parts
       .flatMap((part) => (part?.type === 'text' && typeof part.text === 'string' ? part.text : []))
       .join('');
-    // The text of a sub-agent is for its agent, not for us.
-    if (text.trim() !== '' && typeof parent !== 'string') this.#said = text;
+    // The text of a sub-agent is addressed to its parent agent and is not part of the reply.
+    if (text.trim() !== '' && typeof parent !== 'string') this.#text = text;
     const call = parts.find((part) => part?.type === 'tool_use');
     this.events.progress('running', call === undefined ? noteOf(text) : callNote(call));
     const used = this.#meter.soFar();
@@ -203,7 +204,7 @@ class ClaudeReader extends FrameReader {
 const errorsIn = (result: Frame | undefined): string =>
   (Array.isArray(result?.errors) ? result.errors : []).filter((one) => typeof one === 'string').join('; ');
 
-/** A tool call in a line: its name and what it is about. */
+/** A tool call in a line: its name and its main argument. */
 function callNote({ name, input }: Frame): string | undefined {
   const given = objectOf(input) ?? {};
   const about = [given.file_path, given.command, given.pattern, given.path, given.description, given.url].find(

@@ -1,7 +1,6 @@
 /**
- * What differs between command-line agents: arguments, the reading of output, and how one finds a conversation
- * again. Implemented once a program (`claude.ts`, `codex.ts`, `opencode.ts`, `agy.ts`, `command.ts`); everything they have
- * in common is in `program-executor.ts`.
+ * The adapter contract of command-line agents: arguments, reading of the output, and resuming a conversation. Each program
+ * implements it (`claude.ts`, `codex.ts`, `opencode.ts`, `agy.ts`, `command.ts`); `program-executor.ts` has the common part.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { ProgramEnd } from '../../../base/program.ts';
@@ -11,19 +10,19 @@ import { type CodexCounters, countersOf } from '../usage.ts';
 import type { OwnedFlags } from './flags.ts';
 import { objectOf } from './frame.ts';
 
-/** What is stored of a conversation between its turns. */
+/** Data of a conversation, stored between its turns. */
 export interface StoredConversation {
-  /** The id the program knows it by. */
+  /** The program's id of the conversation. */
   readonly session: string;
   /** Counters that continue from turn to turn, as of the last one. */
   readonly counters?: CodexCounters;
   /** The output of the last turn, where the next one repeats it. */
   readonly printed?: Printed;
-  /** Its last turn did not end by itself; counters may be behind. */
+  /** Its last turn was interrupted; the stored counters may be too low. */
   readonly unfinished?: boolean;
 }
 
-/** A text that is recognised without being stored. */
+/** Length and hash of a text, which recognise it without storing it. */
 export interface Printed {
   readonly characters: number;
   readonly sha256: string;
@@ -32,11 +31,11 @@ export interface Printed {
 /** One run of the program. */
 export interface CliTurn {
   readonly task: ExecutorTask;
-  /** Fit to be an argument. */
+  /** Valid as a program argument. */
   readonly prompt: string;
   /** Absolute. */
   readonly cwd: string;
-  /** Undefined: the conversation starts. */
+  /** Undefined: this turn starts the conversation. */
   readonly conversation: StoredConversation | undefined;
   /** The operator's own arguments, filtered. */
   readonly extra: readonly string[];
@@ -44,22 +43,22 @@ export interface CliTurn {
 
 export interface Cli {
   readonly kind: string;
-  /** The program, if the configuration names no other. */
+  /** The default program. */
   readonly program: string;
-  /** Arguments that are not the operator's. */
+  /** Arguments that the adapter sets; the operator's own are filtered by it. */
   readonly owned: OwnedFlags;
   /** How a user signs in, for messages. */
   readonly signIn?: string;
-  /** Arguments that print its version; absent: it cannot be asked. */
+  /** Arguments that print its version; absent: it has no such option. */
   readonly version?: readonly string[];
-  /** Whether it is signed in; undefined when that is unknown. `run` gives undefined when the program did not end within its timeout. */
+  /** Whether it is signed in; undefined: unknown. `run` resolves with undefined when the program exceeds its timeout. */
   authenticated?(
     run: (...args: string[]) => Promise<ProgramEnd | undefined>,
     env: Readonly<Record<string, string>>,
   ): Promise<boolean | undefined>;
-  /** Milliseconds after which a turn is ended from here; undefined: never. Always later than the program's own timer. */
+  /** Milliseconds after which we stop a turn; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
-  /** True when no other turn may start its conversation meanwhile. */
+  /** True when no other turn may start a conversation at the same time. */
   exclusive?(turn: CliTurn): boolean;
   argv(turn: CliTurn): readonly string[];
   env?(turn: CliTurn): Readonly<Record<string, string>>;
@@ -67,19 +66,19 @@ export interface Cli {
   read(turn: CliTurn, events: ExecutorEvents): CliReader | Promise<CliReader>;
 }
 
-/** Follows the output of one run. */
+/** Reads the output of one run. */
 export interface CliReader {
   /** A line of stdout. Never throws. */
   line(line: string): void;
   /** The program's id of the conversation, once it has reported it. */
   readonly session: string | undefined;
-  /** The conversation could not be had as it was wanted, and nothing was run: how to try once more. */
-  retry?(end: ProgramEnd): 'begin' | 'resume' | undefined;
-  /** The run is over; `stopped`: it was ended from here. */
+  /** How to retry when the program refused the conversation and ran nothing: start a new one or resume; undefined: no retry. */
+  retry?(end: ProgramEnd): 'start' | 'resume' | undefined;
+  /** The reply of an ended run; `stopped`: we ended it. */
   finish(end: ProgramEnd, stopped: boolean): CliReply | Promise<CliReply>;
 }
 
-/** What a run came to. */
+/** The outcome of a run. */
 export interface CliReply {
   readonly text: string;
   readonly usage: Usage;
@@ -91,7 +90,7 @@ export interface CliReply {
   readonly conversation?: StoredConversation;
 }
 
-/** An entry as it was stored on disk. */
+/** Reads a stored entry; undefined for an invalid one. */
 export function readConversation(value: Readonly<Record<string, unknown>>): StoredConversation | undefined {
   const { session, unfinished } = value;
   if (typeof session !== 'string' || session === '') return undefined;
@@ -108,7 +107,7 @@ export function readConversation(value: Readonly<Record<string, unknown>>): Stor
 
 const NOTE_CHARACTERS = 200;
 
-/** A text as one line for people; undefined when there is nothing to read. */
+/** A text as one line for people; undefined when it is blank. */
 export function noteOf(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
   const line = text
@@ -119,15 +118,15 @@ export function noteOf(text: unknown): string | undefined {
   return line === '' ? undefined : line;
 }
 
-const SAID_CHARACTERS = 600;
+const STDERR_CHARACTERS = 600;
 
-/** The end of what a program wrote to stderr, in a line: without colours, and without frames of a stack without symbols. */
+/** The end of stderr in a line, without colours and without stack frames that have no symbols. */
 export function summaryOfStderr(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '' && line !== 'Stack backtrace:' && !/^\d+: <unknown>$/.test(line));
-  return lines.join(' · ').slice(-SAID_CHARACTERS);
+  return lines.join(' · ').slice(-STDERR_CHARACTERS);
 }
 
 /** True when one of the signals is in a text, whatever its case and colours. */

@@ -53,16 +53,16 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
       if ((env.CODEX_API_KEY ?? '') !== '') return true;
       const end = await run('login', 'status');
       if (end?.code === 0) return true;
-      // Another provider has its own key, and needs no sign-in.
+      // Another model provider uses its own key and needs no sign-in.
       if (end === undefined || !/not logged in/i.test(end.stdout + end.stderr) || ownProvider(args, env))
         return undefined;
       return false;
     },
-    argv({ prompt, conversation: kept, extra }) {
+    argv({ prompt, conversation: stored, extra }) {
       const common = ['--json', '--skip-git-repo-check', ...(model === undefined ? [] : ['-m', model])];
-      if (kept === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
-      // A resumed thread takes no -s, and without a sandbox mode it may only read. It accepts most flags only in front.
-      const again = ['-c', `sandbox_mode="${sandbox}"`, 'resume', kept.session, prompt];
+      if (stored === undefined) return ['exec', prompt, '-s', sandbox, ...common, ...extra];
+      // `resume` does not accept -s, and without a sandbox mode it may only read. Most flags must precede it.
+      const again = ['-c', `sandbox_mode="${sandbox}"`, 'resume', stored.session, prompt];
       return ['exec', ...extra, ...again, ...common];
     },
     read: (turn, events) => new CodexReader(turn, events),
@@ -83,7 +83,8 @@ function ownProvider(args: readonly string[], env: Readonly<Record<string, strin
 
 class CodexReader extends FrameReader {
   #meter: CodexMeter;
-  #said = '';
+  /** The latest message of the agent. */
+  #text = '';
   #failure: string | undefined;
   #error = '';
 
@@ -93,12 +94,12 @@ class CodexReader extends FrameReader {
   }
 
   protected read(frame: Frame): void {
-    this.#meter.take(frame);
+    this.#meter.add(frame);
     switch (frame.type) {
       case 'thread.started':
         if (typeof frame.thread_id !== 'string') return;
         this.session = frame.thread_id;
-        // Counters are the thread's: another one starts at zero.
+        // The counters belong to the thread: a new one starts at zero.
         if (frame.thread_id !== this.turn.conversation?.session) this.#meter = new CodexMeter(null);
         return;
       case 'turn.started':
@@ -117,39 +118,39 @@ class CodexReader extends FrameReader {
         this.#failure = noteOf(objectOf(frame.error)?.message) ?? 'the turn failed';
         return;
       case 'error':
-        // Also reported for a lost connection that is restored.
+        // Not final: also reported for a connection that is restored later.
         this.#error = noteOf(frame.message) ?? '';
         this.events.progress('running', this.#error);
     }
   }
 
-  retry(end: ProgramEnd): 'begin' | undefined {
+  retry(end: ProgramEnd): 'start' | undefined {
     if (this.turn.conversation === undefined || end.code === 0) return undefined;
-    return this.refused(end, NOT_FOUND, this.#error) ? 'begin' : undefined;
+    return this.refused(end, NOT_FOUND, this.#error) ? 'start' : undefined;
   }
 
   finish(): CliReply {
-    const { conversation: kept } = this.turn;
-    const session = this.session ?? kept?.session;
-    const same = session === kept?.session;
-    const counters = this.#meter.counters ?? (same ? kept?.counters : undefined);
+    const { conversation: stored } = this.turn;
+    const session = this.session ?? stored?.session;
+    const same = session === stored?.session;
+    const counters = this.#meter.counters ?? (same ? stored?.counters : undefined);
     const finished = this.#meter.counters !== undefined;
     const warnings = [
-      ...(finished && same && kept?.unfinished === true
-        ? ['its counters go on from an earlier turn that was interrupted; tokens of that turn may be among these']
+      ...(finished && same && stored?.unfinished === true
+        ? ['an earlier turn was interrupted; its tokens may be counted in this turn']
         : []),
       ...(this.#meter.restarted
-        ? ['its token counters are below those of the turn before; what was used is not exact']
+        ? ['its token counters are lower than after the previous turn; the usage is not exact']
         : []),
     ];
-    const failure = this.#failure ?? (this.#said === '' && this.#error !== '' ? this.#error : undefined);
+    const failure = this.#failure ?? (this.#text === '' && this.#error !== '' ? this.#error : undefined);
     return {
-      text: this.#said,
+      text: this.#text,
       usage: this.#meter.total(),
       ...(failure !== undefined && { failure: `codex: ${failure}` }),
       ...(warnings.length > 0 && { warnings }),
       ...(session !== undefined &&
-        (this.started || kept !== undefined) && {
+        (this.started || stored !== undefined) && {
           conversation: {
             session,
             ...(counters !== undefined && { counters }),
@@ -162,12 +163,12 @@ class CodexReader extends FrameReader {
   #item(event: string, item: Frame | undefined): void {
     if (item === undefined) return;
     if (item.type === 'agent_message' && event === 'item.completed' && typeof item.text === 'string')
-      this.#said = item.text;
+      this.#text = item.text;
     this.events.progress('running', itemNote(item));
   }
 }
 
-/** What an item is about, in a line. */
+/** An item in a line. */
 function itemNote(item: Frame): string | undefined {
   switch (item.type) {
     case 'command_execution':

@@ -1,19 +1,19 @@
 /**
  * The adapter of the `command` kind: any program as an executor.
  *
- * It is started once a turn in the working directory, with stdin closed and the prompt as an argument. Its environment also
- * has `HANDFAST_TASK_ID`, `HANDFAST_CONTEXT_ID`, `HANDFAST_ACCESS` (`read` or `write`), `HANDFAST_TOKEN_BUDGET` where there is
- * one, and `HANDFAST_SESSION` where it named one before. What it writes to stderr is for people. SIGTERM stops it.
+ * Each turn starts it once in the working directory, with stdin closed and the prompt as an argument. Its environment also
+ * has `HANDFAST_TASK_ID`, `HANDFAST_CONTEXT_ID`, `HANDFAST_ACCESS` (`read` or `write`), `HANDFAST_TOKEN_BUDGET` if there is a
+ * budget, and `HANDFAST_SESSION` if an earlier turn reported one. Its stderr is for people. SIGTERM stops it.
  *
- * With `output: text`, what it prints is the reply, and nothing is known of tokens. With `output: json_lines` each line it
- * prints is an object, and its `type` names it; lines that are no such object are part of the reply:
+ * With `output: text` its stdout is the reply, and its usage is unknown. With `output: json_lines` each line is one of the
+ * objects below; any other line is part of the reply:
  *
- * - `{"type":"text","text":"…"}`: a piece of the reply; pieces are joined as they are.
- * - `{"type":"progress","note":"…","percent":40}`: what it is doing; both members optional.
- * - `{"type":"usage","input":900,"output":120,"reasoning":0,"cache_read":0,"cache_write":0,"cost_usd":0.01}`: tokens of this
- *   turn so far, as totals; what is left out is 0. `input` is what no cache gave, `reasoning` what is not part of `output`.
- * - `{"type":"session","id":"…"}`: a name by which it finds the conversation again; given back on the next turn.
- * - `{"type":"error","message":"…"}`: it failed.
+ * - `{"type":"text","text":"…"}`: a piece of the reply; pieces are joined without a separator.
+ * - `{"type":"progress","note":"…","percent":40}`: its current activity; both members are optional.
+ * - `{"type":"usage","input":900,"output":120,"reasoning":0,"cache_read":0,"cache_write":0,"cost_usd":0.01}`: total tokens of
+ *   this turn so far; a missing member is 0. `input` excludes cached tokens, and `output` excludes `reasoning`.
+ * - `{"type":"session","id":"…"}`: its id of the conversation, passed to the next turn in `HANDFAST_SESSION`.
+ * - `{"type":"error","message":"…"}`: the turn failed.
  * @see docs/fleet-executors.md#command
  */
 
@@ -35,25 +35,25 @@ export function commandCli({ command, args = [], output = 'text', timeoutMs }: C
     program: command,
     owned: {},
     killMs: killAfter(timeoutMs),
-    argv: ({ prompt, cwd, conversation: kept, task }) => {
+    argv: ({ prompt, cwd, conversation: stored, task }) => {
       const values = {
         prompt,
         cwd,
         task_id: task.taskId,
         context_id: task.contextId,
-        session: kept?.session ?? '',
+        session: stored?.session ?? '',
       };
-      // In one pass: what is filled in is data, also when it looks like a name.
+      // One pass: an inserted value is data, even if it contains a placeholder.
       return withPrompt.map((arg) =>
         arg.replace(/\{(prompt|cwd|task_id|context_id|session)\}/g, (_, name: keyof typeof values) => values[name]),
       );
     },
-    env: ({ task, conversation: kept }) => ({
+    env: ({ task, conversation: stored }) => ({
       HANDFAST_TASK_ID: task.taskId,
       HANDFAST_CONTEXT_ID: task.contextId,
       HANDFAST_ACCESS: task.access,
       ...(task.tokenBudget !== null && { HANDFAST_TOKEN_BUDGET: String(task.tokenBudget) }),
-      ...(kept !== undefined && { HANDFAST_SESSION: kept.session }),
+      ...(stored !== undefined && { HANDFAST_SESSION: stored.session }),
     }),
     read: (turn, events) => new CommandReader(turn, events, output === 'json_lines'),
   };

@@ -1,6 +1,6 @@
 /**
- * The operator's own arguments for a program, without those its adapter sets: a second `--resume` or another output format
- * breaks the conversation. Pure; called by `program-executor.ts`.
+ * Filters the operator's own arguments for a program: removes those that its adapter sets, because a second `--resume` or
+ * another output format breaks the conversation. Pure; called by `program-executor.ts`.
  */
 
 /** Flag → whether it has a value. */
@@ -13,8 +13,8 @@ export interface FilteredFlags {
 }
 
 /**
- * Leaves out owned flags as `--flag value`, `--flag=value` and `-fvalue`, the end of flags (`--`), and words that would be
- * read as the prompt: a word stays only behind a flag that is not owned and has no `=`.
+ * Removes owned flags as `--flag value`, `--flag=value` and `-fvalue`, the end of flags (`--`), and words that the program
+ * would read as the prompt. A word stays only behind a flag that is not owned and has no `=`.
  */
 export function filterFlags(given: readonly string[], owned: OwnedFlags): FilteredFlags {
   const kept: string[] = [];
@@ -40,7 +40,7 @@ export function filterFlags(given: readonly string[], owned: OwnedFlags): Filter
   return { kept, dropped };
 }
 
-/** The owned flag a word is, or starts with. */
+/** The owned flag that a word is or starts with. */
 function ownedFlag(word: string, owned: OwnedFlags): string | undefined {
   if (!word.startsWith('-')) return undefined;
   const name = word.startsWith('--') ? (word.split('=', 1)[0] as string) : word.slice(0, 2);

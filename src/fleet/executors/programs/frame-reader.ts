@@ -1,6 +1,6 @@
 /**
- * What readers of programs that print a line of JSON for everything they do have in common. Extended by `claude.ts`,
- * `codex.ts` and `opencode.ts`.
+ * The common part of readers for programs that report each step as a line of JSON. Extended by `claude.ts`, `codex.ts` and
+ * `opencode.ts`.
  */
 import type { ProgramEnd } from '../../../base/program.ts';
 import type { ExecutorEvents } from '../executor.ts';
@@ -13,7 +13,7 @@ export abstract class FrameReader implements CliReader {
   session: string | undefined;
   protected readonly turn: CliTurn;
   protected readonly events: ExecutorEvents;
-  /** The model was called. Its text about sessions is not a message of the program. */
+  /** The model was called: from then on a text about sessions is the model's, and not an error of the program. */
   protected started = false;
   #noise = '';
 
@@ -22,7 +22,7 @@ export abstract class FrameReader implements CliReader {
     this.events = events;
   }
 
-  /** A line that is not an object is not part of the reply: it may be cut, or a notice of the program to its user. */
+  /** Reads a line. One that is not an object is a notice of the program or a cut line, and not part of the reply. */
   line(line: string): void {
     const frame = frameOf(line);
     if (frame === undefined) this.#noise = `${this.#noise}${line}\n`.slice(-NOISE_CHARACTERS);

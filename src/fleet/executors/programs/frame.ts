@@ -1,6 +1,6 @@
 /**
- * What programs print as a line of JSON each, read without trust: members may be missing, or of any type. Pure; called by the
- * adapters and the meters.
+ * Reads the JSON lines of programs without trust: members may be missing or of any type. Pure; called by the adapters and the
+ * meters.
  */
 import { isObject } from '../../../wire/json.ts';
 
@@ -21,5 +21,5 @@ export function frameOf(line: string): Frame | undefined {
 /** A value as an object; undefined for anything else. */
 export const objectOf = (value: unknown): Frame | undefined => (isObject(value) ? (value as Frame) : undefined);
 
-/** A value as text; nothing for what is no text. What a program writes may hold anything, also what cannot be made a text. */
+/** A value as text; '' for anything that is not a string, because a program may write values of any type. */
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -1,6 +1,6 @@
 /**
- * The adapter of the `opencode` command line (`opencode run --format json`). Its session has an id of its own, on every
- * line of its output, and is kept.
+ * The adapter of the `opencode` command line (`opencode run --format json`). Every line of its output has the id of its
+ * session, which is stored.
  * @see docs/fleet-executors.md
  */
 import type { ProgramEnd } from '../../../base/program.ts';
@@ -45,9 +45,9 @@ export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
     signIn: 'run `opencode auth login`, or configure a provider',
     version: ['--version'],
     killMs: killAfter(timeoutMs),
-    argv: ({ prompt, conversation: kept, extra }) => [
+    argv: ({ prompt, conversation: stored, extra }) => [
       'run',
-      ...(kept === undefined ? [] : ['--session', kept.session]),
+      ...(stored === undefined ? [] : ['--session', stored.session]),
       prompt,
       ...['--format', 'json', '--dangerously-skip-permissions'],
       ...(agent === undefined ? [] : ['--agent', agent]),
@@ -65,12 +65,12 @@ class OpencodeReader extends FrameReader {
 
   protected read(frame: Frame): void {
     if (typeof frame.sessionID === 'string' && frame.sessionID !== '') this.session = frame.sessionID;
-    this.#meter.take(frame);
+    this.#meter.add(frame);
     const part = objectOf(frame.part);
     switch (frame.type) {
       case 'text':
         this.started = true;
-        // A part may start with a fence, which must stand on a line of its own.
+        // A part may start with a fence, which must be on its own line.
         if (typeof part?.text === 'string') this.#reply.add(part.text, '\n');
         this.events.progress('running', noteOf(part?.text));
         return;
@@ -83,7 +83,7 @@ class OpencodeReader extends FrameReader {
         this.events.usage(this.#meter.total());
         return;
       case 'step_start':
-        // Reported before it compacts its conversation and continues.
+        // The error before it was temporary: the program compacts its conversation and continues.
         this.#failure = undefined;
         this.events.progress('running');
         return;
@@ -95,8 +95,8 @@ class OpencodeReader extends FrameReader {
     }
   }
 
-  retry(end: ProgramEnd): 'begin' | undefined {
-    return this.turn.conversation !== undefined && this.refused(end, NOT_FOUND) ? 'begin' : undefined;
+  retry(end: ProgramEnd): 'start' | undefined {
+    return this.turn.conversation !== undefined && this.refused(end, NOT_FOUND) ? 'start' : undefined;
   }
 
   finish(): CliReply {

@@ -1,6 +1,6 @@
 /**
- * Measures what a turn with nothing to do costs: that much is spent on every first turn, before any work. Called by the
- * executors that run agents with their own prompts and tools.
+ * Measures the tokens of an empty turn. Every first turn spends that much before any work. Called by the executors that run
+ * agents with their own prompts and tools.
  */
 import { randomUUID } from 'node:crypto';
 import type { Executor, ExecutorContext, ExecutorEvents } from '../executor.ts';
@@ -8,7 +8,7 @@ import { tokensSpent } from '../usage.ts';
 
 const EMPTY_TURN = 'Reply with the word "ok". Do nothing else.';
 
-const UNHEARD: ExecutorEvents = {
+const IGNORED_EVENTS: ExecutorEvents = {
   progress() {},
   usage() {},
   started() {},
@@ -16,7 +16,7 @@ const UNHEARD: ExecutorEvents = {
   ask: async () => ({ allowed: false, reason: 'no user can be asked' }),
 };
 
-/** Tokens, or null where the turn failed or they are unknown. `forget` drops the conversation it was measured in. */
+/** Tokens; null where the turn failed or its usage is unknown. `forget` removes the conversation of the measurement. */
 export async function overheadOf(
   executor: Executor,
   { cwd, signal }: Pick<ExecutorContext, 'cwd' | 'signal'>,
@@ -24,7 +24,7 @@ export async function overheadOf(
 ): Promise<number | null> {
   const contextId = `overhead-${randomUUID()}`;
   const task = { taskId: contextId, contextId, prompt: EMPTY_TURN, tokenBudget: null, access: 'read' } as const;
-  const { outcome } = executor.start(task, { cwd, signal, events: UNHEARD });
+  const { outcome } = executor.start(task, { cwd, signal, events: IGNORED_EVENTS });
   try {
     const { ending, failure, usage } = await outcome;
     return ending === 'completed' && failure === undefined ? tokensSpent(usage) : null;

@@ -1,5 +1,5 @@
 /**
- * Whether a command-line agent could work: installed, which version, signed in. Starts no turn. Called by
+ * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn. Called by
  * `program-executor.ts`; the worker caches the result.
  */
 import { accessSync, constants, statSync } from 'node:fs';
@@ -9,11 +9,11 @@ import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import type { Readiness } from '../executor.ts';
 import { type Cli, summaryOfStderr } from './cli.ts';
 
-/** For everything together; with the time to end what hangs it stays under three seconds. */
+/** Timeout of the whole probe, milliseconds; with the time to terminate a hung program it stays under three seconds. */
 const PROBE_MS = 2200;
 const TERMINATE_MS = 100;
 
-/** Finds the program and asks it, at the same time, for its version and whether a user is signed in. Never rejects. */
+/** Finds the program, and reads its version and its sign-in status concurrently. Never rejects. */
 export async function probeProgram(
   cli: Cli,
   program: string,
@@ -21,7 +21,8 @@ export async function probeProgram(
   signal: AbortSignal,
 ): Promise<Readiness> {
   const file = findProgram(program, env.PATH ?? '');
-  if (file === undefined) return { present: false, detail: `${program} is not in PATH` };
+  if (file === undefined)
+    return { present: false, detail: `${program} was not found in PATH; install it or set "command" to its path` };
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
   const run = async (...args: string[]): Promise<ProgramEnd | undefined> => {
     try {
@@ -44,12 +45,12 @@ export async function probeProgram(
   if (cli.version !== undefined && versionEnd !== undefined && versionEnd.code !== 0) {
     return {
       present: false,
-      detail: `${program} does not run: ${summaryOfStderr(versionEnd.stderr) || `exit code ${versionEnd.code}`}`,
+      detail: `${program} ${(cli.version ?? []).join(' ')} failed: ${summaryOfStderr(versionEnd.stderr) || `exit code ${versionEnd.code}`}`,
     };
   }
   const version = versionOf(versionEnd?.stdout ?? '');
   const hint = cli.signIn === undefined ? '' : ` (${cli.signIn})`;
-  const detail = authenticated === false ? `nobody is signed in to ${cli.kind}${hint}` : (version ?? file);
+  const detail = authenticated === false ? `${cli.kind} is not signed in${hint}` : (version ?? file);
   return {
     present: true,
     ...(authenticated !== undefined && { authenticated }),
@@ -58,7 +59,7 @@ export async function probeProgram(
   };
 }
 
-/** The file a program's name stands for; undefined when there is none that can be run. */
+/** The executable file of a program; undefined without one. */
 export function findProgram(program: string, path: string): string | undefined {
   const places = program.includes('/') ? [program] : path.split(delimiter).map((folder) => join(folder, program));
   return places.find((place) => {
@@ -71,7 +72,7 @@ export function findProgram(program: string, path: string): string | undefined {
   });
 }
 
-/** The version in the first line of what was printed. */
+/** The version in the first line of the output. */
 function versionOf(stdout: string): string | undefined {
   const line = stripVTControlCharacters(stdout).trim().split('\n', 1)[0] ?? '';
   return /\d+(?:\.\d+)+[\w.+-]*/.exec(line)?.[0];

@@ -1,7 +1,7 @@
 /**
- * An executor that runs a command-line agent, one process a turn: what all of them have in common. Arguments and output
- * are the adapter's; here is the rest: the environment, the conversation stored on disk, one retry where the conversation
- * could not be found, how a turn ends, and the failure of a turn without output.
+ * Runs a command-line agent, one process for each turn: the common part of these executors. The adapter makes the arguments
+ * and reads the output. This file has the rest: the environment, the stored conversation, one retry if the conversation was
+ * not found, the ending of a turn, and the failure of a turn without output.
  *
  * Made by `make.ts`.
  */
@@ -44,7 +44,7 @@ export function programExecutor(parts: ProgramExecutorDeps): Executor {
   return new ProgramExecutor(parts);
 }
 
-/** A run that is over. */
+/** An ended run. */
 interface Run {
   readonly reader: CliReader;
   readonly end: ProgramEnd;
@@ -60,7 +60,7 @@ class ProgramExecutor implements Executor {
   readonly #env: Readonly<Record<string, string>>;
   readonly #contexts: ContextMap<StoredConversation>;
   readonly #turns = new RunningTurns();
-  /** The turn that must be alone; those that follow wait for it. */
+  /** The latest exclusive turn; the next one waits for it. */
   #exclusiveTurn: Promise<unknown> = Promise.resolve();
 
   constructor(parts: ProgramExecutorDeps) {
@@ -71,8 +71,9 @@ class ProgramExecutor implements Executor {
     this.#env = programEnvironment(config.env);
     const { kept, dropped } = filterFlags(config.args ?? [], cli.owned);
     this.#extra = kept;
-    if (dropped.length > 0) log.warn(`arguments for ${cli.kind} that it sets itself are left out`, { dropped });
-    const damaged = (kept: string): void => log.warn(`the conversations of ${cli.kind} could not be read`, { kept });
+    if (dropped.length > 0) log.warn(`ignored arguments that the ${cli.kind} adapter sets itself`, { dropped });
+    const damaged = (movedTo: string): void =>
+      log.warn(`quarantined the damaged conversations of ${cli.kind}`, { movedTo });
     this.#contexts = new ContextMap({ file, read: readConversation, damaged });
   }
 
@@ -109,10 +110,10 @@ class ProgramExecutor implements Executor {
         conversation: this.#contexts.get(task.contextId),
         extra: this.#extra,
       };
-      const warnings = asFile ? ['the prompt is longer than an argument may be and was handed over as a file'] : [];
+      const warnings = asFile ? ['the prompt exceeds the length of an argument and was passed in a file'] : [];
       try {
-        const begun = this.#cli.exclusive?.(turn) === true;
-        return await (begun
+        const exclusive = this.#cli.exclusive?.(turn) === true;
+        return await (exclusive
           ? this.#exclusive(context.signal, () => this.#turn(turn, context, warnings))
           : this.#turn(turn, context, warnings));
       } catch (error) {
@@ -122,7 +123,7 @@ class ProgramExecutor implements Executor {
     });
   }
 
-  /** Runs it when no other such turn runs; stops waiting with `signal`. */
+  /** Runs it after the other exclusive turns; `signal` aborts the wait. */
   async #exclusive<Result>(signal: AbortSignal, run: () => Promise<Result>): Promise<Result> {
     const before = this.#exclusiveTurn;
     const mine = Promise.withResolvers<void>();
@@ -140,8 +141,8 @@ class ProgramExecutor implements Executor {
     let turn = first;
     let run = await this.#run(turn, context);
     const again = context.signal.aborted ? undefined : run.reader.retry?.(run.end);
-    if (again === 'begin' && turn.conversation !== undefined) {
-      // The dead id must not come back, whatever becomes of the second try.
+    if (again === 'start' && turn.conversation !== undefined) {
+      // Remove the invalid id now, even if the second run fails.
       await this.#contexts.delete(contextId);
       warnings.push('the earlier conversation was not found; a new one was started');
       turn = { ...turn, conversation: undefined };
@@ -161,7 +162,7 @@ class ProgramExecutor implements Executor {
     const onLine = (line: string): void => {
       const before = reader.session;
       reader.line(line);
-      // At once: after a crash the conversation is found again.
+      // Store the id at once, so that the conversation survives a crash.
       if (reader.session !== undefined && reader.session !== before && reader.session !== turn.conversation?.session) {
         void this.#contexts.set(contextId, { session: reader.session, unfinished: true }).catch(() => {});
       }
@@ -180,11 +181,11 @@ class ProgramExecutor implements Executor {
   }
 
   async #store(contextId: string, reply: CliReply, { reader }: Run, warnings: string[]): Promise<void> {
-    const kept =
+    const conversation =
       reply.conversation ?? (reader.session === undefined ? undefined : { session: reader.session, unfinished: true });
-    if (kept === undefined) return;
+    if (conversation === undefined) return;
     try {
-      await this.#contexts.set(contextId, kept);
+      await this.#contexts.set(contextId, conversation);
     } catch (error) {
       warnings.push(`the conversation could not be stored: ${asError(error).message}`);
     }
@@ -199,28 +200,33 @@ class ProgramExecutor implements Executor {
     };
     const cut = end.truncated ? ['its output exceeds the stored limit'] : [];
     const all = [...warnings, ...cut];
-    const told = (more: readonly string[]): { warnings?: readonly string[] } => {
+    const withWarnings = (more: readonly string[]): { warnings?: readonly string[] } => {
       const list = [...all, ...more];
       return list.length === 0 ? {} : { warnings: list };
     };
-    if (stopped) return { ...outcome, ending: 'stopped', ...told([]) };
+    if (stopped) return { ...outcome, ending: 'stopped', ...withWarnings([]) };
     if (end.timedOut) {
-      const late = `${this.kind} was ended after ${Math.round((this.#cli.killMs ?? 0) / 1000)} s`;
+      const late = `${this.kind} was stopped at its timeout of ${Math.round((this.#cli.killMs ?? 0) / 1000)} s`;
       const failure = reply.text.trim() === '' ? { failure: late } : {};
-      return { ...outcome, ending: 'limit', ...failure, ...told([late]) };
+      return { ...outcome, ending: 'limit', ...failure, ...withWarnings([late]) };
     }
-    const failure = reply.failure ?? this.#silence(end, reply);
-    return { ...outcome, ending: reply.ending ?? 'completed', ...(failure !== undefined && { failure }), ...told([]) };
+    const failure = reply.failure ?? this.#emptyOutput(end, reply);
+    return {
+      ...outcome,
+      ending: reply.ending ?? 'completed',
+      ...(failure !== undefined && { failure }),
+      ...withWarnings([]),
+    };
   }
 
   /** The failure of a turn without output; undefined when there was some. */
-  #silence({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
+  #emptyOutput({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
     if (text.trim() !== '') return undefined;
-    const said = summaryOfStderr(stderr);
-    const why = said === '' ? '' : `: ${said}`;
-    if (killedBy !== null) return `${this.kind} was ended by ${killedBy}${why}`;
-    if (code !== 0) return `${this.kind} ended with exit code ${code}${why}`;
+    const summary = summaryOfStderr(stderr);
+    const reason = summary === '' ? '' : `: ${summary}`;
+    if (killedBy !== null) return `${this.kind} was ended by ${killedBy}${reason}`;
+    if (code !== 0) return `${this.kind} ended with exit code ${code}${reason}`;
     const { signIn } = this.#cli;
-    return `empty output: ${this.kind} ended without a reply${signIn === undefined ? '' : `; is it signed in? (${signIn})`}${why}`;
+    return `empty output: ${this.kind} ended without a reply${signIn === undefined ? '' : `; is it signed in? (${signIn})`}${reason}`;
   }
 }

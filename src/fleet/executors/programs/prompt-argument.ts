@@ -1,8 +1,8 @@
 /**
- * A prompt as one argument of a program. Called by `program-executor.ts`.
+ * Passes a prompt as one argument of a program. Called by `program-executor.ts`.
  *
- * Linux takes at most 128 KiB in one argument, and a brief may be longer; what does not fit is written to a file the agent is
- * told to read. It is never cut.
+ * Linux accepts at most 128 KiB in one argument, and a brief may be longer. A longer prompt is written to a file, and the
+ * argument tells the agent to read it. A prompt is never truncated.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
@@ -12,18 +12,18 @@ import { fail } from '../../../wire/errors.ts';
 const MAX_ARGUMENT_BYTES = 120_000;
 
 /**
- * Calls `run` with the prompt as it can be an argument. A file that was needed is removed afterwards.
+ * Calls `run` with the prompt as an argument. Removes the file afterwards, if one was needed.
  *
- * @throws schema_violation for a prompt that no argument can hold
+ * @throws schema_violation for a prompt with a NUL character, which no argument can contain
  */
 export async function withPrompt<Result>(
   prompt: string,
   folder: string,
   run: (argument: string, asFile: boolean) => Promise<Result>,
 ): Promise<Result> {
-  if (prompt.includes('\0')) throw fail('schema_violation', 'a prompt for a program may not hold a NUL character');
+  if (prompt.includes('\0')) throw fail('schema_violation', 'the prompt contains a NUL character; remove it');
   if (Buffer.byteLength(prompt) <= MAX_ARGUMENT_BYTES) {
-    // A brief is data: it must not be read as a flag.
+    // A brief is data: the program must not read it as a flag.
     return run(prompt.startsWith('-') ? ` ${prompt}` : prompt, false);
   }
   await mkdir(folder, { recursive: true, mode: 0o700 });

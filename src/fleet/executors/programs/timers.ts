@@ -1,10 +1,10 @@
 /**
- * The timers of a program, from one figure, so that ours never fires before its own. Called by the adapters.
+ * Derives both timers of a program from one figure, so that ours never fires before its own. Called by the adapters.
  */
 
 /** A time as whole seconds: rounded up, at least one. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
-/** When a turn is ended from here, milliseconds: `graceMs` behind the program's own timer. Undefined without a timeout. */
+/** When we stop a turn, milliseconds: `graceMs` after the program's own timer. Undefined without a timeout. */
 export const killAfter = (timeoutMs: number | undefined, graceMs = 0): number | undefined =>
   timeoutMs === undefined ? undefined : wholeSeconds(timeoutMs) * 1000 + graceMs;

@@ -1,8 +1,8 @@
 /**
- * A brief as directives of the rehearsal executor. Pure and deterministic: the same text always gives the same steps.
+ * Parses a brief into directives of the rehearsal executor. Pure and deterministic: the same text always gives the same steps.
  *
- * A line is a directive, or several joined by `;`, `then` and `and`, when it starts with one of the verbs; any other line is
- * prose and does nothing, as everything between code fences. Called by `rehearsal.ts`.
+ * A line that starts with a verb is a directive, or several joined by `;`, `then` and `and`. Any other line is prose and does
+ * nothing, as does everything between code fences. Called by `rehearsal.ts`.
  */
 
 export type CountedUnit = 'lines' | 'words' | 'characters';
@@ -16,7 +16,7 @@ export type Directive =
   | { readonly kind: 'say' | 'fail' | 'unknown'; readonly text: string }
   | { readonly kind: 'ask'; readonly question: string; readonly choices: readonly string[] }
   | { readonly kind: 'answer'; readonly value: unknown }
-  /** Leaves the result block out of this reply, or out of this and the one that is asked for it again. */
+  /** Omits the result block from this reply, or from this reply and its repair. */
   | { readonly kind: 'no_result'; readonly ever: boolean };
 
 /** The help for a brief without a directive. */
@@ -37,7 +37,7 @@ const MAX_LINE_CHARACTERS = 4096;
 const MAX_DIRECTIVES = 1000;
 const MAX_WAIT_MS = 3_600_000;
 
-/** The directives of a text, in order. What cannot be one is left out; a part of one that is not understood is `unknown`. */
+/** The directives of a text, in order. Prose is skipped; a part of a directive that cannot be parsed is `unknown`. */
 export function directivesOf(text: string): readonly Directive[] {
   const directives: Directive[] = [];
   let fenced = false;
@@ -51,7 +51,7 @@ export function directivesOf(text: string): readonly Directive[] {
 
 function ofLine(raw: string, before: Directive | undefined): Directive[] {
   const line = raw.replace(/^\s*(?:[-*+]|\d{1,3}[.)])?\s*(?:brief:\s*)?(?:please\s+)?/i, '').trimEnd();
-  // JSON runs to the end of its line: commas and semicolons in it are its own.
+  // JSON extends to the end of its line: its commas and semicolons do not separate directives.
   const json = /^answer\s+(?:with\s+)?(?=[[{"\d-]|true|false|null)/i.exec(line);
   if (json !== null) return [answered(line.slice(json[0].length))];
   const directives: Directive[] = [];
@@ -81,7 +81,7 @@ type Clause = readonly Word[];
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };
 
-/** Words of a line; what stands in quotes or back-ticks is one. */
+/** Words of a line; a quoted text is one word. */
 function wordsOf(line: string): Word[] {
   const words: Word[] = [];
   for (const [raw] of line.matchAll(/"(?:[^"\\]|\\.)*"|`[^`]*`|“[^”]*”|'[^']*'|;|[^\s;]+?(?=[,;]?(?:\s|;|$))|,/g)) {
@@ -110,7 +110,7 @@ const VERBS = new Set([
 
 const lower = (word: Word | undefined): string => (word === undefined || word.quoted ? '' : word.text.toLowerCase());
 
-/** Parts a line at `;` and `then`, and at `and` and commas where a directive may follow. */
+/** Splits a line at `;`, and at `then`, `and` and commas where a directive follows. */
 function clausesOf(line: string): Clause[] {
   const words = wordsOf(line);
   const clauses: Word[][] = [[]];
@@ -119,14 +119,14 @@ function clausesOf(line: string): Clause[] {
     const joins = ['and', ',', 'then'].includes(lower(word));
     const next = words.slice(at + 1).find((one) => !['and', ',', 'then'].includes(lower(one)));
     const ends = lower(word) === ';' || (joins && VERBS.has(lower(next)));
-    // A command keeps its own words: `run make and make test` is one command unless a directive follows.
+    // `run make and make test` is one command, because no directive follows `and`.
     if (ends) clauses.push([]);
     else clause.push(word);
   }
   return clauses.filter((clause) => clause.length > 0);
 }
 
-/** Undefined when it is none. */
+/** Parses one clause; undefined: it is not a directive. */
 function ofClause(clause: Clause, before: Directive | undefined): Directive | undefined {
   const rest = clause.slice(1).filter((word, at, all) => !(lower(word) === ',' && at === all.length - 1));
   const words = rest.map(lower);
@@ -163,7 +163,7 @@ function ofClause(clause: Clause, before: Directive | undefined): Directive | un
   }
 }
 
-/** The name at a place, without articles in front and the end of a sentence behind. */
+/** The name at an index, without articles before it and punctuation after it. */
 function nameIn(words: readonly Word[], from: number): string {
   let at = from;
   while (at < words.length - 1 && ['the', 'file', 'a', 'of', 'in'].includes(lower(words[at]))) at += 1;
@@ -177,7 +177,7 @@ function counting(rest: readonly Word[], before: Directive | undefined): Directi
   if (at < 0) return undefined;
   const count = lower(rest[at]).replace(/[.?!]$/, '') as CountedUnit;
   const path = nameIn(rest, at + 1);
-  // `read FILE and count its lines` is one reading.
+  // `read FILE and count its lines` is one directive.
   return path === '' && before?.kind !== 'read' ? undefined : { kind: 'read', path, count };
 }
 

@@ -1,26 +1,26 @@
 /**
- * The TASK_RESULT of a rehearsal turn, as agents write it: at the end of the prose, or alone where nothing else is wanted.
- * Pure; called by `rehearsal.ts`.
+ * Writes the TASK_RESULT of a rehearsal turn as agents do: after the prose, or alone where the prompt requests that. Pure;
+ * called by `rehearsal.ts`.
  */
 import { FLEET_VERSION, type Status, type TaskResult } from '../../../protocol/fleet.ts';
 
-/** How a turn went. */
-export interface Told {
+/** The outcome of a turn. */
+export interface TurnSummary {
   readonly status: Status;
   readonly summary: string;
   /** Changed files, relative to the working directory. */
   readonly files: readonly string[];
   readonly next: readonly string[];
-  /** What failed. */
+  /** The failure, if any. */
   readonly trouble?: string;
   readonly answer?: unknown;
-  /** Omits its result also when it is asked again. */
+  /** Omits the result from a repair too. */
   readonly never?: boolean;
 }
 
-/** The reply: `prose` and the block behind it, or only the object, when that is what the prompt asks for. */
-export function resultOf(taskId: string, told: Told, prose: string, prompt: string): string {
-  const { status, summary, files, next, trouble, answer } = told;
+/** The reply: `prose` followed by the block, or only the object where the prompt requests that. */
+export function resultOf(taskId: string, turn: TurnSummary, prose: string, prompt: string): string {
+  const { status, summary, files, next, trouble, answer } = turn;
   const alone = /\bnothing else\b/i.test(prompt);
   const result: TaskResult = {
     type: 'TASK_RESULT',

@@ -1,9 +1,9 @@
 /**
- * The `rehearsal` executor: no model; follows simple directives of the brief, really reads, writes and runs, and counts the
- * tokens a model would have read and written (four characters each). So that a fleet, its policies and its budgets can be
- * tried in a real repository without spending anything. The same brief always does the same.
+ * The `rehearsal` executor works without a model. It follows simple directives of the brief, really reads, writes and runs, and
+ * counts the tokens a model would have used (four characters each). A fleet, its policies and its budgets can be tried with it
+ * in a real repository at no cost. The same brief always has the same effect.
  *
- * Made by `make.ts`. What it understands is listed in `rehearsal-plan.ts`.
+ * Made by `make.ts`. `rehearsal-plan.ts` lists the directives.
  */
 import { setTimeout as delay, setImmediate as turnOfLoop } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/fleet.ts';
@@ -14,9 +14,9 @@ import type { Execution, Executor, ExecutorContext, ExecutorOutcome, ExecutorTas
 import { RunningTurns } from '../running-turns.ts';
 import { appendText, type Deeds, readText, runCommand, writeText } from './rehearsal-deeds.ts';
 import { type Directive, directivesOf, UNDERSTOOD } from './rehearsal-plan.ts';
-import { resultOf, type Told } from './rehearsal-result.ts';
+import { resultOf, type TurnSummary } from './rehearsal-result.ts';
 
-/** The first line of every reply, so that it cannot be mistaken for a model's. */
+/** The first line of every reply, which distinguishes it from the reply of a model. */
 export const REHEARSAL_BANNER =
   'Rehearsal executor: no model; I follow simple directives. Tokens are counted at 4 characters each.';
 
@@ -25,24 +25,24 @@ export interface RehearsalOptions {
   readonly contextFile?: string;
 }
 
-/** What is stored of a conversation. */
-interface Remembered {
+/** Data of a conversation, stored between its turns. */
+interface StoredTurn {
   /** Characters sent and received in it. */
   readonly characters: number;
-  /** How its last turn ended, for when only the result block is asked for. */
-  readonly last: Told;
+  /** Outcome of its last turn, repeated when a repair requests only the result block. */
+  readonly last: TurnSummary;
 }
 
-/** What a token stands for where nothing counts tokens. */
+/** Characters that count as one token. */
 const CHARACTERS_PER_TOKEN = 4;
-/** In how many parts tokens are spent, so that a budget can stop them on the way. */
+/** Number of steps in which tokens are spent, so that a budget can stop the turn in between. */
 const SPENDING_STEPS = 20;
 
 const tokensOf = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN);
 
 /** Makes the executor. */
 export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Executor {
-  const contexts = new ContextMap<Remembered>({ file: contextFile, read: remembered });
+  const contexts = new ContextMap<StoredTurn>({ file: contextFile, read: readStored });
   const turns = new RunningTurns();
   return {
     kind: 'rehearsal',
@@ -59,7 +59,7 @@ export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Execu
   };
 }
 
-function remembered(value: Readonly<Record<string, unknown>>): Remembered | undefined {
+function readStored(value: Readonly<Record<string, unknown>>): StoredTurn | undefined {
   const { characters, last } = value;
   return typeof characters === 'number' && typeof last === 'object' && last !== null ? (value as never) : undefined;
 }
@@ -67,21 +67,21 @@ function remembered(value: Readonly<Record<string, unknown>>): Remembered | unde
 class RehearsalTurn {
   readonly #task: ExecutorTask;
   readonly #context: ExecutorContext;
-  readonly #contexts: ContextMap<Remembered>;
+  readonly #contexts: ContextMap<StoredTurn>;
   readonly #pending: Directive[];
-  readonly #before: Remembered | undefined;
+  readonly #before: StoredTurn | undefined;
   readonly #lines: string[] = [REHEARSAL_BANNER];
   readonly #changed = new Set<string>();
   readonly #deeds: Deeds;
   #input: number;
-  #said = REHEARSAL_BANNER.length;
+  #output = REHEARSAL_BANNER.length;
   #spent = 0;
   #done = 0;
   #answer: unknown;
   #withoutResult: 'no' | 'now' | 'ever' = 'no';
-  #over = false;
+  #ended = false;
 
-  constructor(task: ExecutorTask, context: ExecutorContext, contexts: ContextMap<Remembered>) {
+  constructor(task: ExecutorTask, context: ExecutorContext, contexts: ContextMap<StoredTurn>) {
     this.#task = task;
     this.#context = context;
     this.#contexts = contexts;
@@ -97,7 +97,7 @@ class RehearsalTurn {
   }
 
   steer(text: string): 'injected' | 'rejected' {
-    if (this.#over) return 'rejected';
+    if (this.#ended) return 'rejected';
     this.#input += text.length;
     this.#pending.push(...directivesOf(text));
     return 'injected';
@@ -109,9 +109,9 @@ class RehearsalTurn {
       signal.throwIfAborted();
       return await this.#all();
     } catch (error) {
-      this.#over = true;
+      this.#ended = true;
       const reply = { text: this.#lines.join('\n'), exitCode: null, usage: this.#usage() };
-      // What was done before it was stopped is worth reading.
+      // A stopped turn returns its partial reply.
       if (signal.aborted) return { ...reply, ending: 'stopped' };
       return { ...reply, ending: 'completed', failure: asError(error).message };
     }
@@ -119,23 +119,25 @@ class RehearsalTurn {
 
   async #all(): Promise<ExecutorOutcome> {
     const nothingToDo = this.#pending.length === 0;
-    // Only the block is asked for: the turn before has done the work.
-    const told = nothingToDo && this.#before !== undefined ? this.#before.last : await this.#follow(nothingToDo);
-    this.#over = true;
-    const text = this.#reply(told);
-    this.#said = text.length;
+    // A repair requests only the block: the turn before has done the work.
+    const turn = nothingToDo && this.#before !== undefined ? this.#before.last : await this.#follow(nothingToDo);
+    this.#ended = true;
+    const text = this.#reply(turn);
+    this.#output = text.length;
     const usage = this.#usage();
     this.#context.events.usage(usage);
-    const characters = (this.#before?.characters ?? 0) + this.#input + this.#said;
-    await this.#contexts.set(this.#task.contextId, { characters, last: told });
+    const characters = (this.#before?.characters ?? 0) + this.#input + this.#output;
+    await this.#contexts.set(this.#task.contextId, { characters, last: turn });
     return { text, ending: 'completed', exitCode: null, usage };
   }
 
-  /** Carries the directives out, up to the first that fails; what is steered in meanwhile comes last. */
-  async #follow(nothingToDo: boolean): Promise<Told> {
+  /** Executes the directives up to the first that fails; steered ones come last. */
+  async #follow(nothingToDo: boolean): Promise<TurnSummary> {
     let trouble: string | undefined;
     if (nothingToDo) {
-      this.#say(`No directive is in this brief. I am no model; I understand:\n- ${UNDERSTOOD.join('\n- ')}`);
+      this.#addLine(
+        `This brief has no directive. This executor has no model; it understands:\n- ${UNDERSTOOD.join('\n- ')}`,
+      );
     }
     for (let next = this.#pending.shift(); next !== undefined; next = this.#pending.shift()) {
       this.#context.signal.throwIfAborted();
@@ -143,11 +145,11 @@ class RehearsalTurn {
       this.#context.events.progress('running', titleOf(next), Math.floor((100 * this.#done) / all));
       if (next.kind === 'fail') throw new Error(next.text);
       try {
-        this.#say(await this.#carryOut(next));
+        this.#addLine(await this.#execute(next));
       } catch (error) {
         if (this.#context.signal.aborted) throw error;
         trouble = `${titleOf(next)}: ${asError(error).message}`;
-        this.#say(trouble);
+        this.#addLine(trouble);
         break;
       }
       this.#done += 1;
@@ -157,7 +159,7 @@ class RehearsalTurn {
       status: nothingToDo ? 'partial' : trouble === undefined ? 'done' : this.#done > 0 ? 'partial' : 'error',
       summary: nothingToDo ? 'the brief has no directive' : `${this.#done} directives carried out`,
       files: [...this.#changed],
-      next: nothingToDo ? ['Say in directives what is to be done.'] : this.#left(trouble),
+      next: nothingToDo ? ['Write the brief as directives.'] : this.#left(trouble),
       ...(trouble !== undefined && { trouble }),
       ...(this.#answer !== undefined && { answer: this.#answer }),
       ...(this.#withoutResult === 'ever' && { never: true }),
@@ -168,7 +170,7 @@ class RehearsalTurn {
     return trouble === undefined ? [] : [trouble, ...this.#pending.map(titleOf)];
   }
 
-  async #carryOut(directive: Directive): Promise<string> {
+  async #execute(directive: Directive): Promise<string> {
     switch (directive.kind) {
       case 'read': {
         const text = await readText(this.#deeds, directive.path);
@@ -230,30 +232,30 @@ class RehearsalTurn {
     });
     this.#context.signal.throwIfAborted();
     if (!allowed) return `"${question}" was not answered${reason === undefined ? '' : `: ${reason}`}.`;
-    const said = JSON.stringify(content?.answer ?? content ?? null);
-    this.#input += said.length;
-    return `"${question}" was answered: ${said}`;
+    const answered = JSON.stringify(content?.answer ?? content ?? null);
+    this.#input += answered.length;
+    return `"${question}" was answered: ${answered}`;
   }
 
-  #say(text: string): void {
+  #addLine(text: string): void {
     this.#lines.push(text);
-    this.#said += text.length + 1;
+    this.#output += text.length + 1;
   }
 
-  #reply(told: Told): string {
+  #reply(turn: TurnSummary): string {
     const prose = this.#lines.join('\n');
     const { prompt, taskId } = this.#task;
-    const asked = prompt.includes('TASK_RESULT') && this.#withoutResult === 'no' && told.never !== true;
-    return asked ? resultOf(taskId, told, prose, prompt) : prose;
+    const wanted = prompt.includes('TASK_RESULT') && this.#withoutResult === 'no' && turn.never !== true;
+    return wanted ? resultOf(taskId, turn, prose, prompt) : prose;
   }
 
   #usage(): Usage {
     return {
       source: 'measured',
       input: tokensOf(this.#input),
-      output: tokensOf(this.#said) + this.#spent,
+      output: tokensOf(this.#output) + this.#spent,
       reasoning: 0,
-      // What the conversation held before is what a provider would have in its cache.
+      // A provider would have the earlier conversation in its cache.
       cache_read: tokensOf(this.#before?.characters ?? 0),
       cache_write: 0,
     };
@@ -267,7 +269,7 @@ function counted(text: string, unit: 'lines' | 'words' | 'characters'): number {
   return text === '' ? 0 : text.replace(/\n$/, '').split('\n').length;
 }
 
-/** A directive in a few words. */
+/** A short title of a directive. */
 function titleOf(directive: Directive): string {
   switch (directive.kind) {
     case 'read':
