@@ -16,6 +16,7 @@ import { functionExecutor } from '../../../src/fleet/executors/function.ts';
 import { createOrchestrator } from '../../../src/fleet/orchestrator/orchestrator.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
+import { within } from '../../contract/recorder.ts';
 import { record } from '../../contract/task-store.ts';
 import { NatsCluster } from './cluster.ts';
 import { log } from './fleet.ts';
@@ -33,16 +34,22 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
     'tasks outlive the servers that decide about their streams: each runs once, and each has its result once',
     async (context, installed) => {
       const folder = mkdtempSync(join(tmpdir(), 'handfast-cluster-'));
+      // The last task of each round ends after its server was killed.
+      let killed = Promise.withResolvers<void>();
       const ending: (() => Promise<unknown> | unknown)[] = [() => rmSync(folder, { recursive: true })];
-      // Before the servers go: whoever leaves says so.
+      // Before the servers go: whoever leaves says so. Each leaves although another could not, and none is waited for without
+      // a bound: a worker that stays would dial for ever, and this process with it.
       context.after(async () => {
-        for (const end of ending.toReversed()) await end();
+        killed.resolve();
+        const failures: unknown[] = [];
+        for (const end of ending.toReversed()) {
+          await within(Promise.try(end), 'a member to leave').catch((error) => failures.push(error));
+        }
+        assert.deepEqual(failures, []);
       });
       const cluster = await NatsCluster.start(context, installed);
       const options = { servers: cluster.urls, name: 'main', log, ackWaitS: 2 };
       const runs = new Map<string, number>();
-      // The last task of each round ends after its server was killed.
-      let killed = Promise.withResolvers<void>();
       for (const agentId of ['one', 'two']) {
         const [cwd, home] = [join(folder, `${agentId}-repository`), join(folder, agentId)];
         for (const each of [cwd, home]) mkdirSync(each);
@@ -69,9 +76,9 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
           await member.close();
           await worker.close();
         });
-        await member.accepted;
+        await within(member.accepted, 'the worker to be accepted');
       }
-      const seat = await acquireLeadership(options);
+      const seat = await acquireLeadership({ ...options, signal: context.signal });
       const store = await natsTaskStore(seat);
       const buses = [natsBus({ ...options, leadership: seat })];
       const orchestrator = createOrchestrator({ name: 'main', store, journal: memoryJournal(), buses, log });
@@ -122,9 +129,15 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
     'a cluster without a majority is waited for',
     async (context, installed) => {
       let leave: () => Promise<void> = async () => {};
-      context.after(() => leave());
+      context.after(() => within(leave(), 'the orchestrator to leave'));
       const cluster = await NatsCluster.start(context, installed);
-      const seat = await acquireLeadership({ servers: cluster.urls, name: 'main', log, publishTimeoutMs: 400_000 });
+      const seat = await acquireLeadership({
+        servers: cluster.urls,
+        name: 'main',
+        log,
+        publishTimeoutMs: 400_000,
+        signal: context.signal,
+      });
       leave = () => seat.close();
       const store = await natsTaskStore(seat);
       await store.put(record('t', 1), 0);
@@ -145,7 +158,7 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       await cluster.until(refusing);
       assert.equal(settled, false);
       await Promise.all([one?.up(), other?.up()]);
-      assert.equal((await reading)?.record.task_id, 't');
+      assert.equal((await within(reading, 'the record', 180_000))?.record.task_id, 't');
     },
     { timeout: 600_000, only: 'newest' },
   );

@@ -4,18 +4,25 @@
 import type { TestContext } from 'node:test';
 import { type JetStreamManager, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { within } from '../../contract/recorder.ts';
 import { ownPort } from '../../support/own-port.ts';
 import { type Installed, NatsServer } from './server.ts';
 
 const SERVERS = 3;
 const READY_MS = 180_000;
+/** How long one question may take: requests to NATS bound themselves, what a test asks besides may not. */
+const QUESTION_MS = 60_000;
+const CLOSE_MS = 10_000;
 
 export class NatsCluster {
   /** By name: `n1` to `n3`. */
   readonly servers: ReadonlyMap<string, NatsServer>;
+  /** Aborts with the test: one that ran out of time must not go on and start what nothing ends. */
+  readonly #signal: AbortSignal;
 
-  private constructor(servers: ReadonlyMap<string, NatsServer>) {
+  private constructor(servers: ReadonlyMap<string, NatsServer>, signal: AbortSignal) {
     this.servers = servers;
+    this.#signal = signal;
   }
 
   /** Three servers that have agreed on who decides. */
@@ -28,7 +35,7 @@ export class NatsCluster {
       const name = `n${index + 1}`;
       return [name, new NatsServer(installed, { config: `server_name: "${name}"\n${cluster}` })];
     });
-    const cluster = new NatsCluster(new Map(named));
+    const cluster = new NatsCluster(new Map(named), context.signal);
     context.after(() => Promise.all(named.map(([, server]) => server.remove())));
     await Promise.all(named.map(([, server]) => server.up()));
     await cluster.until((manager) => manager.getAccountInfo().then(() => true));
@@ -63,21 +70,25 @@ export class NatsCluster {
   /** Asks until it is so. What fails meanwhile, as it does while servers choose, is asked again. */
   async until(so: (manager: JetStreamManager) => Promise<boolean>): Promise<void> {
     const end = performance.now() + READY_MS;
-    const connection = await connect({ servers: [...this.urls], maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+    const settings = { servers: [...this.urls], maxReconnectAttempts: -1, reconnectTimeWait: 100, timeout: 5_000 };
+    const connection = await within(connect(settings), 'a connection to the cluster', QUESTION_MS);
     try {
       const manager = await jetstreamManager(connection, { checkAPI: false, timeout: 2_000 });
       let why: unknown = 'not so';
       for (;;) {
-        const found = await so(manager).catch((error: unknown) => {
-          why = error;
-          return false;
-        });
+        const found = await within(so(manager), 'what was asked of the cluster', QUESTION_MS).catch(
+          (error: unknown) => {
+            why = error;
+            return false;
+          },
+        );
+        this.#signal.throwIfAborted();
         if (found) return;
         if (performance.now() > end) throw new Error(`the cluster was not as it should be in time: ${String(why)}`);
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
     } finally {
-      await connection.close();
+      await within(connection.close(), 'the connection to close', CLOSE_MS).catch(() => {});
     }
   }
 }

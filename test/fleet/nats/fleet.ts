@@ -11,6 +11,7 @@ import { type NatsBus, type NatsBusOptions, natsBus } from '../../../src/fleet/b
 import type { StorageOptions } from '../../../src/fleet/bus/nats/streams.ts';
 import type { WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Joined } from '../../../src/fleet/bus/stream/join.ts';
+import { within } from '../../contract/recorder.ts';
 import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { type Installed, NatsServer, type ServerSettings } from './server.ts';
@@ -49,8 +50,10 @@ export class NatsFleet {
     const fleet = new NatsFleet(server);
     // The server goes last: whoever leaves says so.
     context.after(async () => {
-      await Promise.all(fleet.#members.map((leave) => leave()));
+      // The server goes although a member could not leave, or is not done: otherwise this process would stay for ever.
+      const left = await Promise.allSettled(fleet.#members.map((leave) => within(leave(), 'a member to leave')));
       await server.remove();
+      for (const outcome of left) if (outcome.status === 'rejected') throw outcome.reason;
     });
     await server.up();
     return fleet;
@@ -69,7 +72,7 @@ export class NatsFleet {
   async worker<W extends WorkerPort>(worker: W, options: Partial<JoinNatsOptions> = {}): Promise<Joined> {
     const joined = joinNats(worker, { servers: this.server.url, log, ...this.storage, ...options });
     this.#members.push(() => joined.close());
-    await joined.accepted;
+    await within(joined.accepted, 'the worker to be accepted');
     return joined;
   }
 
@@ -91,10 +94,11 @@ export class NatsFleet {
       child.kill('SIGKILL');
       await gone;
     });
-    await new Promise<void>((resolve, reject) => {
+    const ready = new Promise<void>((resolve, reject) => {
       child.once('exit', (code) => reject(new Error(`the worker ended with ${code}`)));
       child.on('message', (said: string) => (said === 'ready' ? resolve() : heard(said)));
     });
+    await within(ready, 'the worker to join');
     child.removeAllListeners('exit');
     return child;
   }
@@ -103,7 +107,7 @@ export class NatsFleet {
   async kill(child: ChildProcess): Promise<void> {
     const gone = once(child, 'exit');
     child.kill('SIGKILL');
-    await gone;
+    await within(gone, 'the worker to end');
   }
 
   /** Where the journals of workers of this fleet are. */

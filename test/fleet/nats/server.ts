@@ -9,6 +9,7 @@ import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
+import { within } from '../../contract/recorder.ts';
 import { ownPort } from '../../support/own-port.ts';
 
 /** An installed server. */
@@ -131,7 +132,7 @@ export class NatsServer {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const gone = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
-    await gone;
+    await within(gone, 'nats-server to end');
   }
 
   /** Kills it and removes its store. */
