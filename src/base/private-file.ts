@@ -8,6 +8,7 @@ import { constants } from 'node:fs';
 import { chmod, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { fail } from '../wire/errors.ts';
+import { isOutOfSpace } from './disk-space.ts';
 import type { Log } from './log.ts';
 import { replaceFile } from './replace-file.ts';
 
@@ -70,10 +71,9 @@ export async function writePrivateFile(file: string, text: string): Promise<void
     await syncFolder(dirname(file));
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException;
-    const full = code === 'ENOSPC' || code === 'EDQUOT';
     // The name alone: the client that requested the change gets this message and need not know the folder.
     const what = `${basename(file)} cannot be written${code ? ` (${code})` : ''}`;
-    throw fail(full ? 'disk_full' : 'runtime_error', what, {}, thrown);
+    throw fail(isOutOfSpace(thrown) ? 'disk_full' : 'runtime_error', what, {}, thrown);
   }
 }
 

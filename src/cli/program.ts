@@ -4,6 +4,7 @@
  *
  * Called by `main.ts`.
  */
+import { isOutOfSpace } from '../base/disk-space.ts';
 import { fail } from '../wire/errors.ts';
 import { addBuiltinCommands, addPackageCommands } from './capability-commands.ts';
 import { reportFailure } from './failure.ts';
@@ -38,7 +39,7 @@ export async function run(words: readonly string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // A reader that has seen enough (`| head`) ends the command quietly, be it a result or help.
     if (error.code === 'EPIPE') process.exit();
-    const code = error.code === 'ENOSPC' ? 'disk_full' : 'runtime_error';
+    const code = isOutOfSpace(error) ? 'disk_full' : 'runtime_error';
     process.exit(reportFailure(fail(code, `the output could not be written: ${error.message}`), json));
   });
   let exit = 0;

@@ -16,6 +16,7 @@ import { memoryJournal } from '../journal/memory.ts';
 import type { Authenticator } from '../session/auth.ts';
 import { builtinPlugins } from './builtin-plugins.ts';
 import { DeferredAudit } from './deferred-audit.ts';
+import { reportDamage } from './journal-damage.ts';
 
 export interface AssembleOptions {
   readonly auth: Authenticator;
@@ -146,6 +147,7 @@ async function openJournal(
     },
     onCorrupt: ({ reason, movedTo }) =>
       log.error('the journal was damaged; started a new one', { file, reason, movedTo }),
+    onDamaged: reportDamage(log, file),
   });
 }
 

@@ -254,6 +254,14 @@ export const errorTable = {
     false,
     'The journal file is damaged; it was quarantined or must be.',
   ),
+  journal_damaged: row(
+    'runtime_error',
+    -32603,
+    500,
+    REMOTE,
+    false,
+    'The newest entries of a journal are lost; the others can be read, and no cursor is used again.',
+  ),
   journal_locked: row('runtime_error', -32603, 503, REMOTE, true, 'Another process has this journal open for writing.'),
   config_invalid: row(
     'invalid_message',

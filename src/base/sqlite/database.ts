@@ -9,6 +9,7 @@ import { fail } from '../../wire/errors.ts';
 import { takeFileLock } from '../file-lock.ts';
 import { isDamage, resultCode, SQLITE_ERROR, sqliteFailure } from './failure.ts';
 import { connect, createPrivate, makePrivate, setAside } from './file.ts';
+import { Mark, sameAsClosed } from './mark.ts';
 
 /** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
 const BUSY_TIMEOUT_MS = 1000;
@@ -59,27 +60,38 @@ export function soleOwner(message: string): (file: string) => () => void {
 
 /**
  * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
- * has closed it. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
+ * has closed it. It may count its writes in `mark`, which is undefined in memory. Statements are best prepared in `use`: what
+ * does not fit the tables is found there, as damage.
  *
  * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
  * another program's, or was written by a newer version; then it is left untouched.
  */
 export function openDatabase<Opened>(
   options: DatabaseOptions,
-  use: (database: DatabaseSync, release: () => void) => Opened,
+  use: (database: DatabaseSync, release: () => void, mark: Mark | undefined) => Opened,
 ): Opened {
   const { what, onCorrupt, now = Date.now } = options;
   const inMemory = options.file === ':memory:';
   const file = inMemory ? options.file : resolve(options.file);
-  let release = (): void => {};
+  let unlock = (): void => {};
+  let mark: Mark | undefined;
+  const release = (): void => {
+    mark?.close(file);
+    unlock();
+  };
   const open = (): Opened => {
     if (!inMemory) prepareFiles(file);
-    return openFile(file, options, (database) => use(database, release));
+    const unchanged = mark !== undefined && sameAsClosed(mark, file);
+    return openFile(file, options, unchanged, (database) => {
+      mark?.start();
+      return use(database, release, mark);
+    });
   };
   try {
     if (!inMemory) {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-      release = options.lock?.(file) ?? release;
+      unlock = options.lock?.(file) ?? unlock;
+      mark = new Mark(`${file}.mark`);
     }
     try {
       return open();
@@ -89,11 +101,13 @@ export function openDatabase<Opened>(
         throw fail('journal_corrupt', `${what} is damaged: ${thrown.message}`, {}, thrown.cause);
       }
       onCorrupt({ reason: thrown.message, movedTo: setAside(file, now()) });
+      if (mark !== undefined) mark.replaced = true;
       return open();
     }
   } catch (thrown) {
-    release();
-    throw sqliteFailure(thrown, what);
+    mark?.abandon();
+    unlock();
+    throw sqliteFailure(thrown, what, inMemory ? undefined : file);
   }
 }
 
@@ -121,8 +135,16 @@ function prepareFiles(file: string): void {
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
 
-/** Opens, checks and migrates. Throws {@link FileDamaged} when the file should be quarantined. */
-function openFile<Opened>(file: string, options: DatabaseOptions, use: (database: DatabaseSync) => Opened): Opened {
+/**
+ * Opens, checks and migrates. Throws {@link FileDamaged} when the file should be quarantined. The check reads the whole
+ * file, so one that is `unchanged` since it was closed in good order is spared it.
+ */
+function openFile<Opened>(
+  file: string,
+  options: DatabaseOptions,
+  unchanged: boolean,
+  use: (database: DatabaseSync) => Opened,
+): Opened {
   let database: DatabaseSync | undefined;
   let ready = false;
   try {
@@ -132,7 +154,7 @@ function openFile<Opened>(file: string, options: DatabaseOptions, use: (database
     database.exec(
       `PRAGMA journal_mode=WAL; PRAGMA synchronous=${options.synchronous}; ${checkpoints} PRAGMA temp_store=MEMORY`,
     );
-    const finding = first(database, 'PRAGMA quick_check(1)');
+    const finding = unchanged ? 'ok' : first(database, 'PRAGMA quick_check(1)');
     if (finding !== 'ok') throw new FileDamaged(String(finding));
     migrate(database, version, options);
     ready = true;

@@ -5,6 +5,8 @@
  * @see https://www.sqlite.org/rescode.html
  */
 import { fail, HandfastError } from '../../wire/errors.ts';
+import { isOutOfSpace } from '../disk-space.ts';
+import { mayGrow } from './file.ts';
 
 /** A statement or a definition that SQLite does not understand. */
 export const SQLITE_ERROR = 1;
@@ -16,6 +18,7 @@ const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
 const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_SHORT_READ = SQLITE_IOERR | (2 << 8);
+const SQLITE_IOERR_WRITE = SQLITE_IOERR | (3 << 8);
 const SQLITE_IOERR_FSYNC = SQLITE_IOERR | (4 << 8);
 const SQLITE_IOERR_DIR_FSYNC = SQLITE_IOERR | (5 << 8);
 const SQLITE_IOERR_SHMSIZE = SQLITE_IOERR | (19 << 8);
@@ -28,15 +31,20 @@ export function resultCode(thrown: unknown): number {
 
 /**
  * Turns what SQLite or the file system threw into an error of the table; the original is its `cause`. `what` is what the
- * message calls the database, as `the task store`.
+ * message calls the database, as `the task store`. With `file`, the path of the database, a failed write is looked into:
+ * SQLite calls a full disk by its name, but not a used-up quota or file size limit.
  */
-export function sqliteFailure(thrown: unknown, what: string): HandfastError {
+export function sqliteFailure(thrown: unknown, what: string, file?: string | null): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const code = resultCode(thrown);
   const detail = code === 0 ? {} : { sqlite: code };
   // Without room for its shared-memory file SQLite reports an input/output error, but space is all that is missing.
-  const full = code === SQLITE_IOERR_SHMSIZE || (thrown as { code?: unknown } | null)?.code === 'ENOSPC';
-  if (full || (code & 0xff) === SQLITE_FULL) {
+  const full =
+    code === SQLITE_IOERR_SHMSIZE ||
+    isOutOfSpace(thrown) ||
+    (code === SQLITE_IOERR_WRITE && file && !mayGrow(file)) ||
+    (code & 0xff) === SQLITE_FULL;
+  if (full) {
     return fail('disk_full', `${what} could not be written: the disk is full`, detail, thrown);
   }
   switch (code & 0xff) {

@@ -1,10 +1,11 @@
 /**
  * The files of a database: made for their owner alone, connected to, and moved away when they are damaged.
  *
- * Used by `database.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
+ * Used by `database.ts`, `failure.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
  */
-import { chmodSync, closeSync, openSync, renameSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
+import { isOutOfSpace } from '../disk-space.ts';
 
 /**
  * Connects to a database file, or to a new one in memory for `:memory:`. A statement waits up to `timeoutMs` for another
@@ -45,4 +46,25 @@ export function createPrivate(file: string): void {
 export function makePrivate(file: string): void {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
+}
+
+const PROBE_BYTES = 4096;
+
+/** False when the system refuses to let a database or its log grow. Tried on a file beside it, which is removed. */
+export function mayGrow(file: string): boolean {
+  const probe = `${file}.probe`;
+  const [size = 0, logSize = 0] = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size);
+  try {
+    const descriptor = openSync(probe, 'w', 0o600);
+    try {
+      const written = writeSync(descriptor, Buffer.alloc(PROBE_BYTES), 0, PROBE_BYTES, Math.max(size, logSize));
+      fdatasyncSync(descriptor);
+      return written === PROBE_BYTES;
+    } finally {
+      closeSync(descriptor);
+      rmSync(probe, { force: true });
+    }
+  } catch (thrown) {
+    return !isOutOfSpace(thrown);
+  }
 }

@@ -147,7 +147,7 @@ export class GroupCommit {
 
   /** Returns why the database failed, and accepts no more writes where that forbids it. */
   #note(thrown: unknown): HandfastError {
-    const failure = sqliteFailure(thrown, this.#options.what);
+    const failure = sqliteFailure(thrown, this.#options.what, this.#options.db.location());
     if (isFatal(thrown)) this.#fatal ??= failure;
     return failure;
   }

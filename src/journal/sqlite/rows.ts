@@ -14,6 +14,8 @@ export interface Database {
   exec(sql: string): void;
   prepare(sql: string): Statement;
   close(): void;
+  /** Path of its file; null in memory. */
+  location?(): string | null;
   readonly isTransaction: boolean;
 }
 
@@ -51,7 +53,16 @@ export const MIGRATIONS: readonly string[] = [
      evicted INTEGER NOT NULL, entries INTEGER NOT NULL, bytes INTEGER NOT NULL, reserved INTEGER NOT NULL,
      crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  `CREATE TABLE facts (
+     name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL, crc INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;`,
 ];
+
+/**
+ * Numbers of the whole journal. `written`: the newest write that left no session behind, such as a deletion. `lost_to`:
+ * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none.
+ */
+export type Fact = 'written' | 'lost_to';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
 const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, crc';
@@ -87,6 +98,8 @@ const sessionSum = (session: string, { written, first, last, evicted, entries, b
 
 const damaged = (what: string) => fail('journal_corrupt', `the journal file is damaged: ${what}`);
 
+const factSum = (name: string, value: number): number => crc32(`${name}\n${value}`);
+
 /** What a change dirties in the file at least. */
 const PAGE_BYTES = 4096;
 
@@ -108,6 +121,9 @@ export class JournalRows {
   readonly #removeBlocks: Statement;
   readonly #removeSession: Statement;
   readonly #highest: Statement;
+  readonly #highestCursor: Statement;
+  readonly #fact: Statement;
+  readonly #putFact: Statement;
 
   constructor(db: Database) {
     this.#insert = db.prepare(
@@ -133,6 +149,9 @@ export class JournalRows {
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
     this.#highest = db.prepare('SELECT max(written) AS written FROM sessions');
+    this.#highestCursor = db.prepare('SELECT max(max(last, reserved)) AS cursor FROM sessions');
+    this.#fact = db.prepare('SELECT value, crc FROM facts WHERE name = ?');
+    this.#putFact = db.prepare('INSERT OR REPLACE INTO facts (name, value, crc) VALUES (?, ?, ?)');
   }
 
   insert(session: string, block: Block): void {
@@ -216,8 +235,11 @@ export class JournalRows {
     return this.#reserved.all().map(({ session }) => session as string);
   }
 
-  /** Ends a session's reservation; with `lost`, the cursors it covered count as used and their entries as lost. */
-  unreserve(session: string, lost: boolean): void {
+  /**
+   * Ends a session's reservation; with `lost`, the cursors it covered, and all up to `upTo`, count as used and their entries
+   * as lost.
+   */
+  unreserve(session: string, lost: boolean, upTo = 0): void {
     let counters: Counters | undefined;
     try {
       counters = this.find(session);
@@ -225,7 +247,8 @@ export class JournalRows {
       // Damaged: a read of it reports the damage; it must not prevent the others from being opened.
     }
     if (counters === undefined) return;
-    const { last, reserved, entries } = counters;
+    const { last, entries } = counters;
+    const reserved = Math.max(counters.reserved, upTo);
     if (lost && reserved > last) {
       const block = { after: last, first: last + 1, last: reserved, entries: 0, heads: '', bodies: '' };
       if (entries > 0) this.insert(session, block);
@@ -237,7 +260,25 @@ export class JournalRows {
 
   /** The highest `written` in use; 0 in an empty journal. */
   highestWritten(): number {
-    return (this.#highest.get()?.written as number | null | undefined) ?? 0;
+    return Math.max((this.#highest.get()?.written as number | null | undefined) ?? 0, this.fact('written'));
+  }
+
+  /** The highest cursor that any session has used or reserved. Reads every session. */
+  highestCursor(): number {
+    return (this.#highestCursor.get()?.cursor as number | null | undefined) ?? 0;
+  }
+
+  /** 0 when it was never set. Throws `journal_corrupt` when the row does not match its checksum. */
+  fact(name: Fact): number {
+    const row = this.#fact.get(name) as { value: number; crc: number } | undefined;
+    if (row === undefined) return 0;
+    if (factSum(name, row.value) !== row.crc) throw damaged(`the checksum of ${name} is wrong`);
+    return row.value;
+  }
+
+  putFact(name: Fact, value: number): void {
+    this.logged += PAGE_BYTES;
+    this.#putFact.run(name, value, factSum(name, value));
   }
 }
 

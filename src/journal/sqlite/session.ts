@@ -108,6 +108,12 @@ export class SqliteSession implements Followable {
     return this.#waiting.length === 0 && this.#lostTo === 0 && this.#followers === null;
   }
 
+  /** Nothing of it is stored, but cursors up to `cursor` may have been used: they read as a gap. Before its first entry. */
+  startAfter(cursor: number): void {
+    this.#committed = { ...EMPTY, first: cursor + 1, last: cursor, evicted: cursor };
+    this.#waiting = new SessionRing(UNBOUNDED, cursor);
+  }
+
   /** Takes durable entries in for the next commit; they are readable from now on. */
   addDurable(entries: readonly DurableEntry[]): void {
     this.#promised ??= new Map();

@@ -27,6 +27,19 @@ export interface SqliteJournalOptions {
    */
   readonly onCorrupt?: (damage: Damage) => void;
   /**
+   * With it, a journal whose newest entries are missing is opened all the same, and this is called once with the
+   * `journal_damaged` error: its log was damaged or deleted, or it is an older copy. `detail.last_good` has the last cursors
+   * of the sessions that were written to last; every session continues after `detail.continues_after`, and what is missing
+   * is read as a gap. Without it, opening rejects with that error, and so does every later one.
+   */
+  readonly onDamaged?: (error: HandfastError) => void;
+  /**
+   * True where a session may be continued although the journal lost it whole, as when its name is stored elsewhere too.
+   * Then, after a damage, reading an unknown session says from where on its cursors are unused. Default: names are never
+   * used again, and an unknown session is new.
+   */
+  readonly namesReturn?: boolean;
+  /**
    * Drops whole sessions, a second after opening and then every hour. Default: none is ever dropped. The file does not
    * shrink by it; the space is used again.
    */
@@ -49,6 +62,8 @@ export interface SqliteJournal extends Journal {
    * rejects with its code; reads continue, volatile entries are buffered in memory. A host with this set is not ready.
    */
   readonly failed: HandfastError | undefined;
+  /** Set when the newest entries were found missing at opening: what `onDamaged` was called with. */
+  readonly damaged: HandfastError | undefined;
 }
 
 /**
@@ -71,12 +86,13 @@ export interface SqliteJournal extends Journal {
  * ones when over 32,768 of them or 16 MiB wait. So memory is bounded and nothing is refused for load. One process writes;
  * others may read the file meanwhile. The lock ends with the process.
  *
- * Rejects with `journal_locked` (`detail.pid`: the process, if known), `journal_corrupt`, `disk_full`, or `runtime_error`
+ * Rejects with `journal_locked` (`detail.pid`: the process, if known), `journal_corrupt`, `journal_damaged`, `disk_full`, or `runtime_error`
  * when the file cannot be opened, is another program's, or was written by a newer version; then it is left untouched.
  *
- * Opening reads the whole file once (`PRAGMA quick_check`), about 0.7 s per GiB in the page cache. A flipped bit inside
- * a body is found when its entry is read, or a volatile neighbour of it: that read rejects with `journal_corrupt`, others
- * are not affected.
+ * Opening a file that was not closed in good order, or was changed since, reads it whole once (`PRAGMA quick_check`), about
+ * 0.7 s per GiB in the page cache. A flipped bit inside a body is found when its entry is read, or a volatile neighbour of
+ * it: that read rejects with `journal_corrupt`, others are not affected. A damaged or deleted log is found by the mark
+ * beside the file (`base/sqlite/mark.ts`): see `onDamaged`.
  */
 export async function sqliteJournal(options: SqliteJournalOptions): Promise<SqliteJournal> {
   const file = resolve(options.file);
@@ -93,8 +109,9 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
       ownCheckpoints: true,
       lock,
     },
-    (database, release) => {
-      const store = new SqliteStore(database, retention, release);
+    (database, release, mark) => {
+      const { onDamaged, namesReturn } = options;
+      const store = new SqliteStore(database, retention, release, undefined, { mark, onDamaged, namesReturn });
       if (expiry !== undefined) store.expire(expiry, now);
       return store;
     },

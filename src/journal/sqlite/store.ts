@@ -8,14 +8,16 @@
  */
 
 import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
+import type { Mark, Marked } from '../../base/sqlite/mark.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { Follower } from '../follow.ts';
 import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, Page, Retention } from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
 import { textOf, unfit } from './block.ts';
 import { Expiry, type SessionExpiry } from './expiry.ts';
+import { lossOf } from './loss.ts';
 import { type Database, JournalRows, type Statement } from './rows.ts';
-import { type DurableEntry, SqliteSession } from './session.ts';
+import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /**
@@ -29,6 +31,10 @@ export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 const CHECKPOINT_BYTES = 2 * 1024 * 1024;
 /** Where no turn ends, as in a loop that only appends, the log grows up to this. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
+/**
+ * How far ahead the mark promises cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers.
+ */
+const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
 
@@ -40,6 +46,16 @@ interface Batch {
   readonly timer: NodeJS.Immediate;
   entries: number;
   bytes: number;
+}
+
+/** How a store notices that its newest writes are missing. */
+export interface DamageOptions {
+  /** What its writes are compared with, and counted in. Without one nothing is noticed. */
+  readonly mark?: Mark;
+  /** See `SqliteJournalOptions.onDamaged`. */
+  readonly onDamaged?: (error: HandfastError) => void;
+  /** See `SqliteJournalOptions.namesReturn`. */
+  readonly namesReturn?: boolean;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -61,8 +77,16 @@ export class SqliteStore implements Journal {
   readonly #behind: WriteBehind;
   #sweepAt = MAX_IDLE_SESSIONS;
   #batch: Batch | undefined;
+  readonly #mark: Mark | undefined;
   /** Counts appends; see `SqliteSession.written`. */
   #written: number;
+  /** The newest append that a commit contains. */
+  #committed: number;
+  /** The mark says that cursors up to here may be in use. */
+  #promised: number;
+  /** Cursors up to here may have been used under names that a damage took: see `namesReturn`. */
+  #lostTo = 0;
+  #damaged: HandfastError | undefined;
   /** Whether the database syncs at each commit, as last set; undefined = never set. */
   #syncs: boolean | undefined;
   #failed: HandfastError | undefined;
@@ -70,8 +94,14 @@ export class SqliteStore implements Journal {
   #checkpointer: NodeJS.Immediate | undefined;
   #expiry: Expiry | undefined;
 
-  /** `now` counts milliseconds; it only measures the writing time. */
-  constructor(db: Database, retention: Retention, release: () => void, now: () => number = () => performance.now()) {
+  /** `now` counts milliseconds; it only measures the writing time. Throws `journal_damaged` without `onDamaged`. */
+  constructor(
+    db: Database,
+    retention: Retention,
+    release: () => void,
+    now: () => number = () => performance.now(),
+    { mark, onDamaged, namesReturn = false }: DamageOptions = {},
+  ) {
     this.#db = db;
     this.#rows = new JournalRows(db);
     this.#retention = retention;
@@ -85,8 +115,20 @@ export class SqliteStore implements Journal {
       { commit: () => this.#flush(), write: (sessions) => this.#failed ?? this.#transact(false, NONE, sessions) },
       now,
     );
+    this.#mark = mark;
     this.#written = this.#rows.highestWritten();
+    this.#committed = this.#written;
+    const found = mark?.found;
+    this.#promised = mark === undefined ? Number.POSITIVE_INFINITY : (found?.cursors ?? this.#rows.highestCursor());
+    if (found !== undefined && found.written > this.#written) {
+      this.#damaged = lossOf(this.#rows, found, this.#written);
+      // That of a file that was set aside has been reported.
+      if (mark?.replaced !== true && onDamaged === undefined) throw this.#damaged;
+      this.#continueAfter(found);
+      if (mark?.replaced !== true) onDamaged?.(this.#damaged);
+    }
     this.#unreserve(true);
+    if (namesReturn) this.#lostTo = this.#rows.fact('lost_to');
   }
 
   /** Drops sessions as `rule` says, from now on until the journal is closed. `now` is epoch milliseconds. */
@@ -104,6 +146,11 @@ export class SqliteStore implements Journal {
   /** Why nothing can be written any more, or undefined. Reads continue; only closing and opening again may help. */
   get failed(): HandfastError | undefined {
     return this.#failed;
+  }
+
+  /** Set when the newest entries were found missing at opening. */
+  get damaged(): HandfastError | undefined {
+    return this.#damaged;
   }
 
   get volatileFailures(): number {
@@ -141,6 +188,7 @@ export class SqliteStore implements Journal {
     }
     if (entries.length === 0) return undefined;
     record ??= this.#load(session);
+    this.#startAfterLoss(record, entries[0]?.cursor ?? 0);
     if (last > record.reserved) this.#reserve(record, last);
     this.#written += 1;
     record.written = this.#written;
@@ -172,6 +220,8 @@ export class SqliteStore implements Journal {
       return Promise.reject(this.#note(thrown));
     }
     record ??= this.#load(session);
+    this.#startAfterLoss(record, stored[0]?.entry.cursor ?? 0);
+    this.#promise(stored.at(-1)?.entry.cursor ?? 0);
     const batch = this.#schedule();
     batch.sessions.add(record);
     batch.entries += stored.length;
@@ -187,7 +237,7 @@ export class SqliteStore implements Journal {
     if (this.#closed) throw journalClosed();
     try {
       const record = this.#find(session);
-      return record?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? { entries: [], last: 0 };
+      return record?.page(Math.max(0, after), limit, Number.POSITIVE_INFINITY) ?? this.#unknown(Math.max(0, after));
     } catch (thrown) {
       throw this.#note(thrown);
     }
@@ -261,6 +311,25 @@ export class SqliteStore implements Journal {
     );
   }
 
+  /** The page of a session that the file does not have. */
+  #unknown(after: number): Page {
+    const last = this.#lostTo;
+    if (after >= last) return { entries: [], last };
+    return { entries: [], gap: { kind: 'gap', from: after + 1, to: last }, last };
+  }
+
+  /** A name that a damage took, and whose writer continues above what may have been used: readers get the gap. */
+  #startAfterLoss(record: SqliteSession, first: number): void {
+    if (this.#lostTo > 0 && record.last === 0 && first > this.#lostTo) record.startAfter(this.#lostTo);
+  }
+
+  /** Makes the mark say that cursors up to `cursor` may be in use, before they are. */
+  #promise(cursor: number): void {
+    if (cursor <= this.#promised) return;
+    this.#promised = Math.min(cursor + MARKED_CURSORS, Number.MAX_SAFE_INTEGER);
+    this.#mark?.update({ cursors: this.#promised }, true);
+  }
+
   /** Drops unused sessions. Without a sync: a loss of power may undo it, then the next sweep repeats it. */
   #drop(sessions: readonly string[]): boolean {
     if (this.#refusal() !== undefined) return false;
@@ -327,12 +396,23 @@ export class SqliteStore implements Journal {
    * sessions have rolled back durable entries. Does not throw.
    */
   #transact(synced: boolean, deleted: Iterable<string>, sessions: Iterable<SqliteSession>): HandfastError | undefined {
+    let written = 0;
     try {
       this.#sync(synced);
       this.#begin.run();
       // Before the entries: a session deleted and written to again in one batch starts empty.
-      for (const session of deleted) this.#rows.remove(session);
-      for (const session of sessions) session.write();
+      for (const session of deleted) {
+        this.#rows.remove(session);
+        written = this.#written + 1;
+      }
+      if (written > 0) {
+        this.#rows.putFact('written', written);
+        this.#written = written;
+      }
+      for (const session of sessions) {
+        session.write();
+        written = Math.max(written, session.written);
+      }
       this.#commit.run();
     } catch (thrown) {
       const failure = this.#note(thrown);
@@ -340,6 +420,8 @@ export class SqliteStore implements Journal {
       for (const session of sessions) session.rollBack(failure);
       return failure;
     }
+    this.#committed = Math.max(this.#committed, written);
+    this.#mark?.update(synced ? { written: this.#committed, synced: this.#committed } : { written: this.#committed });
     for (const session of sessions) {
       this.#behind.settled(session);
       this.#behind.lost(session.settle());
@@ -385,10 +467,26 @@ export class SqliteStore implements Journal {
   /** Makes sure that the cursor of a volatile entry is not used again should its entry be lost. */
   #reserve(record: SqliteSession, cursor: number): void {
     record.reserve(cursor);
+    this.#promise(record.reserved);
     // On a failing disk the reservation waits with the entries.
     if (!record.stored || this.#failed !== undefined || this.#behind.failure !== undefined) return;
     this.#flush();
     this.#transact(true, NONE, [record]);
+  }
+
+  /**
+   * Makes up for lost writes: what is left continues behind every cursor that may have been used, and what is missing of it
+   * is a gap. The writes count as made, so that they are reported once.
+   */
+  #continueAfter({ written, cursors }: Marked): void {
+    this.#written = written + 1;
+    this.#atomically(() => {
+      for (const session of this.#rows.names()) this.#rows.unreserve(session, true, cursors);
+      this.#rows.putFact('lost_to', cursors);
+      this.#rows.putFact('written', this.#written);
+    });
+    this.#committed = this.#written;
+    this.#mark?.update({ written: this.#written, synced: this.#written }, true);
   }
 
   /**
@@ -399,19 +497,30 @@ export class SqliteStore implements Journal {
     const sessions = this.#rows.reserved();
     if (sessions.length === 0) return;
     try {
+      this.#atomically(() => {
+        for (const session of sessions) this.#rows.unreserve(session, lost);
+      });
+    } catch (thrown) {
+      if (lost) throw thrown;
+    }
+  }
+
+  /** One synced transaction; when it fails, nothing of it happened. */
+  #atomically(work: () => void): void {
+    try {
       this.#sync(true);
       this.#begin.run();
-      for (const session of sessions) this.#rows.unreserve(session, lost);
+      work();
       this.#commit.run();
     } catch (thrown) {
       this.#undo();
-      if (lost) throw thrown;
+      throw thrown;
     }
   }
 
   /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
   #note(thrown: unknown): HandfastError {
-    const error = sqliteFailure(thrown, WHAT);
+    const error = sqliteFailure(thrown, WHAT, this.#db.location?.());
     if (isFatal(thrown)) this.#failed ??= error;
     return error;
   }

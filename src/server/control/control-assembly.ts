@@ -17,6 +17,7 @@ import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
+import { reportDamage } from '../journal-damage.ts';
 import type { WorkspaceHost } from './session-environments.ts';
 
 export interface ControlAssemblyOptions {
@@ -52,9 +53,13 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const { control, providers } = config;
   const { log, version, auth, backoff } = options;
   const home = control.dataDir ?? config.home;
+  const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
-    file: join(home, 'sessions.journal.db'),
+    file,
     retention: RETENTION,
+    // The list of sessions, in a file of its own, may still know one that the journal lost.
+    namesReturn: true,
+    onDamaged: reportDamage(log, file),
     onCorrupt: ({ reason, movedTo }) =>
       log.error('the journal of sessions was damaged; started a new one', { reason, movedTo }),
   });

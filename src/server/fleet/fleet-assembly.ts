@@ -26,6 +26,7 @@ import type { Authenticator } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { HttpRoute } from '../../transport/http/http-exchange.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
+import { reportDamage } from '../journal-damage.ts';
 import { fleetHandlers } from './fleet-handlers.ts';
 import { fleetNats } from './fleet-nats.ts';
 import { FleetQuestions } from './fleet-questions.ts';
@@ -252,9 +253,13 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
 }
 
 function openJournal({ dataDir, retainDays, maxOpenTasks }: FleetConfig, log: Log): Promise<Journal> {
+  const file = join(dataDir, 'events.db');
   return sqliteJournal({
-    file: join(dataDir, 'events.db'),
+    file,
     retention: RETENTION,
+    // The task store may still know a task whose events are lost.
+    namesReturn: true,
+    onDamaged: reportDamage(log, file),
     expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, retains: () => false },
     onCorrupt: ({ reason, movedTo }) =>
       log.error('quarantined a damaged journal of task events; started a new one', { reason, movedTo }),

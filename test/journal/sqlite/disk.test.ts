@@ -92,7 +92,7 @@ describe('sqlite journal: a full disk', TIMEOUT, () => {
   it('rejects with disk_full when there is no room to create the file', { skip: noMount() }, async () => {
     const disk = join(directory, 'tiny');
     execFileSync('mkdir', [disk]);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=128k', 'tmpfs', disk]);
     try {
       assert.throws(() => writeFileSync(join(disk, 'ballast'), Buffer.alloc(1024 * 1024)), { code: 'ENOSPC' });
       await assert.rejects(sqliteJournal({ file: join(disk, 'journal.db') }), failsWith('disk_full'));

@@ -22,13 +22,17 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
   const unfinished: string[] = [];
   const rows = store.catalogue.all();
   for (const { id, owner, closed, deleted, busy, cursor } of rows) {
-    const last = ends.get(id) ?? 0;
-    if (deleted || (cursor === 0 && last === 0)) {
+    const stream = streamOf(id);
+    if (deleted || (cursor === 0 && !ends.has(id))) {
       // Its deletion was interrupted; or its first entry never reached the disk, so no client knows it.
-      await journal.delete(streamOf(id));
+      await journal.delete(stream);
       store.catalogue.remove(id);
       ends.delete(id);
-    } else if (busy || last > cursor) {
+      continue;
+    }
+    // A journal that lost the stream says which cursors may have been used.
+    const last = ends.get(id) ?? (await journal.read(stream, cursor, 1)).last;
+    if (busy || last > cursor) {
       // Listed in the order of creation; its state is read below.
       if (!closed) pool.know(id, owner);
       unfinished.push(id);

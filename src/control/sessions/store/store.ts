@@ -86,7 +86,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
 /** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
 export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
 
-function assemble(db: DatabaseSync): SessionStore {
+function assemble(db: DatabaseSync, release: () => void): SessionStore {
   let open = true;
   const messageIds = new MessageIds(db);
   return {
@@ -98,6 +98,7 @@ function assemble(db: DatabaseSync): SessionStore {
       open = false;
       messageIds.close();
       db.close();
+      release();
     },
   };
 }

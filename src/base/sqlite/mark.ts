@@ -1,0 +1,137 @@
+/**
+ * The mark of a database: a small file beside it that says how far it had come, and whether it was closed in good order.
+ *
+ * SQLite drops every frame of its log behind a damaged one, and takes a missing log for an empty one; neither is an error
+ * to it. So the newest writes can vanish unnoticed. `database.ts` opens the mark and compares: a file that did not change
+ * since it was closed needs no check. The journal compares what it finds with what the mark says it had written.
+ *
+ * Two slots are written in turn, so that a torn write leaves the other one. A write is not synced, but for one that
+ * promises something ahead: after a kill the mark is exact, after a loss of power it may be behind, and then says less.
+ */
+import { closeSync, fdatasyncSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
+import { createPrivate } from './file.ts';
+
+/** What a mark says. A database that does not count its writes leaves the numbers at 0. */
+export interface Marked {
+  /** The newest write that a commit contains: its owner's own count. */
+  readonly written: number;
+  /** The newest one that is synced to disk. */
+  readonly synced: number;
+  /** Cursors up to here may have been given out. */
+  readonly cursors: number;
+  /** What the file was when it was closed; `''` while it is open, and after a process that did not close it. */
+  readonly closed: string;
+}
+
+const NOTHING: Marked = Object.freeze({ written: 0, synced: 0, cursors: 0, closed: '' });
+
+/** A slot is a sector of its own. */
+const SLOT_BYTES = 512;
+
+export class Mark {
+  /** What it said when it was opened; undefined without one. */
+  readonly found: Marked | undefined;
+  /** True when its database was damaged and set aside in this opening, and the mark is of the one before. */
+  replaced = false;
+  readonly #file: string;
+  #descriptor: number | undefined;
+  #marked: Marked;
+  /** Counts writes; the slot with the higher one is valid. */
+  #generation: number;
+
+  /** Reads the mark in `file`, if there is one. Throws what the file system throws. */
+  constructor(file: string) {
+    this.#file = file;
+    const [newest] = readSlots(file).sort((a, b) => b.generation - a.generation);
+    this.found = newest?.marked;
+    this.#marked = this.found ?? NOTHING;
+    this.#generation = newest?.generation ?? 0;
+  }
+
+  /** From now on its database is open and may change. Throws what the file system throws. */
+  start(): void {
+    if (this.#descriptor === undefined) {
+      createPrivate(this.#file);
+      this.#descriptor = openSync(this.#file, 'r+');
+    }
+    this.#marked = { ...this.#marked, closed: '' };
+    // Both slots exist from here on, so that later writes need no new space.
+    this.#write();
+    this.#write();
+  }
+
+  /**
+   * Changes the mark. `sync` makes it wait for the disk. Never throws: a mark that is behind only says less, and a disk that
+   * cannot be written to fails the database itself too.
+   */
+  update(change: Partial<Marked>, sync = false): void {
+    this.#marked = { ...this.#marked, ...change };
+    try {
+      this.#write();
+      if (sync) fdatasyncSync(this.#descriptor as number);
+    } catch {
+      // See above.
+    }
+  }
+
+  /** Its database `file` is closed: from now on {@link sameAsClosed} knows it again. */
+  close(file: string): void {
+    this.update({ closed: stateOf(file) });
+    this.abandon();
+  }
+
+  /** Gives the file back; what it says stays. */
+  abandon(): void {
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #write(): void {
+    if (this.#descriptor === undefined) return;
+    const { written, synced, cursors, closed } = this.#marked;
+    this.#generation += 1;
+    const text = `handfast ${this.#generation} ${written} ${synced} ${cursors} ${closed || '-'} `;
+    const slot = Buffer.alloc(SLOT_BYTES, ' ');
+    slot.write(`${text}${crc32(text)}\n`);
+    writeSync(this.#descriptor, slot, 0, SLOT_BYTES, (this.#generation % 2) * SLOT_BYTES);
+  }
+}
+
+/** True when `file` is as it was when `mark` was told that it is closed, and nothing lies beside it. */
+export function sameAsClosed({ found }: Mark, file: string): boolean {
+  return found !== undefined && found.closed !== '' && found.closed === stateOf(file);
+}
+
+/** Size, inode and time of change of a file without a log; `''` when there is a log, or no file. */
+function stateOf(file: string): string {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true });
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  return found === undefined || (log?.size ?? 0) > 0 ? '' : `${found.size}:${found.ino}:${found.ctimeNs}`;
+}
+
+interface Slot {
+  readonly generation: number;
+  readonly marked: Marked;
+}
+
+function readSlots(file: string): Slot[] {
+  if (statSync(file, { throwIfNoEntry: false }) === undefined) return [];
+  const bytes = readFileSync(file);
+  return [0, SLOT_BYTES].flatMap((at) => readSlot(bytes.toString('latin1', at, at + SLOT_BYTES)) ?? []);
+}
+
+function readSlot(text: string): Slot | undefined {
+  const [whole, said = '', generation, written, synced, cursors, closed = '', sum] =
+    /^(handfast (\d+) (\d+) (\d+) (\d+) (\S+) )(\d+)\n/.exec(text) ?? [];
+  if (whole === undefined || crc32(said) !== Number(sum)) return undefined;
+  return {
+    generation: Number(generation),
+    marked: {
+      written: Number(written),
+      synced: Number(synced),
+      cursors: Number(cursors),
+      closed: closed === '-' ? '' : closed,
+    },
+  };
+}

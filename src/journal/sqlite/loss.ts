@@ -1,0 +1,36 @@
+/**
+ * What is said of a journal whose newest writes are missing: a damaged or deleted log of SQLite, a copy without it, an
+ * older copy. `store.ts` finds that out when it opens the file, by the mark beside it, and makes up for it.
+ */
+import type { Marked } from '../../base/sqlite/mark.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import type { JournalRows } from './rows.ts';
+
+/** Sessions named in the error. */
+const MAX_NAMED = 16;
+
+/** The `journal_damaged` error of a file that ends at write `written`, while its mark says that more were made. */
+export function lossOf(rows: JournalRows, marked: Marked, written: number): HandfastError {
+  const acknowledged = marked.synced > written;
+  const what = acknowledged ? 'entries that were acknowledged' : 'entries that were not synced yet';
+  return fail(
+    'journal_damaged',
+    `the newest entries of the journal are lost, ${what}: it ends at write ${written} of ${marked.written}`,
+    {
+      acknowledged,
+      sessions: rows.names().length,
+      last_good: lastGood(rows),
+      continues_after: marked.cursors,
+    },
+  );
+}
+
+/** The last cursors of the sessions that were written to last. */
+function lastGood(rows: JournalRows): Record<string, number> {
+  try {
+    return Object.fromEntries(rows.list(MAX_NAMED).map(({ session, last }) => [session, last]));
+  } catch {
+    // A damaged row: reading its session reports it.
+    return {};
+  }
+}
