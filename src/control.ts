@@ -10,6 +10,7 @@
  */
 
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
+export type { Token, TokenSource } from './connection/token.ts';
 export { type ConnectOptions, connect, type InProcessServer } from './control-client/connect.ts';
 export {
   ControlClient,

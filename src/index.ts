@@ -20,6 +20,7 @@ export type { ConnectionLimits } from './connection/connection.ts';
 export type { RequestLimits } from './connection/incoming-requests.ts';
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from './connection/reconnect.ts';
 export type { SlowReaderLimits } from './connection/slow-consumer.ts';
+export type { Token, TokenSource } from './connection/token.ts';
 export type { CallContext, EventKind, NestedCallOptions, Principal, SessionView, ToolRules } from './host/context.ts';
 export type { AuditSink, HostSession, SnapshotStore } from './host/host.ts';
 export { createHost, type Host, type HostHealth, type HostOptions } from './host/host.ts';

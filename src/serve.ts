@@ -18,7 +18,7 @@ export interface ServeOptions extends Omit<ServerOptions, 'fleet'> {
  * current folder
  * @throws config_invalid with every problem by file, line and column; for an address that may not or cannot be listened on
  * (`detail.reason`), a plugin that cannot be loaded, or a token file that others can read · journal_locked · the codes of
- * `sqliteJournal` for a journal on disk. Then nothing is left running.
+ * `sqliteJournal` for a journal on disk · cancelled by `signal`. Then nothing is left running.
  *
  * @example
  * await using server = await serve('handfast.yaml');

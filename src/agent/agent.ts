@@ -17,6 +17,7 @@ import {
   type StateChange,
   type Verdict,
 } from '../connection/reconnect.ts';
+import { readToken, type Token } from '../connection/token.ts';
 import * as replies from '../protocol/a2e.replies.generated.ts';
 import {
   type CapabilitiesChanged,
@@ -45,13 +46,13 @@ export interface AgentOptions {
   readonly onCapabilityChanged?: (capability: string, granted: GrantedCapability) => void;
   /** Free name, shown in the host's log. Default `handfast-agent`. */
   readonly agentId?: string;
-  /** Shared secret; what the host's configuration calls a token. */
-  readonly token?: string;
+  /** Sent with each handshake; a function is called anew for each link. Default: none is sent. */
+  readonly token?: Token;
   /** Time limit of calls that bring none, in milliseconds. Default 60,000; 0 = none. */
   readonly timeoutMs?: number;
   /** Time for reaching the host and shaking hands. Default 10,000. */
   readonly connectTimeoutMs?: number;
-  /** Gives connecting up; has no effect afterwards. */
+  /** Cancels connecting; has no effect once it is connected. */
   readonly signal?: AbortSignal;
   /** Calls in flight at once; never more than the host grants. */
   readonly maxParallel?: number;
@@ -117,6 +118,8 @@ export class AgentSession {
   #granted = new Map<string, GrantedCapability>();
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
+  /** Read before dialling, so that it takes nothing of the time for the handshake. */
+  #token: string | undefined;
   readonly #link: Reconnect<HandshakeOutcome>;
   readonly #host = new HostMessages();
   #closing: Promise<void> | undefined;
@@ -144,7 +147,10 @@ export class AgentSession {
     const { reconnect, onState } = options;
     this.#link = new Reconnect(
       {
-        dial: (signal) => this.#dial(signal),
+        dial: async (signal) => {
+          this.#token = await readToken(options.token);
+          return this.#dial(signal);
+        },
         handshake: (link, signal) => this.#performHandshake(link, signal),
         open: (outcome) => this.#open(outcome),
         discard: (_outcome, link) => void link.close('closed by the agent'),
@@ -393,7 +399,7 @@ export class AgentSession {
     const offer: Offer = {
       agentId: this.#options.agentId ?? 'handfast-agent',
       capabilities: this.#capabilities.filter((name) => !isAdditionalCapability(name)),
-      token: this.#options.token ?? '',
+      token: this.#token ?? '',
       extensions,
     };
     const timeoutMs = this.#options.connectTimeoutMs ?? 10_000;

@@ -26,10 +26,10 @@ export interface JoinFleetOptions extends JoinOptions {
  * @example
  * import * as fleet from 'handfast/fleet';
  *
- * const joined = fleet.join(worker, 'tcp://10.0.0.1:4701', { token: () => process.env.HANDFAST_TOKEN, log });
+ * const joined = fleet.join(worker, 'tcp://10.0.0.1:4701', { token: () => process.env.HANDFAST_TOKEN });
  * await joined.accepted;
  */
-export function join(worker: WorkerPort, address: string, options: JoinFleetOptions): Joined {
+export function join(worker: WorkerPort, address: string, options: JoinFleetOptions = {}): Joined {
   const { connectTimeoutMs: timeoutMs = 10_000, maxMessageBytes = DEFAULT_JOIN_MESSAGE_BYTES, ...rest } = options;
   const routeTo = (to: string) => addressOf(to, { timeoutMs, maxMessageBytes });
   const route = routeTo(address);

@@ -13,6 +13,7 @@ import {
   type ReconnectSettings,
   type StateChange,
 } from '../connection/reconnect.ts';
+import { readToken, type Token } from '../connection/token.ts';
 import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
 import {
   type HandshakeResult,
@@ -36,7 +37,8 @@ export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 export interface ControlOptions {
   readonly clientName?: string;
   readonly clientVersion?: string;
-  readonly token?: string;
+  /** Sent with each handshake; a function is called anew for each link. Default: none is sent. */
+  readonly token?: Token;
   /** Refuse a server of another protocol version (`version_mismatch`). Default false. */
   readonly strict?: boolean;
   /** Time for an answer, in milliseconds, where a call names none. Default 60,000. */
@@ -51,7 +53,7 @@ export interface ControlOptions {
   readonly reconnect?: ReconnectSettings;
   /** What this client is to the sessions it reads; shown to others. Default `driver`. */
   readonly role?: 'driver' | 'observer' | 'approver';
-  /** Gives connecting up. */
+  /** Cancels connecting; has no effect once it is connected. */
   readonly signal?: AbortSignal;
   /** Called for every change of the connection: opened, lost, resumed, closed. */
   readonly onState?: (change: StateChange) => void;
@@ -92,6 +94,8 @@ export class ControlClient {
   #client: ServerConnection | undefined;
   #terms: HandshakeResult | undefined;
   #ended: HandfastError | undefined;
+  /** Read before dialling, so that it takes nothing of the time for the handshake. */
+  #token: string | undefined;
   readonly #link: Reconnect<Greeting>;
 
   private constructor(dial: Dial, options: ControlOptions) {
@@ -100,7 +104,10 @@ export class ControlClient {
     const { reconnect, onState } = options;
     this.#link = new Reconnect(
       {
-        dial: (signal) => this.#dial(signal),
+        dial: async (signal) => {
+          this.#token = await readToken(options.token);
+          return this.#dial(signal);
+        },
         handshake: (link, signal) => this.#shakeHands(link, signal),
         open: (greeting) => this.#open(greeting),
         discard: ({ client }) => void client.close(),
@@ -286,7 +293,7 @@ export class ControlClient {
       notification: (method, params, chars) => this.#notified(method, params, chars),
       closed: (error) => this.#client === client && this.#lost(error),
     });
-    const { clientName, clientVersion, token, strict, connectTimeoutMs = 10_000 } = this.#options;
+    const { clientName, clientVersion, strict, connectTimeoutMs = 10_000 } = this.#options;
     try {
       const terms = (await client.call(
         handshake.name,
@@ -295,7 +302,7 @@ export class ControlClient {
           strict: strict ?? false,
           client_name: clientName ?? 'handfast-client',
           client_version: clientVersion,
-          token,
+          token: this.#token,
           events: false,
           answers_pings: true,
         },

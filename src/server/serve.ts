@@ -35,7 +35,7 @@ export interface ServerOptions {
   readonly announce?: boolean;
   /** Version of this software, sent to agents behind sessions. */
   readonly version?: string;
-  /** Cancels a start that waits for another orchestrator's end; no process or listener remains. */
+  /** Cancels starting, also while it waits for another orchestrator's end; has no effect once the server is ready. */
   readonly signal?: AbortSignal;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -122,6 +122,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     });
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
+      if (signal?.aborted) throw fail('cancelled', 'starting was cancelled', undefined, signal.reason);
       const announced = options.announce ?? true;
       const server = await openServer(config, assembled, { auth, control, fleet, tokenFile, log, announced, now });
       if (offered instanceof HandfastError) {

@@ -47,6 +47,16 @@ async function refusal(promise: Promise<unknown>): Promise<HandfastError> {
 
 const token = ({ tokenFile }: Server): string => readFileSync(tokenFile as string, 'utf8').trim();
 
+test('a signal cancels starting, and nothing is left running', async (t) => {
+  const { config, start, home } = place(t);
+  const settings = await config('listen: tcp://127.0.0.1:0\n');
+  const error = await refusal(serve(settings, { signal: AbortSignal.abort() }));
+  assert.equal(error.code, 'cancelled');
+  assert.equal(existsSync(join(home, 'running')), false);
+  // Its data is free again.
+  await start('');
+});
+
 test('plugins of the user come as one, as several, or as functions of their options, ranked as the file says', async (t) => {
   const { folder, start } = place(t);
   const source = (name: string) => `tool({ name: '${name}', description: 'One.', run: () => '${name}' })`;

@@ -6,11 +6,12 @@
  */
 import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';
+import type { TokenSource } from '../../../connection/token.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
 import { endpointBelow, type HttpClient, peerUrl } from '../plain/http-client.ts';
 import { MAX_BODY_BYTES } from '../plain/http-server.ts';
-import { type TokenSource, withToken } from '../plain/token.ts';
+import { withToken } from '../plain/token.ts';
 import { RPC_PATH, readReply, sendMessage } from './messages.ts';
 
 /** Where results of the tasks of one orchestrator go. */

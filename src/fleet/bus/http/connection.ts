@@ -5,13 +5,14 @@
  * Used by `peer.ts` and `inbound.ts`.
  */
 import type { Log } from '../../../base/log.ts';
+import type { TokenSource } from '../../../connection/token.ts';
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import type { HttpResponse } from '../../../transport/http/http-response.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { type Endpoint, endpointBelow, type HttpClient } from '../plain/http-client.ts';
 import { MAX_BODY_BYTES } from '../plain/http-server.ts';
 import { busyFailure } from '../plain/rpc.ts';
-import { type TokenSource, withToken } from '../plain/token.ts';
+import { withToken } from '../plain/token.ts';
 import { type HttpReplyBody, RPC_PATH, readReply } from './messages.ts';
 
 export interface HttpConnectionOptions {

@@ -5,10 +5,10 @@
  * `http/orchestrator-bus.ts` and `a2a/orchestrator-bus.ts` extend it.
  */
 import type { Log } from '../../../base/log.ts';
+import type { TokenSource } from '../../../connection/token.ts';
 import type { Binding, OrchestratorBus, PeerEvents } from '../peer.ts';
 import { HttpClient } from './http-client.ts';
 import { type HealthCheckedPeer, PeerHealthChecker, type PeerHealthOptions } from './peer-health.ts';
-import type { TokenSource } from './token.ts';
 
 /** A peer, from the configuration. */
 export interface PlainPeerOptions {

@@ -5,10 +5,8 @@
  * Used by every call to a peer over HTTP.
  */
 import type { Log } from '../../../base/log.ts';
+import type { TokenSource } from '../../../connection/token.ts';
 import { fail } from '../../../wire/errors.ts';
-
-/** Reads a token. Default: none is sent. */
-export type TokenSource = () => string | undefined | Promise<string | undefined>;
 
 /**
  * Calls with the token, as a list of header names and values. After a 401 it reads the token again and calls once more;

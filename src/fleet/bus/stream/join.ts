@@ -7,8 +7,8 @@
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { Closable } from '../../../base/lifetime.ts';
-import type { Log } from '../../../base/log.ts';
-import { withTimeout } from '../../../base/race.ts';
+import { type Log, silentLog } from '../../../base/log.ts';
+import { orAborted, withTimeout } from '../../../base/race.ts';
 import {
   type ConnectionState,
   type Opened,
@@ -17,6 +17,7 @@ import {
   type StateChange,
   type Verdict,
 } from '../../../connection/reconnect.ts';
+import { readToken, type Token } from '../../../connection/token.ts';
 import type { SessionAnnounce } from '../../../protocol/fleet.ts';
 import type { Link } from '../../../transport/link.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -29,11 +30,14 @@ const STANDING_REFUSALS =
   /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
 
 export interface JoinOptions {
-  /** Read anew for each link, so that a token that was replaced is found. Default: none is sent. */
-  readonly token?: () => string | undefined | Promise<string | undefined>;
+  /** Sent with each announce; a function is called anew for each link. Default: none is sent. */
+  readonly token?: Token;
+  /** Cancels joining; has no effect once the worker was accepted. `closed` then resolves as after `close`. */
+  readonly signal?: AbortSignal;
   /** Name of the outlet in the worker's journal. Default: what the orchestrator calls itself. */
   readonly channelName?: string;
-  readonly log: Log;
+  /** Default: nothing is written. */
+  readonly log?: Log;
   /** Delays, bound (by default none) and liveness of reconnecting. */
   readonly reconnect?: ReconnectSettings;
   /** Called for every change of the connection: opened, lost, resumed, closed. */
@@ -68,7 +72,7 @@ export interface Joined extends Closable {
 export function joinOverLink(
   worker: WorkerPort,
   dial: (signal: AbortSignal) => Promise<Link>,
-  options: JoinOptions,
+  options: JoinOptions = {},
 ): Joined {
   return new Membership(worker, dial, options);
 }
@@ -80,7 +84,10 @@ export function joinOverLink(
 export async function workerOverStdio(
   worker: WorkerPort,
   link: Link,
-  options: Omit<JoinOptions, 'token' | 'reconnect' | 'onState'> & { readonly signal?: AbortSignal },
+  options: Omit<JoinOptions, 'token' | 'signal' | 'reconnect' | 'onState'> & {
+    /** Leaves the orchestrator. */
+    readonly signal?: AbortSignal;
+  } = {},
 ): Promise<void> {
   const session = new WorkerConnection(worker, link, await worker.announce(), sessionOptions(options));
   const leave = (): void => void session.leave('stopping');
@@ -94,7 +101,7 @@ export async function workerOverStdio(
 }
 
 function sessionOptions(options: JoinOptions): WorkerSessionOptions {
-  const { acceptTimeoutMs = 10_000, deliverTimeoutMs = 15_000, channelName, log } = options;
+  const { acceptTimeoutMs = 10_000, deliverTimeoutMs = 15_000, channelName, log = silentLog } = options;
   const { newId = () => crypto.randomUUID() } = options;
   return { acceptTimeoutMs, deliverTimeoutMs, channelName, log, newId };
 }
@@ -136,6 +143,7 @@ class Membership implements Joined {
     // A caller that does not wait for it must not see its failure as an unhandled rejection.
     this.accepted.catch(() => {});
     this.closed = this.#end();
+    orAborted(this.accepted, options.signal).catch(() => this.close());
     this.#link.start();
   }
 
@@ -185,7 +193,7 @@ class Membership implements Joined {
   #open(session: WorkerConnection, link: Link): Opened {
     const resumed = this.#peerId !== undefined;
     this.#peerId = session.terms?.peer_id;
-    this.#options.log.info('joined the orchestrator', { address: link.peer, as: this.#peerId });
+    this.#session.log.info('joined the orchestrator', { address: link.peer, as: this.#peerId });
     this.#first.resolve();
     const { livenessTimeoutMs } = session;
     if (livenessTimeoutMs === undefined) return { resumed };
@@ -203,7 +211,8 @@ class Membership implements Joined {
   }
 
   #report(change: StateChange): void {
-    const { log, onState, onRefused } = this.#options;
+    const { onState, onRefused } = this.#options;
+    const { log } = this.#session;
     if (change.state === 'lost' && verdictOf(change.reason) === 'later') {
       const reason = String(change.reason.detail.reason);
       log.error('the orchestrator refuses this worker', { reason });
@@ -215,7 +224,7 @@ class Membership implements Joined {
   }
 
   async #announce(): Promise<SessionAnnounce> {
-    const token = await this.#options.token?.();
+    const token = await readToken(this.#options.token);
     const announce = await withTimeout(this.#worker.announce(), 15_000, () =>
       fail('timeout', 'the worker did not describe itself in time'),
     );

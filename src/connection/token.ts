@@ -1,0 +1,24 @@
+/**
+ * The token of a side that dials: a text, or what reads it for each link, so that one that was replaced is found.
+ *
+ * Used by the agent, the control client and workers that join, before they dial.
+ */
+import { withTimeout } from '../base/race.ts';
+import { fail } from '../wire/errors.ts';
+
+/** Reads a token. `undefined`: none is sent. */
+export type TokenSource = () => string | undefined | Promise<string | undefined>;
+
+/** A token, or what reads it anew for each link. */
+export type Token = string | TokenSource;
+
+/** How long a source may take, milliseconds. */
+const READ_MS = 10_000;
+
+/** The token for the next link. Fails with what the source threw, and with `timeout` when it takes longer than 10 s. */
+export async function readToken(token: Token | undefined): Promise<string | undefined> {
+  if (typeof token !== 'function') return token;
+  const read = token();
+  if (!(read instanceof Promise)) return read;
+  return withTimeout(read, READ_MS, () => fail('timeout', `the token could not be read within ${READ_MS} ms`));
+}
