@@ -105,7 +105,11 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: 'openid-client', files: [/^src\/control\/providers\/accounts\/oauth\.ts$/] },
   {
     module: 'node:child_process',
-    files: [/^src\/base\/child\.ts$/],
+    files: [
+      /^src\/base\/child\.ts$/,
+      // What finds and ends children: `ps`, and the process that outlives this one.
+      /^src\/base\/children\/(?:process-table|watcher)\.ts$/,
+    ],
   },
   ...['node:http', 'node:https'].map((module) => ({
     module,

@@ -1,14 +1,17 @@
 /**
- * The one way this project starts processes. Each child leads a process group of its own, which ends whole, and is killed
- * when this process exits.
+ * The one way this project starts processes. Each child leads a process group of its own, which ends whole, and carries a
+ * marker by which processes that left the group are found. `children/own-children.ts` sees to it that nothing of a child is
+ * left when this process ends, however it ends.
  *
  * Used by `program.ts` for programs that run to their end, by `transport/subprocess.ts` for peers on pipes, and by
  * `capabilities/tools/builtin/shell.ts`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
+import { type DescendantQuery, endDescendants, KILL_WAIT_MS } from './children/descendants.ts';
+import { ownChildren } from './children/own-children.ts';
+import { readProcesses, seesProcesses } from './children/process-table.ts';
 import { within } from './race.ts';
 import { sleep } from './sleep.ts';
 import { errnoOf } from './workspace/file-error.ts';
@@ -30,8 +33,6 @@ export interface ChildExit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** How long a killed process or group may take to disappear; only one that is stuck in the kernel takes longer. */
-const KILL_WAIT_MS = 2_000;
 /** Pauses between two checks of a group that has time to end, milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 160;
@@ -51,10 +52,13 @@ export class Child {
   /** Resolves when the process has exited; its output may continue. Never settles for one that was not started. */
   readonly exited: Promise<ChildExit>;
   readonly #process: ChildProcess;
+  readonly #marker: string;
+  #startedAt = Number.NaN;
   #exit: ChildExit | undefined;
 
-  constructor(child: ChildProcess) {
+  constructor(child: ChildProcess, marker: string) {
     this.#process = child;
+    this.#marker = marker;
     this.stdin = child.stdin;
     this.stdout = child.stdout as Readable;
     this.stderr = child.stderr as Readable;
@@ -64,13 +68,12 @@ export class Child {
     started.catch(() => {});
     // A signal that cannot be delivered is reported here too; by then the start has settled.
     child.on('error', reject);
-    child.once('spawn', () => {
-      killAtExit(this);
-      resolve();
-    });
+    child.once('spawn', resolve);
+    if (child.pid !== undefined) this.#startedAt = ownChildren.add(child.pid);
     this.exited = new Promise((settle) =>
       child.once('exit', (code, signal) => {
         this.#exit = { code, signal };
+        ownChildren.remove(this.pid);
         settle(this.#exit);
       }),
     );
@@ -96,45 +99,73 @@ export class Child {
    * Bounded, never rejects.
    */
   async stop(graceMs: number): Promise<void> {
-    this.signal('SIGTERM');
-    await within(this.exited, graceMs);
-    await this.kill();
+    const hurry = new AbortController();
+    void this.exited.then(() => hurry.abort());
+    await this.#end(this.#descendants, graceMs, hurry.signal);
+    // Its exit is reported a little after its end.
+    await within(this.exited, KILL_WAIT_MS);
   }
 
-  /** SIGKILL to the whole group. Bounded, never rejects. */
+  /** SIGKILL to the whole group and to what has left it. Bounded, never rejects. */
   async kill(): Promise<void> {
-    this.signal('SIGKILL');
+    await this.#end(this.#descendants, 0);
     await within(this.exited, KILL_WAIT_MS);
+  }
+
+  /**
+   * SIGTERM to the process and all it started, also what has left its group, and SIGKILL to what is left of them after
+   * `graceMs`. False when a process is left. Bounded, never rejects.
+   */
+  end(graceMs: number): Promise<boolean> {
+    return this.#end(this.#descendants, graceMs);
+  }
+
+  /** As {@link end}, for what is still in its group, and what that has started. */
+  endGroup(graceMs: number): Promise<boolean> {
+    const { leaders, since } = this.#descendants;
+    return this.#end({ leaders, since }, graceMs);
+  }
+
+  /** True once no process of the group runs any more; false when one still does after `withinMs`. */
+  async groupEnds(withinMs: number): Promise<boolean> {
+    let leftMs = withinMs;
+    for (let pauseMs = FIRST_PAUSE_MS; await isGroupRunning(this.pid); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+      if (leftMs <= 0) return false;
+      await sleep(Math.min(pauseMs, leftMs));
+      leftMs -= pauseMs;
+    }
+    return true;
+  }
+
+  async #end(query: DescendantQuery, graceMs: number, hurry?: AbortSignal): Promise<boolean> {
+    if (seesProcesses) return endDescendants(query, graceMs, hurry);
+    if (graceMs > 0) {
+      this.signal('SIGTERM');
+      await within(this.exited, graceMs);
+    }
+    this.signal('SIGKILL');
+    return false;
+  }
+
+  get #descendants(): Required<DescendantQuery> {
+    const leader = { pid: this.pid, started: this.#startedAt };
+    return { marker: this.#marker, leaders: [leader], since: this.#startedAt };
   }
 }
 
 /** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */
 export function startChild({ argv: [program, ...args], cwd, env, stdin = 'ignore' }: ChildOptions): Child {
+  const mark = ownChildren.mark(env);
   return new Child(
     spawn(program, args, {
       ...(cwd !== undefined && { cwd }),
-      env,
+      env: mark.env,
       stdio: [stdin, 'pipe', 'pipe'],
       detached: process.platform !== 'win32',
       windowsHide: true,
     }),
+    mark.marker,
   );
-}
-
-/** Kills the group of a child that still runs when this process exits. */
-function killAtExit(child: Child): void {
-  const orphaned = (): void => child.signal('SIGKILL');
-  // Each child brings its own listener, and raises the limit for it.
-  const raise = (change: number): void => {
-    const limit = process.getMaxListeners();
-    if (limit > 0) process.setMaxListeners(limit + change);
-  };
-  raise(1);
-  process.on('exit', orphaned);
-  void child.exited.then(() => {
-    process.removeListener('exit', orphaned);
-    raise(-1);
-  });
 }
 
 /** Sends a signal (0 = only check) to the group that `leader` leads; false when it is empty. */
@@ -150,34 +181,9 @@ export function signalGroup(leader: number, signal: NodeJS.Signals | 0): boolean
   }
 }
 
-/** SIGTERM to a group, and SIGKILL to what is left of it after `graceMs`. False when a process is left. */
-export async function endGroup(leader: number, graceMs: number): Promise<boolean> {
-  if (!signalGroup(leader, 'SIGTERM') || (await hasEnded(leader, graceMs))) return true;
-  return !signalGroup(leader, 'SIGKILL') || (await hasEnded(leader, KILL_WAIT_MS));
-}
-
-/** True once no process of the group runs any more; false when one still does after `withinMs`. */
-export async function hasEnded(leader: number, withinMs: number): Promise<boolean> {
-  let leftMs = withinMs;
-  for (let pauseMs = FIRST_PAUSE_MS; await isRunning(leader); pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
-    if (leftMs <= 0) return false;
-    await sleep(Math.min(pauseMs, leftMs));
-    leftMs -= pauseMs;
-  }
-  return true;
-}
-
-async function isRunning(leader: number): Promise<boolean> {
+async function isGroupRunning(leader: number): Promise<boolean> {
   if (!signalGroup(leader, 0)) return false;
-  if (process.platform !== 'linux') return true;
-  // Ended processes stay in the group until their parent reaps them, and the first process of a container may never do so.
-  const group = String(leader);
-  for (const name of await readdir('/proc').catch(() => [])) {
-    if (!/^\d+$/.test(name)) continue;
-    const line = await readFile(`/proc/${name}/stat`, 'latin1').catch(() => '');
-    // `pid (name) state parent group …`; the name may hold anything, also parentheses.
-    const [state = 'X', , of] = line.slice(line.lastIndexOf(')') + 2).split(' ');
-    if (of === group && state !== 'Z' && state !== 'X') return true;
-  }
-  return false;
+  if (!seesProcesses) return true;
+  // Ended processes stay in the group until their parent collects them.
+  return (await readProcesses()).some(({ group }) => group === leader);
 }

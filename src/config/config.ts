@@ -9,6 +9,7 @@
 import { realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
+import { handfastHome } from '../base/handfast-home.ts';
 import type { JsonSchema } from '../base/json-schema.ts';
 import type { PrincipalTokens } from '../session/auth.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -17,7 +18,6 @@ import { handfast } from './handfast.generated.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
 import { jsonSchema } from './json-schema.ts';
 import { checkBind } from './listen-address.ts';
-import { handfastHome } from './local-token.ts';
 import { type ConfigProblem, openConfig, whatIs } from './open-config.ts';
 import { meant } from './reader.ts';
 import { camel, checkSettingSchema, type SettingSchema } from './setting.ts';

@@ -6,12 +6,12 @@
  */
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { handfastHome } from '../base/handfast-home.ts';
 import { fail } from '../wire/errors.ts';
 import { checkExecutor } from './executor-settings.ts';
 import { fleet } from './fleet.generated.ts';
 import type { FleetSettings } from './fleet.schema.ts';
 import { parseListenAddress } from './listen-address.ts';
-import { handfastHome } from './local-token.ts';
 import { checkNats, hasSecret, NO_SECRETS } from './nats-settings.ts';
 import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './open-config.ts';
 import { nodeOf, type Reading, readSetting } from './reader.ts';

@@ -6,8 +6,7 @@
  */
 import { constants } from 'node:fs';
 import { chmod, link, mkdir, open, readFile, stat, unlink, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fail } from '../wire/errors.ts';
 
 /** Longest token file read, in bytes: a few tokens, with comments. */
@@ -16,12 +15,6 @@ const MAX_TOKEN_FILE_BYTES = 64 * 1024;
 export const MIN_TOKEN_CHARACTERS = 16;
 /** Windows has no such permissions; its user profile is private already. */
 const HAS_MODES = process.platform !== 'win32';
-
-/** The user's Handfast folder: `HANDFAST_HOME`, else `~/.handfast`. It is not created here. */
-export function handfastHome(env: Readonly<Record<string, string | undefined>>): string {
-  const chosen = env.HANDFAST_HOME;
-  return chosen ? resolve(chosen) : join(homedir(), '.handfast');
-}
 
 /** The tokens in the text of a token file: one a line; blank lines and lines that start with # do not count. */
 export function tokensOf(text: string): string[] {

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { ensureLocalToken, handfastHome, tokenFromSources, tokensOf } from '../../src/config/local-token.ts';
+import { handfastHome } from '../../src/base/handfast-home.ts';
+import { ensureLocalToken, tokenFromSources, tokensOf } from '../../src/config/local-token.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 const TOKEN = 'a-token-that-is-long-enough';

@@ -6,8 +6,9 @@
  */
 import { isAbsolute, relative } from 'node:path';
 import { ADDRESS_FORMS } from '../../agent/addresses.ts';
+import { handfastHome } from '../../base/handfast-home.ts';
 import { isLoopback } from '../../config/listen-address.ts';
-import { handfastHome, tokenFromSources } from '../../config/local-token.ts';
+import { tokenFromSources } from '../../config/local-token.ts';
 import { dialable, findRunning, type RunningHost } from '../../server/running-hosts.ts';
 import { fail } from '../../wire/errors.ts';
 

@@ -9,7 +9,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { type Child, type ChildExit, endGroup, exitCodeOf, hasEnded, startChild } from '../../../base/child.ts';
+import { type Child, type ChildExit, exitCodeOf, startChild } from '../../../base/child.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
@@ -104,7 +104,7 @@ export async function runShell(
       pump(started.stderr, 'stderr', stderr, reading, context),
     ]).catch(failed),
   );
-  const { pid: leader, exited } = child;
+  const { exited } = child;
   const abort = () => failed(context.signal.reason);
   const timer = setTimeout(() => stop.resolve({ kind: 'timeout' }), timeLimitMs(args, context, killGraceMs));
   context.signal.addEventListener('abort', abort, { once: true });
@@ -114,9 +114,10 @@ export async function runShell(
   try {
     let stopped = await Promise.race([exited.then(() => undefined), stop.promise]);
     if (stopped === undefined) stopped = await Promise.race([drain(output, reading), stop.promise]);
-    const background = stopped === undefined && !(await hasEnded(leader, LEAVE_MS));
+    const background = stopped === undefined && !(await child.groupEnds(LEAVE_MS));
     if (stopped !== undefined || background) {
-      await endGroup(leader, killGraceMs);
+      // What left the group of a program that ended by itself was meant to stay, as long as this process does.
+      await (background ? child.endGroup(killGraceMs) : child.end(killGraceMs));
       // The pipes are closed with the last process of the group, unless one has left the group.
       await within(output, SILENT_MS, processTimer);
     }

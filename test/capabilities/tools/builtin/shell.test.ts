@@ -120,7 +120,9 @@ test('the environment holds what is harmless and what was added, no secrets of t
       .split('\n')
       .map((line: string) => line.split(/=(.*)/s).slice(0, 2)),
   );
-  assert.deepEqual(seen, { PATH: process.env.PATH, HOME: '/home/x', LC_ALL: 'C', MINE: 'a=b' });
+  const { HANDFAST_CHILD_OF: marker, ...rest } = seen;
+  assert.deepEqual(rest, { PATH: process.env.PATH, HOME: '/home/x', LC_ALL: 'C', MINE: 'a=b' });
+  assert.match(marker, /^[0-9a-f]{32}\.\d+;$/);
 });
 
 test('variables that change what programs load are refused', () => {
@@ -293,6 +295,15 @@ test('what is left in the background is ended and told', async (t) => {
 });
 
 const setsid = ['/usr/bin/setsid', '/bin/setsid'].some((path) => existsSync(path));
+
+test('a time limit ends what has left the group, forked twice and ignores SIGTERM', { skip: !setsid }, async (t) => {
+  const { workspace } = await makeWorkspace(t);
+  const left = `setsid sh -c 'trap "" TERM; echo $$ > pid; while :; do sleep 0.1; done'`;
+  const command = `(${left} &); while [ ! -s pid ]; do sleep 0.02; done; echo up; sleep 60`;
+  const run = await call(tool, { command, timeout_seconds: 3 }, testCall(workspace));
+  assert.deepEqual([run.timed_out, run.stdout], [true, 'up\n']);
+  assert.equal(runs(Number(await readFile(join(workspace, 'pid'), 'utf8'))), false);
+});
 
 test('a process that left the group and holds the pipes is not waited for', { skip: !setsid }, async (t) => {
   const { workspace } = await makeWorkspace(t);

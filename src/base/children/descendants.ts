@@ -1,0 +1,143 @@
+/**
+ * Finds and ends everything that a child, or all children of one process, left running: the groups that children lead, the
+ * processes that carry the marker of {@link markerName}, and what these started.
+ *
+ * A process that calls `setsid`, forks twice or ignores SIGTERM is found by its marker. Only one that left its group, lost
+ * its parent and cleared its environment is not. Called by `base/child.ts` when a child is stopped, and by `record.ts` for
+ * a process that was killed.
+ */
+import { sleep } from '../sleep.ts';
+import {
+  isSameStart,
+  type ProcessEntry,
+  readProcesses,
+  readProcessesNow,
+  signalProcess,
+  withMarker,
+} from './process-table.ts';
+
+/** The environment variable by which a process that has left its group is known. */
+export const markerName = 'HANDFAST_CHILD_OF';
+
+/** A child; it leads a process group. */
+export interface Leader {
+  readonly pid: number;
+  /** As `process-table.ts` has it. */
+  readonly started: number;
+}
+
+/** What to find. */
+export interface DescendantQuery {
+  /** Text in {@link markerName} that nothing else contains; undefined: only groups and what their processes started. */
+  readonly marker?: string;
+  readonly leaders: readonly Leader[];
+  /** Start of the first of them: what is older is none. */
+  readonly since: number;
+}
+
+/** How long killed processes may take to disappear; only one that is stuck in the kernel takes longer. */
+export const KILL_WAIT_MS = 2_000;
+/** Pauses between two searches, milliseconds; each is twice the one before. */
+const FIRST_PAUSE_MS = 10;
+const LAST_PAUSE_MS = 160;
+/** A process that ends right after it has started another can hide it from one search. */
+const EMPTY_SEARCHES = 2;
+
+/** The processes that run now; what an earlier search has found is still one when its parent has ended since. */
+async function findDescendants(
+  { marker, leaders, since }: DescendantQuery,
+  earlier: ReadonlyMap<number, ProcessEntry>,
+): Promise<ProcessEntry[]> {
+  const all = await readProcesses();
+  const young = all.filter(({ started }) => started >= since || isSameStart(started, since));
+  const found = new Set(young.filter(({ pid, started }) => earlier.get(pid)?.started === started));
+  for (const entry of groupsOf(leaders, young)) found.add(entry);
+  if (marker !== undefined) for (const entry of await withMarker(young, marker)) found.add(entry);
+  return withOffspring(found, young);
+}
+
+/** The processes of the groups that the leaders lead. */
+function groupsOf(leaders: readonly Leader[], all: readonly ProcessEntry[]): ProcessEntry[] {
+  const groups = new Set<number>();
+  for (const leader of leaders) {
+    const entry = all.find(({ pid }) => pid === leader.pid);
+    // Without its leader a group keeps its number; with another leader the number was used again.
+    if (entry === undefined || isSameStart(entry.started, leader.started)) groups.add(leader.pid);
+  }
+  return all.filter(({ group }) => groups.has(group));
+}
+
+/** `found` and all that these have started, as far as their parents run. */
+function withOffspring(found: Set<ProcessEntry>, all: readonly ProcessEntry[]): ProcessEntry[] {
+  const pids = new Set([...found].map(({ pid }) => pid));
+  // A parent can have a larger id than its child.
+  for (let before = -1; before !== found.size; ) {
+    before = found.size;
+    for (const entry of all) {
+      if (found.has(entry) || !pids.has(entry.parent)) continue;
+      found.add(entry);
+      pids.add(entry.pid);
+    }
+  }
+  return [...found];
+}
+
+/** SIGKILL to the groups of the leaders and all these have started, at once: for a process that exits. Never throws. */
+export function killNow(leaders: readonly Leader[]): void {
+  // Before the first one ends, and what it has started is no longer known by it.
+  const all = readProcessesNow();
+  const found = withOffspring(new Set(groupsOf(leaders, all)), all);
+  killGroups(leaders);
+  for (const entry of found) signalProcess(entry, 'SIGKILL');
+}
+
+function killGroups(leaders: readonly Leader[]): void {
+  for (const { pid } of leaders) {
+    try {
+      process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+/**
+ * SIGTERM to all that is found, and SIGKILL to what is left after `graceMs` (0: at once), or once `hurry` aborts.
+ * Resolves with false when a process is left that cannot be killed. Bounded, never rejects.
+ */
+export async function endDescendants(query: DescendantQuery, graceMs: number, hurry?: AbortSignal): Promise<boolean> {
+  const known = new Map<number, ProcessEntry>();
+  if (graceMs > 0 && (await repeat(query, known, 'SIGTERM', graceMs, hurry))) return true;
+  return repeat(query, known, 'SIGKILL', KILL_WAIT_MS);
+}
+
+/**
+ * Searches until nothing is found any more, and signals what is: SIGTERM once, SIGKILL each time. False when that takes
+ * longer than `withinMs`, and once `hurry` aborts.
+ */
+async function repeat(
+  query: DescendantQuery,
+  known: Map<number, ProcessEntry>,
+  signal: 'SIGTERM' | 'SIGKILL',
+  withinMs: number,
+  hurry?: AbortSignal,
+): Promise<boolean> {
+  const until = performance.now() + withinMs;
+  let empty = 0;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+    const found = await findDescendants(query, known);
+    // At once, so that a group which starts processes faster than they are found ends too.
+    if (signal === 'SIGKILL') killGroups(query.leaders.filter(({ pid }) => found.some(({ group }) => group === pid)));
+    for (const entry of found) {
+      const isNew = known.get(entry.pid)?.started !== entry.started;
+      known.set(entry.pid, entry);
+      if (isNew || signal === 'SIGKILL') signalProcess(entry, signal);
+    }
+    empty = found.length === 0 ? empty + 1 : 0;
+    if (empty === (known.size === 0 ? 1 : EMPTY_SEARCHES)) return true;
+    if (empty > 0) continue;
+    const leftMs = until - performance.now();
+    if (leftMs <= 0 || hurry?.aborted) return false;
+    await sleep(Math.min(pauseMs, leftMs), hurry);
+  }
+}

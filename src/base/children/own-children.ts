@@ -1,0 +1,91 @@
+/**
+ * The children of this process that run, and what sees to it that they end with it: killed when it exits, ended by the
+ * watcher when it is killed, swept at the next start when the watcher is gone too.
+ *
+ * Called by `base/child.ts` for each child. Costs nothing until the first one.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { handfastHome } from '../handfast-home.ts';
+import { killNow, type Leader, markerName } from './descendants.ts';
+import { startOf } from './process-table.ts';
+import { ChildRecord, sweep } from './record.ts';
+import { startWatcher } from './watcher.ts';
+
+/** Handfast below Handfast: as many markers as a process carries. */
+const MAX_MARKERS = 16;
+
+/** How a child is known. */
+export interface ChildMark {
+  /** Its environment, with the marker. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What only this child and its descendants carry. */
+  readonly marker: string;
+}
+
+class OwnChildren {
+  /** What all descendants of this process carry. */
+  readonly #marker = `${randomBytes(16).toString('hex')}.`;
+  readonly #running = new Map<number, Leader>();
+  #count = 0;
+  #record: ChildRecord | undefined;
+  #watcher: ChildProcess | undefined;
+  /** False before the first child, and where no watcher can be started. */
+  #canWatch = process.platform !== 'win32';
+  #started = false;
+
+  /** Called before each start of a child. */
+  mark(env: Readonly<Record<string, string | undefined>>): ChildMark {
+    if (!this.#started) this.#start();
+    if (this.#watcher === undefined && this.#canWatch) this.#watch();
+    const marker = `${this.#marker}${this.#count++};`;
+    // Who started this process finds our children as well.
+    const above = process.env[markerName]?.split(' ').slice(1 - MAX_MARKERS) ?? [];
+    return { env: { ...env, [markerName]: [...above, marker].join(' ') }, marker };
+  }
+
+  /** Called once the child runs; it is killed when this process exits before it. Returns when it started. */
+  add(pid: number): number {
+    const started = startOf(pid);
+    this.#running.set(pid, { pid, started });
+    this.#record?.add({ pid, started });
+    return started;
+  }
+
+  /** Called once the child has exited. */
+  remove(pid: number): void {
+    this.#running.delete(pid);
+    this.#record?.remove(pid);
+  }
+
+  #start(): void {
+    this.#started = true;
+    process.on('exit', () => this.#exit());
+    if (process.platform === 'win32') return;
+    const home = handfastHome(process.env);
+    try {
+      this.#record = new ChildRecord(home, this.#marker);
+    } catch {
+      // The folder cannot be written to: the marker has to be enough.
+    }
+    void sweep(home);
+  }
+
+  #watch(): void {
+    const record = this.#record?.file ?? '';
+    const watcher = startWatcher({ record, marker: this.#marker, since: startOf(process.pid) }, (failed) => {
+      if (failed) this.#canWatch = false;
+      this.#watcher = undefined;
+    });
+    this.#watcher = watcher;
+  }
+
+  #exit(): void {
+    if (this.#running.size > 0) killNow([...this.#running.values()]);
+    // The watcher looks for those that have left their group. Without it, the next start does by the record.
+    if (this.#watcher !== undefined) this.#record?.close();
+  }
+}
+
+/** Those of this process. */
+export const ownChildren = new OwnChildren();

@@ -1,0 +1,170 @@
+/**
+ * The processes of this system: which there are, who started them, their group, when they started, and which carry a marker
+ * in their environment. Linux answers from `/proc`, other systems from `ps`; Windows is not asked.
+ *
+ * Called by `descendants.ts`, `record.ts` and `base/child.ts`. A process id is used again and again; together with the time
+ * its process was started it is not.
+ */
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { promisify } from 'node:util';
+
+/** One process that has not ended. */
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** When it started: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
+  readonly started: number;
+}
+
+const HAS_PROC = process.platform === 'linux';
+/** False where this system does not say which processes there are: then only a group can be ended, or a single process. */
+export const seesProcesses = HAS_PROC ? existsSync('/proc/self/stat') : process.platform !== 'win32';
+/** Elsewhere than on Linux a start is known to the second, and a child's is taken from our own clock. */
+const START_TOLERANCE = HAS_PROC ? 0 : 3;
+/** Processes that are read before other work of this thread has its turn. */
+const READ_AT_ONCE = 32;
+const PS_TIMEOUT_MS = 5_000;
+const PS_MAX_BYTES = 64 * 1024 * 1024;
+
+/** True when two readings of a start can be of one process. */
+export const isSameStart = (one: number, other: number): boolean => Math.abs(one - other) <= START_TOLERANCE;
+
+/** This boot of the machine and this namespace of process ids; '' where the system does not say. */
+export function systemIdentity(): string {
+  if (!HAS_PROC) return '';
+  try {
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return '';
+  }
+}
+
+/** When a child that was started just now, or this process itself, started. */
+export function startOf(pid: number): number {
+  if (HAS_PROC) return readStat(pid)?.entry.started ?? Number.NaN;
+  return Math.round(Date.now() / 1000 - (pid === process.pid ? process.uptime() : 0));
+}
+
+/** True while this very process runs; one that has ended and was not collected by its parent does not. */
+export async function isRunning({ pid, started }: Pick<ProcessEntry, 'pid' | 'started'>): Promise<boolean> {
+  const entry = HAS_PROC ? readEntry(pid) : (await readPs()).find((each) => each.pid === pid);
+  return entry !== undefined && isSameStart(entry.started, started);
+}
+
+/** Sends a signal to one process, unless its id belongs to another one by now. */
+export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Signals): void {
+  if (pid <= 1 || (HAS_PROC && readEntry(pid)?.started !== started)) return;
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended, or belongs to another user.
+  }
+}
+
+/** All processes that have not ended, but for this one and the first. */
+export async function readProcesses(): Promise<ProcessEntry[]> {
+  if (!seesProcesses) return [];
+  const entries: ProcessEntry[] = [];
+  if (HAS_PROC) {
+    for (const [at, pid] of pidsOfProc().entries()) {
+      if (at % READ_AT_ONCE === READ_AT_ONCE - 1) await otherWork();
+      const entry = readEntry(pid);
+      if (entry !== undefined) entries.push(entry);
+    }
+  } else entries.push(...(await readPs()));
+  return entries.filter(isOther);
+}
+
+/** As {@link readProcesses}, without giving way to other work: for a process that exits. Empty where that needs `ps`. */
+export function readProcessesNow(): ProcessEntry[] {
+  const entries = HAS_PROC ? pidsOfProc().map(readEntry) : [];
+  return entries.filter((entry) => entry !== undefined).filter(isOther);
+}
+
+const isOther = ({ pid }: ProcessEntry): boolean => pid !== process.pid && pid > 1;
+
+/**
+ * Those of `entries` whose environment, as it was when their program started, contains `marker`. What other users run does
+ * not show; macOS does not show the environment of programs of the system either.
+ */
+export async function withMarker(entries: readonly ProcessEntry[], marker: string): Promise<ProcessEntry[]> {
+  if (HAS_PROC) {
+    const found: ProcessEntry[] = [];
+    for (const [at, entry] of entries.entries()) {
+      if (at % READ_AT_ONCE === READ_AT_ONCE - 1) await otherWork();
+      if (environmentOf(entry.pid)?.includes(marker)) found.push(entry);
+    }
+    return found;
+  }
+  if (process.platform !== 'darwin') return [];
+  const lines = (await ps('-A', '-E', '-ww', '-o', 'pid=,command=')).split('\n');
+  const pids = new Set(lines.filter((line) => line.includes(marker)).map((line) => Number.parseInt(line, 10)));
+  return entries.filter(({ pid }) => pids.has(pid));
+}
+
+const otherWork = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function pidsOfProc(): number[] {
+  try {
+    return readdirSync('/proc').map(Number).filter(Number.isInteger);
+  } catch {
+    return [];
+  }
+}
+
+/** Ended processes stay until their parent collects them, and the first process of a container may never do so. */
+function readEntry(pid: number): ProcessEntry | undefined {
+  const found = readStat(pid);
+  return found === undefined || found.state === 'Z' || found.state === 'X' ? undefined : found.entry;
+}
+
+function readStat(pid: number): { readonly state: string; readonly entry: ProcessEntry } | undefined {
+  try {
+    const line = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // `pid (name) state parent group …`; the name may hold anything, also brackets. The start is the 22nd field.
+    const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
+    const entry = { pid, parent: Number(fields[1]), group: Number(fields[2]), started: Number(fields[19]) };
+    return { state: fields[0] as string, entry };
+  } catch {
+    return undefined;
+  }
+}
+
+function environmentOf(pid: number): Buffer | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/environ`);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readPs(): Promise<ProcessEntry[]> {
+  return parsePs(await ps('-A', '-o', 'pid=,ppid=,pgid=,stat=,lstart='));
+}
+
+/** What `ps -o pid=,ppid=,pgid=,stat=,lstart=` prints in the C locale. */
+export function parsePs(output: string): ProcessEntry[] {
+  const entries: ProcessEntry[] = [];
+  for (const line of output.split('\n')) {
+    const [, pid, parent, group, state = 'Z', start = ''] =
+      /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+)$/.exec(line) ?? [];
+    if (state.startsWith('Z')) continue;
+    const started = Math.round(Date.parse(start) / 1000);
+    entries.push({ pid: Number(pid), parent: Number(parent), group: Number(group), started });
+  }
+  return entries;
+}
+
+const run = promisify(execFile);
+
+/** The output of `ps`; empty when it is missing or does not answer. */
+async function ps(...args: string[]): Promise<string> {
+  const env = { PATH: process.env.PATH, LC_ALL: 'C', ...(process.env.TZ !== undefined && { TZ: process.env.TZ }) };
+  const options = { env, timeout: PS_TIMEOUT_MS, maxBuffer: PS_MAX_BYTES };
+  return run('ps', args, options).then(
+    ({ stdout }) => stdout,
+    () => '',
+  );
+}
