@@ -1,7 +1,7 @@
 /**
  * Two links in one process that hand message objects over by reference: no text, no copy.
  *
- * Used where agent and host share a process, and by tests that want the real stack without a wire. Whoever sends an
+ * Used where agent and host share a process, and by tests that want the real stack without a wire. The sender of an
  * object must not change it afterwards.
  */
 import type { CloseInfo, Link, LinkReceiver, Message } from './link.ts';
@@ -16,7 +16,7 @@ const NOMINAL_BYTES = 256;
 const DELIVERIES_PER_TURN = 64;
 
 /** An emptied queue retains its memory up to this many entries. */
-const KEPT_PLACES = 1024;
+const MAX_RETAINED_SLOTS = 1024;
 
 const DEFAULT_GRACE_MS = 2000;
 
@@ -126,7 +126,7 @@ class MemoryLink implements Link {
       this.#receiver?.message(message);
     }
     if (this.#head === this.#count) {
-      if (this.#count > KEPT_PLACES) this.#inbox = [];
+      if (this.#count > MAX_RETAINED_SLOTS) this.#inbox = [];
       this.#head = 0;
       this.#count = 0;
     } else this.#schedule();
