@@ -18,7 +18,7 @@ import {
   toolCall,
   toolList,
 } from './messages.ts';
-import { type ToolFilter, toolFilter } from './policy.ts';
+import { principalFilter, type ToolFilter, toolFilter } from './policy.ts';
 import { type AnyTool, isShaped } from './tool.ts';
 
 export interface ToolsPluginOptions {
@@ -81,7 +81,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const filterOf = (principal: Principal): ToolFilter => {
     let filter = filters.get(principal);
     if (filter === undefined) {
-      const own = toolFilter(principal.tools);
+      const own = principalFilter(principal);
       filter = (tool) => forAll(tool) && own(tool);
       filters.set(principal, filter);
     }

@@ -215,8 +215,8 @@ test('what a principal may not call it does not see, and is denied by name', asy
     plain('write_file', { risks: ['writes'] }),
     plain('shell', { risks: ['exec'] }),
   ];
-  const rules = async (own: Principal['tools'], host?: Principal['tools']) => {
-    const agent = await agentOf(tools, { rules: host }, { name: 'p', tools: own });
+  const rules = async (own: Principal['tools'], host?: Principal['tools'], admin = false) => {
+    const agent = await agentOf(tools, { rules: host }, { name: 'p', tools: own, admin });
     const visible = (await agent.tools.list()).map(({ name }) => name);
     for (const { name } of tools) {
       const outcome = await agent.tools.call(name).then(
@@ -227,11 +227,19 @@ test('what a principal may not call it does not see, and is denied by name', asy
     }
     return visible;
   };
-  assert.deepEqual(await rules(undefined), ['read_file', 'write_file', 'shell']);
+  assert.deepEqual(await rules(undefined, undefined, true), ['read_file', 'write_file', 'shell']);
+  assert.deepEqual(await rules({ deny: ['shell'] }, undefined, true), ['read_file', 'write_file']);
   assert.deepEqual(await rules({ allow: ['*_file'] }), ['read_file', 'write_file']);
   assert.deepEqual(await rules({ allow: ['*_file'], deny: ['write*'] }), ['read_file']);
   assert.deepEqual(await rules({ denyRisks: ['exec', 'writes'] }), ['read_file']);
   assert.deepEqual(await rules({ deny: ['read_file'] }, { denyRisks: ['exec'] }), ['write_file']);
+  // What runs programs is named, by its whole name, or it is for administrators.
+  assert.deepEqual(await rules(undefined), ['read_file', 'write_file']);
+  assert.deepEqual(await rules({ allow: ['*'] }), ['read_file', 'write_file']);
+  assert.deepEqual(await rules({ allow: ['sh*ll', 'shel*'] }), []);
+  assert.deepEqual(await rules({ allow: ['*', 'shell'] }), ['read_file', 'write_file', 'shell']);
+  assert.deepEqual(await rules({ allow: ['shell'], denyRisks: ['exec'] }), []);
+  assert.deepEqual(await rules({ allow: ['shell'] }, { deny: ['shell'] }), []);
 });
 
 test('a tool with a broken schema is left out and said so; with first-call compilation its call says so', async () => {

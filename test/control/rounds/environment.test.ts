@@ -16,7 +16,7 @@ import type { Session } from '../../../src/session/session.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { hostEnvironments } from '../support/host-environments.ts';
 
-const local = { name: 'local' };
+const local = { name: 'local', admin: true };
 
 async function folder(t: TestContext, files: Record<string, string> = {}): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'handfast-environment-'));
@@ -195,7 +195,7 @@ test('a host that went away is replaced: calls under way are told as lost, the n
 test('sessions of one place share a host; what is released ends its session there', async (t) => {
   const { environments, hosts } = hostEnvironments(t);
   const cwd = await folder(t);
-  for (const session of ['a', 'b']) await environments.for(session, { cwd, principal: { name: 'local' } }).list();
+  for (const session of ['a', 'b']) await environments.for(session, { cwd, principal: { name: 'local', admin: true } }).list();
   await environments.for('c', { cwd, principal: { name: 'other' } }).list();
   assert.equal(hosts.length, 2, 'one for each principal');
   assert.equal([...hosts[0]!.host.sessions].length, 2);
