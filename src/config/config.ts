@@ -51,6 +51,8 @@ export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' 
     /** A token is required to connect. With no grants, the local token (`ensureLocalToken`) is that token. */
     readonly required: boolean;
     readonly grants: readonly PrincipalTokens[];
+    /** Absolute paths of all files with tokens. */
+    readonly tokenFiles: readonly string[];
   };
   readonly journal: HandfastSettings['journal'] & { readonly file: string };
   readonly audit: HandfastSettings['audit'] & { readonly file: string };
@@ -134,7 +136,11 @@ export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}
     home,
     workspace: workspaceOf(loading),
     listen: listenOf(loading),
-    auth: Object.freeze({ required: settings.auth?.required, grants: Object.freeze(grants) }),
+    auth: Object.freeze({
+      required: settings.auth?.required,
+      grants: Object.freeze(grants),
+      tokenFiles: Object.freeze((settings.auth?.tokens ?? []).flatMap((token) => token?.tokenFile ?? [])),
+    }),
     ...storesOf(loading, home),
     plugins: Object.freeze(pluginsOf(loading)),
     sections: Object.freeze(added),

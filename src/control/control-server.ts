@@ -8,6 +8,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
 import type { Authenticator } from '../session/auth.ts';
@@ -64,6 +65,8 @@ export interface ControlServerOptions {
   readonly defaults?: SessionSettings;
   /** Where sessions work that name no folder. Absolute. */
   readonly cwd: string;
+  /** What images of principals who are not administrators are not read from. */
+  readonly pathGuard?: PathGuard;
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: SessionsOptions['checkCwd'];
   /** The principal of a name, for turns whose owner has not connected since the start. */
@@ -130,8 +133,10 @@ export async function createControlServer(options: ControlServerOptions): Promis
     backends,
     defaultBackend,
     approver: broker,
-    readPrompt: (prompt, { cwd: folder, roots }) =>
-      readPrompt(prompt, { cwd: folder, roots: [folder, ...roots], home: userHome }),
+    readPrompt: (prompt, { cwd: folder, roots, principal }) => {
+      const guard = principal.admin === true ? undefined : options.pathGuard;
+      return readPrompt(prompt, { cwd: folder, roots: [folder, ...roots], home: userHome, guard });
+    },
     imageRoots: options.imageRoots,
     skillsFor: (prompt, folder) => skills.skillsFor(prompt, folder),
     defaults: options.defaults,

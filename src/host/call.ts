@@ -1,6 +1,7 @@
 /** A running request of an agent as plugins see it: the connection's request plus session, state and calls to others. */
 
 import type { Log } from '../base/log.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import { STREAM_END } from '../connection/outgoing-calls.ts';
 import { type Route, RunningRequest } from '../connection/running-request.ts';
 import { EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
@@ -33,6 +34,10 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
 
   get workspace(): string {
     return this.deps.workspace;
+  }
+
+  get pathGuard(): PathGuard | undefined {
+    return this.session.principal.admin === true ? undefined : this.deps.pathGuard;
   }
 
   get store(): SessionStores {

@@ -4,6 +4,7 @@
  * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
 import type { Log } from '../base/log.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Body, Method } from '../protocol/method.ts';
 import type { Principal, SessionView, ToolRules } from '../session/principal.ts';
@@ -34,6 +35,11 @@ export interface CallContext {
   readonly log: Log;
   /** Absolute real path of the host's workspace; file tools must stay inside it. */
   readonly workspace: string;
+  /**
+   * The paths that tools of this principal neither read nor change; undefined for an administrator.
+   * @internal
+   */
+  readonly pathGuard?: PathGuard | undefined;
   /** The durable state of this plugin, by whom it belongs to. Throws `usage` for a plugin that declares no `store`. */
   readonly store: SessionStores;
   /** What the principal is granted within this capability, checked by the plugin's `grant` schema; undefined = nothing. */

@@ -6,6 +6,7 @@
 import type { Closable } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
 import type { SharedSlots } from '../base/shared-slots.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Dialect } from '../connection/accept.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Authenticator } from '../session/auth.ts';
@@ -47,6 +48,11 @@ export interface HostOptions {
   readonly stateFile?: string;
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
+  /**
+   * Paths that the tools of principals who are not administrators neither read nor change. Default: none.
+   * @internal
+   */
+  readonly pathGuard?: PathGuard | undefined;
   /**
    * The threads that calls may start, where several hosts of one process share them. Default: this host's own.
    * @internal

@@ -91,6 +91,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#callDeps = {
       log: this.log,
       workspace: options.workspace ?? process.cwd(),
+      pathGuard: options.pathGuard,
       threads: options.threads ?? threadSlots(this.limits),
       nestedRoute: (type, session) => this.#nestedRoute(type, session),
       failure: (route, session, thrown) => this.#failure(route, session, thrown),
@@ -442,6 +443,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
       // Undefined members, so that all records have one shape: there is one for each request.
       error_code: error?.code,
+      reason: error?.code === 'tool_denied' ? reasonOf(error) : undefined,
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
       via,
     });
@@ -478,6 +480,11 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   *#pluginsOf(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
+}
+
+/** Why a call was denied, as its tool says it. */
+function reasonOf({ detail: { reason } }: HandfastError): string | undefined {
+  return typeof reason === 'string' ? reason.slice(0, 64) : undefined;
 }
 
 /** Refuses message types that cannot be written: the codec writes them as they are. */

@@ -9,6 +9,7 @@
 import { MAX_DELAY_MS } from '../base/deadlines.ts';
 import type { Log } from '../base/log.ts';
 import type { SharedSlots } from '../base/shared-slots.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { CallEvent } from '../connection/call.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method } from '../protocol/method.ts';
@@ -29,6 +30,8 @@ const MAX_NESTED_CALLS = 1024;
 export interface CallDeps {
   readonly log: Log;
   readonly workspace: string;
+  /** Paths that tools of restricted principals do not touch. */
+  readonly pathGuard: PathGuard | undefined;
   /** Threads that calls may start; shared by the hosts of a process. */
   readonly threads: SharedSlots;
   /** The route of a request type for a principal's own capabilities; throws where there is none. */
@@ -102,6 +105,10 @@ export class NestedCall implements CallContext, Caller {
 
   get workspace(): string {
     return this.deps.workspace;
+  }
+
+  get pathGuard(): PathGuard | undefined {
+    return this.session.principal.admin === true ? undefined : this.deps.pathGuard;
   }
 
   get store(): SessionStores {

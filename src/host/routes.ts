@@ -4,6 +4,7 @@
  */
 
 import type { Log } from '../base/log.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -142,6 +143,10 @@ class PluginView implements CallContext {
 
   get signal(): AbortSignal {
     return this.#context.signal;
+  }
+
+  get pathGuard(): PathGuard | undefined {
+    return this.#context.pathGuard;
   }
 
   get store(): SessionStores {

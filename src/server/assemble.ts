@@ -8,6 +8,7 @@
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
 import type { SharedSlots } from '../base/shared-slots.ts';
+import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { HostConfig } from '../config/config.ts';
 import { createHost, type Host, type HostOptions, type SnapshotStore } from '../host/host.ts';
 import type { Plugin } from '../host/plugin.ts';
@@ -25,6 +26,8 @@ export interface AssembleOptions {
   readonly backoff?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
+  /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
+  readonly guard?: PathGuard;
   /** See `HostOptions.threads`. */
   readonly threads?: SharedSlots;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
@@ -80,6 +83,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
       dialects,
       authThrottle: backoff,
       threads,
+      pathGuard: options.guard ?? (await guardOf(config)),
     });
     running = host;
     await host.start();
@@ -101,6 +105,12 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     await closeAll(closing, log);
     throw error;
   }
+}
+
+/** Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. */
+async function guardOf(config: HostConfig): Promise<PathGuard | undefined> {
+  if (config.auth.grants.every(({ principal }) => principal.admin === true)) return undefined;
+  return (await import('./protected-paths.ts')).pathGuard(config);
 }
 
 /** Closes in the order opposite to opening; a failure does not stop the others from closing. */

@@ -24,6 +24,7 @@ import type { WorkspaceHost } from './control/session-environments.ts';
 import type { AssembledFleet } from './fleet/fleet-assembly.ts';
 import { InternalTokens } from './fleet/internal-tokens.ts';
 import { openListeners } from './listeners.ts';
+import { pathGuard } from './protected-paths.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
 
 export interface ServerOptions {
@@ -80,6 +81,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   const { auth, tokenFile } = await accessOf(config);
   const backoff = new AuthThrottle();
   const threads = threadSlots(config.limits);
+  const guard = pathGuard(config, options.fleet);
   const inside = new InternalTokens(auth);
   // Turns resumed from an earlier run may need tools before the host has started.
   const workspace = Promise.withResolvers<WorkspaceHost>();
@@ -103,6 +105,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     backoff,
     workspaceHost: () => workspace.promise,
     threads,
+    guard,
     version: () => version,
     handlers: fleet?.handlers,
   }).catch(async (error) => {
@@ -118,6 +121,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       log,
       backoff,
       threads,
+      guard,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
     workspace.resolve({ host: assembled.host, tokenFor: (principal) => inside.tokenFor(principal) });

@@ -7,7 +7,7 @@
  * program that replaces and restores directories between the two can evade that check.
  * Used by `workspace-path.ts` (walking down a path) and the tools that walk a tree.
  */
-import { constants, existsSync } from 'node:fs';
+import { constants, existsSync, fstatSync, type Stats } from 'node:fs';
 import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -59,6 +59,11 @@ export class HeldDirectory {
 
   get fd(): number {
     return this.#handle.fd;
+  }
+
+  /** What the directory is now. */
+  stats(): Stats {
+    return fstatSync(this.#handle.fd);
   }
 
   /** A path that leads to the entry `name` (one path component, or `.` for the directory itself). */

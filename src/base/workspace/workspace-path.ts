@@ -1,8 +1,8 @@
 /**
  * Workspace confinement: resolves a caller's path to an entry inside the workspace, or refuses it.
  *
- * Every file tool, the working directory of `shell` and the images of prompts use it. The path is walked one component
- * at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
+ * Every file tool, the working directory of `shell` and the images of prompts use it. With a guard it refuses protected
+ * paths as well (`protected-paths.ts`). The path is walked one component at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
  * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
  * walk has no effect: the checked directory is the one that is held open.
  */
@@ -12,6 +12,7 @@ import { isAbsolute } from 'node:path';
 import { fail } from '../../wire/errors.ts';
 import { errnoOf, fileError, fileFailure, outsideWorkspace, shown } from './file-error.ts';
 import { type Addressing, bestAddressing, HeldDirectory, readFlags } from './held-directory.ts';
+import { type Access, type Denial, denies, type PathGuard, protectedPath, stronger } from './protected-paths.ts';
 
 /** Limit of links followed on one path, and of retries when an entry changes during the walk; the limit of Linux. */
 const MAX_LINKS = 40;
@@ -32,9 +33,15 @@ export interface ResolvedPath extends AsyncDisposable {
   readonly kind: EntryKind;
   /** Of the entry when it was resolved; undefined when it is missing. */
   readonly stats: Stats | undefined;
+  /** What it was checked against, and what opens it is. */
+  readonly guard: PathGuard | undefined;
 }
 
 export interface LocateOptions {
+  /** Refuses protected paths. Default: none is. */
+  readonly guard?: PathGuard | undefined;
+  /** What the entry is located for. Default `read`. */
+  readonly access?: Access;
   /** Creates the directories that lead to the last component. Default false. */
   readonly createDirectories?: boolean;
   /** How directories are addressed. Default: {@link bestAddressing}. */
@@ -61,17 +68,30 @@ function componentsBelow(roots: readonly string[], path: string): string[] | und
 class Trail {
   readonly held: HeldDirectory[];
   readonly names: string[] = [];
+  readonly #guard: PathGuard | undefined;
+  /** Of each held directory: what holds for all that is in it. */
+  readonly #denials: (Denial | undefined)[];
 
-  constructor(root: HeldDirectory) {
+  constructor(root: HeldDirectory, guard: PathGuard | undefined) {
     this.held = [root];
+    this.#guard = guard;
+    this.#denials = [guard?.above(root.realPath)];
   }
 
   get last(): HeldDirectory {
     return this.held[this.held.length - 1]!;
   }
 
+  /** The denial of an entry of the last directory, or of that directory itself (`.`). */
+  denialOf(name: string, stats: Stats | undefined): Denial | undefined {
+    const inherited = this.#denials[this.#denials.length - 1];
+    if (this.#guard === undefined || name === '.') return inherited;
+    return stronger(inherited, this.#guard.entry(this.last.stats(), name, stats));
+  }
+
   async up(): Promise<void> {
     this.names.pop();
+    this.#denials.pop();
     await this.held.pop()?.close();
   }
 
@@ -80,6 +100,7 @@ class Trail {
   }
 
   down(directory: HeldDirectory, name: string): void {
+    this.#denials.push(this.#guard === undefined ? undefined : this.denialOf(name, directory.stats()));
     this.held.push(directory);
     this.names.push(name);
   }
@@ -94,10 +115,11 @@ class Trail {
  * Resolves `path` in `workspace`. The last component may be missing.
  *
  * Fails with `tool_denied` (`outside_workspace`) when the path, or a link on it, leaves the workspace, even if it would
- * return; with `tool_error` and a reason of `file-error.ts` when a directory on the way is missing or unusable.
+ * return, or is protected from the access (`protected_path`); with `tool_error` and a reason of `file-error.ts` when a
+ * directory on the way is missing or unusable.
  */
 export async function locate(workspace: string, path: string, options: LocateOptions = {}): Promise<ResolvedPath> {
-  const { createDirectories = false, addressing = bestAddressing } = options;
+  const { addressing = bestAddressing, guard } = options;
   if (path.includes('\0')) {
     throw fail('tool_error', 'a path may not hold a NUL character', { reason: 'bad_path', path: shown(path) });
   }
@@ -107,9 +129,10 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   } catch (error) {
     throw fail('tool_error', 'the workspace cannot be opened', { reason: 'workspace_missing' }, error);
   }
-  const trail = new Trail(root);
+  guard?.refresh();
+  const trail = new Trail(root, guard);
   try {
-    const resolved = await walk(trail, [workspace, root.realPath], path, createDirectories);
+    const resolved = await walk(trail, [workspace, root.realPath], path, options);
     await trail.close(resolved.parent);
     return resolved;
   } catch (error) {
@@ -122,7 +145,7 @@ async function walk(
   trail: Trail,
   roots: readonly string[],
   asked: string,
-  createDirectories: boolean,
+  { createDirectories = false, guard, access = 'read' }: LocateOptions,
 ): Promise<ResolvedPath> {
   const first = componentsBelow(roots, asked);
   if (first === undefined) throw outsideWorkspace(asked);
@@ -132,7 +155,11 @@ async function walk(
     detours += 1;
     if (detours > MAX_LINKS) throw fileFailure('too_many_links', asked, 'passes through too many symbolic links');
   };
+  const permit = (denial: Denial | undefined, wanted: Access): void => {
+    if (denies(denial, wanted)) throw protectedPath(asked);
+  };
   const found = (name: string, stats: Stats | undefined): ResolvedPath => {
+    permit(trail.denialOf(name, stats), access);
     const parent = trail.last;
     const kind = stats === undefined ? 'missing' : kindOf(stats);
     const where = name === '.' ? trail.names : [...trail.names, name];
@@ -143,6 +170,7 @@ async function walk(
       asked,
       kind,
       stats,
+      guard,
       [Symbol.asyncDispose]: () => parent.close(),
     };
   };
@@ -181,12 +209,14 @@ async function walk(
     if (stats === undefined) {
       // A path that goes back up creates nothing.
       if (!createDirectories || pending.includes('..')) throw fileFailure('not_found', asked, 'does not exist');
+      permit(trail.denialOf(name, undefined), 'change');
       await makeDirectory(here, name);
     } else if (!stats.isDirectory()) {
       throw fileFailure('not_a_directory', asked, 'passes through something that is not a directory');
     }
     try {
       trail.down(await here.openChild(name), name);
+      permit(trail.denialOf('.', undefined), 'read');
     } catch (error) {
       const errno = errnoOf(error);
       if (errno !== 'ENOTDIR' && errno !== 'ELOOP' && errno !== 'ENOENT') throw error;
@@ -242,6 +272,7 @@ export async function openFile(resolved: ResolvedPath): Promise<{ handle: FileHa
     const stats = await handle.stat();
     // The entry may have been replaced since it was resolved.
     if (!stats.isFile()) throw notRegular(resolved);
+    if (resolved.guard?.opened(stats) === 'all') throw protectedPath(resolved.asked);
     if (!(await resolved.parent.confirm())) throw outsideWorkspace(resolved.asked);
     return { handle, stats };
   } catch (error) {

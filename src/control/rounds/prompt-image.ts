@@ -8,6 +8,7 @@ import { type FileHandle, realpath } from 'node:fs/promises';
 import { extname, isAbsolute, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { shown } from '../../base/workspace/file-error.ts';
+import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../base/workspace/workspace-path.ts';
 import type { Image, ImageReference } from '../../protocol/session-types.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
@@ -19,6 +20,8 @@ export interface ImageOptions {
   readonly roots?: readonly string[];
   /** What `~/` stands for; undefined = nothing. */
   readonly home?: string;
+  /** Refuses protected paths, as if they did not exist. */
+  readonly guard?: PathGuard | undefined;
   /** Bytes of one image at most. Default 8 MiB. */
   readonly maxImageBytes?: number;
 }
@@ -75,7 +78,7 @@ async function fromFile(given: string, options: ImageOptions, maxBytes: number):
 
 /** The content of a file in an allowed folder; nothing is read of a file that is no image by its name. */
 async function contentOf(path: string, options: ImageOptions, maxBytes: number): Promise<Buffer> {
-  const { cwd, roots = [cwd], home } = options;
+  const { cwd, roots = [cwd], home, guard } = options;
   const absolute = absolutePath(path, cwd, home);
   // Where the path leads is only looked up here. It is then walked from the allowed folder itself without following
   // links, so a link put in its way meanwhile leads nowhere.
@@ -83,7 +86,7 @@ async function contentOf(path: string, options: ImageOptions, maxBytes: number):
   if (real === undefined) throw notFound(path);
   for (const root of roots) {
     try {
-      await using place = await locate(root, real);
+      await using place = await locate(root, real, { guard });
       if (place.kind === 'directory' || place.kind === 'other')
         throw fail('schema_violation', `not a file: ${shown(path)}`);
       const { handle, stats } = await openFile(place);
@@ -97,7 +100,7 @@ async function contentOf(path: string, options: ImageOptions, maxBytes: number):
     } catch (error) {
       if (!(error instanceof HandfastError)) throw unreadable(path, error);
       if (error.code === 'too_large' || error.code === 'schema_violation') throw error;
-      // Outside of this folder; perhaps it is inside the next.
+      // Protected, or outside of this folder; perhaps it is inside the next.
       if (error.code === 'tool_denied' || error.detail.reason === 'workspace_missing') continue;
       throw error.detail.reason === 'not_found' ? notFound(path) : unreadable(path, error);
     }

@@ -36,6 +36,8 @@ export interface AuditRecord {
   readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
   /** Error code of the reply, when it was an error. */
   readonly error_code?: string;
+  /** Why a call was denied, e.g. `protected_path`. */
+  readonly reason?: string;
 }
 
 export interface AuditOptions {
@@ -396,6 +398,7 @@ function openLine(n: number, record: AuditRecord, prev: string): string | undefi
       duration_ms: record.duration_ms,
       outcome: record.outcome,
       error_code: record.error_code,
+      reason: record.reason,
       prev,
     });
   } catch {

@@ -7,6 +7,7 @@ import { realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import type { SharedSlots } from '../../base/shared-slots.ts';
+import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import type { ValidatorCache } from '../../capabilities/tools/arguments.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Backend } from '../../control/contract/backend.ts';
@@ -18,6 +19,7 @@ import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { fail } from '../../wire/errors.ts';
 import { reportDamage } from '../journal-damage.ts';
+import { pathGuard } from '../protected-paths.ts';
 import type { WorkspaceHost } from './session-environments.ts';
 
 export interface ControlAssemblyOptions {
@@ -36,6 +38,8 @@ export interface ControlAssemblyOptions {
   readonly cwd?: string;
   /** See `session-environments.ts`. */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
+  /** What the tools, images and folders of restricted principals do not touch. */
+  readonly guard?: PathGuard;
   /** See `session-environments.ts`. */
   readonly threads?: SharedSlots;
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -51,7 +55,7 @@ const RETENTION = { maxEntries: 100_000_000, maxBytes: 64 * 1024 ** 3 };
  */
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
-  const { log, version, auth, backoff } = options;
+  const { log, version, auth, backoff, guard = pathGuard(config) } = options;
   const home = control.dataDir ?? config.home;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
@@ -67,7 +71,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     const server = await createControlServer({
       home,
       journal,
-      openEnvironment: openEnvironment(config, options),
+      openEnvironment: openEnvironment(config, { ...options, guard }),
       handlers: options.handlers,
       checkContent: contentChecker(),
       backends: await acpBackends(control.agents, version, log),
@@ -78,7 +82,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       imageRoots: control.imageRoots,
       defaults: { maxRounds: control.maxRounds },
       cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
-      checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace),
+      checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace, guard),
+      pathGuard: guard,
       principalOf: (name) => principalOf(config, name),
       serverName: options.serverName ?? control.serverName,
       auth,
@@ -109,12 +114,12 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
 /** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
-  { log, workspaceHost, threads }: ControlAssemblyOptions,
+  { log, workspaceHost, threads, guard }: ControlAssemblyOptions,
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
     const { sessionEnvironments } = await import('./session-environments.ts');
-    open ??= sessionEnvironments({ config, log, workspaceHost, threads });
+    open ??= sessionEnvironments({ config, log, workspaceHost, threads, guard });
     return open(key);
   };
 }
@@ -146,12 +151,19 @@ async function acpBackends(
   });
 }
 
-/** Administrators work anywhere; others where the configuration lets tools work. */
-function checkFolder(cwd: string, { admin }: Principal, workspace: string): void {
+/** Administrators work anywhere; others where the configuration lets tools work, and not where secrets are. */
+function checkFolder(cwd: string, { admin }: Principal, workspace: string, guard: PathGuard): void {
   if (admin === true) return;
-  const way = relative(workspace, realpathSync(cwd));
+  const folder = realpathSync(cwd);
+  const way = relative(workspace, folder);
   if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) {
     throw fail('unauthorized', 'sessions of this principal work inside the workspace of the server');
+  }
+  guard.refresh();
+  if (guard.above(folder) === 'all') {
+    throw fail('unauthorized', 'sessions of this principal do not work in a protected folder', {
+      reason: 'protected_path',
+    });
   }
 }
 

@@ -9,6 +9,7 @@ import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
 import type { SharedSlots } from '../../base/shared-slots.ts';
+import type { PathGuard } from '../../base/workspace/protected-paths.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
 import type { HostConfig } from '../../config/config.ts';
 import type { Environment, EnvironmentKey } from '../../control/rounds/environments.ts';
@@ -36,6 +37,8 @@ export interface SessionEnvironmentsOptions {
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
+  /** What the tools of restricted principals do not touch. */
+  readonly guard?: PathGuard | undefined;
   /** Threads of the tools; shared with the host of the workspace. Default: those of the configuration's limits. */
   readonly threads?: SharedSlots;
 }
@@ -67,6 +70,7 @@ export function sessionEnvironments(
       workspace: cwd,
       auth: { hasTokens: false, authenticate: () => principal },
       threads,
+      pathGuard: options.guard,
       log,
     });
     await host.start();

@@ -195,7 +195,8 @@ test('a host that went away is replaced: calls under way are told as lost, the n
 test('sessions of one place share a host; what is released ends its session there', async (t) => {
   const { environments, hosts } = hostEnvironments(t);
   const cwd = await folder(t);
-  for (const session of ['a', 'b']) await environments.for(session, { cwd, principal: { name: 'local', admin: true } }).list();
+  for (const session of ['a', 'b'])
+    await environments.for(session, { cwd, principal: { name: 'local', admin: true } }).list();
   await environments.for('c', { cwd, principal: { name: 'other' } }).list();
   assert.equal(hosts.length, 2, 'one for each principal');
   assert.equal([...hosts[0]!.host.sessions].length, 2);

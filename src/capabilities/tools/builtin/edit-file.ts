@@ -42,7 +42,7 @@ export interface EditedFile {
 export async function editFile(args: EditFileArgs, context: CallContext): Promise<ShapedResult<EditedFile>> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
     context.signal.throwIfAborted();
-    await using place = await locate(context.workspace, args.path);
+    await using place = await locate(context.workspace, args.path, { guard: context.pathGuard, access: 'change' });
     const { text, state } = await readText(place, context.signal);
     // The mark is no part of the text that is searched; it stays where it is.
     const mark = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';

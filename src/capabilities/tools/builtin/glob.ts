@@ -1,6 +1,7 @@
 /**
  * The work of `glob`: files of the workspace by name. Runs in the search thread (`search-worker.ts`).
  */
+import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { pathFilter } from './glob-pattern.ts';
 import type { SearchProgress } from './search-progress.ts';
 import { walkTree } from './tree-walk.ts';
@@ -27,11 +28,16 @@ export interface FoundFiles {
 }
 
 /** Finds files and links by pattern. Fails with `not_found` or `not_a_directory` for the start directory. */
-export async function globFiles(workspace: string, args: GlobArgs, spot: SearchProgress): Promise<FoundFiles> {
+export async function globFiles(
+  workspace: string,
+  args: GlobArgs,
+  spot: SearchProgress,
+  guard?: PathGuard,
+): Promise<FoundFiles> {
   const filter = pathFilter(args.patterns);
-  await using tree = await openTree(workspace, args.path);
+  await using tree = await openTree(workspace, args.path, { guard });
   const notes = { unreadable: 0, tooDeep: 0 };
-  const options = { gitignore: args.gitignore, hidden: args.hidden, mayHold: filter.mayHold };
+  const options = { gitignore: args.gitignore, hidden: args.hidden, mayHold: filter.mayHold, guard };
   const paths: string[] = [];
   let characters = 0;
   let truncated = false;

@@ -4,6 +4,7 @@
  */
 import { closeSync, fstatSync, readSync } from 'node:fs';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
+import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
 import { pathFilter } from './glob-pattern.ts';
 import { countLines, type LineMatch, type LineTest, lineTest, searchLines } from './line-search.ts';
@@ -70,7 +71,12 @@ interface Progress {
 }
 
 /** Searches a file or all files below a directory. Fails with `bad_pattern` or a reason of `base/workspace/file-error.ts`. */
-export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchProgress): Promise<GrepResult> {
+export async function grepFiles(
+  workspace: string,
+  args: GrepArgs,
+  spot: SearchProgress,
+  guard?: PathGuard,
+): Promise<GrepResult> {
   const test = lineTest(args);
   const progress: Progress = {
     files: [],
@@ -82,9 +88,9 @@ export async function grepFiles(workspace: string, args: GrepArgs, spot: SearchP
     tooLarge: [],
     unreadable: 0,
   };
-  await using place = await locate(workspace, args.path);
+  await using place = await locate(workspace, args.path, { guard });
   if (place.kind === 'missing') throw fileFailure('not_found', args.path, 'does not exist');
-  if (place.kind === 'directory') await searchTree(workspace, args, test, progress, spot);
+  if (place.kind === 'directory') await searchTree(workspace, args, test, progress, spot, guard);
   else {
     const { handle } = await openFile(place);
     try {
@@ -108,11 +114,12 @@ async function searchTree(
   test: LineTest,
   progress: Progress,
   spot: SearchProgress,
+  guard: PathGuard | undefined,
 ): Promise<void> {
   const filter = pathFilter(args.globs);
-  await using tree = await openTree(workspace, args.path);
+  await using tree = await openTree(workspace, args.path, { guard });
   const notes = { unreadable: 0, tooDeep: 0 };
-  const options = { gitignore: args.gitignore, hidden: args.hidden, mayHold: filter.mayHold };
+  const options = { gitignore: args.gitignore, hidden: args.hidden, mayHold: filter.mayHold, guard };
   for (const file of walkTree(tree.root, tree.start, tree.path, options, notes)) {
     // What a link points to is found under its own name, or is not in the workspace.
     if (file.link || !filter.matches(file.fromStart)) continue;

@@ -43,7 +43,7 @@ export interface Listing {
  * left out first. Fails with `tool_error` (`not_found`, `not_a_directory`, …) or `tool_denied`.
  */
 export async function listDir(args: ListDirArgs, context: CallContext): Promise<ShapedResult<Listing>> {
-  const { directory, path } = await holdDirectory(context.workspace, args.path);
+  const { directory, path } = await holdDirectory(context.workspace, args.path, { guard: context.pathGuard });
   const entries: DirectoryEntry[] = [];
   let truncated = false;
   try {
@@ -78,7 +78,7 @@ async function listBelow(
 ): Promise<boolean> {
   context.signal.throwIfAborted();
   try {
-    const { directory } = await holdDirectory(context.workspace, path);
+    const { directory } = await holdDirectory(context.workspace, path, { guard: context.pathGuard });
     await using _ = directory;
     return await listInto(entries, directory, path, args, context.signal);
   } catch {

@@ -58,7 +58,7 @@ export interface FileWindow {
  * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `base/workspace/file-error.ts`.
  */
 export async function readFile(args: ReadFileArgs, context: CallContext): Promise<ShapedResult<FileWindow>> {
-  await using place = await locate(context.workspace, args.path);
+  await using place = await locate(context.workspace, args.path, { guard: context.pathGuard });
   const { handle, stats } = await openFile(place);
   try {
     const byBytes = args.encoding === 'base64' || args.byte_offset !== undefined || args.byte_limit !== undefined;

@@ -3,6 +3,7 @@
  */
 import { constants, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
+import { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { asError, type ErrorName } from '../../../wire/errors.ts';
 import { globFiles } from './glob.ts';
 import { grepFiles } from './grep.ts';
@@ -12,14 +13,15 @@ import { SearchProgress } from './search-progress.ts';
 // The thread that serves everybody goes first. Elsewhere than on Linux this would slow the whole process down.
 if (process.platform === 'linux') setPriority(0, constants.priority.PRIORITY_LOW);
 
-const { workspace, search, spot: memory } = workerData as SearchJob;
+const { workspace, protectedPaths, search, spot: memory } = workerData as SearchJob;
+const guard = protectedPaths.length === 0 ? undefined : new PathGuard(protectedPaths);
 const spot = new SearchProgress(memory);
 let answer: SearchAnswer;
 try {
   const value =
     search.tool === 'glob'
-      ? await globFiles(workspace, search.args, spot)
-      : await grepFiles(workspace, search.args, spot);
+      ? await globFiles(workspace, search.args, spot, guard)
+      : await grepFiles(workspace, search.args, spot, guard);
   answer = { value };
 } catch (thrown) {
   const error = asError(thrown, 'tool_error');

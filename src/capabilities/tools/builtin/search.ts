@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { within } from '../../../base/race.ts';
 import type { ReleaseSlot } from '../../../base/shared-slots.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
+import type { ProtectedPath } from '../../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
@@ -17,6 +18,8 @@ import { SearchProgress } from './search-progress.ts';
 /** What the thread is given. */
 export interface SearchJob {
   readonly workspace: string;
+  /** What the search must not read. */
+  readonly protectedPaths: readonly ProtectedPath[];
   readonly search:
     | { readonly tool: 'glob'; readonly args: GlobArgs }
     | { readonly tool: 'grep'; readonly args: GrepArgs };
@@ -60,7 +63,12 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
   const spot = new SearchProgress();
   let worker: Worker;
   try {
-    worker = startThread({ workspace: context.workspace, search, spot: spot.memory });
+    worker = startThread({
+      workspace: context.workspace,
+      protectedPaths: context.pathGuard?.paths ?? [],
+      search,
+      spot: spot.memory,
+    });
   } catch (error) {
     release();
     throw error;

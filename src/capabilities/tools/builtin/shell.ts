@@ -156,7 +156,7 @@ async function start(
   read: (child: Child) => Promise<unknown>,
 ): Promise<Started> {
   const argv = wordsOf(args);
-  const { directory } = await holdDirectory(context.workspace, args.cwd);
+  const { directory } = await holdDirectory(context.workspace, args.cwd, { guard: context.pathGuard });
   try {
     context.signal.throwIfAborted();
     const stdin = args.stdin === undefined ? 'ignore' : 'pipe';

@@ -4,7 +4,17 @@
  * Directories are opened one from the other and never through a link, so the walk cannot leave the workspace. The calls
  * are synchronous: this thread has nothing else to do, and it can be stopped from outside at any point.
  */
-import { closeSync, type Dirent, fstatSync, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import {
   type Addressing,
@@ -13,6 +23,7 @@ import {
   type HeldDirectory,
   readFlags,
 } from '../../../base/workspace/held-directory.ts';
+import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { type IgnoreRules, noRules } from './ignore-rules.ts';
 
 /** Directories inside one another; deeper ones are left out. Each costs one open descriptor. */
@@ -26,6 +37,8 @@ export interface WalkOptions {
   readonly hidden: boolean;
   /** Whether a directory is worth reading; `path` from the start. */
   mayHold(path: string): boolean;
+  /** Protected folders are not entered, protected files not opened. */
+  readonly guard?: PathGuard | undefined;
 }
 
 /** One file or link of the walk. */
@@ -70,7 +83,8 @@ export function* walkTree(
 ): Generator<WalkedFile, void, undefined> {
   const top = path === '.' ? '' : path;
   const { addressing } = start;
-  const rules = options.gitignore ? rulesAbove(root, top) : noRules;
+  const { guard } = options;
+  const rules = options.gitignore ? rulesAbove(root, top, guard) : noRules;
   const levels: Level[] = [];
   const enter = (
     parentFd: number,
@@ -80,12 +94,12 @@ export function* walkTree(
     fromStart: string,
     rules: IgnoreRules,
   ) => {
-    const level = openLevel(addressing, parentFd, parentPath, name);
+    const level = openLevel(addressing, parentFd, parentPath, name, guard);
     if (level === undefined) {
       notes.unreadable += 1;
       return;
     }
-    const own = options.gitignore ? withOwnRules(addressing, level, where, rules) : rules;
+    const own = options.gitignore ? withOwnRules(addressing, level, where, rules, guard) : rules;
     levels.push({ ...level, path: where, fromStart, rules: own, next: 0 });
   };
   try {
@@ -110,7 +124,7 @@ export function* walkTree(
         else enter(level.fd, level.realPath, name, where, fromStart, level.rules);
       } else if (entry.isFile() || entry.isSymbolicLink()) {
         const { fd, realPath } = level;
-        const open = () => openRegular(addressing, fd, realPath, name);
+        const open = () => openRegular(addressing, fd, realPath, name, guard);
         yield { path: where, fromStart, link: entry.isSymbolicLink(), open };
       }
     }
@@ -121,10 +135,17 @@ export function* walkTree(
 
 type OpenLevel = Pick<Level, 'fd' | 'realPath' | 'entries'>;
 
-function openLevel(addressing: Addressing, fd: number, realPath: string, name: string): OpenLevel | undefined {
+function openLevel(
+  addressing: Addressing,
+  fd: number,
+  realPath: string,
+  name: string,
+  guard: PathGuard | undefined,
+): OpenLevel | undefined {
   let opened: number | undefined;
   try {
     opened = openSync(entryPath(addressing, fd, realPath, name), directoryFlags(addressing));
+    if (guard?.entry(fstatSync(fd), name, fstatSync(opened)) === 'all') throw new Error('protected');
     const ownPath = join(realPath, name);
     const entries = readdirSync(entryPath(addressing, opened, ownPath, '.'), { withFileTypes: true });
     if (!isStillThere(addressing, opened, ownPath)) throw new Error('moved');
@@ -146,11 +167,22 @@ function isStillThere(addressing: Addressing, fd: number, realPath: string): boo
   return realpathSync(realPath) === realPath && own.ino === there.ino && own.dev === there.dev;
 }
 
-function openRegular(addressing: Addressing, fd: number, realPath: string, name: string): number | undefined {
+function openRegular(
+  addressing: Addressing,
+  fd: number,
+  realPath: string,
+  name: string,
+  guard: PathGuard | undefined,
+): number | undefined {
   let opened: number | undefined;
   try {
-    opened = openSync(entryPath(addressing, fd, realPath, name), readFlags);
-    if (fstatSync(opened).isFile() && isStillThere(addressing, fd, realPath)) return opened;
+    const path = entryPath(addressing, fd, realPath, name);
+    // Before it is opened: to close a database of this process would drop its lock.
+    if (guard?.entry(fstatSync(fd), name, lstatSync(path)) === 'all') return undefined;
+    opened = openSync(path, readFlags);
+    const stats = fstatSync(opened);
+    const isProtected = guard?.opened(stats) === 'all';
+    if (stats.isFile() && !isProtected && isStillThere(addressing, fd, realPath)) return opened;
   } catch {
     // Vanished, exchanged for a link, or not ours to read: the caller counts it.
   }
@@ -158,14 +190,25 @@ function openRegular(addressing: Addressing, fd: number, realPath: string, name:
   return undefined;
 }
 
-function withOwnRules(addressing: Addressing, level: OpenLevel, path: string, rules: IgnoreRules): IgnoreRules {
+function withOwnRules(
+  addressing: Addressing,
+  level: OpenLevel,
+  path: string,
+  rules: IgnoreRules,
+  guard: PathGuard | undefined,
+): IgnoreRules {
   if (!level.entries.some((entry) => entry.name === '.gitignore' && entry.isFile())) return rules;
-  const text = readGitignore(addressing, level.fd, level.realPath);
+  const text = readGitignore(addressing, level.fd, level.realPath, guard);
   return text === undefined ? rules : rules.with(path, text);
 }
 
-function readGitignore(addressing: Addressing, fd: number, realPath: string): string | undefined {
-  const file = openRegular(addressing, fd, realPath, '.gitignore');
+function readGitignore(
+  addressing: Addressing,
+  fd: number,
+  realPath: string,
+  guard: PathGuard | undefined,
+): string | undefined {
+  const file = openRegular(addressing, fd, realPath, '.gitignore', guard);
   if (file === undefined) return undefined;
   try {
     const buffer = Buffer.allocUnsafe(Math.min(fstatSync(file).size, MAX_GITIGNORE_BYTES));
@@ -179,7 +222,7 @@ function readGitignore(addressing: Addressing, fd: number, realPath: string): st
  * The rules of the directories from the workspace down to the one above `path`. None when they ignore `path` itself:
  * who names an ignored directory wants to see what is in it.
  */
-function rulesAbove(root: HeldDirectory, path: string): IgnoreRules {
+function rulesAbove(root: HeldDirectory, path: string, guard: PathGuard | undefined): IgnoreRules {
   let rules = noRules;
   if (path === '') return rules;
   const { addressing } = root;
@@ -189,7 +232,7 @@ function rulesAbove(root: HeldDirectory, path: string): IgnoreRules {
   const opened: number[] = [];
   try {
     for (const name of path.split('/')) {
-      const text = readGitignore(addressing, fd, realPath);
+      const text = readGitignore(addressing, fd, realPath, guard);
       if (text !== undefined) rules = rules.with(above, text);
       above = above === '' ? name : `${above}/${name}`;
       if (rules.ignores(above, true)) return noRules;

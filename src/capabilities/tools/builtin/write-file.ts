@@ -33,7 +33,11 @@ export interface WrittenFile {
  */
 export async function writeFile(args: WriteFileArgs, context: CallContext): Promise<ShapedResult<WrittenFile>> {
   const content = decodeContent(args);
-  await using place = await locate(context.workspace, args.path, { createDirectories: args.create_dirs });
+  await using place = await locate(context.workspace, args.path, {
+    createDirectories: args.create_dirs,
+    guard: context.pathGuard,
+    access: 'change',
+  });
   context.signal.throwIfAborted();
   const before = await checkExpected(args, place, context.signal);
   if (!args.overwrite && place.kind === 'file') throw fileFailure('exists', args.path, 'exists already');

@@ -9,6 +9,7 @@
 import { MAX_DELAY_MS } from '../../../base/deadlines.ts';
 import { orAborted } from '../../../base/race.ts';
 import type { Approval, ImageReference, SessionSettings, StopReason } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
@@ -32,7 +33,7 @@ export interface TurnRunDeps {
   /** Reads the images of a prompt. The message of a failure is shown to the user. */
   readonly readPrompt: (
     prompt: AcceptedPrompt,
-    places: { readonly cwd: string; readonly roots: readonly string[] },
+    places: { readonly cwd: string; readonly roots: readonly string[]; readonly principal: Principal },
   ) => Promise<ReadPrompt>;
   /** Folders beside that of the session that images may be read from. */
   readonly imageRoots: readonly string[];
@@ -132,8 +133,8 @@ export class TurnRun {
 
   async #prepare(prompt: AcceptedPrompt): Promise<ReadPrompt> {
     const { readPrompt, imageRoots, skillsFor } = this.#parts;
-    const { cwd, settings, id } = this.#turn;
-    const read = await this.#unlessAborted(readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots] }));
+    const { cwd, settings, id, principal } = this.#turn;
+    const read = await this.#unlessAborted(readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots], principal }));
     await this.#unlessAborted(this.#backend.preflight(settings));
     const skills = await this.#unlessAborted(skillsFor(read.text, cwd));
     if (skills.length > 0) {

@@ -1,0 +1,249 @@
+/**
+ * Paths that the tools of restricted principals neither read nor change, wherever they lie: configuration, tokens, data,
+ * journals, audit; and what may be read but not changed, because it runs or decides rights.
+ *
+ * A path is known by what it is, not by how it is spelled: by device and inode, and by its name in a folder that is known
+ * by device and inode. So links, renames, bind mounts, case and `..` do not help, and a protected name that does not exist
+ * yet cannot be created. `workspace-path.ts` asks for every entry it passes, the search for every folder and file.
+ *
+ * Made by `server/protected-paths.ts` out of the configuration. Its calls are synchronous: some stats for each tool call.
+ */
+import { lstatSync, readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { shown } from './file-error.ts';
+
+/** A protected path. Plain data, so that a search thread can be given it. */
+export interface ProtectedPath {
+  /** Absolute. Need not exist. */
+  readonly path: string;
+  /**
+   * - `folder`: with all that is in it
+   * - `file`: this name
+   * - `database`: with what SQLite and its owner put beside it, `<name>-…` and `<name>.…`
+   * - `audit`: with rotated files, and those of further processes
+   */
+  readonly kind: 'folder' | 'file' | 'database' | 'audit';
+  /** `all`: neither read nor changed. `changes`: may be read. */
+  readonly deny: Denial;
+}
+
+export type Denial = 'all' | 'changes';
+
+/** What a caller is about to do. */
+export type Access = 'read' | 'change';
+
+/**
+ * Names that nobody restricted changes in any folder: git runs what is in its folder, and a configuration is used by the
+ * next `handfast` that starts beside it.
+ */
+const UNCHANGEABLE_NAMES = new Set(['.git', '.handfast', 'handfast.yaml', 'fleet.yaml']);
+/** Copies of repositories in data folders: they hold no secret, and are large. */
+const NOT_SCANNED = new Set(['worktrees']);
+/** Entries of data folders that are looked at for hard links. In larger ones every file with several links counts as theirs. */
+const MAX_SCANNED = 5_000;
+/** Identities remembered; the oldest go first. */
+const MAX_KNOWN = 16_384;
+/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+const CLOCK_SLACK_MS = 50;
+
+/** What is known of a file or folder that is, or was, at a protected path. */
+interface Known {
+  readonly deny: Denial;
+  /** Tells it from a later file with the same inode. */
+  readonly generation: number;
+  /** The check at which it was last found at its path. */
+  readonly round: number;
+}
+
+/** Names in one folder. */
+interface NamesIn {
+  readonly generation: number;
+  readonly rules: Map<string, { readonly matches: (name: string) => boolean; readonly deny: Denial }>;
+}
+
+type Place = Pick<Stats, 'dev' | 'ino'>;
+
+const keyOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
+
+/** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
+const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
+
+/** As file systems compare names that do not tell case or composed letters apart. */
+const folded = (name: string): string => name.normalize('NFC').toLowerCase();
+
+const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
+
+/** The names that belong to a protected one. */
+function family(kind: ProtectedPath['kind'], name: string): (name: string) => boolean {
+  const own = folded(name);
+  if (kind === 'file' || kind === 'folder') return (other) => other === own;
+  if (kind === 'database') {
+    return (other) => other === own || other.startsWith(`${own}-`) || other.startsWith(`${own}.`);
+  }
+  const [, stem = '', ending = ''] = /^(.*?)(\.[^.]*)?$/.exec(own) ?? [];
+  const rotated = new RegExp(`^${escaped(stem)}(?:-\\d+)?${escaped(ending)}(?:\\..*)?$`);
+  return (other) => rotated.test(other);
+}
+
+/** `tool_denied`, `detail.reason: 'protected_path'`; `path` as the caller gave it. */
+export function protectedPath(path: string): HandfastError {
+  return fail('tool_denied', `"${shown(path)}" is protected: only an administrator may use it`, {
+    reason: 'protected_path',
+    path: shown(path),
+  });
+}
+
+/** True when a denial stands in the way of an access. */
+export const denies = (denial: Denial | undefined, access: Access): boolean =>
+  denial === 'all' || (denial === 'changes' && access === 'change');
+
+/** The stronger of two. */
+export const stronger = (one: Denial | undefined, other: Denial | undefined): Denial | undefined =>
+  one === 'all' || other === undefined ? one : other;
+
+export class PathGuard {
+  readonly paths: readonly ProtectedPath[];
+  readonly #known = new Map<string, Known>();
+  readonly #names = new Map<string, NamesIn>();
+  #round = 0;
+  /** When the last scan began, epoch milliseconds; -1 before the first. */
+  #scannedAt = -1;
+  #scanIsPartial = false;
+
+  constructor(paths: readonly ProtectedPath[]) {
+    this.paths = paths.map((each) => ({ ...each, path: resolve(each.path) }));
+  }
+
+  /** Finds out where the protected paths are now. Called once for each tool call, before anything else is asked. */
+  refresh(): void {
+    this.#round += 1;
+    for (const each of this.paths) this.#locate(each);
+    if (this.#scannedAt < 0) this.#scan();
+  }
+
+  /** The denial of a workspace that lies in a protected folder, or is one. */
+  above(workspace: string): Denial | undefined {
+    let denial: Denial | undefined;
+    for (let path = workspace; ; path = dirname(path)) {
+      const stats = statsOf(path);
+      if (stats !== undefined) denial = stronger(denial, this.#identity(stats));
+      if (dirname(path) === path) return denial;
+    }
+  }
+
+  /** The denial of an entry: by its name in its folder, and by what it is. `stats` is undefined for one that is missing. */
+  entry(folder: Stats, name: string, stats: Stats | undefined): Denial | undefined {
+    const plain = folded(name);
+    let denial: Denial | undefined = UNCHANGEABLE_NAMES.has(plain) ? 'changes' : undefined;
+    const names = this.#names.get(keyOf(folder));
+    if (names !== undefined && names.generation === generationOf(folder)) {
+      for (const { matches, deny } of names.rules.values()) if (matches(plain)) denial = stronger(denial, deny);
+    }
+    return stats === undefined ? denial : stronger(denial, this.opened(stats));
+  }
+
+  /** The denial of a file or folder by what it is: for what was just opened. */
+  opened(stats: Stats): Denial | undefined {
+    const denial = this.#identity(stats);
+    if (denial === 'all' || !stats.isFile() || stats.nlink < 2) return denial;
+    // Another of its names may be in a protected folder. A link changes the time of the inode: what was linked since the
+    // last scan is newer than it.
+    if (stats.ctimeMs + CLOCK_SLACK_MS >= this.#scannedAt) this.#scan();
+    return this.#scanIsPartial ? 'all' : stronger(denial, this.#identity(stats));
+  }
+
+  #identity(stats: Stats): Denial | undefined {
+    const known = this.#known.get(keyOf(stats));
+    if (known === undefined) return undefined;
+    const isSame = known.round === this.#round || stats.nlink > 1 || known.generation === generationOf(stats);
+    return isSame ? known.deny : undefined;
+  }
+
+  #locate({ path, kind, deny }: ProtectedPath): void {
+    const stats = statsOf(path, lstatSync);
+    if (stats === undefined) return this.#anchor(path, kind, deny);
+    if (kind !== 'folder') this.#protectName(path, kind, deny);
+    if (!stats.isSymbolicLink()) return this.#remember(stats, deny, this.#round);
+    const target = statsOf(path);
+    if (target === undefined) return;
+    this.#remember(target, deny, this.#round);
+    if (kind !== 'folder') this.#protectName(realpathSync(path), kind, deny);
+  }
+
+  /** A path that does not exist: the first missing name on the way cannot be created, the name itself neither. */
+  #anchor(path: string, kind: ProtectedPath['kind'], deny: Denial): void {
+    for (let missing = path; ; missing = dirname(missing)) {
+      const isWhole = missing === path;
+      if (this.#protectName(missing, isWhole ? kind : 'file', isWhole ? deny : 'changes')) return;
+      if (dirname(missing) === missing) return;
+    }
+  }
+
+  /** Protects a name in its folder; false when there is no such folder. */
+  #protectName(path: string, kind: ProtectedPath['kind'], deny: Denial): boolean {
+    const folder = statsOf(dirname(path));
+    if (folder?.isDirectory() !== true) return false;
+    const key = keyOf(folder);
+    const generation = generationOf(folder);
+    let names = this.#names.get(key);
+    if (names?.generation !== generation) {
+      names = { generation, rules: new Map() };
+      this.#names.set(key, names);
+    }
+    const name = basename(path);
+    const rule = `${kind} ${deny} ${name}`;
+    if (!names.rules.has(rule)) names.rules.set(rule, { matches: family(kind, name), deny });
+    return true;
+  }
+
+  #remember(stats: Stats, deny: Denial, round: number): void {
+    const key = keyOf(stats);
+    const known = this.#known.get(key);
+    if (round < 0 && known?.round === this.#round) return;
+    const generation = generationOf(stats);
+    const before = known?.generation === generation ? known.deny : undefined;
+    this.#known.delete(key);
+    this.#known.set(key, { deny: stronger(before, deny) ?? deny, generation, round });
+    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value as string);
+  }
+
+  /** Remembers every file of the protected folders, and of the families of protected files, for their hard links. */
+  #scan(): void {
+    this.#scannedAt = Date.now();
+    let left = MAX_SCANNED;
+    const visit = (folder: string, matches: (name: string) => boolean, isDeep: boolean): void => {
+      for (const name of namesIn(folder)) {
+        if (!matches(folded(name)) || left === 0) continue;
+        left -= 1;
+        const path = join(folder, name);
+        const stats = statsOf(path, lstatSync);
+        if (stats?.isFile() === true) this.#remember(stats, 'all', -1);
+        if (isDeep && stats?.isDirectory() === true && !NOT_SCANNED.has(name)) visit(path, matches, isDeep);
+      }
+    };
+    for (const { path, kind, deny } of this.paths) {
+      if (deny !== 'all') continue;
+      if (kind === 'folder') visit(path, () => true, true);
+      else visit(dirname(path), family(kind, basename(path)), false);
+    }
+    this.#scanIsPartial = left === 0;
+  }
+}
+
+/** Undefined for what is missing, and for what this process may not even look at. */
+function statsOf(path: string, look: typeof statSync = statSync): Stats | undefined {
+  try {
+    return look(path, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

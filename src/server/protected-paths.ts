@@ -1,0 +1,90 @@
+/**
+ * The protected paths of a server: what its configuration says about where secrets, data and code lie. The one place that
+ * knows it; `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
+ *
+ * Called by `serve.ts` and `assemble.ts`, and by `handfast config check` for what lies in the workspace.
+ */
+import { realpathSync } from 'node:fs';
+import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
+import { PathGuard, type ProtectedPath } from '../base/workspace/protected-paths.ts';
+import type { HostConfig } from '../config/config.ts';
+import type { FleetConfig } from '../config/fleet-config.ts';
+
+/** Secrets, data and code of a configuration, and of the fleet that the same process runs. */
+export function protectedPaths(config: HostConfig, fleet?: FleetConfig): ProtectedPath[] {
+  const { home, file, auth, journal, audit, control, plugins } = config;
+  const all = (kind: ProtectedPath['kind'], path: string | undefined): ProtectedPath[] =>
+    path === undefined ? [] : [{ path, kind, deny: 'all' }];
+  const folder = file === undefined ? config.workspace : dirname(file);
+  return [
+    ...all('folder', home),
+    ...all('folder', control.dataDir),
+    ...all('file', file),
+    ...auth.tokenFiles.flatMap((path) => all('file', path)),
+    ...all('database', journal.file),
+    ...all('audit', audit.file),
+    ...plugins.filter(({ builtin }) => !builtin).map(({ use }) => codeOf(use)),
+    ...control.agents.flatMap(({ command }) => programOf(command, folder)),
+    ...(fleet === undefined ? [] : ofFleet(fleet)),
+  ];
+}
+
+/** The guard of a server. */
+export const pathGuard = (config: HostConfig, fleet?: FleetConfig): PathGuard =>
+  new PathGuard(protectedPaths(config, fleet));
+
+/** The protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
+export function protectedInWorkspace(config: HostConfig): ProtectedPath[] {
+  return protectedPaths(config).filter(({ path }) => {
+    const way = relative(config.workspace, realPathOf(path));
+    return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+  });
+}
+
+/** The real path; of a path that does not exist, as far as it does. */
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return dirname(path) === path ? path : resolve(realPathOf(dirname(path)), path.slice(dirname(path).length + 1));
+  }
+}
+
+/** A plugin: its file, or the folder of its package. It may be read. */
+function codeOf(module: string): ProtectedPath {
+  const [, packageFolder] = /^(.*[/\\]node_modules[/\\](?:@[^/\\]+[/\\])?[^/\\]+)[/\\]/.exec(module) ?? [];
+  return packageFolder === undefined
+    ? { path: module, kind: 'file', deny: 'changes' }
+    : { path: packageFolder, kind: 'folder', deny: 'changes' };
+}
+
+/** A program that is named by a path. */
+const programOf = (command: string | undefined, folder: string): ProtectedPath[] =>
+  command?.includes('/') === true ? [{ path: resolve(folder, command), kind: 'file', deny: 'changes' }] : [];
+
+function ofFleet(fleet: FleetConfig): ProtectedPath[] {
+  const { file, dataDir, workers, nats, peers } = fleet;
+  const folder = file === undefined ? dataDir : dirname(file);
+  const code = workers.flatMap(({ executor }) => [
+    ...programOf(executor?.command, folder),
+    ...programOf(executor?.module, folder),
+    ...programOf(executor?.mcpConfig, folder),
+  ]);
+  return [
+    ...(file === undefined ? [] : [{ path: file, kind: 'file', deny: 'all' } as const]),
+    ...[dataDir, ...workers.map((worker) => worker.dataDir)].map(
+      (path): ProtectedPath => ({ path, kind: 'folder', deny: 'all' }),
+    ),
+    ...secretFiles([nats, workers, peers]).map((path): ProtectedPath => ({ path, kind: 'file', deny: 'all' })),
+    ...code,
+  ];
+}
+
+/** Every file that a setting names as the place of a secret: `token_file`, `password_file`, `credentials_file`, `nkey_file`. */
+function secretFiles(settings: unknown): string[] {
+  if (typeof settings !== 'object' || settings === null) return [];
+  return Object.entries(settings).flatMap(([name, value]) => {
+    if (typeof value !== 'string') return secretFiles(value);
+    return /^(?:token|password|credentials|nkey)File$/.test(name) ? [value] : [];
+  });
+}

@@ -1,0 +1,299 @@
+/**
+ * The holder of a restricted token and the files of the server: configuration, tokens, data, journals, audit, and the code
+ * it loads. All of it lies in the workspace, where the tools of that token work.
+ */
+import assert from 'node:assert/strict';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { loadConfig } from '../../src/config/config.ts';
+import { connect } from '../../src/connect.ts';
+import { serve } from '../../src/server/serve.ts';
+import type { HandfastError } from '../../src/wire/errors.ts';
+import { temporaryFolder } from '../host/temporary-folder.ts';
+
+const SECRET = 'token-of-another-principal-0002';
+const RESTRICTED = 'token-of-the-restricted-one-0001';
+const ADMIN = 'token-of-an-administrator-0003';
+
+const CONFIG = `
+listen: tcp://127.0.0.1:0
+journal: { kind: sqlite, file: ./log/journal.db }
+audit: { file: ./log/audit.jsonl }
+plugins: [tools, ./extra/plugin.mjs]
+control: { data_dir: ./data }
+auth:
+  tokens:
+    - { name: restricted, token_file: ./mine.token, tools: { allow: ['*', shell] } }
+    - { name: other, token_file: ./secrets/other.token }
+    - { name: boss, token_file: ./boss.token, admin: true }
+`;
+
+/** Everything a tool may be told to touch, and whether it may only be read. */
+const READABLE = 'extra/plugin.mjs';
+
+async function scene(t: TestContext) {
+  const folder = temporaryFolder(t);
+  const home = join(folder, 'home');
+  const put = (path: string, text: string) => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  };
+  put('handfast.yaml', CONFIG);
+  put('mine.token', `${RESTRICTED}\n`);
+  put('secrets/other.token', `${SECRET}\n`);
+  put('boss.token', `${ADMIN}\n`);
+  put('src/note.txt', 'an ordinary file\n');
+  put(
+    READABLE,
+    `import { tool, toolsPlugin } from 'handfast';
+     export const plugin = toolsPlugin({ name: 'extra', tools: [tool({ name: 'extra', description: 'x', run: () => 1 })] });`,
+  );
+  const config = await loadConfig('handfast.yaml', { cwd: folder, env: { HANDFAST_HOME: home } });
+  const server = await serve(config, { announce: false });
+  t.after(() => server.close(0));
+  const open = async (token: string) => {
+    const agent = await connect(server.url as string, { capabilities: ['tools'], token });
+    t.after(() => agent.close());
+    const call = (name: string, args: Record<string, unknown>) => agent.tools.call(name, args);
+    return {
+      call,
+      /** The reason of the refusal; `ok` for what was done. */
+      tried: (name: string, args: Record<string, unknown>): Promise<string> =>
+        call(name, args).then(
+          () => 'ok',
+          ({ code, detail }: HandfastError) => (detail.reason === undefined ? code : `${code} ${detail.reason}`),
+        ),
+    };
+  };
+  return { folder, home, put, server, agent: await open(RESTRICTED), boss: await open(ADMIN), open };
+}
+
+const DENIED = 'tool_denied protected_path';
+
+/** Every way a file tool has to a path. */
+const readers = (path: string): [string, Record<string, unknown>][] => [
+  ['read_file', { path }],
+  ['read_file', { path, encoding: 'base64' }],
+  ['grep', { pattern: '.', path }],
+];
+const writers = (path: string): [string, Record<string, unknown>][] => [
+  ['write_file', { path, content: 'taken over' }],
+  ['write_file', { path, content: 'taken over', create_dirs: true, overwrite: false }],
+  ['write_file', { path, content: 'x', expected_sha256: '0'.repeat(64) }],
+  ['edit_file', { path, edits: [{ old_text: 'token', new_text: 'taken over' }] }],
+];
+const folderReaders = (path: string): [string, Record<string, unknown>][] => [
+  ['list_dir', { path }],
+  ['glob', { patterns: ['**'], path }],
+  ['grep', { pattern: '.', path }],
+  ['shell', { command: 'true', cwd: path }],
+];
+
+test('F-93: a restricted token reads and changes no configuration, token, data, journal or audit', async (t) => {
+  const { folder, agent, boss, home } = await scene(t);
+  const files = [
+    'handfast.yaml',
+    'mine.token',
+    'secrets/other.token',
+    'boss.token',
+    'log/journal.db',
+    'log/journal.db-wal',
+    'log/audit.jsonl',
+    'data/sessions.db',
+    'data/sessions.journal.db',
+    // What is not there yet.
+    'log/audit.jsonl.1',
+    'log/audit-2.jsonl',
+    'log/journal.db.lock-journal',
+    'data/credentials.json',
+    'data/deeper/credentials.json',
+    'home/token',
+    'home/hosts/handfast/state.db',
+    // Other spellings.
+    './src/../handfast.yaml',
+    join(folder, 'handfast.yaml'),
+    'log//audit.jsonl',
+  ];
+  await agent.call('read_file', { path: 'src/note.txt' });
+  for (const path of files) {
+    for (const [name, args] of [...readers(path), ...writers(path)]) {
+      assert.equal(await agent.tried(name, args), DENIED, `${name} ${JSON.stringify(args)}`);
+    }
+  }
+  for (const path of ['data', 'home', 'data/', 'home/hosts']) {
+    for (const [name, args] of folderReaders(path))
+      assert.equal(await agent.tried(name, args), DENIED, `${name} ${path}`);
+  }
+  assert.equal(readFileSync(join(folder, 'handfast.yaml'), 'utf8'), CONFIG);
+  assert.equal(readFileSync(join(folder, 'secrets/other.token'), 'utf8').trim(), SECRET);
+  // Names that differ in case only are the same file on some systems, and never created here.
+  assert.equal(await agent.tried('write_file', { path: 'HANDFAST.yaml', content: 'x' }), DENIED);
+  assert.equal(await agent.tried('write_file', { path: 'log/AUDIT.jsonl.2', content: 'x' }), DENIED);
+
+  // An administrator may, and what is not protected everybody may.
+  assert.equal(await boss.tried('read_file', { path: 'handfast.yaml' }), 'ok');
+  assert.equal(await boss.tried('list_dir', { path: 'data' }), 'ok');
+  assert.equal(await agent.tried('write_file', { path: 'src/new.txt', content: 'x' }), 'ok');
+  assert.equal(await agent.tried('write_file', { path: 'log/other.txt', content: 'x' }), 'ok');
+  assert.ok(home.startsWith(folder));
+});
+
+test('F-93: searches of the whole workspace pass over what is protected', async (t) => {
+  const { folder, agent } = await scene(t);
+  linkSync(join(folder, 'secrets/other.token'), join(folder, 'src/linked.txt'));
+  linkSync(join(folder, 'secrets/other.token'), join(folder, 'src/.gitignore'));
+  const found = await agent.call('grep', { pattern: 'token-of|restricted|ordinary', gitignore: false });
+  const { files } = found.data as { files: { path: string }[] };
+  assert.deepEqual(
+    files.map(({ path }) => path),
+    ['src/note.txt'],
+  );
+  const { paths } = (await agent.call('glob', { patterns: ['**'], gitignore: false })).data as { paths: string[] };
+  assert.deepEqual(
+    paths.filter((path) => /^(?:data|home)\//.test(path)),
+    [],
+  );
+  const { entries } = (await agent.call('list_dir', { depth: 8 })).data as { entries: { path: string }[] };
+  assert.deepEqual(
+    entries.map(({ path }) => path).filter((path) => /^(?:data|home)\//.test(path)),
+    [],
+  );
+});
+
+test('F-93: links to protected files, symbolic and hard, are refused, whenever they were made', async (t) => {
+  const { folder, home, agent, put } = await scene(t);
+  const at = (path: string) => join(folder, path);
+  symlinkSync('../handfast.yaml', at('src/config'));
+  symlinkSync(at('secrets/other.token'), at('src/absolute'));
+  symlinkSync('config', at('src/twice'));
+  symlinkSync('../data', at('src/folder'));
+  symlinkSync(home, at('src/home'));
+  for (const path of ['src/config', 'src/absolute', 'src/twice', 'src/folder/sessions.db', 'src/home/token']) {
+    for (const [name, args] of [...readers(path), ...writers(path)]) {
+      assert.equal(await agent.tried(name, args), DENIED, `${name} ${path}`);
+    }
+  }
+  linkSync(at('handfast.yaml'), at('src/hard-config'));
+  linkSync(join(home, 'token'), at('src/hard-token'));
+  linkSync(at('log/audit.jsonl'), at('src/hard-audit'));
+  // Made after the server, and after the link: a secret it stores later.
+  put('data/credentials.json', `{"key":"${SECRET}"}`);
+  linkSync(at('data/credentials.json'), at('src/hard-later'));
+  for (const path of ['src/hard-config', 'src/hard-token', 'src/hard-audit', 'src/hard-later']) {
+    for (const [name, args] of [...readers(path), ...writers(path)]) {
+      const outcome = await agent.tried(name, args);
+      // A single file that a search may not open is passed over.
+      assert.ok(outcome === DENIED, `${name} ${path}: ${outcome}`);
+    }
+  }
+  // Other files may have several links.
+  linkSync(at('src/note.txt'), at('src/also-a-note.txt'));
+  assert.equal(await agent.tried('read_file', { path: 'src/also-a-note.txt' }), 'ok');
+});
+
+test('F-93: renames do not help: not of the file, nor of a folder above it, nor the name that is free then', async (t) => {
+  const { folder, agent } = await scene(t);
+  const at = (path: string) => join(folder, path);
+  await agent.call('read_file', { path: 'src/note.txt' });
+  renameSync(at('handfast.yaml'), at('src/moved.txt'));
+  renameSync(at('secrets'), at('elsewhere'));
+  renameSync(at('data'), at('src/data2'));
+  for (const path of ['src/moved.txt', 'elsewhere/other.token', 'src/data2/sessions.db', 'src/data2/new.json']) {
+    assert.equal(await agent.tried('read_file', { path }), DENIED, path);
+    assert.equal(await agent.tried('write_file', { path, content: 'x' }), DENIED, path);
+  }
+  for (const path of ['handfast.yaml', 'secrets/other.token', 'secrets/x', 'data/credentials.json', 'data/x/y']) {
+    assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
+  }
+  // Inodes of files that are gone are used again by others: those are nobody's secret.
+  rmSync(at('src/moved.txt'));
+  for (let index = 0; index < 20; index += 1) {
+    writeFileSync(at(`src/again-${index}.txt`), `${index}`);
+    assert.equal(await agent.tried('read_file', { path: `src/again-${index}.txt` }), 'ok');
+  }
+});
+
+test('F-93: what decides rights or runs can be read, and not changed', async (t) => {
+  const { agent, put, folder } = await scene(t);
+  put('src/.git/config', '[core]\n');
+  put('src/.git/hooks/pre-commit.sample', '#!/bin/sh\n');
+  put('sub/.handfast/rules.yaml', 'rules: []\n');
+  for (const path of [READABLE, 'src/.git/config', 'src/.git/hooks/pre-commit.sample', 'sub/.handfast/rules.yaml']) {
+    assert.equal(await agent.tried('read_file', { path }), 'ok', path);
+    for (const [name, args] of writers(path)) assert.equal(await agent.tried(name, args), DENIED, `${name} ${path}`);
+  }
+  for (const path of [
+    'src/.git/hooks/pre-commit',
+    'src/.GIT/hooks/pre-commit',
+    'sub/.git/hooks/pre-push',
+    '.git',
+    'sub/handfast.yaml',
+    'sub/new/fleet.yaml',
+    'sub/.handfast/new.yaml',
+  ]) {
+    assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
+  }
+  assert.match(readFileSync(join(folder, READABLE), 'utf8'), /toolsPlugin/);
+});
+
+test('F-93: a link that is swapped while it is read never shows the secret', async (t) => {
+  const { folder, agent } = await scene(t);
+  const door = join(folder, 'src/door');
+  const secret = join(folder, 'secrets/other.token');
+  const plain = join(folder, 'src/note.txt');
+  let swaps = 0;
+  let isOver = false;
+  const swapping = (async () => {
+    while (!isOver) {
+      for (const make of [() => linkSync(plain, door), () => linkSync(secret, door), () => symlinkSync(secret, door)]) {
+        make();
+        swaps += 1;
+        await new Promise(setImmediate);
+        unlinkSync(door);
+      }
+    }
+  })();
+  const outcomes = new Set<string>();
+  try {
+    for (let round = 0; round < 150; round += 1) {
+      const replies = await Promise.all(
+        ['read_file', 'read_file'].map((name) =>
+          agent.call(name, { path: 'src/door' }).then(
+            ({ data }) => JSON.stringify(data),
+            ({ code, detail }: HandfastError) => `${code} ${detail.reason}`,
+          ),
+        ),
+      );
+      for (const reply of replies) {
+        assert.equal(reply.includes(SECRET), false, reply);
+        outcomes.add(reply.includes('ordinary') ? 'read' : reply);
+      }
+    }
+  } finally {
+    isOver = true;
+    await swapping;
+  }
+  assert.ok(swaps > 100);
+  assert.ok(outcomes.has(DENIED), [...outcomes].join());
+});
+
+test('F-93: every refusal is a line of the audit, with the tool and the reason', async (t) => {
+  const { folder, agent, server } = await scene(t);
+  for (const [name, args] of [...readers('handfast.yaml'), ...writers('mine.token')]) await agent.tried(name, args);
+  await server.close(0);
+  const lines = readFileSync(join(folder, 'log/audit.jsonl'), 'utf8')
+    .split('\n')
+    .filter((line) => line.includes('tool/call/req'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.deepEqual(
+    lines.map(({ principal, tool, outcome, error_code, reason }) => ({ principal, tool, outcome, error_code, reason })),
+    ['read_file', 'read_file', 'grep', 'write_file', 'write_file', 'write_file', 'edit_file'].map((tool) => ({
+      principal: 'restricted',
+      tool,
+      outcome: 'error',
+      error_code: 'tool_denied',
+      reason: 'protected_path',
+    })),
+  );
+});
