@@ -162,7 +162,9 @@ function variant(name: string, options: { extras?: Extras; byCallback?: boolean 
     },
     scanner: async (onText) => {
       const { LineReader } = await built<typeof import('../../src/wire/frame.ts')>('wire/frame');
-      const reader = new LineReader({ line: onText, malformed: () => {} }, MAX_MESSAGE_BYTES);
+      // All of a chunk at once: what is measured is the cutting.
+      const share = { spend: () => false, renew: () => {} };
+      const reader = new LineReader({ line: onText, malformed: () => {} }, MAX_MESSAGE_BYTES, false, share);
       return (chunk) => reader.push(chunk);
     },
   };

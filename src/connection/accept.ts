@@ -108,8 +108,9 @@ export class PendingLink implements LinkReceiver {
     const buffered = this.#buffered;
     if (buffered === undefined) return;
     this.#buffered = undefined;
-    for (const message of buffered) receiver.message(message);
+    // First, because the receiver may pause the link again. What the link holds comes in a later turn, behind these.
     this.link.pause(false);
+    for (const message of buffered) receiver.message(message);
   }
 
   /** True while its handshake has been read and is being decided. */

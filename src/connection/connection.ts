@@ -16,6 +16,7 @@ import { fail, HandfastError } from '../wire/errors.ts';
 import { IncomingRequests, RETRY_AFTER_MS, type RequestLimits, type RequestOwner } from './incoming-requests.ts';
 import type { KeptReplies } from './kept-replies.ts';
 import { type CallLimits, type CallWire, OutgoingCalls, type PendingCall } from './outgoing-calls.ts';
+import { PAUSED_BY, Reading } from './reading.ts';
 import { type RequestChannel, type Route, RunningRequest } from './running-request.ts';
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, SlowConsumerGuard, type SlowReaderLimits } from './slow-consumer.ts';
 
@@ -89,7 +90,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   #ignoring = false;
   /** Notices whose handling is under way. */
   #inbox = 0;
-  #paused = false;
+  /** Made when there is a reason not to read. */
+  #reading: Reading | undefined;
   /** Characters of notices queued since the link is above `sendBufferBytes`. */
   #piled = 0;
 
@@ -136,7 +138,12 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   /** False while the link is not read from, so that its silence means nothing. */
   get reading(): boolean {
-    return !this.#paused && this.#slow?.paused !== true;
+    return this.#reading?.open !== false;
+  }
+
+  get #flow(): Reading {
+    this.#reading ??= new Reading(() => this.#link);
+    return this.#reading;
   }
 
   /** The outgoing half. The first use may set its limits. */
@@ -196,7 +203,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   #release(): void {
     this.#link = undefined;
     this.#piled = 0;
-    this.#paused = false;
+    this.#reading?.release();
     this.#slow?.stop();
     this.#slow = undefined;
   }
@@ -219,7 +226,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.arrivals++;
     const { separator } = this.codec;
     if (separator === undefined || typeof raw !== 'string' || !raw.includes(separator)) return this.#read(raw);
-    for (const line of raw.split(separator)) this.#read(line);
+    this.#flow.lines(raw.split(separator), (line) => this.#read(line));
     return undefined;
   }
 
@@ -229,7 +236,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   ended(): void {
-    this.#owner.ended();
+    this.#flow.end(() => this.#owner.ended());
   }
 
   closed(cause: CloseInfo): void {
@@ -313,16 +320,11 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const handled = this.#owner.notice(incoming);
     if (handled === undefined) return;
     const { inboxLimit = Number.POSITIVE_INFINITY } = this.limits;
-    if (++this.#inbox > inboxLimit && !this.#paused) this.#pause(true);
+    if (++this.#inbox > inboxLimit) this.#flow.pause(PAUSED_BY.inbox, true);
     const done = (): void => {
-      if (--this.#inbox <= inboxLimit / 2 && this.#paused) this.#pause(false);
+      if (--this.#inbox <= inboxLimit / 2) this.#reading?.pause(PAUSED_BY.inbox, false);
     };
     handled.then(done, done);
-  }
-
-  #pause(paused: boolean): void {
-    this.#paused = paused;
-    this.#link?.pause(paused);
   }
 
   #refused(error: HandfastError): void {
@@ -408,6 +410,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const out = this.codec.failure(this.#text, to, error, this.stamped ? cursor : 0, capability);
     this.sent++;
     this.#put('error', to.id, out, cursor);
+    this.#flow.refused();
   }
 
   /** An error reply that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
@@ -567,7 +570,9 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     link.send(out);
     const { buffered } = link;
     if (buffered > HIGH_WATER_BYTES || buffered > this.limits.sendBufferBytes) {
-      this.#slow ??= new SlowConsumerGuard(link, this.limits);
+      this.#slow ??= new SlowConsumerGuard(link, this.limits, (paused) =>
+        this.#flow.pause(PAUSED_BY.slowConsumer, paused),
+      );
       this.#slow.onBuffered(buffered);
     }
   }

@@ -28,20 +28,18 @@ const LOOKS = 4;
 export class SlowConsumerGuard {
   readonly #link: Link;
   readonly #limits: SlowReaderLimits;
+  readonly #pause: (paused: boolean) => void;
   /** Set while it is too far behind. */
   #grace: NodeJS.Timeout | undefined;
   /** Set while it is behind. */
   #looking: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  constructor(link: Link, limits: SlowReaderLimits) {
+  /** @param pause stops (true) or continues (false) reading from the peer */
+  constructor(link: Link, limits: SlowReaderLimits, pause: (paused: boolean) => void) {
     this.#link = link;
     this.#limits = limits;
-  }
-
-  /** True while the peer is not read from because it does not read. */
-  get paused(): boolean {
-    return this.#grace !== undefined;
+    this.#pause = pause;
   }
 
   /** So many bytes wait for the reader now. Called for each message while it is behind. */
@@ -79,13 +77,13 @@ export class SlowConsumerGuard {
   /** Reads no more from a peer that does not read, and drops its link when that lasts. */
   #holdBack(): void {
     const link = this.#link;
-    link.pause(true);
+    this.#pause(true);
     this.#grace = setTimeout(() => link.destroy('slow_consumer'), this.#limits.slowConsumerMs);
     void link.drained(this.#limits.sendBufferBytes / 2).then(() => {
       if (this.#stopped) return;
       clearTimeout(this.#grace);
       this.#grace = undefined;
-      link.pause(false);
+      this.#pause(false);
     });
   }
 }

@@ -111,6 +111,8 @@ export class StreamLink implements Link, LineSink {
   #sendBuffer: SendBuffer | undefined;
   #receiver: LinkReceiver | undefined;
   #paused = false;
+  /** The reader has had its share of this turn. */
+  #behind = false;
   #chunks = 0;
   #opened = false;
   #inputEnded = false;
@@ -138,7 +140,10 @@ export class StreamLink implements Link, LineSink {
       this.#problem ??= error.message;
     };
     this.#readable.on('error', onError);
-    this.#readable.on('end', () => this.#inputEnd());
+    this.#readable.on('end', () => {
+      this.#inputEnded = true;
+      if (!this.#reader.holds) this.#inputEnd();
+    });
     this.#readable.once('close', () => this.#inputGone());
     this.#streamsOpen = 1;
     if ((this.#writable as object) === this.#readable) return;
@@ -186,12 +191,18 @@ export class StreamLink implements Link, LineSink {
 
   pause(paused: boolean): void {
     this.#paused = paused;
+    this.#reader.pause(paused);
+    this.#flow();
+  }
+
+  /** Reads on, or does not, as the owner of the link and the reader want it. */
+  #flow(): void {
     if (!this.#opened || this.#ended || this.#closing !== undefined) return;
-    if (!paused) return void this.#readable.resume();
+    if (!this.#paused && !this.#behind) return void this.#readable.resume();
     this.#readable.pause();
     // A resume of the same turn is still pending: it would start a socket that was dialled again.
     process.nextTick(() => {
-      if (this.#paused) this.#readable.pause();
+      if ((this.#paused || this.#behind) && this.#closing === undefined) this.#readable.pause();
     });
   }
 
@@ -251,12 +262,19 @@ export class StreamLink implements Link, LineSink {
     this.#receiver?.malformed(problem);
   }
 
+  /** Everything before the end of the input was delivered. */
   #inputEnd(): void {
-    this.#inputEnded = true;
     if (this.#closing !== undefined || this.#ended) return;
     this.#reader.end();
     // The last line may have made the receiver close the link.
     if (this.#closing === undefined && !this.#ended) this.#receiver?.ended();
+  }
+
+  /** The reader has had its share of this turn, or has delivered the rest. */
+  behind(behind: boolean): void {
+    this.#behind = behind;
+    if (!behind && this.#inputEnded) this.#inputEnd();
+    else this.#flow();
   }
 
   #inputGone(): void {

@@ -84,6 +84,8 @@ class WebSocketLink implements Link, LineSink {
   #outbox: SendBuffer | undefined;
   #receiver: LinkReceiver | undefined;
   #paused = false;
+  /** The reader has had its share of this turn. */
+  #behind = false;
   #gateBytes = 0;
   #closing: { promise: Promise<void>; resolve: () => void; reason: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -100,6 +102,8 @@ class WebSocketLink implements Link, LineSink {
     // Nothing is read before the link is opened.
     socket.pause();
     socket.on('message', (data) => this.#frame(data));
+    // Each is answered by a pong.
+    socket.on('ping', () => this.#reader.spend(1));
     socket.on('error', (error) => {
       this.#problem ??= error.message;
     });
@@ -149,8 +153,14 @@ class WebSocketLink implements Link, LineSink {
 
   pause(paused: boolean): void {
     this.#paused = paused;
+    this.#reader.pause(paused);
+    this.#flow();
+  }
+
+  /** Reads on, or does not, as the owner of the link and the reader want it. */
+  #flow(): void {
     if (this.#receiver === undefined || this.#closing !== undefined) return;
-    if (paused) this.#socket.pause();
+    if (this.#paused || this.#behind) this.#socket.pause();
     else this.#socket.resume();
   }
 
@@ -186,6 +196,11 @@ class WebSocketLink implements Link, LineSink {
 
   malformed(problem: BadLine): void {
     this.#receiver?.malformed(problem);
+  }
+
+  behind(behind: boolean): void {
+    this.#behind = behind;
+    this.#flow();
   }
 
   readonly #countGate = (chunk: Buffer): void => {

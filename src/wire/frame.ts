@@ -4,10 +4,14 @@
  * Called by the transports (and by other readers of newline-delimited JSON) for each chunk as it arrives. It never
  * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
+ * No peer is read without end: past its share of a turn the reader holds the rest of its input, goes on in the next turn,
+ * and asks its transport to read no more meanwhile. The same holds for the end of a pause.
+ *
  * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three
  * times what follows its first character above ASCII), and no more than the longest accepted line is held.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
+import { TurnShare } from './turn-share.ts';
 
 /** Why a piece of input is malformed. It has been skipped; reading continues with the next line. */
 export interface BadLine {
@@ -16,11 +20,16 @@ export interface BadLine {
   readonly limit?: number;
 }
 
-/** Who gets the lines. Called in order, from inside `push`, `frame` and `end`; must not throw. */
+/** Who gets the lines. Called in order, from inside `push`, `frame` and `end` or in a later turn; must not throw. */
 export interface LineSink {
   /** One line without its line break: never empty or blank, and valid UTF-8 on the wire. */
   line(text: string): void;
   malformed(problem: BadLine): void;
+  /**
+   * True: the reader has had its share of this turn and holds the rest, so feed it no more; what comes nevertheless waits.
+   * False: everything was delivered that waited, for this reason or during a pause.
+   */
+  behind?(behind: boolean): void;
 }
 
 const NEWLINE = 10;
@@ -38,6 +47,10 @@ const RUN_BYTES = 4096;
 /** Pieces of an unfinished line below this many bytes are gathered in blocks instead of stored separately. */
 const SMALL_BYTES = 1024;
 const BLOCK_BYTES = 4096;
+
+/** Units of a share after which it is asked. Asking for each line would cost more than a short line does. */
+const SPENT_AT_ONCE = 16;
+const KIB_SHIFT = 10;
 
 /** True when the text is only spaces, tabs and carriage returns. */
 function isBlank(text: string, from: number, to: number): boolean {
@@ -60,7 +73,7 @@ function returnsToNewlines(bytes: Buffer): void {
  *   order mark at the start are skipped.
  * - UTF-8 is checked strictly: a line with an invalid sequence is `malformed`, never repaired with U+FFFD.
  * - A line longer than the limit is reported once, as soon as it is known, and skipped up to its newline unbuffered.
- * - The sink may call `setMaxBytes` and `stop` from inside a call; both count from the next line on.
+ * - The sink may call `setMaxBytes`, `pause` and `stop` from inside a call; all count from the next line on.
  */
 export class LineReader {
   readonly #sink: LineSink;
@@ -77,18 +90,40 @@ export class LineReader {
   #skipping = false;
   /** No line was seen yet, so a byte order mark may come. */
   #fresh = true;
-  #stopped = false;
   readonly #loneReturns: boolean;
+  /** Nothing may be delivered now: one of the three below. */
+  #halted = false;
+  #stopped = false;
+  #paused = false;
+  /** The rest waits for a later turn, which is scheduled. */
+  #yielded = false;
+  /** The sink knows that the reader is behind. */
+  #behind = false;
+  /** Input that waits, in order. */
+  #held: Buffer[] | undefined;
+  /** The input is frames, not chunks. */
+  #framed = false;
+  /** Made by the first lines. */
+  #share: Pick<TurnShare, 'spend' | 'renew'> | undefined;
+  /** Units spent since the share was asked. */
+  #spent = 0;
 
   /**
    * @param maxBytes longest accepted line in bytes, its line break not counted
    * @param loneReturns a CR alone ends a line as well. `push` then writes a newline over each CR of its chunk: CRLF becomes
    *   two, and the blank line between them is skipped however the chunks are cut
+   * @param share what may be delivered in one turn
    */
-  constructor(sink: LineSink, maxBytes: number, loneReturns = false) {
+  constructor(sink: LineSink, maxBytes: number, loneReturns = false, share?: Pick<TurnShare, 'spend' | 'renew'>) {
     this.#sink = sink;
     this.#maxBytes = maxBytes;
     this.#loneReturns = loneReturns;
+    this.#share = share;
+  }
+
+  /** True while input waits for a later turn or for the end of a pause. */
+  get holds(): boolean {
+    return this.#behind || this.#held !== undefined;
   }
 
   /** Changes the longest accepted line, in bytes. */
@@ -99,7 +134,17 @@ export class LineReader {
   /** Nothing is delivered any more, the rest of the current chunk included. */
   stop(): void {
     this.#stopped = true;
+    this.#halted = true;
+    this.#held = undefined;
     this.#takePieces();
+  }
+
+  /** True: holds everything from the next line on. False: delivers it, in a later turn. */
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (paused) this.#halted = true;
+    else if (this.#behind || this.#held !== undefined) this.#yield();
+    else this.#halted = this.#stopped;
   }
 
   /**
@@ -108,6 +153,30 @@ export class LineReader {
    * @param reused the memory of `chunk` will be overwritten after the call, so that no part of it may be retained
    */
   push(chunk: Buffer, reused = false): void {
+    if (this.#halted) this.#hold(chunk, 0, reused);
+    else this.#cut(chunk, reused);
+  }
+
+  /** Takes one whole frame of a transport that has frames: its end also ends a line. Not to be mixed with `push`. */
+  frame(chunk: Buffer): void {
+    this.#framed = true;
+    if (chunk.length === 0) return;
+    if (this.#halted) return this.#hold(chunk, 0, false);
+    const at = this.#lines(chunk, 0, chunk.length);
+    if (at < chunk.length) this.#hold(chunk, at, false);
+  }
+
+  /** Something was done for the peer that is no line, such as the answer to a ping frame. */
+  spend(units: number): void {
+    this.#spent += units;
+    if (this.#spent < SPENT_AT_ONCE) return;
+    this.#share ??= new TurnShare();
+    const full = this.#share.spend(this.#spent);
+    this.#spent = 0;
+    if (full) this.#yield();
+  }
+
+  #cut(chunk: Buffer, reused: boolean): void {
     if (this.#loneReturns) returnsToNewlines(chunk);
     let at = 0;
     if (this.#skipping || this.#heldBytes > 0) {
@@ -120,15 +189,53 @@ export class LineReader {
       else this.#heldLine(chunk.subarray(0, end));
       at = end + 1;
     }
-    if (at >= chunk.length || this.#stopped) return;
-    const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
-    const next = last < at ? at : this.#lines(chunk, at, last);
-    if (next < chunk.length) this.#buffer(chunk, next, reused);
+    if (at >= chunk.length) return;
+    if (!this.#halted) {
+      const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
+      if (last >= at) at = this.#lines(chunk, at, last);
+      // The start of a line is not delivered, so nothing keeps it from being taken.
+      if (at > last && at < chunk.length && !this.#stopped) return this.#buffer(chunk, at, reused);
+    }
+    if (at < chunk.length) this.#hold(chunk, at, reused);
   }
 
-  /** Takes one whole frame of a transport that has frames: its end also ends a line. Not to be mixed with `push`. */
-  frame(chunk: Buffer): void {
-    if (chunk.length > 0 && !this.#stopped) this.#lines(chunk, 0, chunk.length);
+  #hold(chunk: Buffer, from: number, reused: boolean): void {
+    if (this.#stopped) return;
+    const rest = from === 0 ? chunk : chunk.subarray(from);
+    this.#held ??= [];
+    this.#held.push(reused ? Buffer.from(rest) : rest);
+  }
+
+  /** Leaves the rest for the next turn. */
+  #yield(): void {
+    this.#halted = true;
+    if (this.#yielded || this.#stopped) return;
+    this.#yielded = true;
+    setImmediate(nextTurn, this);
+    if (this.#behind) return;
+    this.#behind = true;
+    this.#sink.behind?.(true);
+  }
+
+  /** The next turn has come. */
+  continue(): void {
+    this.#yielded = false;
+    if (this.#stopped || this.#paused) return;
+    this.#halted = false;
+    this.#share?.renew();
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const [index, chunk] of held.entries()) {
+      if (this.#framed) this.frame(chunk);
+      else this.#cut(chunk, false);
+      if (!this.#halted) continue;
+      // What was not reached comes behind what is left of this one.
+      for (const later of held.slice(index + 1)) this.#hold(later, 0, false);
+      break;
+    }
+    if (this.#halted) return;
+    this.#behind = false;
+    this.#sink.behind?.(false);
   }
 
   /** The input is over: an unterminated last line counts as a line. */
@@ -139,7 +246,7 @@ export class LineReader {
 
   /**
    * Delivers the lines of a chunk from `at` on. The last one ends at `last`, a newline or the end of a frame. Returns
-   * where the next line starts; after `stop`, the end of the chunk.
+   * where the next line starts: behind `last`, unless the reader was halted on the way.
    */
   #lines(chunk: Buffer, at: number, last: number): number {
     while (at <= last) {
@@ -150,34 +257,38 @@ export class LineReader {
         at = end + 1;
       } else {
         const runEnd = last - at <= RUN_BYTES ? last : chunk.lastIndexOf(NEWLINE, at + RUN_BYTES);
-        this.#shortLines(chunk, at, runEnd);
-        at = runEnd + 1;
+        at = this.#shortLines(chunk, at, runEnd);
       }
-      if (this.#stopped) return chunk.length;
+      if (this.#halted) break;
     }
     return at;
   }
 
-  /** Decodes the lines of `bytes[at, runEnd)`, at most {@link RUN_BYTES}, at once and delivers them one by one. */
-  #shortLines(bytes: Buffer, at: number, runEnd: number): void {
+  /**
+   * Decodes the lines of `bytes[at, runEnd)`, at most {@link RUN_BYTES}, at once and delivers them one by one. Returns where
+   * the next line starts.
+   */
+  #shortLines(bytes: Buffer, at: number, runEnd: number): number {
     const run = bytes.toString('utf8', at, runEnd);
     if (run.includes(REPLACEMENT) && !isUtf8(bytes.subarray(at, runEnd))) {
       // One of them is bad: look at each alone.
-      while (at < runEnd && !this.#stopped) {
+      while (at <= runEnd && !this.#halted) {
         const newline = bytes.indexOf(NEWLINE, at);
         const end = newline === -1 ? runEnd : newline;
         this.#oneLine(bytes, at, end);
         at = end + 1;
       }
-      return;
+      return at;
     }
     let from = 0;
     for (let to = run.indexOf('\n'); to !== -1; to = run.indexOf('\n', from)) {
       this.#shortLine(run, from, to);
-      if (this.#stopped) return;
       from = to + 1;
+      // A position in the text is one in the bytes only where each character is a byte.
+      if (this.#halted) return at + (run.length === runEnd - at ? from : Buffer.byteLength(run.slice(0, from)));
     }
     this.#shortLine(run, from, run.length);
+    return runEnd + 1;
   }
 
   /** One line of a run: only a limit below the length of a run can be passed here. */
@@ -202,6 +313,7 @@ export class LineReader {
     if (rest.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end))) {
       this.#fresh = false;
       this.#sink.malformed({ reason: 'bad_utf8' });
+      this.spend(1 + ((end - from) >> KIB_SHIFT));
       return;
     }
     const text = lineStart === '' ? rest : lineStart + rest;
@@ -215,6 +327,7 @@ export class LineReader {
       if (text.charCodeAt(from) === BYTE_ORDER_MARK) from++;
     }
     if (text.charCodeAt(from) === OPEN_BRACE || !isBlank(text, from, to)) this.#sink.line(text.slice(from, to));
+    this.spend(1 + ((to - from) >> KIB_SHIFT));
   }
 
   /** Buffers the rest of a chunk, the start of a line, or starts skipping when the line cannot be accepted. */
@@ -292,5 +405,11 @@ export class LineReader {
     this.#takePieces();
     this.#fresh = false;
     this.#sink.malformed({ reason: 'too_large', limit: this.#maxBytes });
+    this.spend(1);
   }
+}
+
+/** Shared by all readers: a closure for each would cost memory on links that mostly rest. */
+function nextTurn(reader: LineReader): void {
+  reader.continue();
 }

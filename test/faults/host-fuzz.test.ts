@@ -248,6 +248,8 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
       const reader = new LineReader(
         { line: (text) => seen.push(`+${text}`), malformed: ({ reason }) => seen.push(`-${reason}`) },
         200,
+        false,
+        { spend: () => false, renew() {} },
       );
       for (const piece of pieces) reader.push(Buffer.from(piece));
       reader.end();

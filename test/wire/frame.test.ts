@@ -7,12 +7,17 @@ import { type BadLine, LineReader } from '../../src/wire/frame.ts';
 
 type Heard = string | BadLine;
 
+/** All at once. */
+const unbounded = { spend: () => false, renew() {} };
+
 /** What a reader makes of chunks. `reused` overwrites each chunk after the call, as shared read memory is. */
 function read(chunks: readonly Uint8Array[], maxBytes = 1 << 20, reused = false): Heard[] {
   const heard: Heard[] = [];
   const reader = new LineReader(
     { line: (text) => heard.push(text), malformed: (problem) => heard.push(problem) },
     maxBytes,
+    false,
+    unbounded,
   );
   for (const chunk of chunks) {
     const memory = Buffer.from(chunk);
@@ -101,7 +106,7 @@ describe('the line cutter', () => {
       fc.property(stream, fc.constantFrom(20, 1 << 20), (bytes, maxBytes) => {
         const heard: Heard[] = [];
         const sink = { line: (text: string) => heard.push(text), malformed: (problem: BadLine) => heard.push(problem) };
-        const reader = new LineReader(sink, maxBytes);
+        const reader = new LineReader(sink, maxBytes, false, unbounded);
         reader.frame(bytes);
         assert.deepEqual(heard, reference(bytes, maxBytes));
         reader.frame(Buffer.from('{"next":1}'));
@@ -215,6 +220,53 @@ describe('the line cutter', () => {
     }
   });
 
+  test('past its share of a turn the rest waits, in the same order, for any bytes, any chunking and any share', async () => {
+    const places = fc.array(fc.nat(), { maxLength: 12 });
+    const shares = fc.array(fc.boolean(), { minLength: 1, maxLength: 8 });
+    const check = async (bytes: Buffer, at: number[], full: boolean[], pauses: number[], framed: boolean) => {
+      const heard: Heard[] = [];
+      const told: boolean[] = [];
+      const maxBytes = 5000;
+      const heed = (one: Heard): void => {
+        heard.push(one);
+        if (pauses.includes(heard.length)) reader.pause(true);
+      };
+      let asked = 0;
+      const share = { spend: () => full[asked++ % full.length] as boolean, renew() {} };
+      const sink = { line: heed, malformed: heed, behind: (behind: boolean) => told.push(behind) };
+      const reader = new LineReader(sink, maxBytes, false, share);
+      const pieces = cut(bytes, at);
+      for (const piece of pieces) {
+        const memory = Buffer.from(piece);
+        if (framed) reader.frame(memory);
+        else reader.push(memory, true);
+        if (!framed) memory.fill(0x7b);
+      }
+      const drain = async (): Promise<void> => {
+        while (reader.holds) {
+          reader.pause(false);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        reader.pause(false);
+      };
+      await drain();
+      reader.end();
+      await drain();
+      const whole: Heard[] = [];
+      const all = { line: (text: string) => whole.push(text), malformed: (problem: BadLine) => whole.push(problem) };
+      const other = new LineReader(all, maxBytes, false, unbounded);
+      for (const piece of pieces) framed ? other.frame(piece) : other.push(piece);
+      other.end();
+      assert.deepEqual(heard, whole);
+      // Each "behind" is followed by one "no more".
+      assert.ok(told.every((behind, n) => behind === (n % 2 === 0)) && told.length % 2 === 0, `${told}`);
+    };
+    await fc.assert(
+      fc.asyncProperty(stream, places, shares, fc.array(fc.nat({ max: 30 }), { maxLength: 4 }), fc.boolean(), check),
+      { numRuns: 800 },
+    );
+  });
+
   test('a line that comes in single bytes costs linear time and no object a byte', () => {
     const time = (bytes: number): number => {
       const chunks = inBytes(Buffer.from(`${'x'.repeat(bytes)}\n`));
@@ -236,7 +288,7 @@ describe('where a return alone ends a line', () => {
   const readAll = (chunks: readonly Uint8Array[], maxBytes = 1 << 20): Heard[] => {
     const heard: Heard[] = [];
     const sink = { line: (text: string) => heard.push(text), malformed: (problem: BadLine) => heard.push(problem) };
-    const reader = new LineReader(sink, maxBytes, true);
+    const reader = new LineReader(sink, maxBytes, true, unbounded);
     for (const chunk of chunks) reader.push(Buffer.from(chunk));
     return heard;
   };

@@ -19,6 +19,7 @@ import type { HttpSseEndpoint } from '../../transport/http/http-sse.ts';
 import type { Link, Listener } from '../../transport/link.ts';
 import type { WebSocketAcceptor } from '../../transport/websocket.ts';
 import { fail } from '../../wire/errors.ts';
+import { TurnShare } from '../../wire/turn-share.ts';
 import { type Guard, requestGuard } from './http-guard.ts';
 import { pathOf, Router } from './router.ts';
 
@@ -66,6 +67,8 @@ export interface HttpListener extends Listener {
 
 /** Longest head of a request. */
 const MAX_HEADER_BYTES = 16 * 1024;
+/** Requests that one connection may bring in one turn of the event loop. Clients wait for replies; only a flood has more. */
+const MAX_REQUESTS_A_TURN = 256;
 /** Dead peers of open streams are found by the operating system's probes, the first after this. */
 const PROBE_AFTER_MS = 30_000;
 
@@ -75,6 +78,7 @@ const FAILED = errorReply(500, 'runtime_error', 'the request failed');
 const CLOSING = errorReply(503, 'interrupted', 'this server is stopping', ['Retry-After', '5', 'Connection', 'close']);
 const HEALTHY = jsonReply(200, { status: 'ok' });
 const NO_UPGRADE = errorReply(404, 'unknown_type', 'nothing to upgrade to here', ['Connection', 'close']);
+const FLOOD = errorReply(429, 'over_capacity', 'too many requests at once on this connection', ['Connection', 'close']);
 const MALFORMED = errorReply(400, 'parse_error', 'this is not HTTP', ['Connection', 'close']);
 const TOO_SLOW = errorReply(408, 'timeout', 'the request timed out', ['Connection', 'close']);
 const HEAD_TOO_LARGE = errorReply(431, 'too_large', 'the request head is too large', ['Connection', 'close']);
@@ -147,6 +151,7 @@ class HttpPort {
   #upgraded = 0;
   /** The newest answer on each connection, to know whether bytes of our own may still be written to it. */
   readonly #answers = new WeakMap<Socket, ServerResponse>();
+  readonly #shares = new WeakMap<Socket, TurnShare>();
 
   constructor(server: Server, options: HttpServerOptions) {
     this.#server = server;
@@ -202,7 +207,9 @@ class HttpPort {
   }
 
   #request(request: IncomingMessage, response: ServerResponse): void {
-    this.#answers.set(request.socket, response);
+    const { socket } = request;
+    this.#answers.set(socket, response);
+    if (this.#floods(socket)) return sendReply(response, FLOOD);
     if (!this.#guard(request)) return sendReply(response, FORBIDDEN);
     const target = request.url ?? '';
     if (!target.startsWith('/')) return sendReply(response, BAD_TARGET);
@@ -215,6 +222,16 @@ class HttpPort {
     } catch (error) {
       this.#handlerFailed(error, path, response);
     }
+  }
+
+  /** True when a connection brings more requests at once than are served in a turn. */
+  #floods(socket: Socket): boolean {
+    let share = this.#shares.get(socket);
+    if (share === undefined) {
+      share = new TurnShare(MAX_REQUESTS_A_TURN, Number.POSITIVE_INFINITY);
+      this.#shares.set(socket, share);
+    }
+    return share.spend(1);
   }
 
   #handlerFailed(error: unknown, path: string, response: ServerResponse): void {

@@ -1,12 +1,10 @@
 /**
- * Texts of the HTTP binding: what leaves is ASCII on one line, what arrives is strict UTF-8, one message a line.
+ * Texts of the HTTP binding: what leaves is ASCII on one line, what arrives is strict UTF-8.
  *
- * Used by both ends: `http-session.ts` splits bodies of `POST /send`, `http-sse-reader.ts` decodes streams.
+ * Used by both ends: `http-session.ts` writes event streams, `http-sse-reader.ts` decodes them.
  */
 import { type Buffer, isAscii, isUtf8 } from 'node:buffer';
 import { toAscii } from '../../wire/ascii.ts';
-import { LineReader } from '../../wire/frame.ts';
-import type { Malformed } from '../link.ts';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about.
 const CONTROL = /[\x00-\x1f]/;
@@ -27,15 +25,4 @@ export function wireText(json: string): string {
 export function strictText(bytes: Buffer): string | undefined {
   if (isAscii(bytes)) return bytes.toString('latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
-}
-
-/** The messages of a body, in order, with a {@link Malformed} in the place of each malformed line. Blank lines are skipped. */
-export function splitBody(body: Buffer, maxLineBytes: number): (string | Malformed)[] {
-  const lines: (string | Malformed)[] = [];
-  const reader = new LineReader(
-    { line: (text) => lines.push(text), malformed: (problem) => lines.push(problem) },
-    maxLineBytes,
-  );
-  reader.frame(body);
-  return lines;
 }

@@ -7,22 +7,25 @@
 import type { Buffer } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
 import { type ErrorName, errorTable } from '../../wire/errors.ts';
+import { LineReader } from '../../wire/frame.ts';
 import { type LinkReceiver, type Malformed, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../link.ts';
-import { splitBody } from './http-body.ts';
 import { errorReply, type HttpReply, jsonReply, sendReply } from './http-exchange.ts';
 
 /** A body that is being delivered, or waits for it. */
 interface Delivery {
-  readonly lines: readonly (string | Malformed)[];
+  /** Undefined: it was too long. Released once it was given to its reader. */
+  body: Buffer | undefined;
+  /** Cuts the body into messages, not more of them a turn than is fair. Set once it is started. */
+  reader: LineReader | undefined;
+  /** Longest message it may contain, in bytes. */
+  readonly limit: number;
   /** The sender's number of this body, from 1, or 0 when it does not count. */
   readonly sequence: number;
   readonly response: ServerResponse;
-  next: number;
   /** True once it contained a valid message. */
   accepted: boolean;
   /** The refusal of the first malformed line. */
   refused: HttpReply | undefined;
-  started: boolean;
   answered: boolean;
   sweeps: number;
 }
@@ -54,6 +57,8 @@ export class HttpInbox {
   #scheduled = false;
   #openSends = 0;
   #lastSequence = 0;
+  /** The client ended the session: called once the body that was started is delivered. */
+  #leave: (() => void) | undefined;
 
   /** @param delaySweeps How long a response is delayed for a paused link before it is refused with 429. */
   constructor(maxMessageBytes: number, delaySweeps: number) {
@@ -78,6 +83,7 @@ export class HttpInbox {
 
   pause(paused: boolean): void {
     this.#paused = paused;
+    if (this.#leave === undefined) this.#queue[0]?.reader?.pause(paused);
     if (!paused) this.#deliverSoon();
   }
 
@@ -98,16 +104,14 @@ export class HttpInbox {
 
   /** Accepts the body of a started `/send`; undefined = it was longer than {@link maxBodyBytes}. */
   accept(body: Buffer | undefined, sequence: number, response: ServerResponse): void {
-    const limit = this.maxMessageBytes;
-    const lines = body === undefined ? [{ reason: 'too_large', limit } as const] : splitBody(body, limit);
     const delivery: Delivery = {
-      lines,
+      body,
+      reader: undefined,
+      limit: this.maxMessageBytes,
       sequence,
       response,
-      next: 0,
       accepted: false,
       refused: undefined,
-      started: false,
       answered: false,
       sweeps: 0,
     };
@@ -124,7 +128,7 @@ export class HttpInbox {
     for (const delivery of [...this.#queue]) {
       delivery.sweeps += 1;
       if (delivery.sweeps <= this.#delaySweeps || delivery.answered) continue;
-      if (delivery.started) {
+      if (delivery.reader !== undefined) {
         // Part of it is delivered, so the rest is ours now.
         this.#answer(delivery, OK);
       } else {
@@ -134,17 +138,20 @@ export class HttpInbox {
     }
   }
 
-  /** Delivers what was already acknowledged, paused or not: its sender counts on it. */
-  deliverAcknowledged(): void {
-    const first = this.#queue[0];
-    if (first?.started) this.#handOver(first, true);
+  /** Delivers the rest of a body that was started, paused or not, because its sender may count on it; then calls `done`. */
+  finish(done: () => void): void {
+    const { reader } = this.#queue[0] ?? {};
+    if (reader === undefined) return done();
+    this.#leave ??= done;
+    reader.pause(false);
   }
 
   /** Delivers nothing more and responds to every waiting body. */
   close(): void {
     this.#closed = true;
     for (const delivery of this.#queue.splice(0)) {
-      this.#answer(delivery, delivery.started ? verdict(delivery) : UNKNOWN_SESSION);
+      delivery.reader?.stop();
+      this.#answer(delivery, delivery.reader === undefined ? UNKNOWN_SESSION : verdict(delivery));
     }
   }
 
@@ -159,23 +166,59 @@ export class HttpInbox {
   }
 
   #deliver(): void {
+    if (this.#leave !== undefined) return;
     while (this.#queue.length > 0 && this.#receiver !== undefined && !this.#paused) {
       const delivery = this.#queue[0]!;
-      if (!delivery.started) {
+      if (delivery.reader === undefined) {
         const refusal = this.#refusal(delivery);
         if (refusal !== undefined) {
           this.#queue.shift();
           this.#answer(delivery, refusal);
           continue;
         }
-        delivery.started = true;
         if (delivery.sequence > 0) this.#lastSequence = delivery.sequence;
+        this.#start(delivery);
       }
-      if (!this.#handOver(delivery, false)) return;
-      // The receiver may have closed the link meanwhile, and then the queue has been emptied and answered already.
-      if (this.#queue[0] === delivery) this.#queue.shift();
-      this.#answer(delivery, verdict(delivery));
+      if (delivery.reader?.holds) return;
+      this.#delivered(delivery);
     }
+  }
+
+  /** The receiver has all of a body. It may have closed the link meanwhile: then the queue was emptied and answered already. */
+  #delivered(delivery: Delivery): void {
+    if (this.#queue[0] === delivery) this.#queue.shift();
+    this.#answer(delivery, verdict(delivery));
+  }
+
+  /** Gives a body to its reader, which may need several turns for it. */
+  #start(delivery: Delivery): void {
+    const { body, limit } = delivery;
+    const malformed = (problem: Malformed): void => {
+      delivery.refused ??= problem.reason === 'too_large' ? TOO_LARGE : BAD_UTF8;
+      this.#receiver?.malformed(problem);
+    };
+    const reader = new LineReader(
+      {
+        line: (text) => {
+          // Only the receiver parses the text as JSON; parsing it here as well would double the cost of a message.
+          const code = this.#receiver?.message(text);
+          if (typeof code !== 'string') delivery.accepted = true;
+          else delivery.refused ??= code === 'parse_error' ? NOT_JSON : code === 'too_large' ? TOO_DEEP : NO_OBJECT;
+        },
+        malformed,
+        behind: (behind) => {
+          if (behind) return;
+          if (this.#leave === undefined) return this.#deliver();
+          this.#delivered(delivery);
+          this.#leave();
+        },
+      },
+      limit,
+    );
+    delivery.reader = reader;
+    delivery.body = undefined;
+    if (body === undefined) malformed({ reason: 'too_large', limit });
+    else reader.frame(body);
   }
 
   /** Why a body is not delivered at all: sent before, out of order, or the client has disconnected. */
@@ -184,25 +227,6 @@ export class HttpInbox {
     if (delivery.sequence === 0) return undefined;
     if (delivery.sequence <= this.#lastSequence) return OK;
     return delivery.sequence === this.#lastSequence + 1 ? undefined : OUT_OF_SEQUENCE;
-  }
-
-  /** Gives the receiver the rest of a body; false when it paused the link before the end. */
-  #handOver(delivery: Delivery, force: boolean): boolean {
-    while (delivery.next < delivery.lines.length && !this.#closed) {
-      if (this.#paused && !force) return false;
-      const line = delivery.lines[delivery.next]!;
-      delivery.next += 1;
-      if (typeof line !== 'string') {
-        delivery.refused ??= line.reason === 'too_large' ? TOO_LARGE : BAD_UTF8;
-        this.#receiver?.malformed(line);
-        continue;
-      }
-      // Only the receiver parses the text as JSON; parsing it here as well would double the cost of a message.
-      const code = this.#receiver?.message(line);
-      if (typeof code !== 'string') delivery.accepted = true;
-      else delivery.refused ??= code === 'parse_error' ? NOT_JSON : code === 'too_large' ? TOO_DEEP : NO_OBJECT;
-    }
-    return true;
   }
 
   #answer(delivery: Delivery, reply: HttpReply): void {

@@ -70,6 +70,8 @@ export class HttpSession implements Link {
   #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
   #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
   #ending = false;
+  /** The client has ended the session; what it had sent before is still delivered. */
+  #left = false;
   #cause: CloseInfo | undefined;
 
   constructor(
@@ -163,7 +165,7 @@ export class HttpSession implements Link {
 
   /** True while bodies are accepted; the stream may still be fetched when the session is closing. */
   get receiving(): boolean {
-    return this.#closing === undefined && this.#cause === undefined;
+    return this.#closing === undefined && this.#cause === undefined && !this.#left;
   }
 
   /** True when it is over. */
@@ -202,8 +204,9 @@ export class HttpSession implements Link {
 
   /** The client ended the session: `clean` in good order, otherwise as if the link had been lost. */
   endedByPeer(clean: boolean): void {
-    this.inbox.deliverAcknowledged();
-    this.#finish({ clean, reason: clean ? 'the client ended the session' : 'the client dropped the session' });
+    const reason = clean ? 'the client ended the session' : 'the client dropped the session';
+    this.#left = true;
+    this.inbox.finish(() => this.#finish({ clean, reason }));
   }
 
   /** One tick of the endpoint's timer. */

@@ -1,0 +1,90 @@
+/**
+ * Whether a connection reads from its link: there may be several reasons not to at once, and a peer is read no faster than
+ * what it sends can be refused.
+ *
+ * Owned by `connection/connection.ts`. How much of a link is read in one turn is the business of `wire/frame.ts`; what comes
+ * here in one piece and is many messages is spread over turns here.
+ */
+import type { Link } from '../transport/link.ts';
+
+/** Why a connection does not read, as bits. */
+export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8 } as const;
+
+/** Lines that came in one message and are read in one turn. */
+const MAX_LINES_A_TURN = 64;
+/** Refusals of what became no request that are sent at once; past it so many a second. */
+const MAX_REFUSALS = 1000;
+/** How long a peer that had too many refusals is not read from, and how often lines that wait are looked at. */
+const REST_MS = 50;
+
+export class Reading {
+  readonly #link: () => Link | undefined;
+  #reasons = 0;
+  /** Called when the last of the lines was read: the peer has ended its side. */
+  #ended: (() => void) | undefined;
+  /** Refusals lately: one is dropped for each that may be sent a second. */
+  #refusals = 0;
+  #refusedAt = 0;
+
+  /** @param link the link of the connection at the moment */
+  constructor(link: () => Link | undefined) {
+    this.#link = link;
+  }
+
+  /** False while the link is not read from. */
+  get open(): boolean {
+    return this.#reasons === 0;
+  }
+
+  /** The connection has let go of its link. */
+  release(): void {
+    this.#reasons = 0;
+    this.#ended = undefined;
+  }
+
+  /** Reads from the link while there is no reason not to. */
+  pause(reason: number, paused: boolean): void {
+    const { open } = this;
+    this.#reasons = paused ? this.#reasons | reason : this.#reasons & ~reason;
+    if (open !== this.open) this.#link()?.pause(paused);
+  }
+
+  /** Something was refused that became no request. */
+  refused(): void {
+    if (++this.#refusals <= MAX_REFUSALS) return;
+    const now = performance.now();
+    this.#refusals = Math.max(0, this.#refusals - ((now - this.#refusedAt) * MAX_REFUSALS) / 1000);
+    this.#refusedAt = now;
+    if (this.#refusals <= MAX_REFUSALS || (this.#reasons & PAUSED_BY.refusals) !== 0) return;
+    this.pause(PAUSED_BY.refusals, true);
+    this.#later(() => this.pause(PAUSED_BY.refusals, false), REST_MS);
+  }
+
+  /** Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. */
+  lines(lines: readonly string[], read: (line: string) => void, from = 0): void {
+    const waits = (this.#reasons & ~PAUSED_BY.lines) !== 0;
+    const next = waits ? from : from + MAX_LINES_A_TURN;
+    for (const line of lines.slice(from, next)) read(line);
+    this.pause(PAUSED_BY.lines, next < lines.length);
+    if (next < lines.length) this.#later(() => this.lines(lines, read, next), waits ? REST_MS : 0);
+    else this.#ended?.();
+  }
+
+  /** Calls `ended` once every line was read. */
+  end(ended: () => void): void {
+    if ((this.#reasons & PAUSED_BY.lines) === 0) ended();
+    else this.#ended = ended;
+  }
+
+  /** Not before another turn, and only while the connection has this link. */
+  #later(run: () => void, ms: number): void {
+    const link = this.#link();
+    if (link === undefined) return;
+    const due = (): void => {
+      if (this.#link() === link) run();
+    };
+    if (ms === 0) setImmediate(due);
+    // A browser's timer is a number.
+    else setTimeout(due, ms).unref?.();
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * How much one source of input may have done in a turn of the event loop, so that one peer that sends without end does not
+ * make the others wait. A peer that has a few dozen requests in flight never reaches it.
+ *
+ * Used by `wire/frame.ts`, through which every transport reads its messages, and by `server/http/http.ts` for requests.
+ */
+
+/** Units a turn: a message counts one, and one more for each KiB. */
+const MAX_UNITS = 256;
+/** Time a turn. What a message costs depends on what it asks for. Messages are not interrupted, so it may take longer. */
+const MAX_MS = 10;
+
+/** Number of the turn of the event loop that runs now. */
+const currentTurn = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
+
+export class TurnShare {
+  readonly #maxUnits: number;
+  readonly #maxMs: number;
+  #turn = -1;
+  #units = 0;
+  #startedAt = 0;
+
+  constructor(maxUnits = MAX_UNITS, maxMs = MAX_MS) {
+    this.#maxUnits = maxUnits;
+    this.#maxMs = maxMs;
+  }
+
+  /** So much was done. True: leave the rest for a later turn. Costs a tenth of a microsecond. */
+  spend(units: number): boolean {
+    const turn = currentTurn();
+    if (turn !== this.#turn) this.#start(turn);
+    this.#units += units;
+    return this.#units >= this.#maxUnits || performance.now() - this.#startedAt >= this.#maxMs;
+  }
+
+  /** Starts a new share, also within a turn. For a callback of `setImmediate`, which runs before the turn's number changes. */
+  renew(): void {
+    this.#start(currentTurn());
+  }
+
+  #start(turn: number): void {
+    this.#turn = turn;
+    this.#units = 0;
+    this.#startedAt = performance.now();
+  }
+}
