@@ -3,7 +3,7 @@
 export type { JsonSchema } from './base/json-schema.ts';
 export type { Log } from './base/log.ts';
 export { createLog, type LogLevel, type LogOptions, silentLog } from './base/log.ts';
-export type { ConfigDeps } from './config/config.ts';
+export type { ConfigDeps, ConfigTrust } from './config/config.ts';
 export {
   type ConfigProblem,
   type ConfigSections,

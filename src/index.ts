@@ -10,6 +10,7 @@ export type { ToolDescription, ToolResult } from './capabilities/tools/messages.
 export { type ToolsPlugin, type ToolsPluginOptions, toolsPlugin } from './capabilities/tools/plugin.ts';
 export { type JsonSchema, type Risk, result, type ToolDefinition, tool } from './capabilities/tools/tool.ts';
 export type { CapabilityClients } from './capability.ts';
+export type { ConfigTrust } from './config/config.ts';
 export type { FleetSettings } from './config/fleet.schema.ts';
 export type { FleetConfig, WorkerConfig } from './config/fleet-config.ts';
 export type { WorkerSettings } from './config/worker.schema.ts';

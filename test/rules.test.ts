@@ -44,6 +44,7 @@ const levels: Levels = {
   connection: 3,
   session: 4,
   config: 5,
+  trust: 5.5,
   host: 6,
   agent: 6,
   acp: 6,

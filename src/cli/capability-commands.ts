@@ -6,6 +6,7 @@
  */
 import { builtinCapabilities } from '../capabilities/index.ts';
 import type { Capability, CapabilityCommand } from '../packages/capability.ts';
+import { asError, fail } from '../wire/errors.ts';
 import { configOf } from './config-file.ts';
 import type { ConnectFlags } from './connect/find-host.ts';
 import { type Act, type Command, connecting, jsonOption } from './options.ts';
@@ -25,10 +26,19 @@ export async function addPackageCommands(program: Command, words: readonly strin
   for (const capability of await packageCapabilities(words)) addCommands(program, capability, act);
 }
 
-/** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. */
+/** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. Fails with `untrusted_folder`. */
 async function packageCapabilities(words: readonly string[]): Promise<Capability[]> {
   const at = words.indexOf('--config');
-  const config = await configOf(at === -1 ? undefined : words[at + 1]).catch(() => undefined);
+  const config = await configOf(at === -1 ? undefined : words[at + 1]).catch((thrown: unknown) => {
+    const { code, message, detail } = asError(thrown);
+    if (code !== 'untrusted_folder') return undefined;
+    throw fail(
+      'untrusted_folder',
+      `this command is not known, and the file that may add it is not used: ${message}`,
+      detail,
+      thrown,
+    );
+  });
   const foreign = config?.plugins.filter(({ builtin }) => !builtin) ?? [];
   if (foreign.length === 0) return [];
   const { loadCapabilities, shareOwnPackage } = await import('../server/plugin-modules.ts');

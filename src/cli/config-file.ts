@@ -1,30 +1,70 @@
-/** Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults. */
+/**
+ * Which configuration a command means: the file it names, else `handfast.yaml` in the current folder, else the defaults.
+ *
+ * A file that was named is used as it is: naming it is the user's own act. One that was found in the folder is used only
+ * when this user trusts it as it is now; see `docs/security/trust.md`.
+ */
 import { existsSync } from 'node:fs';
-import { type ConfigDeps, type HostConfig, loadConfig } from '../config/config.ts';
+import { type ConfigDeps, type ConfigTrust, type HostConfig, loadConfig } from '../config/config.ts';
+import type { FleetConfig } from '../config/fleet-config.ts';
 
 /** Read when no file is named. */
 export const CONFIG_FILE = 'handfast.yaml';
+
+/** Read by the commands of a fleet when no file is named. */
+const FLEET_FILE = 'fleet.yaml';
+
+/** A file that was found and is trusted. */
+export interface TrustedSource {
+  readonly source: Uint8Array;
+  /** Undefined for the user's own folder of settings. */
+  readonly trust?: ConfigTrust;
+  /** Fails with `untrusted_folder` for a module that was not covered when the file was trusted. */
+  checkModules(modules: readonly string[]): void;
+}
 
 /** The file to read; undefined = there is none, the defaults hold. */
 export function configFile(named: string | undefined): string | undefined {
   return named ?? (existsSync(CONFIG_FILE) ? CONFIG_FILE : undefined);
 }
 
-/** Read by the commands of a fleet when no file is named. */
-const FLEET_FILE = 'fleet.yaml';
-
 /** The file of a fleet; undefined = there is none: an orchestrator without workers of its own. */
 export function fleetFile(named: string | undefined): string | undefined {
   return named ?? (existsSync(FLEET_FILE) ? FLEET_FILE : undefined);
 }
 
+/** For commands that only report what a file says: it is read although nobody trusted it. */
+interface Reporting {
+  readonly unchecked?: boolean;
+}
+
 /**
- * Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column.
+ * Loads the configuration. Fails with `config_invalid`, which names every problem by file, line and column, and with
+ * `untrusted_folder`.
  * @param options `insecureBind`: addresses that other machines can reach are allowed, even if the file forbids it
  */
-export function configOf(
+export async function configOf(
   named: string | undefined,
-  options: Pick<ConfigDeps, 'insecureBind'> = {},
+  { unchecked, ...options }: Pick<ConfigDeps, 'insecureBind'> & Reporting = {},
 ): Promise<HostConfig> {
-  return loadConfig(configFile(named), options);
+  const file = configFile(named);
+  const found = file === undefined || named !== undefined || unchecked ? undefined : await trusted(CONFIG_FILE);
+  const config = await loadConfig(file, { ...options, ...found });
+  found?.checkModules(config.plugins.filter(({ builtin }) => !builtin).map(({ use }) => use));
+  return config;
+}
+
+/** The same for the file of a fleet. */
+export async function fleetConfigOf(named: string | undefined, { unchecked }: Reporting = {}): Promise<FleetConfig> {
+  const { loadFleetConfig } = await import('../config/fleet-config.ts');
+  const file = fleetFile(named);
+  const found = file === undefined || named !== undefined || unchecked ? undefined : await trusted(FLEET_FILE);
+  const config = await loadFleetConfig(file, found);
+  found?.checkModules(config.workers.flatMap(({ executor }) => executor?.module ?? []));
+  return config;
+}
+
+/** What decides about trust is loaded only where there is a file to decide about. */
+async function trusted(name: 'handfast.yaml' | 'fleet.yaml'): Promise<TrustedSource> {
+  return (await import('./trust/trusted-source.ts')).trustedSource(name);
 }

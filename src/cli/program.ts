@@ -291,6 +291,8 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
       act(async (terminal) => (await import('./commands/init.ts')).init(folder ?? '.', flags, terminal)),
     );
 
+  addTrust(program, act);
+
   const config = program.command('config').description('the configuration of a host');
   config
     .command('check [file]')
@@ -313,4 +315,40 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     .action((name, flags) =>
       act(async (terminal) => (await import('./commands/schema-export.ts')).schemaExport(name, flags, terminal)),
     );
+}
+
+/** Commands about what comes with folders. */
+function addTrust(program: Command, act: (action: Act) => Promise<void>): void {
+  const commands = () => import('./commands/trust.ts');
+  const trust = program
+    .command('trust')
+    .description('what this user trusts of the folders they work in')
+    .addHelpText(
+      'after',
+      `
+A handfast.yaml or fleet.yaml that a command finds in the current folder, the skills of a repository and the
+settings of agents in it are used only when this user trusted them, as they are now. A file named with --config
+is used as it is. At a terminal the commands ask; elsewhere they fail with exit code 3.
+
+Examples:
+  handfast trust add            # shows what this folder would run, and asks
+  handfast trust ls
+  handfast trust rm ../clone    # running programs stop using it`,
+    );
+  trust
+    .command('ls')
+    .description('list what is trusted, and whether it has changed')
+    .addOption(jsonOption())
+    .action(() => act(async (terminal) => (await commands()).trustList(terminal)));
+  trust
+    .command('add [folder]')
+    .description('show what a folder brings, and trust it as it is now')
+    .option('--yes', 'do not ask')
+    .addOption(jsonOption('print what was trusted; does not ask'))
+    .action((folder, flags) => act(async (terminal) => (await commands()).trustAdd(folder ?? '.', flags, terminal)));
+  trust
+    .command('rm <folder...>')
+    .description('withdraw the trust in a folder and all below it')
+    .addOption(jsonOption())
+    .action((folders) => act(async (terminal) => (await commands()).trustRemove(folders, terminal)));
 }

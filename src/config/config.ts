@@ -61,6 +61,16 @@ export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' 
   readonly sections: Readonly<Record<string, unknown>>;
   /** Settings that are allowed but unwise; each is worth a line in the log. */
   readonly warnings: readonly ConfigProblem[];
+  /** Set for a file that was found in a folder and that the user trusted; undefined for one that was named. */
+  readonly trust?: ConfigTrust;
+}
+
+/** The user's trust in a configuration that came with a folder. It can be withdrawn while the configuration is in use. */
+export interface ConfigTrust {
+  /** Asked before anything of the configuration is started. Fails with `untrusted_folder`. */
+  confirm(): Promise<void>;
+  /** Calls back once, when the trust is withdrawn. Returns the function that stops watching. */
+  onWithdrawn(listener: (error: HandfastError) => void): () => void;
 }
 
 /** What the configuration may depend on besides its file. */
@@ -71,6 +81,9 @@ export interface ConfigDeps {
   readonly insecureBind?: boolean;
   /** Sections that this program's capability packages add to the file. Their problems are reported like all others. */
   readonly sections?: ConfigSections;
+  /** The content of the file, where it was read already: it is not read again. */
+  readonly source?: Uint8Array;
+  readonly trust?: ConfigTrust;
 }
 
 /**
@@ -122,8 +135,8 @@ export function readPluginOptions(plugin: PluginConfig, schema: SettingSchema): 
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
 export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}): Promise<HostConfig> {
-  const { env = process.env, cwd = process.cwd(), insecureBind = false, sections = {} } = deps;
-  const opened = await openConfig<HandfastSettings>(file, composeConfig(sections), cwd);
+  const { env = process.env, cwd = process.cwd(), insecureBind = false, sections = {}, source, trust } = deps;
+  const opened = await openConfig<HandfastSettings>(file, composeConfig(sections), cwd, source);
   const { warnings } = opened;
   const settings = insecureBind ? { ...opened.settings, insecureBind } : opened.settings;
   const loading: Loading = { ...opened, settings, env };
@@ -145,6 +158,7 @@ export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}
     plugins: Object.freeze(pluginsOf(loading)),
     sections: Object.freeze(added),
     warnings: Object.freeze(warnings),
+    ...(trust && { trust }),
   };
   opened.finish();
   return Object.freeze(config);

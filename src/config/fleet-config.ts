@@ -8,6 +8,7 @@ import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { handfastHome } from '../base/handfast-home.ts';
 import { fail } from '../wire/errors.ts';
+import type { ConfigTrust } from './config.ts';
 import { checkExecutor } from './executor-settings.ts';
 import { fleet } from './fleet.generated.ts';
 import type { FleetSettings } from './fleet.schema.ts';
@@ -35,11 +36,19 @@ export interface FleetConfig extends Omit<FleetSettings, 'workers' | 'dataDir' |
   readonly natsServers: readonly string[];
   readonly workers: readonly WorkerConfig[];
   readonly warnings: readonly ConfigProblem[];
+  /** As in `HostConfig`. */
+  readonly trust?: ConfigTrust;
 }
 
 interface ProcessContext {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
+}
+
+/** As in `ConfigDeps`. */
+interface FoundInFolder {
+  readonly source?: Uint8Array;
+  readonly trust?: ConfigTrust;
 }
 
 /** What the checks need of a file that is being read. */
@@ -52,9 +61,9 @@ type Opened = Pick<OpenedConfig<unknown>, 'folder' | 'item' | 'problem'>;
  */
 export async function loadFleetConfig(
   file: string | undefined,
-  { env = process.env, cwd = process.cwd() }: ProcessContext = {},
+  { env = process.env, cwd = process.cwd(), source, trust }: ProcessContext & FoundInFolder = {},
 ): Promise<FleetConfig> {
-  const opened = await openConfig<FleetSettings>(file, fleet, cwd);
+  const opened = await openConfig<FleetSettings>(file, fleet, cwd, source);
   const { settings, folder, item, problem, warn, warnings } = opened;
   const home = handfastHome(env);
   const own = join(home, 'fleet', settings.name ?? '');
@@ -104,6 +113,7 @@ export async function loadFleetConfig(
     workers,
     peers,
     warnings,
+    ...(trust && { trust }),
   });
 }
 

@@ -51,11 +51,13 @@ export interface OpenedConfig<T> {
  * Reads a file by its schema, or the defaults when `file` is undefined.
  *
  * Fails with `config_invalid` when nothing of it can be used; problems of single settings fail in `finish`.
+ * @param content what the file holds, where it was read already
  */
 export async function openConfig<T>(
   file: string | undefined,
   schema: SettingSchema,
   cwd: string,
+  content?: Uint8Array,
 ): Promise<OpenedConfig<T>> {
   const absolute = file === undefined ? undefined : resolve(cwd, file);
   const shown = absolute === undefined ? 'defaults' : shownPath(absolute, cwd);
@@ -68,7 +70,7 @@ export async function openConfig<T>(
     ({ line, column }: Position, path: string, message: string) =>
       into.push({ file: shown, line, column, path, message });
   const reading: Reading = { problem: collect(problems), nodes, folder, secret: false };
-  const root = absolute === undefined ? undefined : await readTree(absolute, reading);
+  const root = absolute === undefined ? undefined : await readTree(absolute, reading, content);
   const isUnusable = problems.length > 0 && root === undefined;
   const settings = isUnusable ? undefined : readSetting(schema, root, '', reading);
   if (settings === undefined) throw invalid(shown, problems);
@@ -102,15 +104,15 @@ export async function openConfig<T>(
  * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Files are read
  * synchronously: nothing else runs yet, and loading the promises of the file system would delay the start.
  */
-async function readTree(file: string, reading: Reading): Promise<ConfigNode | undefined> {
+async function readTree(file: string, reading: Reading, content?: Uint8Array): Promise<ConfigNode | undefined> {
   const start: Position = { line: 1, column: 1 };
   try {
-    const { size } = statSync(file);
+    const size = content?.length ?? statSync(file).size;
     if (size > MAX_FILE_BYTES) {
       reading.problem(start, '', `expected at most ${MAX_FILE_BYTES} bytes, got ${size}`);
       return undefined;
     }
-    const bytes = readFileSync(file);
+    const bytes = content ?? readFileSync(file);
     const source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     const { parseTree } = await import('./yaml-tree.ts');
     return await parseTree(source, reading);

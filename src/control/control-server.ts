@@ -38,6 +38,7 @@ import { ServerEventLog } from './sessions/log/server-events.ts';
 import { createSessions, type SessionLimits, type Sessions, type SessionsOptions } from './sessions/sessions.ts';
 import { openSessionStore, type SessionStore } from './sessions/store/store.ts';
 import { Skills, skillInstructions } from './skills/skills.ts';
+import type { SkillTrust } from './skills/skills-scan.ts';
 
 export interface ControlServerOptions {
   /** Data directory: settings, credentials, sessions, saved chats. Only one process may use it at a time. */
@@ -67,6 +68,8 @@ export interface ControlServerOptions {
   readonly cwd: string;
   /** What images of principals who are not administrators are not read from. */
   readonly pathGuard?: PathGuard;
+  /** Which skills of a folder this user trusts. Default: none; those of the data directory and of the home need no trust. */
+  readonly skillTrust?: SkillTrust;
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: SessionsOptions['checkCwd'];
   /** The principal of a name, for turns whose owner has not connected since the start. */
@@ -115,7 +118,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const store = opened.adopt(openStore(options, now), (openStore) => openStore.close());
   const environments = new Environments({ open: options.openEnvironment });
   opened.defer(() => environments.stop());
-  const skills = new Skills({ cwd, dataDirectory: home, home: userHome });
+  const skills = new Skills({ cwd, dataDirectory: home, home: userHome }, options.skillTrust ?? noTrust);
   const backends = backendsOf(options, settings, environments, skills);
   opened.defer(() => stopAll(backends.values()));
   const defaultBackend = (): string => defaultBackendOf(options, settings);
@@ -190,6 +193,8 @@ export async function createControlServer(options: ControlServerOptions): Promis
     },
   };
 }
+
+const noTrust: SkillTrust = async () => false;
 
 function openStore(options: ControlServerOptions, now: () => number): SessionStore {
   const { home, storeFile: file = join(home, 'sessions.db'), log } = options;

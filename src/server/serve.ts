@@ -8,7 +8,7 @@
 
 import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import { type Log, silentLog } from '../base/log.ts';
-import type { HostConfig } from '../config/config.ts';
+import type { ConfigTrust, HostConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 import { ensureLocalToken } from '../config/local-token.ts';
 import type { ControlServer } from '../control/control-server.ts';
@@ -128,7 +128,17 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
     try {
       if (signal?.aborted) throw fail('cancelled', 'starting was cancelled', undefined, signal.reason);
       const announced = options.announce ?? true;
-      const server = await openServer(config, assembled, { auth, control, fleet, tokenFile, log, announced, now });
+      const trusts = [config.trust, options.fleet?.trust].filter((trust) => trust !== undefined);
+      const server = await openServer(config, assembled, {
+        auth,
+        control,
+        fleet,
+        tokenFile,
+        log,
+        announced,
+        now,
+        trusts,
+      });
       if (offered instanceof HandfastError) {
         log.warn('no sessions are served here: another process has their data', { reason: offered.message });
       }
@@ -169,10 +179,12 @@ interface Serving {
   readonly log: Log;
   readonly announced: boolean;
   readonly now: () => number;
+  /** Of configurations that came with a folder: without them the server closes. */
+  readonly trusts: readonly ConfigTrust[];
 }
 
 async function openServer(config: HostConfig, assembled: AssembledHost, serving: Serving): Promise<RunningServer> {
-  const { auth, control, fleet, tokenFile, log } = serving;
+  const { auth, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
   const operated = { host, journal, auth, audit };
@@ -220,6 +232,13 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     await close();
   });
   void fleet?.ended.then((error) => close(undefined, error));
+  for (const trust of trusts) {
+    const unwatch = trust.onWithdrawn((error) => {
+      log.warn('the trust in the configuration was withdrawn; closing', { error: error.message });
+      void close(undefined, error);
+    });
+    void lifetime.closed.then(unwatch);
+  }
   return {
     host,
     control,

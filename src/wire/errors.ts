@@ -95,6 +95,14 @@ export const errorTable = {
     false,
     'The token is missing or wrong. Pass the token of this host with `--token-file` or `HANDFAST_TOKEN`.',
   ),
+  untrusted_folder: row(
+    'unauthorized',
+    -32003,
+    403,
+    3,
+    false,
+    'What came with a folder is not trusted by this user. Look at it and trust it with `handfast trust add`.',
+  ),
   handshake_required: row(
     'unauthorized',
     -32002,

@@ -56,7 +56,7 @@ before(async () => {
   user.write('testing.mjs', PLUGIN);
   user.write('handfast.yaml', CONFIG);
   user.write('README.md', '# Title\nsecond line\n');
-  host = await user.up();
+  host = await user.up(['--config', 'handfast.yaml']);
   upSince = performance.now();
 });
 

@@ -100,12 +100,13 @@ test('doctor finds nothing wrong with a fresh user, and the running host of anot
   const user = newUser();
   // The default port may be taken on the machine this runs on.
   user.write('handfast.yaml', 'listen: http://127.0.0.1:0\n');
-  const fresh = await user.run(['doctor']);
+  const config = ['--config', 'handfast.yaml'];
+  const fresh = await user.run(['doctor', ...config]);
   assert.equal(fresh.code, 0, fresh.stdout);
   assert.match(fresh.stdout, /^ok {4}node /);
   assert.match(fresh.stdout, /\nok {4}sqlite /);
-  const { ready } = await user.up();
-  const { ok, checks } = await user.json(['doctor']);
+  const { ready } = await user.up(config);
+  const { ok, checks } = await user.json(['doctor', ...config]);
   assert.equal(ok, true);
   const host = checks.find(({ name }: { name: string }) => name === 'host');
   assert.ok(host.message.includes(ready.url), host.message);
@@ -118,7 +119,7 @@ test('doctor says what is wrong and what to do, and ends with the code of the fi
   writeFileSync(join(user.home, 'token'), 'readable-by-everybody-here\n', { mode: 0o644 });
   chmodSync(join(user.home, 'token'), 0o644);
   user.write('handfast.yaml', 'listen: nowhere\n');
-  const { code, stdout } = await user.run(['doctor']);
+  const { code, stdout } = await user.run(['doctor', '--config', 'handfast.yaml']);
   assert.equal(code, 2);
   assert.match(stdout, /\nwarn {2}home .*\n +→ chmod 700 /);
   assert.match(stdout, /\nfail {2}token .*can be read by other users/);
@@ -129,7 +130,7 @@ test('doctor tells an address that somebody else has taken', async () => {
   const user = newUser();
   const { ready } = await newUser().up();
   user.write('handfast.yaml', `listen: ${ready.url}\n`);
-  const { code, stdout } = await user.run(['doctor']);
+  const { code, stdout } = await user.run(['doctor', '--config', 'handfast.yaml']);
   assert.equal(code, 2);
   assert.match(stdout, /\nfail {2}listen .*the address is already in use\n +→ choose another/);
 });

@@ -75,7 +75,9 @@ test('what plugins print goes to stderr, also while they are loaded', async () =
      export const plugin = toolsPlugin({ tools: [tool({ name: 'noisy', description: 'Prints.', run })] });`,
   );
   try {
-    const { code, stdout, stderr } = await noisy.run(['stdio'], { input: lines(handshake(), call('noisy')) });
+    const { code, stdout, stderr } = await noisy.run(['stdio', '--config', 'handfast.yaml'], {
+      input: lines(handshake(), call('noisy')),
+    });
     assert.equal(code, 0);
     const [welcome, result] = messages(stdout);
     assert.deepEqual([welcome.max_parallel, result.data.data], [2, { value: 1 }]);

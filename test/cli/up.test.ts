@@ -96,10 +96,10 @@ test('--insecure-bind also allows addresses of the configuration, which are refu
     'handfast.yaml',
     'listen: tcp://0.0.0.0:0\nauth: { tokens: [{ name: guest, token: guest-token-of-this-test }] }\n',
   );
-  const refused = await user.failure(['up']);
+  const refused = await user.failure(['up', '--config', 'handfast.yaml']);
   assert.deepEqual([refused.exit, refused.code], [2, 'config_invalid']);
   assert.match(refused.message, /^handfast\.yaml:1:9: at listen: .*insecure-bind/);
-  const command = user.start(['up', '--json', '--insecure-bind']);
+  const command = user.start(['up', '--json', '--insecure-bind', '--config', 'handfast.yaml']);
   await command.says('\n');
   const [address] = JSON.parse(command.stdout).listeners as [string];
   assert.match(address, /^tcp:\/\/0\.0\.0\.0:\d+$/);
@@ -110,7 +110,7 @@ test('--insecure-bind also allows addresses of the configuration, which are refu
 test('a configuration with mistakes ends with 2 and names line and column of each', async () => {
   const user = newUser();
   user.write('handfast.yaml', 'host_id: box\nlimits:\n  max_paralel: 3\nlisten: nowhere\n');
-  const { code, stdout, stderr } = await user.run(['up']);
+  const { code, stdout, stderr } = await user.run(['up', '--config', 'handfast.yaml']);
   assert.deepEqual({ code, stdout }, { code: 2, stdout: '' });
   assert.match(stderr, /^handfast: handfast\.yaml has 2 problems:\n/);
   assert.match(stderr, /\nhandfast\.yaml:3:3: at limits\.max_paralel: .*max_parallel/);
@@ -156,12 +156,12 @@ test('a rejection a plugin forgot is logged and ends nothing; a plugin that cann
      Promise.reject(new Error('forgotten'));
      export const plugin = toolsPlugin({ tools: [] });`,
   );
-  const { command } = await user.up();
+  const { command } = await user.up(['--config', 'handfast.yaml']);
   await command.says('forgotten', 'stderr');
   assert.equal((await user.run(['ping'])).code, 0);
 
   user.write('stray.mjs', 'export const plugin = oops;');
-  const failed = await user.failure(['up', '--port', '0']);
+  const failed = await user.failure(['up', '--port', '0', '--config', 'handfast.yaml']);
   assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid']);
   assert.match(failed.message, /stray\.mjs cannot be loaded: oops is not defined/);
   assert.equal(existsSync(join(user.home, 'running', `handfast-${process.pid}.json`)), false);

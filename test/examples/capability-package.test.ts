@@ -139,6 +139,7 @@ describe('a capability from a package', { timeout: 120_000 }, () => {
       const args = ['-C', 'handfast-source', join(root, 'src', 'cli', 'main.ts'), ...words];
       return run(process.execPath, args, { cwd: folder, env, encoding: 'utf8' });
     };
+    await handfast('trust', 'add', '--yes');
     const connected = ['--connect', server.url as string];
     await handfast(...connected, 'notes', 'set', 'c', 'from the command line', '--quiet');
     const { stdout } = await handfast('notes', 'ls', 'c', ...connected, '--json');

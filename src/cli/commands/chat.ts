@@ -30,10 +30,13 @@ export interface ChatFlags extends ControlFlags {
 export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number> {
   const attended = process.stdin.isTTY === true && !terminal.json;
   const received: { state: (change: StateChange) => void } = { state() {} };
-  const server = await reachServer(flags, {
-    onStderr: (line) => terminal.note(line),
-    onState: (change) => received.state(change),
-  });
+  const server = await reachServer(
+    { ...flags, ask: terminal },
+    {
+      onStderr: (line) => terminal.note(line),
+      onState: (change) => received.state(change),
+    },
+  );
   try {
     const { control } = server;
     // With a server of our own and no terminal, no user can answer.

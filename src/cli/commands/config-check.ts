@@ -3,9 +3,9 @@ import { formatProblem } from '../../config/config.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
+/** Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
 export async function configCheck(file: string | undefined, terminal: Terminal): Promise<void> {
-  const config = await configOf(file);
+  const config = await configOf(file, { unchecked: true });
   const { listen, workspace, plugins, warnings } = config;
   if (terminal.json) {
     const uses = plugins.map(({ use }) => use);

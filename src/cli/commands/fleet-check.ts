@@ -1,14 +1,13 @@
 /** `handfast fleet check`: is the file of a fleet right, and what does it amount to? Nothing is started. */
 
 import { formatProblem } from '../../config/config.ts';
-import { loadFleetConfig } from '../../config/fleet-config.ts';
 import { compileHooks } from '../../fleet/route/hooks.ts';
-import { fleetFile } from '../config-file.ts';
+import { fleetConfigOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 /** Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
 export async function fleetCheck(file: string | undefined, terminal: Terminal): Promise<void> {
-  const config = await loadFleetConfig(fleetFile(file));
+  const config = await fleetConfigOf(file, { unchecked: true });
   compileHooks(config.routing.hooks);
   const { name, natsServers, listen, dataDir, workers, peers, warnings } = config;
   const ids = workers.map(({ id }) => id);

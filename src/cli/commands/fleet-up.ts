@@ -2,14 +2,16 @@
 import { join } from 'node:path';
 import { createLog } from '../../base/log.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
-import { type FleetConfig, loadFleetConfig } from '../../config/fleet-config.ts';
+import type { FleetConfig } from '../../config/fleet-config.ts';
 import { findRunning } from '../../server/running-hosts.ts';
 import { type RunningServer, serve } from '../../server/serve.ts';
+import type { TrustSubject } from '../../trust/store.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
-import { configOf, fleetFile } from '../config-file.ts';
+import { configOf, fleetConfigOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
+import { offerTrust } from '../trust/trust-question.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
 import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
@@ -22,7 +24,12 @@ export interface FleetUpFlags {
 
 /** Serves until a signal, then stops in good order: tasks that have not ended go on with the next start. */
 export async function fleetUp(file: string | undefined, flags: FleetUpFlags, terminal: Terminal): Promise<void> {
-  const fleetConfig = await loadFleetConfig(fleetFile(file));
+  const found: readonly TrustSubject[] = [
+    ...(file === undefined ? (['fleet.yaml'] as const) : []),
+    ...(flags.config === undefined ? (['handfast.yaml'] as const) : []),
+  ];
+  await offerTrust([...found, 'skills'], terminal);
+  const fleetConfig = await fleetConfigOf(file);
   const config = hostOf(await configOf(flags.config), fleetConfig, flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });

@@ -1,7 +1,9 @@
 /** `handfast init`: writes a commented configuration and a first plugin into a folder. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { handfastHome } from '../../base/handfast-home.ts';
 import { fail } from '../../wire/errors.ts';
+import { CONFIG_FILE } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { initFiles } from './init-files.ts';
 
@@ -26,6 +28,7 @@ export async function init(folder: string, { force = false }: InitFlags, termina
     await writeFile(file, text, { flag: force ? 'w' : 'wx' });
     written.push(file);
   }
+  await trustOwn(folder, files);
   if (terminal.json) return terminal.document({ written });
   for (const file of written) terminal.line(`wrote ${file}`);
   const enter = relative('.', folder);
@@ -34,4 +37,20 @@ export async function init(folder: string, { force = false }: InitFlags, termina
   if (enter !== '') terminal.line(`  cd ${enter}`);
   terminal.line('  handfast up                                   # in this terminal');
   terminal.line('  handfast tools call hello name=world          # in another one');
+}
+
+/** What this command wrote is this user's own and needs no question, unless something else lies there by now. */
+async function trustOwn(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
+  const [{ TrustStore }, { digestOf }, { survey }, { trust }] = await Promise.all([
+    import('../../trust/store.ts'),
+    import('../../trust/covered-files.ts'),
+    import('../trust/survey.ts'),
+    import('../trust/trust-question.ts'),
+  ]);
+  const store = new TrustStore({ home: handfastHome(process.env) });
+  const [found] = await survey(folder, store, [CONFIG_FILE]);
+  const written = new Set([...files.values()].map((text) => digestOf(Buffer.from(text))));
+  if (found !== undefined && Object.values(found.entry.files).every((digest) => written.has(digest))) {
+    await trust([found], store);
+  }
 }

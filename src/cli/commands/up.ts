@@ -5,10 +5,12 @@ import { createLog } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
 import { formatProblem } from '../../config/config.ts';
 import { type RunningServer, serve } from '../../server/serve.ts';
+import { HandfastError } from '../../wire/errors.ts';
 import { configOf } from '../config-file.ts';
 import { leaveSoon } from '../leave.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
+import { offerTrust } from '../trust/trust-question.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
 import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
@@ -26,6 +28,7 @@ export interface UpFlags {
  */
 export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
   const { insecureBind } = flags;
+  await offerTrust(flags.config === undefined ? ['handfast.yaml', 'skills'] : ['skills'], terminal);
   const config = withListeners(await configOf(flags.config, { insecureBind }), flags);
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
@@ -39,9 +42,10 @@ export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
   if (terminal.json) terminal.document(readyLine(server));
   else printBanner(config, server, terminal);
   // A client may end the server too (`system.shutdown`).
-  await Promise.race([stopped, server.closed]);
+  const error = await Promise.race([stopped, server.closed]);
   await server.close();
   leaveSoon();
+  if (error instanceof HandfastError) throw error;
 }
 
 /** What `--json` prints once. */

@@ -7,6 +7,7 @@ import { createLog } from '../../base/log.ts';
 import { assembleControl } from '../../server/control/control-assembly.ts';
 import type { Link } from '../../transport/link.ts';
 import { configOf } from '../config-file.ts';
+import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
 
 export interface EmbeddedServer {
@@ -15,14 +16,30 @@ export interface EmbeddedServer {
   stop(): Promise<void>;
 }
 
-/** Starts it. Fails with `journal_locked` when another process has the data directory, and with `config_invalid`. */
-export async function embeddedServer(flags: { config?: string; backend?: string }): Promise<EmbeddedServer> {
+/** What it is made from. */
+export interface EmbeddedServerFlags {
+  readonly config?: string;
+  readonly backend?: string;
+  /** Where the user is asked about what the current folder brings. Undefined: nothing is asked. */
+  readonly ask?: Terminal;
+}
+
+/**
+ * Starts it. Fails with `journal_locked` when another process has the data directory, with `config_invalid`, and with
+ * `untrusted_folder`.
+ */
+export async function embeddedServer(flags: EmbeddedServerFlags): Promise<EmbeddedServer> {
+  if (flags.ask !== undefined) {
+    const { offerTrust } = await import('../trust/trust-question.ts');
+    await offerTrust(flags.config === undefined ? ['handfast.yaml', 'skills'] : ['skills'], flags.ask);
+  }
   const log = createLog({ level: 'error', format: 'text' });
-  const { rpc } = await assembleControl(await configOf(flags.config), {
-    log,
-    version: packageVersion,
-    backend: flags.backend,
-    cwd: process.cwd(),
+  const config = await configOf(flags.config);
+  const { backend } = flags;
+  const { rpc } = await assembleControl(config, { log, version: packageVersion, backend, cwd: process.cwd() });
+  config.trust?.onWithdrawn((error) => {
+    log.error(error.message);
+    void rpc.stop('shutdown');
   });
   return { accept: (link) => rpc.accept(link), stop: () => rpc.stop('sigterm') };
 }

@@ -6,6 +6,7 @@
 import type { ConnectOptions } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, fail } from '../../wire/errors.ts';
+import type { EmbeddedServerFlags } from './embedded-server.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl } from './open-control.ts';
 
@@ -19,9 +20,10 @@ export interface ReachedServer {
 /**
  * Finds or starts the server and connects. `config` and `backend` are those of a server of its own. Fails as finding,
  * connecting and `embeddedServer` do; with an address named, no server is started.
+ * @param flags `ask`: where the user is asked to trust what the current folder brings
  */
 export async function reachServer(
-  flags: ControlFlags & { readonly config?: string; readonly backend?: string },
+  flags: ControlFlags & EmbeddedServerFlags,
   options: ConnectOptions,
 ): Promise<ReachedServer> {
   const found = await findHost(flags).catch((thrown: unknown) => {
@@ -29,11 +31,13 @@ export async function reachServer(
     throw thrown;
   });
   if (found !== undefined) {
+    // The server that runs looks up the skills of this folder in the same store.
+    if (flags.ask !== undefined) await (await import('../trust/trust-question.ts')).offerTrust(['skills'], flags.ask);
     const control = await openControl(found.address, { ...options, token: found.token });
     return { control, own: false, close: () => control.close() };
   }
   const { embeddedServer } = await import('./embedded-server.ts');
-  const server = await embeddedServer({ config: flags.config, backend: flags.backend }).catch((thrown: unknown) => {
+  const server = await embeddedServer(flags).catch((thrown: unknown) => {
     const { code, message, detail } = asError(thrown);
     if (code !== 'journal_locked') throw thrown;
     // Usually a second terminal, or a second window of an editor, whose process has a server of its own too.

@@ -9,6 +9,7 @@ import type { HostConfig } from '../../config/config.ts';
 import type { RpcServer } from '../../control/rpc/rpc-server.ts';
 import { type Link, MESSAGE_BYTES_CEILING } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { leaveSoon } from '../leave.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
 
@@ -55,7 +56,14 @@ export async function serveRpc(
   try {
     const config = await configOf();
     const chosen = backend ?? config.control.backend ?? 'model';
-    await serveUntilEnd(link, await compose({ config, log, backend: chosen, cwd, serverName }));
+    const server = await compose({ config, log, backend: chosen, cwd, serverName });
+    let withdrawn: HandfastError | undefined;
+    config.trust?.onWithdrawn((error) => {
+      withdrawn = error;
+      void server.stop('shutdown');
+    });
+    await serveUntilEnd(link, server);
+    if (withdrawn !== undefined) throw withdrawn;
   } catch (error) {
     link.destroy();
     throw error;

@@ -11,6 +11,7 @@ import { assembleHost } from '../../server/assemble.ts';
 import { createAuthenticator } from '../../session/auth.ts';
 import type { Link, LinkReceiver } from '../../transport/link.ts';
 import { stdioLink } from '../../transport/stdio.ts';
+import type { HandfastError } from '../../wire/errors.ts';
 import { leaveSoon } from '../leave.ts';
 
 export interface ServeStdioOptions {
@@ -35,8 +36,14 @@ export async function serveStdio(config: HostConfig, { verbose, newId }: ServeSt
       void assembled.stop();
     };
     process.on('SIGTERM', stop).on('SIGINT', stop);
+    let withdrawn: HandfastError | undefined;
+    config.trust?.onWithdrawn((error) => {
+      withdrawn = error;
+      stop();
+    });
     await closed;
     await assembled.stop(0);
+    if (withdrawn !== undefined) throw withdrawn;
     return 0;
   } catch (error) {
     link.destroy();

@@ -19,9 +19,10 @@ export async function run(words: readonly string[]): Promise<number> {
     const { config, verbose } = optionsOf(words);
     // Not imported: that would load the promises of the file system too, and all that they need.
     const { existsSync } = process.getBuiltinModule('node:fs');
-    const file = config ?? (existsSync(DEFAULT_FILE) ? DEFAULT_FILE : undefined);
-    if (file === undefined) return await (await import('./stdio-default.ts')).serveDefaults(verbose);
-    return await (await import('./stdio-configured.ts')).serveConfigured(file, verbose);
+    if (config === undefined && !existsSync(DEFAULT_FILE)) {
+      return await (await import('./stdio-default.ts')).serveDefaults(verbose);
+    }
+    return await (await import('./stdio-configured.ts')).serveConfigured(config, verbose);
   } catch (error) {
     const { reportFailure } = await import('../failure.ts');
     return reportFailure(error, words.includes('--json'));

@@ -5,8 +5,9 @@
  * A file that cannot be read is reported and skipped, so that one broken skill never hides the others.
  */
 import type { Dirent } from 'node:fs';
-import { open, readdir, realpath, stat } from 'node:fs/promises';
+import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { readBounded } from '../../base/bounded-file.ts';
 import { descriptionOf } from './skills-text.ts';
 
 /** A skill as it was found. */
@@ -25,6 +26,16 @@ export interface SkillScan {
   readonly skills: readonly FoundSkill[];
   /** One line each: what could not be read, and why. */
   readonly errors: readonly string[];
+}
+
+/** Whether this very content of a `SKILL.md` may be used, although it came with a folder. */
+export type SkillTrust = (path: string, bytes: Uint8Array) => Promise<boolean>;
+
+/** A folder that is searched. */
+export interface SkillRoot {
+  readonly path: string;
+  /** True below the working directory's repository: its author, not this user, wrote what is there. */
+  readonly foreign: boolean;
 }
 
 /** Where skills are looked for. */
@@ -50,29 +61,40 @@ const MAX_ERRORS = 100;
  * The search roots, in order: `.agents/skills` from the repository's root down to the working directory where it exists,
  * `skills` of the data directory, `.agents/skills` of the home directory. The last two are named even when missing.
  */
-export async function skillDirectories({ cwd, dataDirectory, home }: SkillPlaces): Promise<string[]> {
-  const project: string[] = [];
+export async function skillRoots({ cwd, dataDirectory, home }: SkillPlaces): Promise<readonly SkillRoot[]> {
+  const own = [join(dataDirectory, 'skills'), join(home, '.agents', 'skills')];
+  const roots: SkillRoot[] = [];
   for (const directory of await fromRepositoryRoot(cwd)) {
-    const candidate = join(directory, '.agents', 'skills');
-    if (await isDirectory(candidate)) project.push(candidate);
+    const path = join(directory, '.agents', 'skills');
+    if (!own.includes(path) && (await isDirectory(path))) roots.push({ path, foreign: true });
   }
-  return [...new Set([...project, join(dataDirectory, 'skills'), join(home, '.agents', 'skills')])];
+  return [...roots, ...[...new Set(own)].map((path) => ({ path, foreign: false }))];
 }
 
-/** Scans the roots in order; of a file that is reached twice the first path counts. Never rejects. */
-export async function scanSkills(directories: readonly string[]): Promise<SkillScan> {
-  const errors: string[] = [];
-  const skills = new Map<string, FoundSkill>();
-  for (const root of directories) await scanRoot(root, skills, errors);
-  const sorted = [...skills.values()].sort(
+/**
+ * Scans the roots in order; of a file that is reached twice the first path counts. Of a foreign root only what `trust`
+ * accepts is read as a skill; the rest is reported. Never rejects.
+ */
+export async function scanSkills(roots: readonly SkillRoot[], trust: SkillTrust): Promise<SkillScan> {
+  const scan: Scan = { errors: [], skills: new Map(), trust };
+  for (const root of roots) await scanRoot(root, scan);
+  const sorted = [...scan.skills.values()].sort(
     (one, other) => compare(one.name, other.name) || compare(one.sourcePath, other.sourcePath),
   );
-  return { skills: sorted, errors: errors.slice(0, MAX_ERRORS) };
+  return { skills: sorted, errors: scan.errors.slice(0, MAX_ERRORS) };
+}
+
+/** One scan while it runs. */
+interface Scan {
+  readonly errors: string[];
+  /** By real path. */
+  readonly skills: Map<string, FoundSkill>;
+  readonly trust: SkillTrust;
 }
 
 const compare = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0);
 
-async function scanRoot(root: string, skills: Map<string, FoundSkill>, errors: string[]): Promise<void> {
+async function scanRoot({ path: root, foreign }: SkillRoot, scan: Scan): Promise<void> {
   if (!(await isDirectory(root))) return;
   const seen = new Set<string>();
   // Level by level: when a root is too large, what lies deepest is left out.
@@ -83,33 +105,29 @@ async function scanRoot(root: string, skills: Map<string, FoundSkill>, errors: s
       const real = await realpath(directory).catch(() => undefined);
       if (real === undefined || seen.has(real)) continue;
       if (seen.size >= MAX_DIRECTORIES) {
-        errors.push(`${root}: more than ${MAX_DIRECTORIES} directories; the rest is not searched`);
+        scan.errors.push(`${root}: more than ${MAX_DIRECTORIES} directories; the rest is not searched`);
         return;
       }
       seen.add(real);
-      below.push(...(await scanDirectory(directory, skills, errors)));
+      below.push(...(await scanDirectory(directory, foreign, scan)));
     }
     level = below;
   }
 }
 
-/** Takes the skill of one directory in; returns the directories in it. */
-async function scanDirectory(
-  directory: string,
-  skills: Map<string, FoundSkill>,
-  errors: string[],
-): Promise<readonly string[]> {
+/** Adds the skill of one directory; returns the directories in it. */
+async function scanDirectory(directory: string, foreign: boolean, scan: Scan): Promise<readonly string[]> {
   let entries: Dirent[];
   try {
     entries = await readdir(directory, { withFileTypes: true });
   } catch (error) {
-    errors.push(`${directory}: cannot be listed (${reasonOf(error)})`);
+    scan.errors.push(`${directory}: cannot be listed (${reasonOf(error)})`);
     return [];
   }
   const below: string[] = [];
   for (const entry of entries.sort((one, other) => compare(one.name, other.name))) {
     const path = join(directory, entry.name);
-    if (entry.name === FILE_NAME) await takeIn(path, skills, errors);
+    if (entry.name === FILE_NAME) await addSkill(path, foreign, scan);
     else if (
       !entry.name.startsWith('.') &&
       (entry.isDirectory() || (entry.isSymbolicLink() && (await isDirectory(path))))
@@ -119,11 +137,21 @@ async function scanDirectory(
   return below;
 }
 
-async function takeIn(path: string, skills: Map<string, FoundSkill>, errors: string[]): Promise<void> {
+async function addSkill(path: string, foreign: boolean, { skills, errors, trust }: Scan): Promise<void> {
   try {
     const real = await realpath(path);
     if (skills.has(real)) return;
-    const text = await readText(path);
+    const read = readBounded(real, MAX_BYTES);
+    if (read.kind !== 'file') {
+      errors.push(`${path}: ${read.kind === 'absent' ? 'leads nowhere' : read.reason}`);
+      return;
+    }
+    // Before a byte of it is interpreted.
+    if (foreign && !(await trust(path, read.bytes))) {
+      errors.push(`${path}: is not trusted; to look at it and trust it, run: handfast trust add`);
+      return;
+    }
+    const text = read.bytes.toString('utf8');
     if (text.trim() === '') errors.push(`${path}: is empty`);
     else {
       const name = basename(dirname(path));
@@ -132,26 +160,6 @@ async function takeIn(path: string, skills: Map<string, FoundSkill>, errors: str
   } catch (error) {
     errors.push(`${path}: ${reasonOf(error)}`);
   }
-}
-
-async function readText(path: string): Promise<string> {
-  // Checked before it is opened: opening a FIFO would wait for a writer.
-  const { size } = await regular(path);
-  if (size > MAX_BYTES) throw new Error(`is larger than ${MAX_BYTES} bytes`);
-  const handle = await open(path);
-  try {
-    const buffer = Buffer.alloc(MAX_BYTES);
-    const { bytesRead } = await handle.read(buffer, 0, MAX_BYTES, 0);
-    return buffer.toString('utf8', 0, bytesRead);
-  } finally {
-    await handle.close();
-  }
-}
-
-async function regular(path: string): Promise<{ size: number }> {
-  const stats = await stat(path);
-  if (!stats.isFile()) throw new Error('is not a file');
-  return stats;
 }
 
 /** The directories from the nearest ancestor that holds `.git` down to `cwd`; `cwd` alone outside a repository. */

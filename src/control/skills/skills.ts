@@ -6,7 +6,14 @@
  */
 import { skillsList } from '../../protocol/session-rpc.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
-import { type FoundSkill, type SkillPlaces, type SkillScan, scanSkills, skillDirectories } from './skills-scan.ts';
+import {
+  type FoundSkill,
+  type SkillPlaces,
+  type SkillScan,
+  type SkillTrust,
+  scanSkills,
+  skillRoots,
+} from './skills-scan.ts';
 import { bodyOf, previewOf, skillNamesIn } from './skills-text.ts';
 
 /** A skill that a prompt named. */
@@ -19,11 +26,16 @@ export interface NamedSkill {
 
 export class Skills {
   readonly #places: SkillPlaces;
+  readonly #trust: SkillTrust;
   #summary: { readonly count: number; readonly directories: readonly string[] } = { count: 0, directories: [] };
 
-  /** `places.cwd` is the server's own working directory; sessions name theirs. */
-  constructor(places: SkillPlaces) {
+  /**
+   * @param places `cwd` is the server's own working directory; sessions name theirs
+   * @param trust asked at every scan about skills that came with a folder
+   */
+  constructor(places: SkillPlaces, trust: SkillTrust) {
     this.#places = places;
+    this.#trust = trust;
   }
 
   /** What the newest scan of the server's own directories found, for snapshots, which cannot wait for the disk. */
@@ -33,8 +45,9 @@ export class Skills {
 
   /** Scans the disk again. Never rejects. */
   async scan(cwd: string = this.#places.cwd): Promise<SkillScan & { readonly directories: readonly string[] }> {
-    const directories = await skillDirectories({ ...this.#places, cwd });
-    const found = await scanSkills(directories);
+    const roots = await skillRoots({ ...this.#places, cwd });
+    const directories = roots.map(({ path }) => path);
+    const found = await scanSkills(roots, this.#trust);
     if (cwd === this.#places.cwd) this.#summary = { count: found.skills.length, directories };
     return { ...found, directories };
   }

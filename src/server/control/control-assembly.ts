@@ -5,6 +5,7 @@
  */
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../base/log.ts';
 import type { SharedSlots } from '../../base/shared-slots.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
@@ -17,6 +18,7 @@ import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
+import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
@@ -74,13 +76,14 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       openEnvironment: openEnvironment(config, { ...options, guard }),
       handlers: options.handlers,
       checkContent: contentChecker(),
-      backends: await acpBackends(control.agents, version, log),
+      backends: await acpBackends(config, version, log),
       backend: options.backend ?? control.backend,
       providers,
       approvals: control.approvals,
       instructions: control.instructions,
       imageRoots: control.imageRoots,
       defaults: { maxRounds: control.maxRounds },
+      skillTrust: skillTrust(config.home, log),
       cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
       checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace, guard),
       pathGuard: guard,
@@ -118,9 +121,23 @@ function openEnvironment(
 ): ControlServerOptions['openEnvironment'] {
   let open: ControlServerOptions['openEnvironment'] | undefined;
   return async (key) => {
+    await config.trust?.confirm();
     const { sessionEnvironments } = await import('./session-environments.ts');
     open ??= sessionEnvironments({ config, log, workspaceHost, threads, guard });
     return open(key);
+  };
+}
+
+/** Which skills of folders this user trusts; looked up in the store at every scan. */
+function skillTrust(home: string, log: Log): ControlServerOptions['skillTrust'] {
+  let store: TrustStore | undefined;
+  return async (path, bytes) => {
+    const [{ TrustStore }, { isTrustedSkill }] = await Promise.all([
+      import('../../trust/store.ts'),
+      import('../../trust/check.ts'),
+    ]);
+    store ??= new TrustStore({ home, log });
+    return isTrustedSkill(path, bytes, store);
   };
 }
 
@@ -136,7 +153,7 @@ function contentChecker(): ControlServerOptions['checkContent'] {
 
 /** A backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(
-  agents: HostConfig['control']['agents'],
+  { control: { agents }, trust }: HostConfig,
   version: () => string,
   log: Log,
 ): Promise<readonly Backend[]> {
@@ -145,9 +162,13 @@ async function acpBackends(
     import('../../control/backends/acp/acp.ts'),
     import('../../transport/subprocess.ts'),
   ]);
+  const start: StartProgram = async (options) => {
+    await trust?.confirm();
+    return spawnLink(options);
+  };
   return agents.map((agent) => {
     const env = Object.fromEntries(Object.entries(agent.env).map(([name, value]) => [name, String(value)]));
-    return acpBackend({ agent: { ...agent, env }, start: spawnLink, version: version(), log });
+    return acpBackend({ agent: { ...agent, env }, start, version: version(), log });
   });
 }
 

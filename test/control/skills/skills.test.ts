@@ -5,10 +5,11 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { Skills, skillInstructions } from '../../../src/control/skills/skills.ts';
+import type { SkillTrust } from '../../../src/control/skills/skills-scan.ts';
 import { descriptionOf, previewOf, skillNamesIn } from '../../../src/control/skills/skills-text.ts';
 
 /** A home, a data directory and a repository with a folder to work in, and the given files below. */
-async function setUp(t: TestContext, files: Record<string, string> = {}) {
+async function setUp(t: TestContext, files: Record<string, string> = {}, trust: SkillTrust = async () => true) {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'handfast-skills-')));
   t.after(() => rm(root, { recursive: true, force: true }));
   const cwd = join(root, 'repository', 'packages', 'one');
@@ -21,7 +22,8 @@ async function setUp(t: TestContext, files: Record<string, string> = {}) {
     return join(root, path);
   };
   for (const [path, text] of Object.entries(files)) await put(path, text);
-  const skills = new Skills({ cwd, dataDirectory: join(root, 'data'), home: join(root, 'home') });
+  const places = { cwd, dataDirectory: join(root, 'data'), home: join(root, 'home') };
+  const skills = new Skills(places, trust);
   return { root, cwd, put, skills };
 }
 

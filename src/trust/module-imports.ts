@@ -1,0 +1,50 @@
+/**
+ * The files a module imports by relative paths, and those they import in turn: what is hashed with a plugin.
+ *
+ * Called by `manifest.ts`. The text is searched, not parsed: a path in a comment covers a file too many, which does no harm.
+ * A path that is computed while the module runs is not found, and neither are packages: `docs/security/trust.md` says so.
+ */
+import { dirname, extname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { CoveredFiles } from './covered-files.ts';
+
+/** `from './a.ts'`, `import './a.ts'`, `import('./a.ts')`, `require('./a')`, `import.meta.resolve('./a')`. */
+const SPECIFIER =
+  /\b(?:from|import|require|resolve)\b\s*\(?\s*(?:\/\*[^*]*\*\/\s*)?(['"`])((?:\.{0,2}\/|file:)[^'"`\n$]{1,1024})\1/g;
+/** What `require` tries behind a path without an extension, in its order. */
+const TRIED = ['', '.js', '.json', '.node', '/package.json', '/index.js', '/index.json', '/index.node'];
+/** Only text is searched. */
+const CODE = /\.[cm]?[jt]s$/;
+
+/** Covers a module and what it imports. Returns the paths that were over the limits. */
+export function coverModule(module: string, covered: CoveredFiles): string[] {
+  const beyond: string[] = [];
+  const seen = new Set<string>();
+  const waiting = [module];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (seen.has(path)) continue;
+    seen.add(path);
+    if (!covered.add(path)) {
+      beyond.push(path);
+      continue;
+    }
+    const found = covered.read.get(path);
+    if (found === undefined || !CODE.test(found.real)) continue;
+    waiting.push(...importsOf(found.bytes.toString('utf8'), dirname(found.real)));
+  }
+  return beyond;
+}
+
+/** Paths that a text names as imports. */
+function importsOf(text: string, folder: string): string[] {
+  return [...text.matchAll(SPECIFIER)].flatMap(([, , specifier = '']) => {
+    const plain = specifier.replace(/[?#].*$/, '');
+    let path: string;
+    try {
+      path = specifier.startsWith('file:') ? fileURLToPath(specifier) : resolve(folder, decodeURIComponent(plain));
+    } catch {
+      return [];
+    }
+    return extname(path) === '' ? TRIED.map((end) => (end.startsWith('/') ? join(path, end) : path + end)) : [path];
+  });
+}

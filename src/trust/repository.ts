@@ -1,0 +1,80 @@
+/**
+ * Which repository a folder belongs to, read from `.git` without running git: what trust is bound to.
+ *
+ * Called by `found-config.ts` and by the check of skills. The author of the folder wrote its `.git` file, so a name in it
+ * proves nothing: a worktree belongs to a repository only when that repository's own `worktrees/` folder points back at it.
+ * A link in the place of `.git`, or a `commondir` that leads elsewhere, makes the folder a repository of its own.
+ *
+ * @see docs/security/trust.md#identity
+ */
+import { lstatSync, realpathSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { readBounded } from '../base/bounded-file.ts';
+
+/** A folder as trust knows it. */
+export interface Place {
+  /** The repository: the real path of its common `.git` folder, else of the folder itself. */
+  readonly repository: string;
+  /** Real path of the top of the working tree: paths of trusted files start here. */
+  readonly top: string;
+  /** Real path of the folder. */
+  readonly folder: string;
+  /** False when the folder is in no repository, or in one whose `.git` proves nothing. */
+  readonly isRepository: boolean;
+}
+
+/** The files of git hold one path. */
+const MAX_POINTER_BYTES = 8192;
+/** More levels than any file system has folders on one path. */
+const MAX_LEVELS = 256;
+
+/** Where a folder belongs. Fails as `realpath` does when the folder is missing. */
+export function placeOf(path: string): Place {
+  const folder = realpathSync(path);
+  let top = folder;
+  for (let level = 0; level < MAX_LEVELS; level += 1) {
+    const found = lstatSync(join(top, '.git'), { throwIfNoEntry: false });
+    if (found !== undefined) {
+      const repository = found.isDirectory() ? join(top, '.git') : found.isFile() ? worktreeOf(top) : undefined;
+      return { repository: repository ?? top, top, folder, isRepository: repository !== undefined };
+    }
+    if (dirname(top) === top) break;
+    top = dirname(top);
+  }
+  return { repository: folder, top: folder, folder, isRepository: false };
+}
+
+/** The path of a file as entries of the store name it: from the top of the working tree, absolute outside of it. */
+export function nameIn({ top }: Pick<Place, 'top'>, file: string): string {
+  const way = relative(top, file);
+  return way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way) ? file : way.split(sep).join('/');
+}
+
+/** The repository of a worktree whose top is `top`, when that repository knows of it. */
+function worktreeOf(top: string): string | undefined {
+  try {
+    const pointer = join(top, '.git');
+    const named = /^gitdir: (.+)$/.exec(lineOf(pointer) ?? '')?.[1];
+    if (named === undefined) return undefined;
+    // Only real paths from here on: a link of the folder must not stand for a part of the repository.
+    const admin = realpathSync(resolve(top, named));
+    if (basename(dirname(admin)) !== 'worktrees') return undefined;
+    const common = dirname(dirname(admin));
+    const commonSays = lineOf(join(admin, 'commondir'));
+    const back = lineOf(join(admin, 'gitdir'));
+    if (commonSays === undefined || back === undefined) return undefined;
+    if (realpathSync(resolve(admin, commonSays)) !== common) return undefined;
+    const pointedAt = resolve(admin, back);
+    return realpathSync(dirname(pointedAt)) === top && basename(pointedAt) === '.git' ? common : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The one line of a file of git; undefined for anything else. */
+function lineOf(file: string): string | undefined {
+  const read = readBounded(file, MAX_POINTER_BYTES);
+  if (read.kind !== 'file') return undefined;
+  const text = read.bytes.toString('utf8').replace(/\r?\n$/, '');
+  return /[\n\0]/.test(text) || text === '' ? undefined : text;
+}
