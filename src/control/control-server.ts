@@ -158,7 +158,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       handlers: [
         state.handler(),
         ...settingsHandlers(settings, sessions, state),
-        ...sessions.handlers((reason, id) => state.changed(reason, id)),
+        ...sessions.handlers((reason, session) => state.changed(reason, session)),
         ...skills.handlers(),
         toolsListHandler(environments, cwd),
         ...approvalHandlers({ broker, sessions, checkContent: options.checkContent }),
@@ -167,7 +167,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
       serverHandlers: (server) => [slashCommands(server, sessions, settings, state)],
       events: sessions.events,
       serverEvents,
-      snapshot: () => state.snapshot(),
+      snapshot: () => state.broadcast(),
       async shutdown(reason) {
         // A signal may come from a supervisor that starts the process again; a client that ends the server ends its turns.
         await sessions.stop({ keepWaiting: reason === 'sigint' || reason === 'sigterm' });

@@ -2,6 +2,9 @@
  * The state of the server as clients see it, `state.get` and the snapshot of every `state.changed`: put together from the
  * settings, the sessions and the skills.
  *
+ * An event lists no ids of sessions, and one about a session goes to its owner alone: a list would make the journal of events
+ * grow with the square of the sessions, and would name those of others. `state.get` has the list.
+ *
  * Made by `control-server.ts`; handlers of every part call `changed`.
  */
 import { stateGet } from '../protocol/session-rpc.ts';
@@ -15,9 +18,15 @@ import type { Skills } from './skills/skills.ts';
 
 export interface ServerStateDeps {
   readonly settings: Pick<Settings, 'snapshotParts'>;
-  readonly sessions: Pick<Sessions, 'liveIds'>;
+  readonly sessions: Pick<Sessions, 'liveIds' | 'liveCount'>;
   readonly skills: Pick<Skills, 'summary'>;
   readonly serverEvents: ServerEvents;
+}
+
+/** The session that an event is about. */
+interface ChangedSession {
+  readonly id: string;
+  readonly owner: string;
 }
 
 export class ServerState {
@@ -27,20 +36,28 @@ export class ServerState {
     this.#deps = deps;
   }
 
-  /** What every client may see; with `viewer` what this principal may see, their account's profile included. */
-  snapshot(viewer?: Principal): Snapshot {
+  /** What this principal may see, their account's profile included. */
+  #seenBy(viewer: Principal): Snapshot {
     const { settings, sessions, skills } = this.#deps;
-    const ids = sessions.liveIds(viewer === undefined || viewer.admin ? undefined : viewer.name);
+    const ids = sessions.liveIds(viewer.admin ? undefined : viewer.name);
     return { ...settings.snapshotParts(viewer), sessions: { count: ids.length, ids }, skills: skills.summary };
   }
 
-  /** Emits `state.changed`. */
-  changed(reason: string, session_id?: string): void {
-    this.#deps.serverEvents.emit('state.changed', { reason, snapshot: this.snapshot(), session_id });
+  /** What every client may see, for an event: a count of the sessions, of their owner or of all, and no ids. */
+  broadcast(about?: ChangedSession): Snapshot {
+    const { settings, sessions, skills } = this.#deps;
+    const count = sessions.liveCount(about?.owner);
+    return { ...settings.snapshotParts(), sessions: { count, ids: [] }, skills: skills.summary };
+  }
+
+  /** Emits `state.changed`; one about a session is for its owner and for administrators. */
+  changed(reason: string, about?: ChangedSession): void {
+    const payload = { reason, snapshot: this.broadcast(about), session_id: about?.id };
+    this.#deps.serverEvents.emit('state.changed', payload, about?.owner);
   }
 
   /** `state.get`. */
   handler(): Handled {
-    return handles(stateGet, (_params, { caller }) => this.snapshot(caller.principal));
+    return handles(stateGet, (_params, { caller }) => this.#seenBy(caller.principal));
   }
 }

@@ -27,7 +27,7 @@ import type { OpenSession } from './log/open-session.ts';
 import type { ServerEventLog } from './log/server-events.ts';
 import { historyHandlers, ownerSeenBy } from './methods/history-handlers.ts';
 import { pageHandlers } from './methods/page-handlers.ts';
-import { sessionHandlers } from './methods/session-handlers.ts';
+import { type SessionChanged, sessionHandlers } from './methods/session-handlers.ts';
 import { turnHandlers } from './methods/turn-handlers.ts';
 import { SessionEvents } from './pool/event-source.ts';
 import { recoverSessions } from './pool/recovery.ts';
@@ -106,9 +106,11 @@ export interface SessionsOptions {
 export interface Sessions {
   readonly events: EventSource;
   /** The methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
-  handlers(changed: (reason: string, sessionId: string) => void): readonly Handled[];
+  handlers(changed: SessionChanged): readonly Handled[];
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
   liveIds(owner?: string): readonly string[];
+  /** How many sessions are not closed; of one owner, or all. */
+  liveCount(owner?: string): number;
   /** Sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
   /** A session. Fails with `session_not_found`. */
@@ -202,7 +204,7 @@ class ServedSessions implements Sessions {
     return recoverSessions(this.#pool, this.#options.approver);
   }
 
-  handlers(changed: (reason: string, sessionId: string) => void): readonly Handled[] {
+  handlers(changed: SessionChanged): readonly Handled[] {
     const { store, journal, backends } = this.#options;
     const parts = {
       sessionFor: (id: string, { caller }: RpcCall) => this.#turnsFor(caller.principal, id),
@@ -229,6 +231,10 @@ class ServedSessions implements Sessions {
 
   liveIds(owner?: string): readonly string[] {
     return this.#pool.liveIds(owner);
+  }
+
+  liveCount(owner?: string): number {
+    return this.#pool.liveCount(owner);
   }
 
   opened(): readonly SessionLog[] {

@@ -20,6 +20,8 @@ export interface SqliteJournalOptions {
   /** Path of the database file. It and its companions are made 0600, directories that do not exist yet 0700. */
   readonly file: string;
   readonly retention?: Partial<Retention>;
+  /** Bounds of single sessions in place of `retention`, by name. */
+  readonly retentionOf?: Readonly<Record<string, Retention>>;
   /**
    * With it, a damaged file is moved to `<file>.corrupt-<time>`, this is called once, and the journal starts empty.
    * Without it, opening rejects with `journal_corrupt` and the file stays where it is: history is never dropped silently.
@@ -110,8 +112,9 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
       lock,
     },
     (database, release, mark) => {
-      const { onDamaged, namesReturn } = options;
-      const store = new SqliteStore(database, retention, release, undefined, { mark, onDamaged, namesReturn });
+      const { onDamaged, namesReturn, retentionOf } = options;
+      const more = { mark, onDamaged, namesReturn, retentionOf };
+      const store = new SqliteStore(database, retention, release, undefined, more);
       if (expiry !== undefined) store.expire(expiry, now);
       return store;
     },

@@ -48,8 +48,9 @@ interface Batch {
   bytes: number;
 }
 
-/** How a store notices that its newest writes are missing. */
-export interface DamageOptions {
+export interface StoreOptions {
+  /** See `SqliteJournalOptions.retentionOf`. */
+  readonly retentionOf?: Readonly<Record<string, Retention>>;
   /** What its writes are compared with, and counted in. Without one nothing is noticed. */
   readonly mark?: Mark;
   /** See `SqliteJournalOptions.onDamaged`. */
@@ -67,6 +68,7 @@ export class SqliteStore implements Journal {
   readonly #db: Database;
   readonly #rows: JournalRows;
   readonly #retention: Retention;
+  readonly #retentionOf: ReadonlyMap<string, Retention>;
   readonly #release: () => void;
   readonly #begin: Statement;
   readonly #commit: Statement;
@@ -100,11 +102,12 @@ export class SqliteStore implements Journal {
     retention: Retention,
     release: () => void,
     now: () => number = () => performance.now(),
-    { mark, onDamaged, namesReturn = false }: DamageOptions = {},
+    { mark, onDamaged, namesReturn = false, retentionOf = {} }: StoreOptions = {},
   ) {
     this.#db = db;
     this.#rows = new JournalRows(db);
     this.#retention = retention;
+    this.#retentionOf = new Map(Object.entries(retentionOf));
     this.#release = release;
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
@@ -354,7 +357,7 @@ export class SqliteStore implements Journal {
       for (const [id, idle] of this.#sessions) if (idle.idle) this.#sessions.delete(id);
       this.#sweepAt = Math.max(MAX_IDLE_SESSIONS, this.#sessions.size * 2);
     }
-    const created = new SqliteSession(session, this.#rows, this.#retention, counters);
+    const created = new SqliteSession(session, this.#rows, this.#retentionOf.get(session) ?? this.#retention, counters);
     this.#sessions.set(session, created);
     return created;
   }

@@ -14,6 +14,7 @@ import type { HostConfig } from '../../config/config.ts';
 import type { Backend } from '../../control/contract/backend.ts';
 import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
+import { SERVER_STREAM } from '../../control/sessions/log/server-events.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
 import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
@@ -49,6 +50,8 @@ export interface ControlAssemblyOptions {
 
 /** Bounds of one session's events: a conversation is stored whole, and only its deletion removes entries. */
 const RETENTION = { maxEntries: 100_000_000, maxBytes: 64 * 1024 ** 3 };
+/** Bounds of the events of the server, which no client deletes: enough for one that comes back after a busy day. */
+const SERVER_RETENTION = { maxEntries: 16_384, maxBytes: 16 * 1024 ** 2 };
 
 /**
  * Opens the data directory and starts the server. Its stores are closed when it has ended.
@@ -63,6 +66,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const journal = await sqliteJournal({
     file,
     retention: RETENTION,
+    retentionOf: { [SERVER_STREAM]: SERVER_RETENTION },
     // The list of sessions, in a file of its own, may still know one that the journal lost.
     namesReturn: true,
     onDamaged: reportDamage(log, file),

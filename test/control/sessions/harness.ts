@@ -62,8 +62,8 @@ export class Harness {
     this.broker = parts.broker;
     this.store = parts.store;
     this.journal = parts.journal;
-    const handlers = sessions.handlers((reason, session_id) =>
-      this.serverEvents.emit('state.changed', { reason, snapshot: NO_SNAPSHOT, session_id }),
+    const handlers = sessions.handlers((reason, { id }) =>
+      this.serverEvents.emit('state.changed', { reason, snapshot: NO_SNAPSHOT, session_id: id }),
     );
     this.#handlers = new Map(handlers.map((handled) => [handled.method.name, handled]));
     sessions.events.listen((event) => {

@@ -247,7 +247,8 @@ export class OpenSession implements SessionLog {
   /** Unloads its state, which is loaded again when it is read. False when it cannot be stored: then it stays loaded. */
   unload(): boolean {
     if (this.#folded === undefined) return true;
-    if (!this.snapshot()) return false;
+    // Without its first entry there is nothing it could be loaded from.
+    if (this.#cursor === 0 || !this.snapshot()) return false;
     this.#folded = undefined;
     return true;
   }

@@ -38,9 +38,11 @@ export interface SessionHandlerDeps extends HandlerDeps {
   readonly defaultBackend: () => string;
   /** The working directory for what a client asked for, absolute. Throws `schema_violation`. */
   readonly resolveCwd: (cwd: string | undefined, principal: Principal) => string;
-  /** Called when sessions come and go. */
-  readonly changed: (reason: string, sessionId: string) => void;
+  readonly changed: SessionChanged;
 }
+
+/** Called when sessions come and go; only the owner of a session is told its id. */
+export type SessionChanged = (reason: string, session: { readonly id: string; readonly owner: string }) => void;
 
 /** A new session. */
 interface NewSession {
@@ -136,7 +138,7 @@ async function create(
     await pool.undo(turns);
     throw thrown;
   }
-  changed('session_created', id);
+  changed('session_created', { id, owner });
   return { session_id: id, state: stateOf(session.record) };
 }
 
@@ -178,7 +180,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
         await turns.close('closed');
         pool.noteLive(session);
         await session.flushed();
-        changed('session_closed', session_id);
+        changed('session_closed', { id: session_id, owner: session.record.owner });
       }
       return { session_id, closed: true as const };
     }),
@@ -186,6 +188,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
     handles(sessionDelete, async ({ session_id }, call) => {
       const turns = sessionFor(session_id, call);
       const { session } = turns;
+      const { owner } = session.record;
       if (session.record.phase === 'closed') session.emit('session.closed', { reason: 'deleted' });
       else await turns.close('closed', 'deleted');
       const { chatId } = session.record;
@@ -193,7 +196,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       // The chat it created is removed too, unless another session has continued it.
       if (chat?.origin === session_id && chat.length === session.folded.chatLength) chats.remove(chat.id);
       await pool.delete(turns);
-      changed('session_deleted', session_id);
+      changed('session_deleted', { id: session_id, owner });
       return { session_id, deleted: true as const };
     }),
   ];
@@ -207,7 +210,7 @@ async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDe
   turns.reopen();
   pool.noteLive(session);
   await session.flushed();
-  changed('session_loaded', session.id);
+  changed('session_loaded', { id: session.id, owner: session.record.owner });
   return turns;
 }
 

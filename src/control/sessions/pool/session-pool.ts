@@ -11,6 +11,7 @@ import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts'
 import { storeFailure } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
 import { SessionTurns, type TurnDeps } from '../turns/session-turns.ts';
+import { LiveSessions } from './live-sessions.ts';
 
 export interface PoolLimits {
   /** Most sessions that are not closed. */
@@ -38,8 +39,7 @@ export class SessionPool {
   /** Unloaded, but perhaps still referenced: a session must not exist twice. */
   readonly #unloaded = new Map<string, WeakRef<OpenSession>>();
   readonly #turns = new WeakMap<OpenSession, SessionTurns>();
-  /** Sessions that are not closed, in the order of their creation, with their owners. */
-  readonly #live = new Map<string, string>();
+  readonly #live = new LiveSessions();
 
   constructor(parts: Omit<SessionDeps, 'onLoad'>, turnParts: TurnDeps, limits: PoolLimits) {
     this.parts = { ...parts, onLoad: (session) => this.#use(session) };
@@ -49,8 +49,12 @@ export class SessionPool {
 
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or of all. */
   liveIds(owner?: string): string[] {
-    const ids = [...this.#live.keys()];
-    return owner === undefined ? ids : ids.filter((id) => this.#live.get(id) === owner);
+    return this.#live.ids(owner);
+  }
+
+  /** How many sessions are not closed; of one owner, or of all. */
+  liveCount(owner?: string): number {
+    return this.#live.count(owner);
   }
 
   /** Sessions in memory. */
@@ -67,7 +71,7 @@ export class SessionPool {
     if (this.#live.size >= this.#limits.sessions) await this.#makeRoom();
     const session = OpenSession.fresh(id, this.parts);
     // Listed first: a client that gets the event may call at once.
-    this.#live.set(id, created.owner);
+    this.#live.add(id, created.owner);
     const turns = this.#use(session);
     session.emit('session.created', created);
     try {
@@ -93,7 +97,7 @@ export class SessionPool {
 
   /** A stored session whose snapshot is up to date: it is loaded when it is first used. */
   know(id: string, owner: string): void {
-    this.#live.set(id, owner);
+    this.#live.add(id, owner);
   }
 
   /** The session, without a check of its owner. Fails with `session_not_found`. */
@@ -119,7 +123,7 @@ export class SessionPool {
   }
 
   ownerOf(id: string): string | undefined {
-    return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.get(id) ?? this.#row(id)?.owner;
+    return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.ownerOf(id) ?? this.#row(id)?.owner;
   }
 
   /** Newest sequence number of a session. Fails with `session_not_found`. */
@@ -137,7 +141,7 @@ export class SessionPool {
   /** Notes whether a session is closed now. */
   noteLive({ id, record }: OpenSession): void {
     if (record.phase === 'closed') this.#live.delete(id);
-    else if (!this.#live.has(id)) this.#live.set(id, record.owner);
+    else this.#live.add(id, record.owner);
   }
 
   /** Deletes a session and all its entries. When the journal fails, rejects, and the next start deletes it. */
