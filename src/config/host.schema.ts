@@ -192,7 +192,7 @@ export const journal = group('The log of every session, which resume and history
   max_entries: integer('Entries stored per session.', [16, 10_000_000], DEFAULT_RETENTION.maxEntries),
   max_bytes: integer('Bytes stored per session.', [64 * KIB, 16 * KIB * MIB], DEFAULT_RETENTION.maxBytes),
   retain_days: integer(
-    'Days sqlite stores a session that has ended, after its last entry. 0: for ever.',
+    'Days of use that sqlite stores a session which has ended, after its last entry. A pause counts a day at most. 0: for ever.',
     [0, 36_500],
     30,
   ),

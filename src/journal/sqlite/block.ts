@@ -129,16 +129,6 @@ export function sizesIn(heads: string, after: number): Sized[] | undefined {
   }
 }
 
-/** The time of the last entry in the heads of a block; undefined when they are damaged. */
-export function newestIn(heads: string): number | undefined {
-  try {
-    const ts = (JSON.parse(heads) as unknown[]).at(1 - HEAD_ITEMS);
-    return typeof ts === 'number' ? ts : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Builds a page: accepts entries and lost ranges in order until it is full. */
 export class PageBuilder {
   readonly entries: JournalEntry[] = [];

@@ -7,7 +7,8 @@
 import { crc32 } from 'node:zlib';
 import { fail } from '../../wire/errors.ts';
 import type { JournalSession } from '../journal.ts';
-import { type Block, blockSum, newestIn, type PageBuilder } from './block.ts';
+import { type Block, blockSum, type PageBuilder } from './block.ts';
+import type { WrittenSession } from './expiry.ts';
 
 /** The parts of `DatabaseSync` used here, so that a test can stand in for it. */
 export interface Database {
@@ -38,7 +39,8 @@ export const APPLICATION_ID = 0x48464a4c;
  * `blocks` is clustered by the time of writing, not by session: then what is written together lies together, and a commit
  * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` precede the texts so that
  * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are removed, even
- * while their rows are still there. `sessions.written` orders sessions by their last write; it is a counter and no time,
+ * while their rows are still there. A row of `ages` says that all appends up to `written` were made when the journal had been
+ * in use for at most `progress` milliseconds. `sessions.written` orders sessions by their last write; it is a counter and no time,
  * clocks go back. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
  */
 export const MIGRATIONS: readonly string[] = [
@@ -56,13 +58,15 @@ export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE facts (
      name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL, crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  'CREATE TABLE ages (written INTEGER PRIMARY KEY, progress INTEGER NOT NULL) STRICT;',
 ];
 
 /**
  * Numbers of the whole journal. `written`: the newest write that left no session behind, such as a deletion. `lost_to`:
- * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none.
+ * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none. `progress` and `seen_at`:
+ * see `progress.ts`.
  */
-export type Fact = 'written' | 'lost_to';
+export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
 const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, crc';
@@ -116,12 +120,14 @@ export class JournalRows {
   readonly #put: Statement;
   readonly #list: Statement;
   readonly #names: Statement;
-  readonly #newest: Statement;
   readonly #reserved: Statement;
   readonly #removeBlocks: Statement;
   readonly #removeSession: Statement;
   readonly #highest: Statement;
   readonly #highestCursor: Statement;
+  readonly #putAge: Statement;
+  readonly #writtenBefore: Statement;
+  readonly #trimAges: Statement;
   readonly #fact: Statement;
   readonly #putFact: Statement;
 
@@ -143,13 +149,15 @@ export class JournalRows {
     this.#find = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE session = ?`);
     this.#put = db.prepare(`INSERT OR REPLACE INTO sessions (${SESSION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#list = db.prepare(`SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY written DESC LIMIT ?`);
-    this.#names = db.prepare('SELECT session FROM sessions ORDER BY written');
-    this.#newest = db.prepare('SELECT heads FROM blocks WHERE session = ? AND entries > 0 ORDER BY last DESC LIMIT 1');
+    this.#names = db.prepare('SELECT session, written FROM sessions ORDER BY written');
     this.#reserved = db.prepare('SELECT session FROM sessions WHERE reserved > 0');
     this.#removeBlocks = db.prepare('DELETE FROM blocks WHERE session = ?');
     this.#removeSession = db.prepare('DELETE FROM sessions WHERE session = ?');
     this.#highest = db.prepare('SELECT max(written) AS written FROM sessions');
     this.#highestCursor = db.prepare('SELECT max(max(last, reserved)) AS cursor FROM sessions');
+    this.#putAge = db.prepare('INSERT OR IGNORE INTO ages (written, progress) VALUES (?, ?)');
+    this.#writtenBefore = db.prepare('SELECT max(written) AS written FROM ages WHERE progress <= ?');
+    this.#trimAges = db.prepare('DELETE FROM ages WHERE written < ?');
     this.#fact = db.prepare('SELECT value, crc FROM facts WHERE name = ?');
     this.#putFact = db.prepare('INSERT OR REPLACE INTO facts (name, value, crc) VALUES (?, ?, ?)');
   }
@@ -220,14 +228,24 @@ export class JournalRows {
   }
 
   /** Every session, the one written to longest ago first. */
-  names(): string[] {
-    return this.#names.all().map(({ session }) => session as string);
+  names(): WrittenSession[] {
+    return this.#names.all() as unknown as WrittenSession[];
   }
 
-  /** When the newest entry of a session was appended, epoch milliseconds; undefined when its rows do not store it. Unchecked. */
-  newestAt(session: string): number | undefined {
-    const heads = this.#newest.get(session)?.heads;
-    return typeof heads === 'string' ? newestIn(heads) : undefined;
+  /** All appends up to `written` were made by now. */
+  putAge(written: number, progress: number): void {
+    this.logged += PAGE_BYTES;
+    this.#putAge.run(written, progress);
+  }
+
+  /** The newest append made before the journal had been in use for `progress` milliseconds; 0 when none is known. */
+  writtenBefore(progress: number): number {
+    return (this.#writtenBefore.get(progress)?.written as number | null | undefined) ?? 0;
+  }
+
+  /** Forgets the ages of appends before `written`. */
+  trimAges(written: number): void {
+    this.#trimAges.run(written);
   }
 
   /** The sessions with reserved cursors. */

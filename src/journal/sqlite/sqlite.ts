@@ -43,11 +43,14 @@ export interface SqliteJournalOptions {
   readonly namesReturn?: boolean;
   /**
    * Drops whole sessions, a second after opening and then every hour. Default: none is ever dropped. The file does not
-   * shrink by it; the space is used again.
+   * shrink by it; the space is used again. Age is the time the journal was in use, whatever the times of entries say; of a
+   * pause at most a day counts, and at most an eighth of the age.
    */
   readonly expiry?: SessionExpiry;
-  /** Epoch milliseconds; names the damaged file, and determines the age of a session. */
+  /** Epoch milliseconds; names the damaged file, and says how long the journal was not open. */
   readonly now?: () => number;
+  /** Milliseconds of a clock that is never set; default `performance.now`. Determines the age of a session. */
+  readonly monotonicNow?: () => number;
 }
 
 /** A journal on disk. */
@@ -112,9 +115,9 @@ export async function sqliteJournal(options: SqliteJournalOptions): Promise<Sqli
       lock,
     },
     (database, release, mark) => {
-      const { onDamaged, namesReturn, retentionOf } = options;
+      const { onDamaged, namesReturn, retentionOf, monotonicNow } = options;
       const more = { mark, onDamaged, namesReturn, retentionOf };
-      const store = new SqliteStore(database, retention, release, undefined, more);
+      const store = new SqliteStore(database, retention, release, monotonicNow, more);
       if (expiry !== undefined) store.expire(expiry, now);
       return store;
     },

@@ -14,8 +14,9 @@ import { Follower } from '../follow.ts';
 import type { Durability, Gap, Journal, JournalEntry, JournalSession, NewEntry, Page, Retention } from '../journal.ts';
 import { follows, journalClosed, outOfOrder, refuse } from '../refusals.ts';
 import { textOf, unfit } from './block.ts';
-import { Expiry, type SessionExpiry } from './expiry.ts';
+import { Expiry, type ExpirySource, type SessionExpiry } from './expiry.ts';
 import { lossOf } from './loss.ts';
+import { Progress, type ProgressState } from './progress.ts';
 import { type Database, JournalRows, type Statement } from './rows.ts';
 import { type DurableEntry, RESERVED_CURSORS, SqliteSession } from './session.ts';
 import { WriteBehind } from './write-behind.ts';
@@ -96,7 +97,7 @@ export class SqliteStore implements Journal {
   #checkpointer: NodeJS.Immediate | undefined;
   #expiry: Expiry | undefined;
 
-  /** `now` counts milliseconds; it only measures the writing time. Throws `journal_damaged` without `onDamaged`. */
+  /** `now` counts milliseconds and is never set; it measures writing time and age. Throws `journal_damaged` without `onDamaged`. */
   constructor(
     db: Database,
     retention: Retention,
@@ -134,16 +135,34 @@ export class SqliteStore implements Journal {
     if (namesReturn) this.#lostTo = this.#rows.fact('lost_to');
   }
 
-  /** Drops sessions as `rule` says, from now on until the journal is closed. `now` is epoch milliseconds. */
-  expire(rule: SessionExpiry, now: () => number): void {
-    const source = {
+  /** Drops sessions as `rule` says, from now on until the journal is closed. `wall` is epoch milliseconds. */
+  expire(rule: SessionExpiry, wall: () => number): void {
+    const stored = { progress: this.#rows.fact('progress'), seenAt: this.#rows.fact('seen_at') };
+    const clock = new Progress(stored, rule.maxAgeMs, wall, this.#now);
+    const source: ExpirySource = {
       names: () => this.#rows.names(),
-      newestAt: (session: string) => this.#rows.newestAt(session),
-      busy: (session: string) => this.#sessions.get(session)?.idle === false,
-      drop: (sessions: readonly string[]) => this.#drop(sessions),
-      failed: (thrown: unknown) => void this.#note(thrown),
+      writtenBefore: (ageMs) => this.#writtenBefore(ageMs, clock.advance()),
+      busy: ({ session, written }) => {
+        const record = this.#sessions.get(session);
+        return record !== undefined && (!record.idle || record.written !== written);
+      },
+      drop: (sessions) => this.#drop(sessions),
+      failed: (thrown) => void this.#note(thrown),
     };
-    this.#expiry = new Expiry(source, rule, now);
+    this.#expiry = new Expiry(source, rule);
+  }
+
+  /** The newest append older than `ageMs`; stores the clock, and that all that is committed was made by now. */
+  #writtenBefore(ageMs: number, { progress, seenAt }: ProgressState): number {
+    if (this.#refusal() !== undefined) return 0;
+    const written = this.#rows.writtenBefore(progress - ageMs);
+    this.#atomically(() => {
+      this.#rows.putFact('progress', progress);
+      this.#rows.putFact('seen_at', seenAt);
+      this.#rows.putAge(this.#committed, progress);
+      this.#rows.trimAges(written);
+    }, false);
+    return written;
   }
 
   /** Why nothing can be written any more, or undefined. Reads continue; only closing and opening again may help. */
@@ -484,7 +503,7 @@ export class SqliteStore implements Journal {
   #continueAfter({ written, cursors }: Marked): void {
     this.#written = written + 1;
     this.#atomically(() => {
-      for (const session of this.#rows.names()) this.#rows.unreserve(session, true, cursors);
+      for (const { session } of this.#rows.names()) this.#rows.unreserve(session, true, cursors);
       this.#rows.putFact('lost_to', cursors);
       this.#rows.putFact('written', this.#written);
     });
@@ -508,10 +527,10 @@ export class SqliteStore implements Journal {
     }
   }
 
-  /** One synced transaction; when it fails, nothing of it happened. */
-  #atomically(work: () => void): void {
+  /** One transaction, synced or not; when it fails, nothing of it happened. */
+  #atomically(work: () => void, synced = true): void {
     try {
-      this.#sync(true);
+      this.#sync(synced);
       this.#begin.run();
       work();
       this.#commit.run();

@@ -7,7 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it, type TestContext } from 'node:test';
-import { Expiry, type ExpirySource, type SessionExpiry } from '../../../src/journal/sqlite/expiry.ts';
+import {
+  Expiry,
+  type ExpirySource,
+  type SessionExpiry,
+  type WrittenSession,
+} from '../../../src/journal/sqlite/expiry.ts';
 import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
 import { recognisable } from '../fixtures/recognisable.ts';
 
@@ -17,24 +22,24 @@ const NOW = Date.UTC(2031, 1, 3, 4, 5, 6);
 const THIRTY_DAYS: SessionExpiry = { maxAgeMs: 30 * DAY_MS, maxSessions: 1_000_000, retains: () => false };
 
 describe('sqlite journal: which sessions expire', () => {
-  /** A journal that is only a list: session and age in days; undefined = nobody knows. */
+  /** A journal that is only a list: sessions and days since they were written to, in the order of their writes. */
   function swept(
     t: TestContext,
-    sessions: [string, number | undefined][],
+    sessions: [string, number][],
     rule: Partial<SessionExpiry> = {},
     source: Partial<ExpirySource> = {},
     apis: ('setTimeout' | 'setImmediate')[] = ['setTimeout', 'setImmediate'],
   ) {
     t.mock.timers.enable({ apis });
-    const held = new Map(sessions);
-    const state = { now: NOW, looks: 0, drops: [] as string[][], failures: [] as unknown[] };
+    const held = new Map(sessions.map(([session, days], at) => [session, { written: at + 1, days }]));
+    const state = { passedMs: 0, looks: 0, drops: [] as string[][], failures: [] as unknown[] };
     const expiry = new Expiry(
       {
-        names: () => [...held.keys()],
-        newestAt(session) {
+        names: () => [...held].map(([session, { written }]) => ({ session, written })),
+        writtenBefore(ageMs) {
           state.looks++;
-          const days = held.get(session);
-          return days === undefined ? undefined : NOW - days * DAY_MS;
+          const old = [...held.values()].filter(({ days }) => days * DAY_MS + state.passedMs >= ageMs);
+          return Math.max(0, ...old.map(({ written }) => written));
         },
         busy: () => false,
         drop(names) {
@@ -46,25 +51,22 @@ describe('sqlite journal: which sessions expire', () => {
         ...source,
       },
       { ...THIRTY_DAYS, ...rule },
-      () => state.now,
     );
     t.after(() => expiry.stop());
     return { held, state, expiry, pass: (ms: number) => t.mock.timers.tick(ms), left: () => [...held.keys()] };
   }
 
-  it('those older than the limit, a second after opening, and nobody behind the first young one is looked at', (t) => {
+  it('those older than the limit, a second after opening', (t) => {
     const { state, pass, left } = swept(t, [
       ['a', 90],
       ['b', 31],
       ['c', 29],
-      ['d', 40],
-      ['e', 1],
+      ['d', 1],
     ]);
     pass(999);
     assert.equal(state.looks, 0);
     pass(1);
-    assert.deepEqual([state.drops, left()], [[['a', 'b']], ['c', 'd', 'e']]);
-    assert.equal(state.looks, 3);
+    assert.deepEqual([state.drops, left()], [[['a', 'b']], ['c', 'd']]);
   });
 
   it('again every hour', (t) => {
@@ -75,10 +77,10 @@ describe('sqlite journal: which sessions expire', () => {
     ]);
     pass(1000);
     assert.deepEqual(state.drops, []);
-    state.now += 15 * HOUR_MS;
+    state.passedMs += 15 * HOUR_MS;
     pass(HOUR_MS);
     assert.deepEqual(left(), ['b', 'c']);
-    state.now += 15 * HOUR_MS;
+    state.passedMs += 15 * HOUR_MS;
     pass(HOUR_MS - 1);
     assert.deepEqual(left(), ['b', 'c']);
     pass(1);
@@ -87,23 +89,11 @@ describe('sqlite journal: which sessions expire', () => {
 
   it('never those that are kept or used', (t) => {
     const keeps = (session: string): boolean => session === 'lives' || session.startsWith('session/');
-    const busy = (session: string): boolean => session === 'read';
+    const busy = ({ session }: WrittenSession): boolean => session === 'read';
     const sessions: [string, number][] = ['lives', 'session/chat', 'a', 'read', 'b'].map((name) => [name, 99]);
     const { pass, left } = swept(t, sessions, { retains: keeps }, { busy });
     pass(1000);
     assert.deepEqual(left(), ['lives', 'session/chat', 'read']);
-  });
-
-  it('those without a time, or with one of a clock that was wrong, with the next one that is too old', (t) => {
-    const { pass, left } = swept(t, [
-      ['unknown', undefined],
-      ['future', -400],
-      ['old', 31],
-      ['later', undefined],
-      ['young', 2],
-    ]);
-    pass(1000);
-    assert.deepEqual(left(), ['later', 'young']);
   });
 
   it('the oldest of too many, whatever their age, and with a limit of 0 days none else', (t) => {
@@ -145,7 +135,7 @@ describe('sqlite journal: which sessions expire', () => {
       {
         names() {
           if (!works) throw new Error('the disk failed');
-          return [...held.keys()];
+          return [...held].map(([session, { written }]) => ({ session, written }));
         },
       },
     );
@@ -166,27 +156,29 @@ describe('sqlite journal: expired sessions in the file', { timeout: 300_000 }, (
 
   it('are gone with all their rows, the others are whole, and none goes unless it is asked for', async (t) => {
     const file = join(directory, 'journal.db');
+    // The times of entries mean nothing for their age.
     const aged = (cursor: number, days: number) => ({ ...recognisable(cursor), ts: NOW - days * DAY_MS });
-    const first = await sqliteJournal({ file });
-    for (const [session, days] of [
-      ['old', 40],
-      ['read', 40],
-      ['waits', 40],
-    ] as const) {
-      await first.append(session, [aged(1, days + 1), aged(2, days)]);
-    }
+    let passedMs = 0;
+    const clocks = { now: () => NOW + passedMs, monotonicNow: () => passedMs };
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    const first = await sqliteJournal({ file, expiry: { ...THIRTY_DAYS, retains: () => true }, ...clocks });
+    for (const session of ['old', 'read', 'waits']) await first.append(session, [aged(1, 1), aged(2, 0)]);
     // Volatile entries of a while ago are written in blocks of many.
-    for (let cursor = 1; cursor <= 300; cursor++) void first.append('volatile', [aged(cursor, 39)], 'volatile');
-    await first.append('young', [aged(1, 3), aged(2, 2)]);
+    for (let cursor = 1; cursor <= 300; cursor++) void first.append('volatile', [aged(cursor, 0)], 'volatile');
+    assert.equal((await first.sessions()).length, 4);
+    t.mock.timers.tick(1000);
+    passedMs = 29 * DAY_MS;
+    t.mock.timers.tick(HOUR_MS);
+    await first.append('young', [aged(1, 99), aged(2, 99)]);
     await first.close();
 
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    const journal = await sqliteJournal({ file, expiry: THIRTY_DAYS, now: () => NOW });
+    const journal = await sqliteJournal({ file, expiry: THIRTY_DAYS, ...clocks });
+    passedMs += 2 * DAY_MS;
     const controller = new AbortController();
     const reading = journal.follow('read', 1, controller.signal)[Symbol.asyncIterator]();
     assert.equal((await reading.next()).value?.cursor, 2);
     // Used again before anybody looked: what came last counts.
-    await journal.append('waits', [aged(3, 0)]);
+    await journal.append('waits', [aged(3, 99)]);
     assert.equal((await journal.sessions()).length, 5);
     const names = async () => (await journal.sessions()).map(({ session }) => session).sort();
     t.mock.timers.tick(1000);
