@@ -1,6 +1,7 @@
 /** The server is killed, stopped or cut off in the middle of many tasks: none is lost, none is run twice, none counts twice. */
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
+import type { StateChange } from '../../../src/connection/reconnect.ts';
 import { joinNats } from '../../../src/fleet/bus/nats/join.ts';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { aDispatch } from '../bus-contract.ts';
@@ -104,15 +105,48 @@ describe('outages on NATS', { concurrency: 4 }, () => {
     },
   );
 
+  natsTest(
+    'every attempt to reach a lost server is announced, with its number and the reason',
+    async (context, installed) => {
+      const fleet = await NatsFleet.start(context, installed);
+      const changes: StateChange[] = [];
+      const losses = () => changes.filter((change) => change.state === 'lost');
+      await fleet.worker(new WorkerStandIn({ agentId: 'w' }), { onState: (change) => changes.push(change) });
+      await fleet.server.kill();
+      await fleet.until(async () => losses().length >= 5, 'five attempts');
+      await fleet.server.up();
+      await fleet.until(async () => changes.at(-1)?.state === 'resumed', 'the connection to be back');
+      assert.equal(changes[0]?.state, 'open');
+      assert.deepEqual(
+        losses()
+          .slice(0, 5)
+          .map(({ reason, attempt }) => [reason.code, attempt]),
+        [['connection_lost', 1], ...[2, 3, 4, 5].map((attempt) => ['unreachable', attempt])],
+      );
+    },
+  );
+
   natsTest('a worker that starts before its server joins when it is there', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);
     await fleet.server.kill();
-    const joined = joinNats(new WorkerStandIn({ agentId: 'w' }), { servers: fleet.server.url, log });
+    const changes: StateChange[] = [];
+    const joined = joinNats(new WorkerStandIn({ agentId: 'w' }), {
+      servers: fleet.server.url,
+      log,
+      onState: (change) => changes.push(change),
+    });
     context.after(() => joined.close());
     assert.equal(joined.connected, false);
+    await fleet.until(async () => changes.length >= 2, 'two attempts');
     await fleet.server.up();
     await joined.accepted;
     assert.equal(joined.connected, true);
+    const told = changes.slice(0, 2).map((change) => change.state === 'lost' && [change.reason.code, change.attempt]);
+    assert.deepEqual(told, [
+      ['unreachable', 2],
+      ['unreachable', 3],
+    ]);
+    assert.equal(changes.at(-1)?.state, 'open');
     const early = joinNats(new WorkerStandIn({ agentId: 'x' }), { servers: 'nats://127.0.0.1:1', log });
     await early.close();
     await assert.rejects(early.accepted, { code: 'cancelled' });

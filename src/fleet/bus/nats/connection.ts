@@ -6,7 +6,7 @@
  */
 
 import { Backoff } from '../../../base/backoff.ts';
-import type { Log } from '../../../base/log.ts';
+import { isLogged, type Log } from '../../../base/log.ts';
 import { withTimeout } from '../../../base/race.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -21,6 +21,7 @@ import {
   type NatsPackages,
 } from './client.ts';
 import { publishError, readPublishAck } from './publish-ack.ts';
+import { DELAYS, Redial, type Retry } from './redial.ts';
 import { NoReplyError, RequestMux } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
 import { type NatsTls, tlsOf, tlsProblem } from './tls.ts';
@@ -45,24 +46,31 @@ const DEFAULT_CONNECT_MS = 30_000;
 const DEFAULT_PUBLISH_MS = 20_000;
 /** The client drops a connection that is silent for three of these: the 15 s of every other transport. */
 const PING_MS = 5_000;
-/** Longest wait between two tries to connect. */
-const MAX_RETRY_MS = 5_000;
 const CLOSE_MS = 3_000;
 
 /**
- * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen. Fails
+ * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen.
+ * `onRetry` is called before every further attempt. Fails
  * with `unreachable`, `auth_failed`, `not_configured`, `config_invalid`.
  */
 export async function openNats(
   name: string,
   options: NatsOptions,
-  { signal, inboxPrefix }: { readonly signal?: AbortSignal; readonly inboxPrefix?: string } = {},
+  {
+    signal,
+    inboxPrefix,
+    onRetry,
+  }: {
+    readonly signal?: AbortSignal;
+    readonly inboxPrefix?: string;
+    readonly onRetry?: (retry: Retry) => void;
+  } = {},
 ): Promise<NatsLink> {
   const packages = await loadNats();
   const servers = [options.servers].flat();
   if (servers.length === 0) throw fail('config_invalid', 'no address of a NATS server was given');
   const identity = identityOf(packages, options.auth, options);
-  const outage = new Outage();
+  const redial = new Redial();
   const settings: ConnectionOptions = {
     servers,
     name,
@@ -71,7 +79,7 @@ export async function openNats(
     maxReconnectAttempts: -1,
     // A secret that was replaced is refused once or twice until its file has been written.
     ignoreAuthErrorAbort: true,
-    reconnectDelayHandler: () => outage.retryMs(),
+    reconnectDelayHandler: () => redial.delayMs(),
     pingInterval: PING_MS,
     maxPingOut: 2,
     noAsyncTraces: true,
@@ -79,15 +87,15 @@ export async function openNats(
     tls: tlsOf(options.tls, servers),
     ...(identity.authenticator && { authenticator: identity.authenticator }),
   };
-  const first = new Backoff({ firstDelayMs: 100, maxDelayMs: MAX_RETRY_MS });
+  const first = new Backoff(DELAYS);
   const { connectTimeoutMs = DEFAULT_CONNECT_MS } = options;
   const bound = Number.isFinite(connectTimeoutMs) ? [AbortSignal.timeout(connectTimeoutMs)] : [];
   const until = AbortSignal.any([...bound, ...(signal ? [signal] : [])]);
   for (;;) {
     try {
       const connection = await packages.transport.connect(settings);
-      outage.over();
-      return new NatsLink(packages, connection, options, outage, inboxPrefix);
+      redial.ended();
+      return new NatsLink(packages, connection, options, redial, inboxPrefix);
     } catch (error) {
       const { name: kind, message } = error as Error;
       if (kind === 'AuthorizationError' || kind === 'UserAuthenticationExpiredError') {
@@ -96,8 +104,17 @@ export async function openNats(
       }
       const problem = tlsProblem(error);
       if (problem !== undefined) throw problem;
-      options.log?.warn('no NATS server answers yet', { error: message });
-      await sleep(first.next(), until);
+      const retryInMs = first.next();
+      const attempt = first.failures + 1;
+      if (isLogged(first.failures)) {
+        options.log?.warn('no NATS server answers yet', {
+          error: message,
+          attempt,
+          retry_in_ms: Math.round(retryInMs),
+        });
+      }
+      onRetry?.({ attempt, retryInMs, reason: fail('unreachable', `no NATS server answered: ${message}`, {}, error) });
+      await sleep(retryInMs, until);
       if (until.aborted) {
         signal?.throwIfAborted();
         const silent = options.tls !== undefined && options.tls.certFile === undefined;
@@ -112,29 +129,6 @@ export async function openNats(
         );
       }
     }
-  }
-}
-
-/**
- * How long to wait between two tries to connect again: a part of how long the outage has lasted. The client asks more than
- * once for one wait, so counting its questions would not do.
- */
-class Outage {
-  #since: number | undefined;
-  #share = 0.5;
-
-  over(): void {
-    this.#since = undefined;
-  }
-
-  retryMs(): number {
-    const now = performance.now();
-    if (this.#since === undefined) {
-      this.#since = now;
-      // Many who lost the same server should not come back together.
-      this.#share = 0.25 + Math.random() / 4;
-    }
-    return Math.min(MAX_RETRY_MS, 50 + (now - this.#since) * this.#share);
   }
 }
 
@@ -163,6 +157,7 @@ export class NatsLink {
   readonly #underWay = new Set<(error: Error) => void>();
   readonly #asking: RequestMux;
   readonly #closing = new AbortController();
+  readonly #redial: Redial;
   #manager: Promise<JetStreamManager> | undefined;
   #up = true;
 
@@ -170,7 +165,7 @@ export class NatsLink {
     packages: NatsPackages,
     connection: NatsConnection,
     options: NatsOptions,
-    outage: Outage,
+    redial: Redial,
     inboxPrefix: string | undefined,
   ) {
     this.#inboxPrefix = inboxPrefix;
@@ -188,7 +183,8 @@ export class NatsLink {
         resolve(fail('connection_lost', `the connection to NATS was closed for good${reason}`, {}, error ?? undefined));
       });
     });
-    void this.#watch(outage);
+    this.#redial = redial;
+    void this.#watch();
   }
 
   /** True while the connection stands. */
@@ -231,6 +227,19 @@ export class NatsLink {
   onChange(listener: (up: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** Milliseconds until the client dials a lost server again. */
+  get retryInMs(): number {
+    return this.#redial.retryInMs;
+  }
+
+  /** Calls `listener` before every attempt to connect again but the first of an outage, which {@link onChange} reports. */
+  onRetry(listener: (retry: Retry) => void): void {
+    this.#redial.onRetry = (retry) => {
+      if (this.#up || this.#closing.signal.aborted) return;
+      listener({ ...retry, reason: fail('unreachable', 'the NATS server is unreachable') });
+    };
   }
 
   /** One operation, once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
@@ -359,11 +368,12 @@ export class NatsLink {
     }
   }
 
-  async #watch(outage: Outage): Promise<void> {
+  async #watch(): Promise<void> {
     for await (const status of this.connection.status()) {
       if (status.type === 'disconnect') this.#set(false);
+      else if (status.type === 'reconnecting') this.#redial.dialled();
       else if (status.type === 'reconnect') {
-        outage.over();
+        this.#redial.ended();
         this.#set(true);
       } else if (status.type === 'error') {
         const { error } = status;

@@ -18,6 +18,7 @@ import { DispatchConsumer } from './dispatch-consumer.ts';
 import { Leases } from './leases.ts';
 import { Presence } from './presence.ts';
 import { PullConsumer } from './pull-consumer.ts';
+import type { Retry } from './redial.ts';
 import { NatsReplyChannel } from './reply-channel.ts';
 import { ACK_WAIT_S, ensureFleet, ensureWorker, type StorageOptions } from './streams.ts';
 import { BUCKETS, consumers, inboxOf, STREAMS, tokenOf } from './subjects.ts';
@@ -26,7 +27,10 @@ import { WorkerControl } from './worker-control.ts';
 export interface JoinNatsOptions extends NatsOptions, StorageOptions {
   /** Names the fleet in the worker's journal; the same after a restart. Default `nats`. */
   readonly channelName?: string;
-  /** Called when the worker has joined, lost its server, is back, or has left. The NATS client itself dials again. */
+  /**
+   * Called when the worker has joined, lost its server, is back, or has left, and before every attempt to dial. The NATS client
+   * itself dials: of several servers it may dial another one sooner than `retryInMs`.
+   */
   readonly onState?: (change: StateChange) => void;
   /** Monotonic milliseconds. */
   readonly monotonic?: () => number;
@@ -109,7 +113,8 @@ class Membership implements Joined {
       const { signal } = this.#leaving;
       const inboxPrefix = inboxOf(this.peerId);
       const settings = { ...this.#options, connectTimeoutMs };
-      link = await openNats(`worker ${this.peerId}`, settings, { signal, inboxPrefix });
+      const onRetry = (retry: Retry): void => this.#lost(retry);
+      link = await openNats(`worker ${this.peerId}`, settings, { signal, inboxPrefix, onRetry });
       void link.lost.then((error) => this.#over.resolve(error));
       this.#parts = await this.#open(link);
       first.resolve();
@@ -208,9 +213,15 @@ class Membership implements Joined {
       this.#detach?.();
       this.#detach = up ? this.#worker.attach(channel) : undefined;
       if (this.#leaving.signal.aborted) return;
+      if (up) return this.#options.onState?.({ state: 'resumed' });
       const reason = fail('connection_lost', 'the connection to the NATS server is lost');
-      this.#options.onState?.(up ? { state: 'resumed' } : { state: 'lost', reason, attempt: 1, retryInMs: 0 });
+      this.#lost({ reason, attempt: 1, retryInMs: link.retryInMs });
     });
+    link.onRetry((retry) => this.#lost(retry));
+  }
+
+  #lost(retry: Retry): void {
+    if (!this.#leaving.signal.aborted) this.#options.onState?.({ state: 'lost', ...retry });
   }
 
   #room(reception: DispatchConsumer): number {

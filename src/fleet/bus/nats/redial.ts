@@ -1,0 +1,70 @@
+/**
+ * When the NATS client dials a lost server again. The client itself dials; this decides how long it waits, and reports each
+ * attempt before it comes, as `connection/reconnect.ts` does for other transports.
+ *
+ * Used by `connection.ts`.
+ */
+import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
+import type { HandfastError } from '../../../wire/errors.ts';
+
+/** Delays between two attempts to connect, for the first connection and for a lost one. */
+export const DELAYS: BackoffOptions = { firstDelayMs: 100, maxDelayMs: 5_000 };
+
+/** An attempt to connect that follows a failed one. */
+export interface Retry {
+  /** Attempts in a row; the first is 1. */
+  readonly attempt: number;
+  /** Milliseconds until it at the latest: of several servers the client may dial another one sooner. */
+  readonly retryInMs: number;
+  readonly reason: HandfastError;
+}
+
+/**
+ * The delays of one connection. The client asks for its delay more than once before it dials, so a delay stays until the client
+ * has reported an attempt.
+ */
+export class Redial {
+  readonly #backoff: Backoff;
+  readonly #now: () => number;
+  /** The delay of the next attempt; undefined until the client asks for it. */
+  #delayMs: number | undefined;
+  /** When the client dialled last. */
+  #dialledAt: number;
+  /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
+  onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
+
+  constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
+    this.#backoff = new Backoff({ ...DELAYS, ...options });
+    this.#now = now;
+    this.#dialledAt = now();
+  }
+
+  /** The client asks how long it has to wait since it dialled last. */
+  delayMs(): number {
+    if (this.#delayMs === undefined) {
+      this.#delayMs = this.#backoff.next();
+      const { failures: attempt } = this.#backoff;
+      const { retryInMs } = this;
+      // Not from within the loop of the client: what a listener throws must not end it.
+      if (attempt > 1) queueMicrotask(() => this.onRetry?.({ attempt, retryInMs }));
+    }
+    return this.#delayMs;
+  }
+
+  /** Milliseconds until the next attempt. */
+  get retryInMs(): number {
+    return Math.max(0, (this.#delayMs ?? 0) - (this.#now() - this.#dialledAt));
+  }
+
+  /** The client dials. */
+  dialled(): void {
+    this.#dialledAt = this.#now();
+    this.#delayMs = undefined;
+  }
+
+  /** The connection stands. */
+  ended(): void {
+    this.#delayMs = undefined;
+    this.#backoff.reset();
+  }
+}
