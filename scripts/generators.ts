@@ -28,7 +28,6 @@ export interface Generator {
 }
 
 export const generators: readonly Generator[] = [
-  { name: 'public interface', generate: () => new Map([['api.md', apiPage(root)]]) },
   { name: 'error reference', generate: () => new Map([['docs/errors.md', errorsPage()]]) },
   { name: 'validators and JSON Schema', generate: generateValidators },
   { name: 'configuration files', generate: generateConfig },
@@ -44,4 +43,6 @@ export const generators: readonly Generator[] = [
         ['src/protocol/fleet.generated.ts', fleetMembers()],
       ]),
   },
+  // Last: it compiles the sources, those that are generated included.
+  { name: 'public interface', generate: () => new Map([['api.md', apiPage(root)]]) },
 ];

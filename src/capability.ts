@@ -43,4 +43,5 @@ export {
   defineCapability,
 } from './packages/capability.ts';
 export { type Body, type Method, type MethodSchemas, method, type Push, push } from './protocol/method.ts';
+export type { FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';
 export { capabilityErrors, type ErrorName, fail, HandfastError } from './wire/errors.ts';

@@ -39,5 +39,13 @@ export { type ListenOptions, listen } from './listen.ts';
 export { type Method, method } from './protocol/method.ts';
 export { type ServeOptions, serve } from './serve.ts';
 export type { Server } from './server/serve.ts';
-export { type Authenticator, createAuthenticator, type PrincipalTokens, tokenDigest } from './session/auth.ts';
+export {
+  type Authenticator,
+  type ConfiguredAuthenticator,
+  createAuthenticator,
+  type PrincipalTokens,
+  tokenDigest,
+} from './session/auth.ts';
+export type { FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';
+export { principalWith, ROLES, type RoleName } from './session/roles.ts';
 export type { Listener } from './transport/link.ts';

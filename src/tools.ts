@@ -15,4 +15,5 @@ export {
   tool,
 } from './capabilities/tools/tool.ts';
 export type { CallContext, EventKind, Principal, SessionView, ToolRules } from './host/context.ts';
+export type { FleetGrants, Grants, Reach, SessionGrants } from './session/principal.ts';
 export { fail, HandfastError } from './wire/errors.ts';

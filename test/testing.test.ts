@@ -24,7 +24,10 @@ import { temporaryFolder } from './host/temporary-folder.ts';
 const echo = tool({ name: 'echo', description: 'Gives back its arguments', run: (args) => args });
 
 test('a host with a token in a line: the right token comes in, a named one within its rights, others not', async () => {
-  await using host = await testHost({ tools: [echo], principals: { guest: { tools: { deny: ['echo'] } } } });
+  await using host = await testHost({
+    tools: [echo],
+    principals: { guest: { capabilities: ['tools'], tools: { deny: ['echo'] } } },
+  });
   await using agent = await host.connect({ capabilities: ['tools'] });
   assert.deepEqual((await agent.tools.call('echo', { n: 1 })).data, { n: 1 });
   await assert.rejects(host.connect({ capabilities: ['tools'], token: 'wrong' }), { code: 'auth_failed' });

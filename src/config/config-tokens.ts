@@ -2,11 +2,15 @@
  * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and stores only
  * their digests. Called by `config.ts`.
  */
+import { existsSync, realpathSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { type PrincipalTokens, tokenDigest } from '../session/auth.ts';
+import type { Grants } from '../session/principal.ts';
+import { principalWith, ROLES } from '../session/roles.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
 import { MIN_TOKEN_CHARACTERS, tokensOf } from './local-token.ts';
 import type { OpenedConfig } from './open-config.ts';
+import { meant } from './reader.ts';
 
 /** Longest token file read. */
 const MAX_TOKEN_FILE_BYTES = 64 * 1024;
@@ -32,11 +36,11 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
   const grants: PrincipalTokens[] = [];
   const names = new Set<string>();
   const owners = new Map<string, string>();
+  const customRoles = rolesOf(loading);
   for (const [index, entry] of tokens.entries()) {
     if (entry === undefined) continue;
     const path = item('auth.tokens', index);
-    const { tokenFile: _file, tokenEnv: _env, token: _token, ...principal } = entry;
-    const { name } = principal;
+    const { tokenFile: _file, tokenEnv: _env, token: _token, name, roles = [], ...granted } = entry;
     if (names.has(name)) problem(`${path}.name`, 'expected a name of its own, got one that was used before');
     names.add(name);
     const digests: Uint8Array[] = [];
@@ -51,9 +55,44 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
       owners.set(key, name);
       digests.push(digest);
     }
-    grants.push(Object.freeze({ principal: Object.freeze(principal), digests: Object.freeze(digests) }));
+    const principal = principalWith(name, knownRoles(roles, path, loading), realFolders(granted), customRoles);
+    grants.push(Object.freeze({ principal, digests: Object.freeze(digests) }));
   }
   return grants;
+}
+
+/** The roles of the file; one with a name every configuration has is a problem. */
+function rolesOf({ settings, problem }: Loading): Readonly<Record<string, Grants>> {
+  const roles = settings.auth?.roles ?? new Map();
+  for (const name of roles.keys()) {
+    if (Object.hasOwn(ROLES, name))
+      problem(`auth.roles.${name}`, `expected a name of its own, got the built-in ${name}`);
+  }
+  return Object.fromEntries([...roles].map(([name, role]) => [name, realFolders(role ?? {})]));
+}
+
+/** The roles of a token that there are; others are problems. */
+function knownRoles(
+  roles: readonly (string | undefined)[],
+  path: string,
+  { settings, item, problem }: Loading,
+): string[] {
+  const names = [...Object.keys(ROLES), ...(settings.auth?.roles?.keys() ?? [])];
+  return roles.filter((role, index): role is string => {
+    if (role === undefined) return false;
+    if (names.includes(role)) return true;
+    problem(
+      item(`${path}.roles`, index),
+      `expected a role (${names.join(', ')}), got ${JSON.stringify(role)}${meant(role, names)}`,
+    );
+    return false;
+  });
+}
+
+/** Rights compare real paths: a folder that is not there yet stays as it is written. */
+function realFolders(grants: Grants): Grants {
+  if (grants.folders === undefined) return grants;
+  return { ...grants, folders: grants.folders.map((folder) => (existsSync(folder) ? realpathSync(folder) : folder)) };
 }
 
 async function findTokens(

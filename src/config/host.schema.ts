@@ -3,13 +3,27 @@
  * together with the others in `handfast.schema.ts`.
  */
 import { DEFAULT_RETENTION } from '../journal/journal.ts';
+import { ROLES } from '../session/roles.ts';
 import {
   DEFAULT_MAX_MESSAGE_BYTES,
   MESSAGE_BYTES_CEILING,
   PRE_HANDSHAKE_MAX_MESSAGE_BYTES,
 } from '../transport/link.ts';
 import { Type } from '../wire/schema.ts';
-import { anything, choice, flag, group, integer, list, optional, path, text, variable } from './shared.schema.ts';
+import {
+  anything,
+  choice,
+  flag,
+  group,
+  integer,
+  list,
+  mapOf,
+  optional,
+  path,
+  text,
+  variable,
+  word,
+} from './shared.schema.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -46,6 +60,83 @@ const maxParallel = (fallback?: number) => integer('Requests of one session that
 const queueLimit = (fallback?: number) =>
   integer('Requests of one session that wait until one may run.', [0, 100_000], fallback);
 
+const namePattern = (what: string) =>
+  Type.String({ pattern: '^\\S{1,512}$', expected: what, description: `${what}; * stands for any letters.` });
+
+const reach = (what: string) => optional(choice(what, ['own', 'all']));
+
+/** What a role or a token grants. Without any of these a named token may shake hands and ping. */
+const grantFields = {
+  capabilities: optional(
+    list(
+      'Capabilities it may negotiate. [*]: all that are loaded.',
+      Type.String({ format: 'capability', description: 'A capability of the protocol or of a package, or *.' }),
+    ),
+  ),
+  tools: optional(
+    group(
+      'Which tools it may call. Deny wins; with an allow list, only what it names. Tools that run programs, destroy or use the network need their risk or their exact name.',
+      {
+        allow: optional(list('Only these tools.', toolPattern)),
+        deny: optional(list('Never these tools.', toolPattern)),
+        deny_risks: optional(list('No tool that carries one of these flags.', risk)),
+        risks: optional(
+          list('Tools with these flags too.', choice('A guarded risk.', ['exec', 'destructive', 'network'])),
+        ),
+      },
+    ),
+  ),
+  grants: optional(
+    anything(
+      'Further rights by capability: what each key holds is checked by that capability. A grant also allows the capability.',
+    ),
+  ),
+  sessions: optional(
+    group('Sessions with agents: its own, or those of all. What is left out is refused.', {
+      read: reach('Whose sessions it sees.'),
+      drive: reach('Whose sessions it creates, steers, ends and deletes.'),
+      approve: reach('Whose approvals it answers.'),
+    }),
+  ),
+  backends: optional(list('Backends its sessions may run on.', namePattern('the name of a backend'))),
+  providers: optional(
+    list('Model providers its sessions may use. Left out: all.', namePattern('the name of a provider')),
+  ),
+  mcp_servers: optional(
+    list(
+      'MCP servers its sessions may bring along, by the program or address they name.',
+      namePattern('a program or an address'),
+    ),
+  ),
+  folders: optional(
+    list(
+      'Folders beside the workspace that its sessions may work in.',
+      path('A path; relative ones start at the folder of this file.'),
+    ),
+  ),
+  settings: optional(
+    Type.Boolean({ description: 'Changes provider keys, addresses, sign-ins and defaults of the server.' }),
+  ),
+  fleet: optional(
+    group('What it may do in the fleet. What is left out is refused.', {
+      worker: optional(list('Names it may join as.', namePattern('the name of a worker'))),
+      pools: optional(list('Pools its workers may be in. Left out: any.', namePattern('the name of a pool'))),
+      submit: optional(Type.Boolean({ description: 'Hands tasks in, and reads and changes its own.' })),
+      operate: optional(Type.Boolean({ description: 'Sees and changes every task and worker.' })),
+    }),
+  ),
+  observe: optional(
+    Type.Boolean({ description: 'Reads status, metrics, the audit and the journals of other principals.' }),
+  ),
+  limits: optional(
+    group('Its own limits in place of those below.', {
+      max_parallel: optional(maxParallel()),
+      queue_limit: optional(queueLimit()),
+    }),
+  ),
+  admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
+};
+
 const token = group(
   { description: 'One principal: a name, its tokens and its rights.', needsOne: ['token_file', 'token_env', 'token'] },
   {
@@ -69,31 +160,10 @@ const token = group(
         text('A token.', 'a token'),
       ),
     ),
-    capabilities: optional(
-      list(
-        'Capabilities it may be granted. Left out: all that are loaded.',
-        Type.String({ format: 'capability', description: 'A capability of the protocol or of a package.' }),
-      ),
+    roles: optional(
+      list(`Roles whose grants it has: ${Object.keys(ROLES).join(', ')}, or one of auth.roles.`, word('A role.')),
     ),
-    tools: optional(
-      group('Which tools it may call. Deny wins; with an allow list, only what it names. Left out: all.', {
-        allow: optional(list('Only these tools.', toolPattern)),
-        deny: optional(list('Never these tools.', toolPattern)),
-        deny_risks: optional(list('No tool that carries one of these flags.', risk)),
-      }),
-    ),
-    grants: optional(
-      anything(
-        'Further rights by capability: what each key holds is checked by that capability. A grant also allows the capability.',
-      ),
-    ),
-    limits: optional(
-      group('Its own limits in place of those below.', {
-        max_parallel: optional(maxParallel()),
-        queue_limit: optional(queueLimit()),
-      }),
-    ),
-    admin: flag('May read the journal of every session, not only of its own.', false),
+    ...grantFields,
   },
 );
 
@@ -112,12 +182,22 @@ export const auth = group(
           'tokens:',
           '  - name: ci',
           '    token_file: ./ci.token      # or token_env: CI_TOKEN',
-          '    capabilities: [tools]',
-          '    tools: { deny_risks: [exec, destructive] }',
+          '    roles: [agent]                # admin, operator, agent, client, viewer, worker',
+          '    tools: { risks: [exec] }      # without it no tool that runs programs',
           '    limits: { max_parallel: 2 }',
         ],
       },
       token,
+    ),
+    roles: optional(
+      mapOf(
+        group('What the role grants.', grantFields),
+        {
+          pattern: '^[a-z][\\w.-]{0,63}$',
+          expected: 'the name of a role: lower-case letters, digits, ".", "_" or "-"',
+        },
+        { description: 'Roles of your own, by name: sets of grants that tokens have by `roles`.' },
+      ),
     ),
   },
 );

@@ -31,7 +31,7 @@ export const textFormats = {
   capability: {
     expected: `one of ${capabilityNames.join(', ')}, or a capability of a package`,
     known: capabilityNames,
-    read: capabilityName,
+    read: (text) => (text === '*' ? text : capabilityName(text)),
   },
   host_name: {
     expected: 'a host name like box.lan or box.lan:4700',

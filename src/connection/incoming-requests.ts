@@ -144,10 +144,10 @@ export class IncomingRequests {
     return request === undefined ? [] : [request];
   }
 
-  /** Ends the requests and streams whose events cannot be sent again once their link is lost. */
-  stopUnrecorded(error: HandfastError): void {
-    for (const request of [...this.#open.values()]) if (request.route.unrecorded === true) this.#stop(request, error);
-    for (const stream of this.#ongoing()) if (stream.route.unrecorded === true) this.#endStream(stream, error);
+  /** Ends the requests and streams that `ends` is true for: they may not, or cannot, continue. */
+  stopWhere(ends: (request: RunningRequest) => boolean, error: HandfastError): void {
+    for (const request of [...this.#open.values()]) if (ends(request)) this.#stop(request, error);
+    for (const stream of this.#ongoing()) if (ends(stream)) this.#endStream(stream, error);
   }
 
   /** Refuses what comes from now on with `refusal` and resolves when everything admitted has its reply. */

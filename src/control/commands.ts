@@ -16,7 +16,7 @@ import {
   skillsList,
   toolsList,
 } from '../protocol/session-rpc.ts';
-import { fail } from '../wire/errors.ts';
+import { must } from '../session/rights.ts';
 import type { Compaction } from './contract/backend.ts';
 import { type Handled, handles, type RpcCall } from './contract/handlers.ts';
 
@@ -161,10 +161,7 @@ async function forgetEverything(
   _words: readonly string[],
   call: RpcCall,
 ): Promise<unknown> {
-  const { name, admin } = call.caller.principal;
-  if (admin !== true) {
-    throw fail('unauthorized', `/forgeteverything needs an administrator of this server, and ${name} is none`);
-  }
+  must(call.caller.principal, 'administer');
   await parts.forgetEverything(call);
   await parts.clear(sessionId, call);
   parts.notice(sessionId, 'all local config was cleared. onboarding restarted.');
@@ -178,6 +175,7 @@ async function quit(
   _words: readonly string[],
   call: RpcCall,
 ): Promise<unknown> {
+  must(call.caller.principal, 'administer');
   await shutdown('quit_command', call);
   return { shutting_down: true };
 }

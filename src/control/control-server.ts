@@ -248,7 +248,7 @@ async function stopAll(backends: Iterable<Backend>): Promise<void> {
 
 function settingsHandlers(settings: Settings, sessions: Sessions, state: ServerState): readonly Handled[] {
   return settings.handlers({
-    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id),
+    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id, 'drive'),
     compress: (id, { model, provider, thinking, openRouterProvider }, { signal }) =>
       sessions.compress(id, { model, provider, thinking, openRouterProvider }, signal),
     stateChanged: (reason) => state.changed(reason),
@@ -258,7 +258,7 @@ function settingsHandlers(settings: Settings, sessions: Sessions, state: ServerS
 function slashCommands(server: ServerAccess, sessions: Sessions, settings: Settings, state: ServerState): Handled {
   return commandHandler({
     callMethod: (method, params, call) => server.callMethod(method, params, call),
-    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id),
+    checkSession: (id, { caller }) => void sessions.openFor(caller.principal, id, 'drive'),
     clear: (id) => sessions.clear(id),
     compress: (id, { signal }) => sessions.compress(id, {}, signal),
     async resumeChat(id, which, { caller }) {

@@ -13,6 +13,7 @@ import type { Principal } from '../session/principal.ts';
 import type { ServerEvents } from './contract/events.ts';
 import { type Handled, handles } from './contract/handlers.ts';
 import type { Settings } from './providers/settings.ts';
+import { ownerSeenBy } from './sessions/methods/history-handlers.ts';
 import type { Sessions } from './sessions/sessions.ts';
 import type { Skills } from './skills/skills.ts';
 
@@ -39,7 +40,7 @@ export class ServerState {
   /** What this principal may see, their account's profile included. */
   #seenBy(viewer: Principal): Snapshot {
     const { settings, sessions, skills } = this.#deps;
-    const ids = sessions.liveIds(viewer.admin ? undefined : viewer.name);
+    const ids = sessions.liveIds(ownerSeenBy(viewer) ?? undefined);
     return { ...settings.snapshotParts(viewer), sessions: { count: ids.length, ids }, skills: skills.summary };
   }
 

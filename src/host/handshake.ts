@@ -20,7 +20,7 @@ import {
 import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal } from '../session/principal.ts';
-import { mayUse } from '../session/rights.ts';
+import { may } from '../session/rights.ts';
 import type { Session } from '../session/session.ts';
 import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
@@ -148,7 +148,7 @@ export class A2EHandshake implements Dialect {
 
   #open(gate: PendingLink, request: HandshakeReq, principal: Principal, asked: Message): void {
     const host = this.#host;
-    const policy = { available: host.offers(principal), mayUse: (name: string) => mayUse(principal, name) };
+    const policy = { available: host.offers(principal), mayUse: (name: string) => may(principal, 'use', name) };
     const { accepted, granted, refused } = negotiate(request.agent_caps ?? [], policy);
     if (refused !== undefined) return this.#reject(gate, request, refused, { principal, accepted });
     const extensions = new Set([...host.extensions].filter((name) => Object.hasOwn(asked, name)));

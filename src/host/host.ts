@@ -25,7 +25,7 @@ import { type Authenticator, createAuthenticator } from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { SessionRegistry } from '../session/registry.ts';
-import { mayUse } from '../session/rights.ts';
+import { may } from '../session/rights.ts';
 import { Session, type SessionHost, type Terms } from '../session/session.ts';
 import type { Link } from '../transport/link.ts';
 import { isVerbatim } from '../wire/a2e.ts';
@@ -144,6 +144,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     this.#served = serving(this.#plugins);
     this.#routes = routes(this.#served, this.log);
+    this.auth.onChange?.(() => this.#rightsChanged());
     this.#phase = 'running';
   }
 
@@ -173,6 +174,27 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       session.push(capabilitiesChanged, { capability, enabled: metadata !== undefined, metadata: metadata ?? {} });
     }
   };
+
+  /** Gives every session the rights its principal has now. */
+  #rightsChanged(): void {
+    for (const session of [...this.#registry]) {
+      const principal = this.auth.current?.(session.principal.name);
+      if (principal === session.principal) continue;
+      if (principal === undefined) {
+        session.close('unauthorized', `${session.principal.name} is no longer configured`);
+        continue;
+      }
+      const { granted, extensions } = session.terms;
+      const left = [...granted].filter((capability) => may(principal, 'use', capability));
+      if (extensions.has(EXTENSION_CAPABILITIES)) {
+        for (const capability of granted) {
+          if (!left.includes(capability))
+            session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });
+        }
+      }
+      session.narrow(principal, this.#terms(new Set(left), extensions));
+    }
+  }
 
   has(session: string): boolean {
     return this.#registry.get(session) !== undefined;
@@ -378,7 +400,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   #nestedRoute(type: string, session: Session): Route {
     const route = this.#routes.get(type);
     const capability = route?.method.capability ?? capabilityOfType(type);
-    if (route !== undefined && mayUse(session.principal, route.method.capability)) return route;
+    if (route !== undefined && may(session.principal, 'use', route.method.capability)) return route;
     if (capability === undefined) throw fail('unknown_type', `unsupported message type ${shown(type)}`);
     const reason = route === undefined ? 'no plugin loaded' : 'not allowed for this principal';
     throw new HandfastError('capability_missing', `capability ${capability} cannot be called: ${reason}`, {

@@ -6,6 +6,7 @@ import type { Route, RunningRequest } from '../connection/running-request.ts';
 import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
 import { type JournalFollowReq, journalFollow } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
+import { may } from '../session/rights.ts';
 import { fail } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
 
@@ -51,7 +52,7 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
 }
 
 function mayRead(id: string, reader: SessionView, sessions: ReadableSessions): boolean {
-  return id === reader.id || reader.principal.admin === true || sessions.owner(id) === reader.principal.name;
+  return id === reader.id || may(reader.principal, 'observe', sessions.owner(id));
 }
 
 function shape(entry: JournalEntry | Gap): Record<string, unknown> {

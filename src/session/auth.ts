@@ -20,6 +20,16 @@ export interface Authenticator {
   readonly hasTokens: boolean;
   /** The owner of a token, or undefined: refuse with `auth_failed`. `token` is the unchecked value that the peer sent. */
   authenticate(token: unknown): Principal | undefined;
+  /** The principal of this name with the rights it has now; undefined when there is none. Left out: they never change. */
+  current?(name: string): Principal | undefined;
+  /** Calls `listener` after rights have changed. */
+  onChange?(listener: () => void): void;
+}
+
+/** An authenticator whose principals can be replaced while it is in use. */
+export interface ConfiguredAuthenticator extends Required<Authenticator> {
+  /** Replaces all tokens and principals. Sessions and connections that are open get the rights of now. */
+  replace(grants: readonly PrincipalTokens[]): void;
 }
 
 /** Who comes in when no token is configured, and the owner of the token made for the command line of this user. */
@@ -42,16 +52,26 @@ export function localGrant(token: string): PrincipalTokens {
  * Makes the authenticator of a host. Without grants every peer is {@link LOCAL_PRINCIPAL}; whether that may be is
  * decided by `checkBind` and the setting `auth.required` before this is called.
  */
-export function createAuthenticator(grants: readonly PrincipalTokens[]): Authenticator {
-  if (grants.length === 0) return { hasTokens: false, authenticate: () => LOCAL_PRINCIPAL };
-  const known = grants.flatMap(({ principal, digests }) => digests.map((digest) => ({ principal, digest })));
-  const { timingSafeEqual } = crypto();
+export function createAuthenticator(grants: readonly PrincipalTokens[]): ConfiguredAuthenticator {
+  const hasTokens = grants.length > 0;
+  const listeners: (() => void)[] = [];
+  let principals = principalsOf(grants);
+  let known = digestsOf(grants);
   return {
-    hasTokens: true,
+    hasTokens,
+    current: (name) => (hasTokens ? principals.get(name) : name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : undefined),
+    onChange: (listener) => void listeners.push(listener),
+    replace(next) {
+      principals = principalsOf(next);
+      known = digestsOf(next);
+      for (const listener of listeners) listener();
+    },
     authenticate(token) {
+      if (!hasTokens) return LOCAL_PRINCIPAL;
       // Ill-formed text would be encoded with replacement characters, so different texts could have one digest.
       const usable = typeof token === 'string' && token.isWellFormed();
       const sent = tokenDigest(usable ? token : '');
+      const { timingSafeEqual } = crypto();
       let owner: Principal | undefined;
       // Every digest is compared, also after a match: the time must not tell which one it was, nor how many there are.
       for (const { principal, digest } of known) {
@@ -61,3 +81,9 @@ export function createAuthenticator(grants: readonly PrincipalTokens[]): Authent
     },
   };
 }
+
+const principalsOf = (grants: readonly PrincipalTokens[]) =>
+  new Map(grants.map(({ principal }) => [principal.name, principal]));
+
+const digestsOf = (grants: readonly PrincipalTokens[]) =>
+  grants.flatMap(({ principal, digests }) => digests.map((digest) => ({ principal, digest })));

@@ -3,29 +3,81 @@
  */
 import type { Body, Method, Push } from '../protocol/method.ts';
 
-/** Allow and deny by tool name (`*` as wildcard) and by risk flag. Deny wins; with an allow list, only what it names. */
+/**
+ * Allow and deny by tool name (`*` as wildcard) and by risk flag. Deny wins; with an allow list, only what it names.
+ *
+ * Tools that carry a risk of {@link GUARDED_RISKS} need more for everybody but administrators: `risks` names it, or `allow`
+ * names the tool itself, without a wildcard.
+ */
 export interface ToolRules {
   readonly allow?: readonly string[];
   readonly deny?: readonly string[];
   /** Risk flags whose tools are denied: see `Risk` in `capabilities/tools/tool.ts`. */
   readonly denyRisks?: readonly string[];
+  /** Guarded risk flags whose tools are granted. */
+  readonly risks?: readonly string[];
 }
 
-export interface Principal {
-  /** The token's name in the configuration; `local` when no token is configured. */
-  readonly name: string;
-  /** Capabilities this principal may be granted; undefined = all that are loaded. */
+/** Risks that no grant covers unless it names them. */
+export const GUARDED_RISKS: readonly string[] = Object.freeze(['exec', 'destructive', 'network']);
+
+/** Whose sessions an action reaches. */
+export type Reach = 'own' | 'all';
+
+/** Which sessions of the control edge a principal sees, steers and answers approvals of. What is left out is refused. */
+export interface SessionGrants {
+  readonly read?: Reach;
+  readonly drive?: Reach;
+  readonly approve?: Reach;
+}
+
+/** What a principal may do in a fleet. What is left out is refused. */
+export interface FleetGrants {
+  /** Worker names it may announce, accept and deliver as; `*` stands for any letters. */
+  readonly worker?: readonly string[];
+  /** Pools its workers may be in; undefined = any. */
+  readonly pools?: readonly string[];
+  /** Hands tasks in and reads its own. */
+  readonly submit?: boolean;
+  /** Sees and changes every task and worker. */
+  readonly operate?: boolean;
+}
+
+/** What a role or a token grants. Everything that is left out is refused, except by `admin`. */
+export interface Grants {
+  /** Capabilities that may be negotiated; `*` = all that are loaded. Undefined for an administrator: all. */
   readonly capabilities?: readonly string[];
-  /** Tool rules of this principal; undefined = all tools. */
+  /** Tool rules within the capability `tools`. */
   readonly tools?: ToolRules;
   /**
    * Further rights by capability; their shape is the capability's own, which checks it and gets it as `context.grant`.
+   * A grant also allows the capability.
    */
   readonly grants?: Readonly<Record<string, unknown>>;
-  /** Overrides of the host's limits for this principal. */
+  readonly sessions?: SessionGrants;
+  /** Backends its sessions may run on; `*` stands for any letters. */
+  readonly backends?: readonly string[];
+  /** Model providers its sessions may use; `*` stands for any letters. Undefined = all that are configured. */
+  readonly providers?: readonly string[];
+  /** Programs and addresses of MCP servers that its sessions may name; `*` stands for any letters. */
+  readonly mcpServers?: readonly string[];
+  /** Folders beside the workspace that its sessions may work in, with all below them. Absolute real paths. */
+  readonly folders?: readonly string[];
+  /** Changes provider keys, addresses, sign-ins and defaults of the server. */
+  readonly settings?: boolean;
+  readonly fleet?: FleetGrants;
+  /** Reads status, metrics, the audit and the journals of others. */
+  readonly observe?: boolean;
+  /** Overrides of the host's limits. */
   readonly limits?: { readonly maxParallel?: number; readonly queueLimit?: number };
-  /** May read every session's journal, not only its own. */
+  /** Everything, except what `capabilities` and `tools` of the same principal leave out. */
   readonly admin?: boolean;
+}
+
+/** Who a token belongs to, with everything it was granted: roles are put into the grants when they are read. */
+export interface Principal extends Grants {
+  /** The token's name in the configuration; `local` when no token is configured. */
+  readonly name: string;
 }
 
 /** How the host asks an agent. */

@@ -1,24 +1,183 @@
 /**
- * What a principal may do. The one place that answers it, so that a change to how rights are given is made here.
+ * What a principal may do. The one place that answers it, for every edge: asked at the handshake and on every message, by
+ * operator routes, by workers that join, and by what a backend or a capability does on a principal's behalf.
  *
- * Asked at the handshake, for calls between capabilities, and by plugins through their context.
+ * Default deny: what no grant names is refused. @see docs/security/rights.md
  */
+import { sep } from 'node:path';
 import { capabilityOf } from '../protocol/a2e.ts';
-import type { Principal } from './principal.ts';
+import { fail, type HandfastError } from '../wire/errors.ts';
+import { GUARDED_RISKS, type Principal, type Reach } from './principal.ts';
+
+/** A tool as rights see it. */
+export interface ToolFacts {
+  readonly name: string;
+  readonly risks?: readonly string[];
+}
+
+/** A worker that joins. */
+export interface WorkerFacts {
+  readonly name: string;
+  /** Its pool; undefined = none. */
+  readonly pool?: string;
+}
+
+/** A folder a session is to work in, as real paths. */
+export interface FolderFacts {
+  readonly path: string;
+  /** The folder that is open to every principal with sessions. */
+  readonly workspace: string;
+}
+
+/** The actions there are, each with what it is done to. `undefined` as a session's owner asks: any session at all? */
+export interface Actions {
+  /** Negotiate and call a capability, by its name. */
+  use: string;
+  /** See and call a tool. */
+  call: ToolFacts;
+  /** Read a session of this owner. */
+  read: string | undefined;
+  /** Create, steer, end or delete a session of this owner. */
+  drive: string | undefined;
+  /** Answer approvals of a session of this owner. */
+  approve: string | undefined;
+  /** Run a session on the backend of this name. */
+  backend: string;
+  /** Use the model provider of this name in a session. */
+  provider: string;
+  /** Give a session an MCP server, by the program or address it names. */
+  mcp_server: string;
+  /** Work in a folder. */
+  folder: FolderFacts;
+  /** Change keys, addresses, sign-ins and defaults of the server. */
+  settings: undefined;
+  /** Hand in tasks, and read and change those of this owner. */
+  submit: string | undefined;
+  /** See and change every task and worker of the fleet. */
+  operate: undefined;
+  /** Announce, accept and deliver as this worker. */
+  work: WorkerFacts;
+  /** Read status, metrics, the audit and the journal of a session of this owner. */
+  observe: string | undefined;
+  /** End the server, and whatever else only administrators do. */
+  administer: undefined;
+}
+
+export type Action = keyof Actions;
+
+/** What is done to a session of the control edge. */
+export type SessionAction = 'read' | 'drive' | 'approve';
+
+/** The object of an action; none where the action has none. */
+type ObjectOf<A extends Action> = undefined extends Actions[A] ? [object?: Actions[A]] : [object: Actions[A]];
 
 /** The name a capability is known by: the standard one for its other spellings, else as it is. */
 const nameOf = (capability: string): string => capabilityOf(capability) ?? capability;
 
-/** True when the principal may use a capability: it is listed, or a grant names it; without a list all may be used. */
-export function mayUse(principal: Pick<Principal, 'capabilities' | 'grants'>, capability: string): boolean {
-  const { capabilities } = principal;
-  const wanted = nameOf(capability);
-  return (
-    capabilities === undefined ||
-    capabilities.some((allowed) => nameOf(allowed) === wanted) ||
-    grantOf(principal, capability) !== undefined
-  );
+const patterns = new Map<string, RegExp>();
+
+/** Most patterns that stay compiled: their number is bounded by the configuration, this by mistakes. */
+const MAX_PATTERNS = 10_000;
+
+/** True when one of the names is this one; `*` stands for any letters. */
+export function named(names: readonly string[] | undefined, name: string): boolean {
+  return names?.some((one) => one === name || (one.includes('*') && patternOf(one).test(name))) ?? false;
 }
+
+function patternOf(name: string): RegExp {
+  let pattern = patterns.get(name);
+  if (pattern === undefined) {
+    if (patterns.size >= MAX_PATTERNS) patterns.clear();
+    pattern = new RegExp(`^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('\\*', '.*')}$`, 's');
+    patterns.set(name, pattern);
+  }
+  return pattern;
+}
+
+/** True when a grant of this reach covers a session of this owner. */
+const reaches = (reach: Reach | undefined, { name }: Principal, owner: string | undefined): boolean =>
+  reach === 'all' || (reach === 'own' && (owner === undefined || owner === name));
+
+function mayUse(principal: Principal, capability: string): boolean {
+  const { capabilities, tools, admin } = principal;
+  const wanted = nameOf(capability);
+  if (grantOf(principal, capability) !== undefined) return true;
+  // Tools that are named are granted; rules that only deny grant nothing.
+  if (wanted === 'tools' && (tools?.allow ?? tools?.risks) !== undefined) return true;
+  if (capabilities === undefined) return admin === true;
+  return capabilities.some((allowed) => allowed === '*' || nameOf(allowed) === wanted);
+}
+
+function mayCall({ tools = {}, admin }: Principal, { name, risks = [] }: ToolFacts): boolean {
+  const { allow, deny, denyRisks, risks: granted } = tools;
+  if (allow !== undefined && !named(allow, name)) return false;
+  if (named(deny, name) || risks.some((risk) => denyRisks?.includes(risk))) return false;
+  if (admin === true || allow?.includes(name)) return true;
+  return risks.every((risk) => !GUARDED_RISKS.includes(risk) || granted?.includes(risk));
+}
+
+const withinFolder = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`);
+
+/** One answer for each action; administrators are asked only where their own rules narrow what they do. */
+const answers: { readonly [A in Action]: (principal: Principal, object: Actions[A]) => boolean } = {
+  use: mayUse,
+  call: mayCall,
+  read: (principal, owner) => reaches(principal.sessions?.read, principal, owner),
+  drive: (principal, owner) => reaches(principal.sessions?.drive, principal, owner),
+  approve: (principal, owner) => reaches(principal.sessions?.approve, principal, owner),
+  backend: ({ backends }, name) => named(backends, name),
+  provider: ({ providers }, name) => providers === undefined || named(providers, name),
+  mcp_server: ({ mcpServers }, program) => named(mcpServers, program),
+  folder: ({ folders = [] }, { path, workspace }) =>
+    [workspace, ...folders].some((folder) => withinFolder(path, folder)),
+  settings: ({ settings }) => settings === true,
+  submit: ({ fleet, name }, owner) =>
+    fleet?.operate === true || (fleet?.submit === true && (owner === undefined || owner === name)),
+  operate: ({ fleet }) => fleet?.operate === true,
+  work: ({ fleet }, { name, pool }) =>
+    named(fleet?.worker, name) && (fleet?.pools === undefined || (pool !== undefined && named(fleet.pools, pool))),
+  observe: ({ observe, name }, owner) => observe === true || owner === name,
+  administer: () => false,
+};
+
+/** Actions in which an administrator's own lists still count. */
+const NARROWED: ReadonlySet<Action> = new Set(['use', 'call']);
+
+/** True when the principal may do this. */
+export function may<A extends Action>(principal: Principal, action: A, ...[object]: ObjectOf<A>): boolean {
+  if (principal.admin === true && !NARROWED.has(action)) return true;
+  return answers[action](principal, object as Actions[A]);
+}
+
+/** Fails with `unauthorized` unless the principal may do this; the message names the action and the grant that is missing. */
+export function must<A extends Action>(principal: Principal, action: A, ...object: ObjectOf<A>): void {
+  if (may(principal, action, ...object)) return;
+  throw refusal(principal, action);
+}
+
+/** What to grant, by action, as the configuration calls it. */
+const missing: Readonly<Record<Action, string>> = {
+  use: 'capabilities',
+  call: 'tools',
+  read: 'sessions.read',
+  drive: 'sessions.drive',
+  approve: 'sessions.approve',
+  backend: 'backends',
+  provider: 'providers',
+  mcp_server: 'mcp_servers',
+  folder: 'folders',
+  settings: 'settings',
+  submit: 'fleet.submit',
+  operate: 'fleet.operate',
+  work: 'fleet.worker',
+  observe: 'observe',
+  administer: 'admin',
+};
+
+/** The error of an action that was not granted. */
+export const refusal = ({ name }: Pick<Principal, 'name'>, action: Action): HandfastError =>
+  fail('unauthorized', `${name} may not do this: the grant ${missing[action]} is missing`, { grant: missing[action] });
 
 /** What the configuration grants the principal within a capability, unchecked; undefined without a grant. */
 export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: string): unknown {

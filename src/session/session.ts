@@ -87,8 +87,8 @@ const REPLAY_PAGE = 256;
 export class Session implements ConnectionOwner, SessionView {
   readonly id: string;
   readonly agentId: string;
-  readonly principal: Principal;
-  readonly terms: Terms;
+  #principal: Principal;
+  #terms: Terms;
   readonly connection: Connection;
   readonly resumable: boolean;
   readonly #codec: A2ECodec;
@@ -112,8 +112,8 @@ export class Session implements ConnectionOwner, SessionView {
   constructor(options: SessionOptions) {
     this.id = options.id;
     this.agentId = options.agentId;
-    this.principal = options.principal;
-    this.terms = options.terms;
+    this.#principal = options.principal;
+    this.#terms = options.terms;
     this.resumable = options.resumable;
     this.#host = options.host;
     this.#journal = options.journal;
@@ -137,6 +137,30 @@ export class Session implements ConnectionOwner, SessionView {
 
   get state(): SessionState {
     return this.#state;
+  }
+
+  get principal(): Principal {
+    return this.#principal;
+  }
+
+  /** What is granted in this session. It only shrinks. */
+  get terms(): Terms {
+    return this.#terms;
+  }
+
+  /** The principal has other rights from now on; what it uses of capabilities that are no longer granted ends. */
+  narrow(principal: Principal, terms: Terms): void {
+    const { granted } = this.#terms;
+    this.#principal = principal;
+    this.#terms = terms;
+    if (terms.granted.size === granted.size) return;
+    this.connection.requests.stopWhere(
+      ({ route }) => {
+        const { capability } = route.method;
+        return granted.has(capability) && !terms.granted.has(capability);
+      },
+      fail('capability_missing', 'the right to this capability was withdrawn'),
+    );
   }
 
   /** Aborted when the session ends. Made when first asked for. */
@@ -300,7 +324,11 @@ export class Session implements ConnectionOwner, SessionView {
   /** Readers of the journal end with the link they read over: see `Route.unrecorded`. */
   #stopReading(): void {
     if (this.connection.busy === 0) return;
-    this.connection.requests.stopUnrecorded(fail('connection_lost', 'the link was lost while the journal was read'));
+    this.connection.requests.stopWhere(
+      // Their events cannot be sent again.
+      ({ route }) => route.unrecorded === true,
+      fail('connection_lost', 'the link was lost while the journal was read'),
+    );
   }
 
   malformed(error: HandfastError): void {

@@ -153,8 +153,10 @@ auth:
       capabilities: [tools, procs, notes]
       grants: { notes: { folders: [a], write: true } }
       tools: { allow: [file_*], deny_risks: exec }
+      roles: [worker, viewer, scribe]
       limits: { max_parallel: 2 }
     - { name: ops, token: ${TOKEN}-4, admin: true }
+  roles: { scribe: { folders: . } }
 `,
   );
   const config = await loadConfig('handfast.yaml', { env: { ...env, CI_TOKEN: `${TOKEN}-3` }, cwd });
@@ -167,14 +169,17 @@ auth:
     grants: { notes: { folders: ['a'], write: true } },
     tools: { allow: ['file_*'], denyRisks: ['exec'] },
     limits: { maxParallel: 2 },
-    admin: false,
+    // Those of its roles.
+    fleet: { worker: ['ci'] },
+    sessions: { read: 'all' },
+    folders: [cwd],
   });
   assert.equal(authenticate(`${TOKEN}-4`)?.admin, true);
   assert.equal(authenticate(TOKEN), undefined);
   assert.ok(!JSON.stringify(config).includes(TOKEN));
   assert.deepEqual(
     config.warnings.map(({ line, column, path }) => `${line}:${column} ${path}`),
-    ['11:27 auth.tokens[1].token'],
+    ['12:27 auth.tokens[1].token'],
   );
 });
 

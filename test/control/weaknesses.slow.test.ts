@@ -12,6 +12,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
+import { ROLES } from '../../src/session/roles.ts';
 import { type ModelServer, type ScriptedRound, startModelServer } from '../../src/testing/model-server.ts';
 import { within } from '../contract/recorder.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
@@ -313,7 +314,10 @@ describe('what must not get out', () => {
     const login = await startLoginService();
     t.after(() => login[Symbol.asyncDispose]());
     const model = await modelFor(t);
-    const grant = (name: string, more: object = {}) => ({ principal: { name, ...more }, digests: [tokenDigest(name)] });
+    const grant = (name: string, more: object = {}) => ({
+      principal: { name, ...ROLES.client, ...more },
+      digests: [tokenDigest(name)],
+    });
     const auth = createAuthenticator([grant('ada', { admin: true }), grant('bob')]);
     const { client } = await composed(t, { auth, model, env: login.env });
     const [ada, bob, curious] = [client(), client(), client()];

@@ -26,8 +26,8 @@ plugins:
     options: { max_notes: 3 }
 auth:
   tokens:
-    - { name: writer, token: writer-token-of-20-characters, grants: { notes: { write: true } } }
-    - { name: reader, token: reader-token-of-20-characters, grants: { notes: {} } }
+    - { name: writer, token: writer-token-of-20-characters, capabilities: [tools], grants: { notes: { write: true } } }
+    - { name: reader, token: reader-token-of-20-characters, capabilities: [tools], grants: { notes: {} } }
     - { name: none, token: tools-token-of-20-characters, capabilities: [tools] }
 `;
 const tokenOf = (name: string) => `${name}-token-of-20-characters`;

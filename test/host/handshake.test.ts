@@ -8,7 +8,9 @@ import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { rawAgent } from '../support/raw-agent.ts';
 import { echo } from '../support/tools.ts';
 
-const token = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest('s3cret')] }]);
+const token = createAuthenticator([
+  { principal: { name: 'alice', capabilities: ['*'] }, digests: [tokenDigest('s3cret')] },
+]);
 
 const hosts: Host[] = [];
 after(() => Promise.all(hosts.map((one) => one.close(0))));

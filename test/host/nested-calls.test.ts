@@ -101,8 +101,8 @@ test('calls that go too deep fail, and the failure reaches the agent', async () 
 
 test('the rights of the principal hold for what its capabilities call', async () => {
   const { run } = await start({}, [
-    { name: 'all' },
-    { name: 'some', tools: { deny: ['secret'] } },
+    { name: 'all', capabilities: ['*'] },
+    { name: 'some', capabilities: ['*'], tools: { deny: ['secret'] } },
     { name: 'chains-only', capabilities: ['chain'] },
   ]);
   assert.deepEqual((await run({ depth: 0, tool: 'secret' }, 'all')).done, {});

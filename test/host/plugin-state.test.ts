@@ -93,7 +93,7 @@ test('a data folder is private, made when it is asked for, and stays where the h
 
 test('a grant is checked, completed and given to the plugin; one that does not fit keeps its principal out', async () => {
   const principals: Principal[] = [
-    { name: 'none' },
+    { name: 'none', capabilities: ['tools'] },
     { name: 'some', grants: { tools: { spaces: ['a'] } } },
     { name: 'wrong', grants: { tools: { spaces: 'a' } } },
   ];

@@ -76,7 +76,15 @@ export const tools = [
 
 /** A host with {@link tools}. With a token, agents must bring it. */
 export function interopHost(token?: string): Host {
-  const grants = token === undefined ? [] : [{ principal: { name: 'python' }, digests: [tokenDigest(token)] }];
+  const grants =
+    token === undefined
+      ? []
+      : [
+          {
+            principal: { name: 'python', capabilities: ['*'], tools: { risks: ['exec', 'destructive', 'network'] } },
+            digests: [tokenDigest(token)],
+          },
+        ];
   return createHost({
     plugins: [toolsPlugin({ name: 'interop', tools, priority: 5 })],
     auth: createAuthenticator(grants),

@@ -7,7 +7,10 @@ import { createAuthenticator, LOCAL_PRINCIPAL, localGrant, tokenDigest } from '.
 const TOKEN = 'hf_0123456789abcdef0123456789abcdef';
 
 function grantsOf(owners: Record<string, string[]>) {
-  return Object.entries(owners).map(([name, tokens]) => ({ principal: { name }, digests: tokens.map(tokenDigest) }));
+  return Object.entries(owners).map(([name, tokens]) => ({
+    principal: { name, capabilities: ['*'] },
+    digests: tokens.map(tokenDigest),
+  }));
 }
 
 test('without grants everybody is the local principal, whatever they send', () => {

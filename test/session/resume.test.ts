@@ -170,8 +170,8 @@ test('racing links: one of them ends up with the session, and each answer is del
 
 test('only the same principal may resume; somebody else’s session looks like none at all', async () => {
   const auth = createAuthenticator([
-    { principal: { name: 'alice' }, digests: [tokenDigest('a')] },
-    { principal: { name: 'mallory' }, digests: [tokenDigest('m')] },
+    { principal: { name: 'alice', capabilities: ['*'] }, digests: [tokenDigest('a')] },
+    { principal: { name: 'mallory', capabilities: ['*'] }, digests: [tokenDigest('m')] },
   ]);
   const made = await host({ auth });
   const alice = rawAgent(made);

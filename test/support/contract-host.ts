@@ -118,7 +118,9 @@ function contractTools(ran: (name: string) => void) {
   ];
 }
 
-const auth = createAuthenticator([{ principal: { name: 'alice' }, digests: [tokenDigest(TOKEN)] }]);
+const auth = createAuthenticator([
+  { principal: { name: 'alice', capabilities: ['*'] }, digests: [tokenDigest(TOKEN)] },
+]);
 
 /** Children that are started ahead wait for their peer, however slow the tests before it are. */
 const limits = { handshakeTimeoutMs: 600_000 };

@@ -7,6 +7,7 @@
 import type { CallContext, Principal, SessionView, ToolRules } from '../../host/context.ts';
 import { handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
+import { may } from '../../session/rights.ts';
 import { fail, HandfastError } from '../../wire/errors.ts';
 import { type ArgumentValidator, ValidatorCache } from './arguments.ts';
 import { describe, score } from './describe.ts';
@@ -18,7 +19,7 @@ import {
   toolCall,
   toolList,
 } from './messages.ts';
-import { principalFilter, type ToolFilter, toolFilter } from './policy.ts';
+import { type ToolFilter, toolFilter } from './policy.ts';
 import { type AnyTool, isShaped } from './tool.ts';
 
 export interface ToolsPluginOptions {
@@ -81,8 +82,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
   const filterOf = (principal: Principal): ToolFilter => {
     let filter = filters.get(principal);
     if (filter === undefined) {
-      const own = principalFilter(principal);
-      filter = (tool) => forAll(tool) && own(tool);
+      filter = (tool) => forAll(tool) && may(principal, 'call', tool);
       filters.set(principal, filter);
     }
     return filter;

@@ -1,7 +1,7 @@
 /**
  * Which tools a principal may see and call: by name pattern and by risk flag. Deny wins. Pure.
  */
-import type { Principal, ToolRules } from '../../host/context.ts';
+import type { ToolRules } from '../../host/context.ts';
 import type { AnyTool } from './tool.ts';
 
 /** True when the rules let this tool through. */
@@ -22,15 +22,4 @@ export function toolFilter(rules: ToolRules | undefined): ToolFilter {
     (allow === undefined || allow.test(tool.name)) &&
     !deny?.test(tool.name) &&
     !tool.risks?.some((risk) => risks.has(risk));
-}
-
-/**
- * The tools of one principal. What runs programs can do all that the host's user can, so it is only for administrators and
- * for principals whose rules name the tool itself, not by a pattern.
- */
-export function principalFilter({ admin, tools: rules }: Pick<Principal, 'admin' | 'tools'>): ToolFilter {
-  const permitted = toolFilter(rules);
-  if (admin === true) return permitted;
-  const named = new Set(rules?.allow);
-  return (tool) => permitted(tool) && (tool.risks?.includes('exec') !== true || named.has(tool.name));
 }

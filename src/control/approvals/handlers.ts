@@ -6,8 +6,9 @@ import { wrongParam } from '../../protocol/rpc-reader.ts';
 import { approvalAnswer, approvalList } from '../../protocol/session-rpc.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
 import type { Principal } from '../../session/principal.ts';
+import { may, must, type SessionAction } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
-import { type Caller, type Handled, handles } from '../contract/handlers.ts';
+import { type Handled, handles } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import type { ApprovalBroker } from './broker.ts';
 
@@ -15,7 +16,7 @@ export interface ApprovalHandlerDeps {
   readonly broker: ApprovalBroker;
   readonly sessions: {
     /** A session the principal may use. Fails with `session_not_found`. */
-    openFor(principal: Principal, id: string): SessionLog;
+    openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
     /** The sessions in memory: all that wait for an answer are. */
     opened(): Iterable<SessionLog>;
   };
@@ -28,16 +29,14 @@ export interface ApprovalHandlerDeps {
 
 /** `approval.list` and `approval.answer`. */
 export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHandlerDeps): readonly Handled[] {
-  const mayUse = ({ principal }: Caller, owner: string): boolean =>
-    principal.admin === true || principal.name === owner;
   return [
     handles(approvalList, ({ session_id: id, all = false }, { caller }) => {
-      const one = id === undefined ? undefined : sessions.openFor(caller.principal, id);
+      const one = id === undefined ? undefined : sessions.openFor(caller.principal, id, 'read');
       const asked = [...(one === undefined ? sessions.opened() : [one])].filter(({ record }) =>
-        mayUse(caller, record.owner),
+        may(caller.principal, 'read', record.owner),
       );
       // Records hold those of running turns only.
-      const earlier = all ? [...broker.decided()].filter(({ owner }) => mayUse(caller, owner)) : [];
+      const earlier = all ? [...broker.decided()].filter(({ owner }) => may(caller.principal, 'read', owner)) : [];
       const known = [
         ...earlier.map(({ approval }) => approval).filter(({ session_id }) => one === undefined || session_id === id),
         ...asked.flatMap(({ record }) => record.approvals),
@@ -51,9 +50,10 @@ export function approvalHandlers({ broker, sessions, checkContent }: ApprovalHan
     handles(approvalAnswer, async ({ approval_id: id, decision, remember = 'once', content }, { caller }) => {
       if (decision === undefined) throw wrongParam(approvalAnswer.name, 'decision', 'one of: allow, deny');
       const found = broker.find(id) ?? stored(sessions.opened(), id);
-      if (found === undefined || !mayUse(caller, found.owner)) {
+      if (found === undefined || !may(caller.principal, 'read', found.owner)) {
         throw fail('not_found', `no approval ${id}`, { approval_id: id });
       }
+      must(caller.principal, 'approve', found.owner);
       const { approval, log } = found;
       if (log === undefined) return { approval, accepted: false };
       const checked = decision === 'allow' ? await contentOf(approval, content, checkContent) : undefined;

@@ -5,6 +5,7 @@
 import type { RpcMethod } from '../../protocol/rpc-reader.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { JsonText } from '../../wire/json.ts';
+import { type Right, rightOf } from './method-rights.ts';
 
 /** The caller: one connection, with the facts of its handshake. */
 export interface Caller {
@@ -19,6 +20,8 @@ export interface Caller {
 /** The running request. */
 export interface RpcCall {
   readonly caller: Caller;
+  /** The right its method asks for, see {@link Handled.needs}; absent: none. */
+  readonly needs?: Right | undefined;
   /** Aborts on `$/cancel_request`, on the end of the connection, and on shutdown; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
   /** Runs `work` once the answer of this call has been handed to the link. */
@@ -34,6 +37,11 @@ export interface RpcCall {
 /** A method with the function that answers it. */
 export interface Handled {
   readonly method: RpcMethod;
+  /**
+   * What the caller must be granted, asked before the handler runs. A handler that looks for a session asks the same right
+   * for that session's owner.
+   */
+  readonly needs: Right;
   handle(params: Readonly<Record<string, unknown>>, call: RpcCall): unknown;
 }
 
@@ -41,6 +49,7 @@ export interface Handled {
 export function handles<Params extends object, Result>(
   method: RpcMethod<Params, Result>,
   handle: (params: Params, call: RpcCall) => Result | JsonText<Result> | Promise<Result>,
+  needs: Right = rightOf(method.name),
 ): Handled {
-  return { method: method as RpcMethod, handle: handle as Handled['handle'] };
+  return { method: method as RpcMethod, needs, handle: handle as Handled['handle'] };
 }

@@ -63,7 +63,6 @@ export function connectionLimits(limits: RpcLimits): ConnectionLimits {
 export class ConnectedClient implements ConnectionOwner, EventReceiver {
   readonly id: string;
   readonly link: Link;
-  readonly principal: Principal;
   readonly limits: RpcLimits;
   readonly log: Log;
   readonly now: () => number;
@@ -81,7 +80,6 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.#handshakeDone = handshakeDone;
     this.id = id;
     this.link = link;
-    this.principal = principal;
     this.limits = owner.limits;
     this.log = owner.log;
     this.now = owner.now;
@@ -89,6 +87,15 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.connection = new Connection(this, new JsonRpcCodec({ calls: false }), limits);
     this.events = new ConnectionEvents(this, owner.fanOut);
     this.caller = { connectionId: id, principal, clientName: null, clientVersion: null, transport: link.transport };
+  }
+
+  get principal(): Principal {
+    return this.caller.principal;
+  }
+
+  /** The principal has other rights from now on. */
+  rightsChanged(principal: Principal): void {
+    this.caller = { ...this.caller, principal };
   }
 
   /** Attaches the link; what arrives comes here from now on, and events may go out. */

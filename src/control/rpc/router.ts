@@ -19,6 +19,7 @@ import {
   sessionInterrupt,
   shutdown,
 } from '../../protocol/session-rpc.ts';
+import { must } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Handled } from '../contract/handlers.ts';
 import type { RpcRequest } from './rpc-request.ts';
@@ -57,6 +58,8 @@ export class Router {
         run: (body, request) => {
           const params = readParams(handled.method, body);
           const call = request as RpcRequest;
+          call.needs = handled.needs;
+          if (handled.needs !== 'none') must(call.caller.principal, handled.needs);
           if (typeof params.session_id === 'string') call.session = params.session_id;
           return handled.handle(params, call);
         },

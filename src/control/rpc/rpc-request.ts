@@ -8,6 +8,7 @@ import type { Log } from '../../base/log.ts';
 import { type RequestChannel, type Route, RunningRequest } from '../../connection/running-request.ts';
 import type { Incoming } from '../../wire/codec.ts';
 import type { Caller, RpcCall } from '../contract/handlers.ts';
+import type { Right } from '../contract/method-rights.ts';
 
 /** What a request needs of the client that sent it. */
 export interface RequestClient {
@@ -18,6 +19,7 @@ export interface RequestClient {
 
 export class RpcRequest extends RunningRequest implements RpcCall {
   readonly #client: RequestClient;
+  needs: Right = 'none';
   /** The session its parameters name, for its error. */
   session: string | undefined;
 

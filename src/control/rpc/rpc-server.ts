@@ -19,6 +19,7 @@ import {
 import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
+import { must } from '../../session/rights.ts';
 import type { CloseInfo, Link } from '../../transport/link.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { resultValue } from '../../wire/json.ts';
@@ -134,6 +135,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
       { ...this.limits, maxPending },
       this.backoff,
     );
+    this.auth.onChange?.(() => this.#rightsChanged());
     this.fanOut = new EventFanOut(parts.events, () => this.#clients.values().some(({ events }) => events.debug));
   }
 
@@ -224,6 +226,17 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     if (this.#served?.client === client) this.#served.gone.resolve(cause);
   }
 
+  /** Gives every client the rights its principal has now; one that is no longer configured is disconnected. */
+  #rightsChanged(): void {
+    for (const client of [...this.#clients.values()]) {
+      // The owner of the pipes of this process needs no token, and has its rights from nowhere else.
+      if (this.#served?.client === client) continue;
+      const principal = this.auth.current?.(client.principal.name);
+      if (principal === undefined) void client.link.close('unauthorized');
+      else client.rightsChanged(principal);
+    }
+  }
+
   // What the methods of `rpc/` ask.
 
   clientOf(call: RpcCall): ConnectedClient {
@@ -239,6 +252,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   async callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown> {
     const handler = this.router.handlerOf(name);
     if (handler === undefined) throw methodNotFound(name);
+    if (handler.needs !== 'none') must(call.caller.principal, handler.needs);
     return resultValue(await handler.handle(readParams(handler.method, params), call));
   }
 

@@ -14,6 +14,7 @@ import { type ParamsOf, type ResultOf, wrongParam } from '../../protocol/rpc-rea
 import type { ConnectionEventPayloads } from '../../protocol/session-events.ts';
 import { eventsSubscribe } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';
+import { may } from '../../session/rights.ts';
 import type { Link } from '../../transport/link.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { EventPage, PublishedEvent } from '../contract/events.ts';
@@ -224,8 +225,7 @@ export class ConnectionEvents implements EventSubscriber {
   }
 
   #maySee(owner: string): boolean {
-    const { admin, name } = this.#connection.principal;
-    return owner === '' || admin === true || owner === name;
+    return may(this.#connection.principal, 'read', owner === '' ? undefined : owner);
   }
 
   /** Somebody else's session and no session look the same from outside. */

@@ -15,6 +15,7 @@ import { sessionCreate } from '../../protocol/session-rpc.ts';
 import type { SessionSettings, Usage } from '../../protocol/session-types.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
+import type { SessionAction } from '../../session/rights.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Approver } from '../contract/approver.ts';
 import type { Backend, Compaction } from '../contract/backend.ts';
@@ -115,8 +116,8 @@ export interface Sessions {
   opened(): readonly SessionLog[];
   /** A session. Fails with `session_not_found`. */
   open(id: string): SessionLog;
-  /** A session the principal may use. Fails with `session_not_found`. */
-  openFor(principal: Principal, id: string): SessionLog;
+  /** A session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read. */
+  openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
   /** Empties a session; a running turn is ended first. `queue`: queued prompts are dropped too. */
   clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
   /**
@@ -207,7 +208,8 @@ class ServedSessions implements Sessions {
   handlers(changed: SessionChanged): readonly Handled[] {
     const { store, journal, backends } = this.#options;
     const parts = {
-      sessionFor: (id: string, { caller }: RpcCall) => this.#turnsFor(caller.principal, id),
+      sessionFor: (id: string, { caller, needs }: RpcCall) =>
+        this.#turnsFor(caller.principal, id, needs === 'read' || needs === 'approve' ? needs : 'drive'),
       newId: this.#newId,
       now: this.#now,
     };
@@ -224,7 +226,7 @@ class ServedSessions implements Sessions {
       ...pageHandlers({ ...parts, journal }),
       ...historyHandlers({
         chats: store.chats,
-        clear: (id, { caller }) => this.#clear(this.#turnsFor(caller.principal, id), true),
+        clear: (id, { caller }) => this.#clear(this.#turnsFor(caller.principal, id, 'drive'), true),
       }),
     ];
   }
@@ -245,8 +247,8 @@ class ServedSessions implements Sessions {
     return this.#pool.get(id).session;
   }
 
-  openFor(principal: Principal, id: string): SessionLog {
-    return this.#turnsFor(principal, id).session;
+  openFor(principal: Principal, id: string, action: SessionAction): SessionLog {
+    return this.#turnsFor(principal, id, action).session;
   }
 
   clear(id: string, { queue = false }: { readonly queue?: boolean } = {}): Promise<void> {
@@ -275,7 +277,7 @@ class ServedSessions implements Sessions {
   }
 
   async resumeChat(id: string, which: string | undefined, principal: Principal): Promise<string> {
-    const turns = this.#turnsFor(principal, id);
+    const turns = this.#turnsFor(principal, id, 'drive');
     const { chats, messageIds } = this.#options.store;
     const { session } = turns;
     const chat = await turns.exclusively('cleared', async () => {
@@ -328,8 +330,8 @@ class ServedSessions implements Sessions {
     return { ...this.#options.defaults, ...record.settings };
   }
 
-  #turnsFor(principal: Principal, id: string): SessionTurns {
-    const turns = this.#pool.getFor(principal, id);
+  #turnsFor(principal: Principal, id: string, action: SessionAction): SessionTurns {
+    const turns = this.#pool.getFor(principal, id, action);
     if (turns.session.record.owner === principal.name) this.#seen.set(principal.name, principal);
     return turns;
   }

@@ -4,7 +4,7 @@
  * Called by `server/serve.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
 import { realpathSync } from 'node:fs';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { StartProgram } from '../../acp/start-program.ts';
 import type { Log } from '../../base/log.ts';
 import type { SharedSlots } from '../../base/shared-slots.ts';
@@ -16,9 +16,10 @@ import type { Handled } from '../../control/contract/handlers.ts';
 import { type ControlServer, type ControlServerOptions, createControlServer } from '../../control/control-server.ts';
 import { SERVER_STREAM } from '../../control/sessions/log/server-events.ts';
 import { sqliteJournal } from '../../journal/sqlite/sqlite.ts';
-import { type Authenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
+import { may, must } from '../../session/rights.ts';
 import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { reportDamage } from '../journal-damage.ts';
@@ -61,6 +62,7 @@ const SERVER_RETENTION = { maxEntries: 16_384, maxBytes: 16 * 1024 ** 2 };
 export async function assembleControl(config: HostConfig, options: ControlAssemblyOptions): Promise<ControlServer> {
   const { control, providers } = config;
   const { log, version, auth, backoff, guard = pathGuard(config) } = options;
+  const owners = auth ?? createAuthenticator(config.auth.grants);
   const home = control.dataDir ?? config.home;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
@@ -91,7 +93,8 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       cwd: options.cwd === undefined ? config.workspace : resolve(options.cwd),
       checkCwd: (cwd, principal) => checkFolder(cwd, principal, config.workspace, guard),
       pathGuard: guard,
-      principalOf: (name) => principalOf(config, name),
+      // One that is no longer configured may do nothing.
+      principalOf: (name) => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : (owners.current?.(name) ?? { name })),
       serverName: options.serverName ?? control.serverName,
       auth,
       backoff,
@@ -176,25 +179,15 @@ async function acpBackends(
   });
 }
 
-/** Administrators work anywhere; others where the configuration lets tools work, and not where secrets are. */
-function checkFolder(cwd: string, { admin }: Principal, workspace: string, guard: PathGuard): void {
-  if (admin === true) return;
+/** Fails with `unauthorized` for a folder outside the grants of the principal, and for one that holds protected files. */
+function checkFolder(cwd: string, principal: Principal, workspace: string, guard: PathGuard): void {
   const folder = realpathSync(cwd);
-  const way = relative(workspace, folder);
-  if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) {
-    throw fail('unauthorized', 'sessions of this principal work inside the workspace of the server');
-  }
+  must(principal, 'folder', { path: folder, workspace });
+  if (may(principal, 'administer')) return;
   guard.refresh();
   if (guard.above(folder) === 'all') {
     throw fail('unauthorized', 'sessions of this principal do not work in a protected folder', {
       reason: 'protected_path',
     });
   }
-}
-
-/** Whose rights the turns of a name have. One that is no longer configured has none. */
-function principalOf({ auth }: HostConfig, name: string): Principal {
-  if (name === LOCAL_PRINCIPAL.name) return LOCAL_PRINCIPAL;
-  const grant = auth.grants.find(({ principal }) => principal.name === name);
-  return grant?.principal ?? { name, capabilities: [] };
 }

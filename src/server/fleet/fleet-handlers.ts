@@ -1,6 +1,5 @@
 /**
- * The `fleet.*` methods of session RPC, served by an orchestrator. Administrators, the local user, and principals with the
- * capability `multi_agent` may call them.
+ * The `fleet.*` methods of session RPC, served by an orchestrator, for those who are granted `fleet.operate`.
  *
  * Called by `fleet-assembly.ts`.
  */
@@ -11,7 +10,6 @@ import { explanationTable } from '../../fleet/route/explain.ts';
 import type { Gap, Journal, JournalEntry } from '../../journal/journal.ts';
 import * as methods from '../../protocol/fleet-rpc.generated.ts';
 import type { ResultOf, RpcMethod } from '../../protocol/rpc-reader.ts';
-import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import { fail } from '../../wire/errors.ts';
 import { isObject } from '../../wire/json.ts';
 
@@ -116,20 +114,20 @@ function operatesUntil(stopping: AbortSignal) {
     method: RpcMethod<Params, Result>,
     handle: (params: Params, call: RpcCall) => Result | Promise<Result>,
   ): Handled =>
-    handles(method, async (params, call) => {
-      const { name, admin, capabilities } = call.caller.principal;
-      if (name !== LOCAL_PRINCIPAL.name && admin !== true && capabilities?.includes('multi_agent') !== true) {
-        throw fail('unauthorized', `${name} may not operate the fleet: it needs admin or the capability multi_agent`);
-      }
-      stopping.throwIfAborted();
-      const signal = AbortSignal.any([call.signal, stopping]);
-      try {
-        return await handle(params, { ...call, signal });
-      } catch (error) {
-        // While the fleet stops, report that instead of an error caused by closing.
-        throw stopping.aborted ? stopping.reason : error;
-      }
-    });
+    handles(
+      method,
+      async (params, call) => {
+        stopping.throwIfAborted();
+        const signal = AbortSignal.any([call.signal, stopping]);
+        try {
+          return await handle(params, { ...call, signal });
+        } catch (error) {
+          // While the fleet stops, report that instead of an error caused by closing.
+          throw stopping.aborted ? stopping.reason : error;
+        }
+      },
+      'operate',
+    );
 }
 
 function specOf(spec: unknown): TaskSpec {

@@ -21,7 +21,18 @@ export class InternalTokens implements Authenticator {
   }
 
   authenticate(token: unknown): Principal | undefined {
-    return (typeof token === 'string' ? this.#owners.get(token) : undefined) ?? this.#others.authenticate(token);
+    const owner = typeof token === 'string' ? this.#owners.get(token) : undefined;
+    if (owner === undefined) return this.#others.authenticate(token);
+    // The rights of now: a token that was made before they changed has no others.
+    return this.#others.current === undefined ? owner : this.#others.current(owner.name);
+  }
+
+  current(name: string): Principal | undefined {
+    return this.#others.current?.(name);
+  }
+
+  onChange(listener: () => void): void {
+    this.#others.onChange?.(listener);
   }
 
   /** The token with which this process authenticates as `principal`. */

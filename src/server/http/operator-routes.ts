@@ -13,6 +13,7 @@ import type { Journal } from '../../journal/journal.ts';
 import type { Authenticator } from '../../session/auth.ts';
 import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
+import { may, refusal } from '../../session/rights.ts';
 import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
 import type { DeferredAudit } from '../deferred-audit.ts';
 
@@ -49,13 +50,17 @@ const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from th
 export function operatorRoutes(operated: Operated): HttpRoute[] {
   const backoff = new AuthThrottle();
   const guarded =
-    (answer: (principal: Principal) => object | Promise<object>): HttpRoute['handle'] =>
+    (answer: (principal: Principal) => object | Promise<object>, needs?: 'observe'): HttpRoute['handle'] =>
     async (request, response) => {
       const principal = await admit(request, response, operated.auth, backoff);
-      if (principal !== undefined) sendReply(response, jsonReply(200, await answer(principal)));
+      if (principal === undefined) return;
+      if (needs !== undefined && !may(principal, needs)) {
+        return sendReply(response, errorReply(403, 'unauthorized', refusal(principal, needs).message));
+      }
+      sendReply(response, jsonReply(200, await answer(principal)));
     };
   return [
-    { method: 'GET', path: '/status', whileClosing: true, handle: guarded(() => statusOf(operated)) },
+    { method: 'GET', path: '/status', whileClosing: true, handle: guarded(() => statusOf(operated), 'observe') },
     { method: 'GET', path: '/sessions', handle: guarded((principal) => sessionsFor(principal, operated)) },
   ];
 }
@@ -109,7 +114,7 @@ async function sessionsFor(principal: Principal, { host, journal }: Operated): P
   const living = new Set<string>();
   for (const session of host.sessions) {
     living.add(session.id);
-    if (principal.admin !== true && session.principal.name !== principal.name) continue;
+    if (!may(principal, 'observe', session.principal.name)) continue;
     const { id, state, agentId, cursor } = session;
     sessions.push({
       session_id: id,
@@ -119,7 +124,7 @@ async function sessionsFor(principal: Principal, { host, journal }: Operated): P
       last: cursor,
     });
   }
-  if (principal.admin === true) {
+  if (may(principal, 'observe')) {
     for (const { session, last } of await journal.sessions(MAX_ENDED)) {
       if (!living.has(session))
         sessions.push({ session_id: session, state: 'ended', agent_id: '', principal: '', last });

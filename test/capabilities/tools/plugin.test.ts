@@ -16,7 +16,7 @@ after(() => Promise.all(hosts.map((one) => one.close(0))));
 async function agentOf(
   tools: readonly AnyTool[],
   options: Partial<ToolsPluginOptions> = {},
-  principal: Principal = { name: 'p' },
+  principal: Principal = { name: 'p', admin: true },
 ) {
   const auth = createAuthenticator([{ principal, digests: [tokenDigest('token')] }]);
   const lines: string[] = [];
@@ -216,7 +216,7 @@ test('what a principal may not call it does not see, and is denied by name', asy
     plain('shell', { risks: ['exec'] }),
   ];
   const rules = async (own: Principal['tools'], host?: Principal['tools'], admin = false) => {
-    const agent = await agentOf(tools, { rules: host }, { name: 'p', tools: own, admin });
+    const agent = await agentOf(tools, { rules: host }, { name: 'p', capabilities: ['tools'], tools: own, admin });
     const visible = (await agent.tools.list()).map(({ name }) => name);
     for (const { name } of tools) {
       const outcome = await agent.tools.call(name).then(

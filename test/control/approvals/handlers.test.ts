@@ -6,12 +6,19 @@ import { approvalHandlers } from '../../../src/control/approvals/handlers.ts';
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { readParams } from '../../../src/protocol/rpc-reader.ts';
 import type { Approval } from '../../../src/protocol/session-types.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { fail } from '../../../src/wire/errors.ts';
 import { FakeSessionLog } from '../support/fake-session-log.ts';
 
 const never = new AbortController().signal;
 const caller = (name: string, clientName: string | null = null, admin = false): RpcCall => ({
-  caller: { connectionId: 'c', principal: { name, admin }, clientName, clientVersion: null, transport: 'memory' },
+  caller: {
+    connectionId: 'c',
+    principal: { name, ...ROLES.client, admin },
+    clientName,
+    clientVersion: null,
+    transport: 'memory',
+  },
   signal: never,
   afterAnswer: (work) => work(),
   replay: async () => 0,

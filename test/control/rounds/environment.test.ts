@@ -120,7 +120,7 @@ test('failures are told by what went wrong', async (t) => {
     },
   });
   const { environments } = hostEnvironments(t, { tools: [breaker] });
-  const denied = { name: 'guest', tools: { deny: ['shell'] } };
+  const denied = { name: 'guest', capabilities: ['tools'], tools: { deny: ['shell'] } };
   const cwd = await folder(t);
   const toolbox = environments.for('s', { cwd, principal: local });
   const told = async (box: Toolbox, name: string, input: ToolCall['input'] = {}) => {
@@ -195,9 +195,8 @@ test('a host that went away is replaced: calls under way are told as lost, the n
 test('sessions of one place share a host; what is released ends its session there', async (t) => {
   const { environments, hosts } = hostEnvironments(t);
   const cwd = await folder(t);
-  for (const session of ['a', 'b'])
-    await environments.for(session, { cwd, principal: { name: 'local', admin: true } }).list();
-  await environments.for('c', { cwd, principal: { name: 'other' } }).list();
+  for (const session of ['a', 'b']) await environments.for(session, { cwd, principal: local }).list();
+  await environments.for('c', { cwd, principal: { name: 'other', capabilities: ['tools'] } }).list();
   assert.equal(hosts.length, 2, 'one for each principal');
   assert.equal([...hosts[0]!.host.sessions].length, 2);
   const released = environments.for('a', { cwd, principal: local });
@@ -329,14 +328,14 @@ test('tools.list answers the tools of the server’s directory with the rights o
   const call = (principal: object) => ({ caller: { principal } }) as unknown as RpcCall;
   const listed = async (principal: object) =>
     (await handler.handle({}, call(principal))) as { tools: { name: string; input_schema: Record<string, unknown> }[] };
-  const { tools } = await listed({ name: 'local' });
+  const { tools } = await listed(local);
   for (const { input_schema } of tools) {
     assert.equal(input_schema.type, 'object');
     assert.equal(typeof input_schema.properties, 'object');
   }
   const names = tools.map(({ name }) => name);
   assert.deepEqual(names, [...names].sort());
-  const few = await listed({ name: 'guest', tools: { allow: ['read_file'] } });
+  const few = await listed({ name: 'guest', capabilities: ['tools'], tools: { allow: ['read_file'] } });
   assert.deepEqual(
     few.tools.map(({ name }) => name),
     ['read_file'],

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import type { Link } from '../../../src/transport/link.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { turns } from '../../contract/recorder.ts';
@@ -404,7 +405,7 @@ describe('weakness 26: what is nobody else’s business', () => {
     const control = fakeControl();
     const auth = createAuthenticator(
       Object.entries(tokens).map(([name, token]) => ({
-        principal: { name, admin: name === 'root' },
+        principal: { name, ...ROLES.client, admin: name === 'root' },
         digests: [tokenDigest(token)],
       })),
     );

@@ -161,29 +161,41 @@ export function fakeControl({ onShutdown, more = [] }: FakeOptions = {}): FakeCo
       void logged.push(`${level} ${message}`);
   const log: Log = { ...silentLog, warn: record('warn'), error: record('error') };
   const handlers: Handled[] = [
-    handles(testMethods.echo, ({ text }) => ({ text })),
-    handles(testMethods.wait, ({ name }, call) => {
-      const { promise, resolve, reject } = Promise.withResolvers<{ waited: true }>();
-      const key = name ?? String(waiting.size);
-      waiting.set(key, { call, release: () => resolve({ waited: true }) });
-      if (!key.startsWith('deaf')) call.signal.addEventListener('abort', () => reject(call.signal.reason));
-      return promise.finally(() => waiting.delete(key));
-    }),
-    handles(testMethods.emit, ({ session_id, count, type }) => {
-      for (let at = 0; at < (count ?? 1); at++) events.publish(session_id, type ?? 'session.status', { at });
-      return { emitted: count ?? 1 };
-    }),
-    handles(testMethods.fail, ({ how }) => {
-      if (how === 'busy') throw fail('session_busy', 'session is busy; use enqueue=true to queue the prompt');
-      if (how === 'cycle') {
-        const result: Record<string, unknown> = {};
-        result.itself = result;
-        return result as never;
-      }
-      if (how === 'text') throw 'just a text';
-      if (how === 'later') return Promise.reject(new TypeError('secret detail at /etc/passwd'));
-      throw new TypeError('secret detail at /etc/passwd');
-    }),
+    handles(testMethods.echo, ({ text }) => ({ text }), 'none'),
+    handles(
+      testMethods.wait,
+      ({ name }, call) => {
+        const { promise, resolve, reject } = Promise.withResolvers<{ waited: true }>();
+        const key = name ?? String(waiting.size);
+        waiting.set(key, { call, release: () => resolve({ waited: true }) });
+        if (!key.startsWith('deaf')) call.signal.addEventListener('abort', () => reject(call.signal.reason));
+        return promise.finally(() => waiting.delete(key));
+      },
+      'none',
+    ),
+    handles(
+      testMethods.emit,
+      ({ session_id, count, type }) => {
+        for (let at = 0; at < (count ?? 1); at++) events.publish(session_id, type ?? 'session.status', { at });
+        return { emitted: count ?? 1 };
+      },
+      'none',
+    ),
+    handles(
+      testMethods.fail,
+      ({ how }) => {
+        if (how === 'busy') throw fail('session_busy', 'session is busy; use enqueue=true to queue the prompt');
+        if (how === 'cycle') {
+          const result: Record<string, unknown> = {};
+          result.itself = result;
+          return result as never;
+        }
+        if (how === 'text') throw 'just a text';
+        if (how === 'later') return Promise.reject(new TypeError('secret detail at /etc/passwd'));
+        throw new TypeError('secret detail at /etc/passwd');
+      },
+      'none',
+    ),
     handles(sessionCreate, ({ title }) => {
       const id = crypto.randomUUID();
       events.open(id);
@@ -219,5 +231,5 @@ export function stubsFor(handlers: readonly Handled[], own: readonly string[]): 
   const known = new Set([...own, ...handlers.map(({ method }) => method.name)]);
   return Object.values(sessionRpcMethods)
     .filter(({ name }) => !known.has(name))
-    .map((method) => ({ method, handle: () => ({}) }));
+    .map((method) => ({ method, needs: 'none' as const, handle: () => ({}) }));
 }

@@ -59,7 +59,9 @@ describe('answers', () => {
   });
 
   test('a result that is nothing is null', async () => {
-    const more = [{ method: { ...testMethods.wait, name: 'test.nothing' }, handle: () => undefined }];
+    const more = [
+      { method: { ...testMethods.wait, name: 'test.nothing' }, needs: 'none' as const, handle: () => undefined },
+    ];
     const { peer } = serverWith({}, { more });
     const { result } = await peer.answer(peer.begin('test.nothing'));
     assert.equal(result, null);
@@ -70,6 +72,7 @@ describe('answers', () => {
     const more = [
       {
         method: { ...testMethods.wait, name: 'test.after' },
+        needs: 'none' as const,
         handle: (_params: object, call: { afterAnswer(work: () => void): void }) => {
           call.afterAnswer(() => {
             order.push('after');
@@ -156,6 +159,7 @@ describe('giving up', () => {
     const more = [
       {
         method: { ...testMethods.wait, name: 'test.login' },
+        needs: 'none' as const,
         handle: async (_params: object, call: { signal: AbortSignal }) => {
           await new Promise((resolve) => call.signal.addEventListener('abort', resolve));
           control.events.emit('auth.flow.failed', { provider: 'openai', message: 'cancelled' });

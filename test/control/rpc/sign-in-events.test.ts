@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { stand } from '../client/stand.ts';
 import { startLoginService } from '../support/login-service.ts';
@@ -12,7 +13,10 @@ const FLOW = ['auth.flow.started', 'auth.flow.url', 'auth.flow.device_code', 'au
 async function server(t: TestContext) {
   const login = await startLoginService();
   t.after(() => login[Symbol.asyncDispose]());
-  const grant = (name: string, more: object = {}) => ({ principal: { name, ...more }, digests: [tokenDigest(name)] });
+  const grant = (name: string, more: object = {}) => ({
+    principal: { name, ...ROLES.client, settings: true, ...more },
+    digests: [tokenDigest(name)],
+  });
   const auth = createAuthenticator([grant('ann', { admin: true }), grant('bob'), grant('eve')]);
   const { webSocket } = await stand(t, { auth, env: login.env });
   const peer = async (token: string): Promise<RpcPeer> => {

@@ -16,6 +16,7 @@ import { type ParamsOf, type RpcMethod, readParams } from '../../../src/protocol
 import { sessionCreate, sessionSend } from '../../../src/protocol/session-rpc.ts';
 import type { Snapshot } from '../../../src/protocol/session-types.ts';
 import type { Principal } from '../../../src/session/principal.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { resultValue } from '../../../src/wire/json.ts';
 import { within } from '../../contract/recorder.ts';
 import { type ScriptedBackend, scriptedBackend } from '../support/scripted-backend.ts';
@@ -24,7 +25,7 @@ export const QUIET: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 const NO_SNAPSHOT = { sessions: { count: 0, ids: [] } } as unknown as Snapshot;
 
-export const ALICE: Principal = { name: 'alice' };
+export const ALICE: Principal = { name: 'alice', ...ROLES.client };
 export const ROOT: Principal = { name: 'root', admin: true };
 
 /** One event, as a client reads it. */

@@ -8,11 +8,12 @@ import {
   sessionGet,
   sessionRename,
 } from '../../../src/protocol/session-rpc.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { HandfastError } from '../../../src/wire/errors.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { ALICE, Harness, inShort, ROOT } from './harness.ts';
 
-const BOB = { name: 'bob' };
+const BOB = { name: 'bob', ...ROLES.client };
 
 const fails = (message: string) => (thrown: unknown) => {
   assert.ok(thrown instanceof HandfastError);

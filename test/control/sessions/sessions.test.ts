@@ -23,6 +23,7 @@ import {
   sessionSend,
   sessionTurns,
 } from '../../../src/protocol/session-rpc.ts';
+import { ROLES } from '../../../src/session/roles.ts';
 import { HandfastError } from '../../../src/wire/errors.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { Harness, inShort, isTerminal, ROOT } from './harness.ts';
@@ -35,7 +36,7 @@ const failsWith = (code: string, message?: RegExp | string) => (thrown: unknown)
   return true;
 };
 
-const BOB = { name: 'bob' };
+const BOB = { name: 'bob', ...ROLES.client };
 
 describe('a session', () => {
   test('weakness 9: keeps the title it was given; without one its first prompt is the title, for good', async () => {

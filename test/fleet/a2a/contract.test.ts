@@ -15,7 +15,9 @@ busContract({
   keepsResults: true,
   async open(workers) {
     const folder = await mkdtemp(join(tmpdir(), 'handfast-a2a-'));
-    const auth = createAuthenticator([{ principal: { name: 'boss' }, digests: [tokenDigest(TOKEN)] }]);
+    const auth = createAuthenticator([
+      { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest(TOKEN)] },
+    ]);
     const agents = await Promise.all(
       workers.map((worker) =>
         serveA2a(worker, { port: 0, file: join(folder, `${worker.agentId}.db`), auth, log: quiet }),

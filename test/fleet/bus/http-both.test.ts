@@ -52,7 +52,7 @@ async function staged(
     repoPath: '/repo',
     url: () => url,
     log: quiet,
-    auth: createAuthenticator([{ principal: { name: 'boss' }, digests: [tokenDigest(BOSS)] }]),
+    auth: createAuthenticator([{ principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest(BOSS)] }]),
     ...(how.managed && { callbacks: new Map([['boss', { url: replies.address, token: () => WORKER }]]) }),
     ...how.receiver,
   });
@@ -60,7 +60,9 @@ async function staged(
   const bus = httpPeerBus({
     name: 'orchestrator',
     peers: [{ name: 'worker-1', url, token: () => BOSS }],
-    auth: createAuthenticator([{ principal: { name: 'worker-1' }, digests: [tokenDigest(WORKER)] }]),
+    auth: createAuthenticator([
+      { principal: { name: 'worker-1', capabilities: ['*'] }, digests: [tokenDigest(WORKER)] },
+    ]),
     log: quiet,
     // What is to be answered is answered, however busy the machine is.
     acceptedAfterMs: 60_000,

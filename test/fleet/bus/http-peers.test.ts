@@ -195,8 +195,8 @@ test('a reply to a task of before the restart is recalled from the store', async
 test('replies are taken from the peer whose token they bring, and from nobody else', async (context) => {
   const port = await replyPort(context);
   const auth = createAuthenticator([
-    { principal: { name: 'claude-1' }, digests: [tokenDigest('token-of-claude-1')] },
-    { principal: { name: 'stranger' }, digests: [tokenDigest('token-of-a-stranger')] },
+    { principal: { name: 'claude-1', capabilities: ['*'] }, digests: [tokenDigest('token-of-claude-1')] },
+    { principal: { name: 'stranger', capabilities: ['*'] }, digests: [tokenDigest('token-of-a-stranger')] },
   ]);
   const { bus, events, receiver, peer } = await staged(
     context,

@@ -213,7 +213,9 @@ test('a managed worker acknowledges at once and calls back until its reply is ta
 
 test('health says whether tasks would be done, and keeps the path of the repository from strangers', async (context) => {
   let ready = { ok: true, detail: 'ready' };
-  const auth = createAuthenticator([{ principal: { name: 'boss' }, digests: [tokenDigest('token-of-the-boss')] }]);
+  const auth = createAuthenticator([
+    { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest('token-of-the-boss')] },
+  ]);
   const { worker, url } = await staged(context, {}, { auth, ready: async () => ready });
   const health = async (): Promise<{ status: number; body: Record<string, unknown> }> => {
     const response = await fetch(`${url}/health`);
@@ -244,7 +246,9 @@ test('the card is public, says that the protocol is spoken, and nothing of what 
 });
 
 test('tokens are asked for before anything is read, and guessing takes longer', async (context) => {
-  const auth = createAuthenticator([{ principal: { name: 'boss' }, digests: [tokenDigest('token-of-the-boss')] }]);
+  const auth = createAuthenticator([
+    { principal: { name: 'boss', capabilities: ['*'] }, digests: [tokenDigest('token-of-the-boss')] },
+  ]);
   const { worker, url } = await staged(context, {}, { auth });
   const wrong = await say(url, 'do it', { token: 'token-of-a-thief' });
   assert.deepEqual([wrong.status, wrong.headers.get('www-authenticate')], [401, 'Bearer']);

@@ -23,7 +23,7 @@ const LOCAL = 'local-token-0123456789';
 const REMOTE = 'remote-token-0123456789';
 const auth = createAuthenticator([
   localGrant(LOCAL),
-  { principal: { name: 'builder' }, digests: [tokenDigest(REMOTE)] },
+  { principal: { name: 'builder', capabilities: ['*'] }, digests: [tokenDigest(REMOTE)] },
 ]);
 
 interface Site {

@@ -22,6 +22,7 @@ import {
 } from '../../../protocol/session-rpc.ts';
 import { type AntigravityProfile, PROVIDERS, type Provider } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
+import { may } from '../../../session/rights.ts';
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { ServerEvents } from '../../contract/events.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
@@ -55,7 +56,7 @@ export interface AuthDeps {
 export function profileFor(credentials: CredentialStore, viewer: Principal | undefined): AntigravityProfile | null {
   const signIn = credentials.get('antigravity');
   if (signIn?.kind !== 'oauth' || viewer === undefined) return null;
-  return viewer.admin || viewer.name === signIn.connectedBy ? (signIn.profile ?? null) : null;
+  return may(viewer, 'administer') || viewer.name === signIn.connectedBy ? (signIn.profile ?? null) : null;
 }
 
 /** `auth.*` and `onboarding.*`. */

@@ -6,6 +6,7 @@
  * @see docs/protocol/session-rpc.md#login
  */
 import type { Principal } from '../../../session/principal.ts';
+import { may } from '../../../session/rights.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import type { ServerEvents } from '../../contract/events.ts';
 import type { RpcCall } from '../../contract/handlers.ts';
@@ -63,7 +64,7 @@ export class LoginFlows {
       ([name, flow]) =>
         !flow.settled &&
         (provider === undefined || name === provider) &&
-        (principal.admin || flow.principal === principal.name),
+        (may(principal, 'administer') || flow.principal === principal.name),
     );
     for (const [name, { controller }] of own) {
       controller.abort(fail('cancelled', `the sign-in to ${name} was cancelled`, { provider: name }));

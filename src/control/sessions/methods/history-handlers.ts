@@ -5,6 +5,7 @@
 import { type HistoryListResult, historyClear, historyGet, historyList } from '../../../protocol/session-rpc.ts';
 import type { SavedChatRecord } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
+import { may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat } from '../history/chats.ts';
@@ -21,7 +22,8 @@ export interface HistoryDeps {
 const USUAL_LIMIT = 100;
 
 /** Whose chats a principal sees; null = everybody's. */
-export const ownerSeenBy = ({ name, admin }: Principal): string | null => (admin === true ? null : name);
+export const ownerSeenBy = (principal: Principal): string | null =>
+  may(principal, 'read', '*') ? null : principal.name;
 
 /** The handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {

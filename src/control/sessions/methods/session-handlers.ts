@@ -26,6 +26,7 @@ import { type Conversation, conversationOf, copyConversation } from '../history/
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
+import { ownerSeenBy } from './history-handlers.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
 import { settingsFrom } from './settings-params.ts';
 import type { HandlerDeps } from './turn-handlers.ts';
@@ -78,7 +79,7 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
         cursor === undefined ? undefined : readCursor(cursor, ['number', 'string'], sessionList.name, 'cursor');
       const place = after === undefined ? undefined : { updatedAt: after[0], id: after[1] };
       const size = pageSize(limit, LISTED.usual, LISTED.most);
-      const owner = principal.admin === true ? undefined : principal.name;
+      const owner = ownerSeenBy(principal) ?? undefined;
       pool.listAll();
       const { rows, total } = catalogue.list({ owner, cwd, includeClosed: include_closed, query }, place, size + 1);
       const page = rows.slice(0, size);

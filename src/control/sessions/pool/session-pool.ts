@@ -6,6 +6,7 @@
  */
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
 import type { Principal } from '../../../session/principal.ts';
+import { may, must, type SessionAction } from '../../../session/rights.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts';
 import { storeFailure } from '../store/store.ts';
@@ -115,10 +116,14 @@ export class SessionPool {
     return turns;
   }
 
-  /** The session, if the principal owns it or is an administrator. Fails with `session_not_found`. */
-  getFor(principal: Principal, id: string): SessionTurns {
+  /**
+   * The session, if the principal may do this to it. Fails with `session_not_found`, also for one it may not read, and with
+   * `unauthorized` for one it may read and no more.
+   */
+  getFor(principal: Principal, id: string, action: SessionAction): SessionTurns {
     const owner = this.ownerOf(id);
-    if (owner === undefined || (owner !== principal.name && principal.admin !== true)) throw unknownSession(id);
+    if (owner === undefined || !may(principal, 'read', owner)) throw unknownSession(id);
+    must(principal, action, owner);
     return this.get(id);
   }
 
