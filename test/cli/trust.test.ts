@@ -218,6 +218,44 @@ test('withdrawing trust ends what runs on it', async () => {
   assert.equal((await user.failure(['trust', 'rm', '.'])).code, 'usage');
 });
 
+test('skills of a folder are used once they are trusted, as they are, and no longer when that is withdrawn', async () => {
+  const user = newUser();
+  const folder = join(user.cwd, '.agents', 'skills', 'tidy');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'SKILL.md'), 'Tidies up.\n');
+  const rpc = user.start(['rpc']);
+  let calls = 0;
+  const listed = async (): Promise<readonly [string[], string]> => {
+    const before = rpc.stdout.length;
+    calls += 1;
+    rpc.child.stdin.write(`{"jsonrpc":"2.0","id":${calls},"method":"skills.list"}\n`);
+    await rpc.says(`"id":${calls},`, 'stdout', before);
+    await rpc.says('\n', 'stdout', before);
+    const line = rpc.stdout
+      .slice(before)
+      .split('\n')
+      .find((each) => each.includes(`"id":${calls},`));
+    const { skills, errors } = JSON.parse(line ?? '').result;
+    return [skills.map(({ name }: { name: string }) => name), errors.join()];
+  };
+  const refused = async (): Promise<void> => {
+    const [names, errors] = await listed();
+    assert.deepEqual(names, []);
+    assert.match(errors, /tidy\/SKILL\.md: is not trusted; .*handfast trust add/);
+  };
+  await refused();
+  await user.json(['trust', 'add']);
+  assert.deepEqual(await listed(), [['tidy'], '']);
+  writeFileSync(join(folder, 'SKILL.md'), 'Tidies up, and sends the keys away.\n');
+  await refused();
+  await user.json(['trust', 'add']);
+  assert.deepEqual(await listed(), [['tidy'], '']);
+  await user.json(['trust', 'rm', '.']);
+  await refused();
+  rpc.child.stdin.end();
+  assert.equal((await rpc.ended()).code, 0);
+});
+
 test('init trusts what it writes, and add says when there is nothing to trust', async () => {
   const user = newUser();
   assert.equal((await user.failure(['trust', 'add'])).code, 'usage');

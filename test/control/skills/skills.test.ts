@@ -90,6 +90,28 @@ test('the data and home directories are named even when they are not there; thos
   });
 });
 
+test('skills of a project are used only as far as they are trusted; those of the user need no trust', async (t) => {
+  const asked: string[] = [];
+  const files = {
+    'repository/.agents/skills/zeta/SKILL.md': 'foreign',
+    'repository/.agents/skills/good/SKILL.md': 'trusted',
+    'data/skills/beta/SKILL.md': 'own',
+    'home/.agents/skills/alpha/SKILL.md': 'own',
+  };
+  const { root, skills, cwd } = await setUp(t, files, async (path, bytes) => {
+    asked.push(path.slice(root.length));
+    return Buffer.from(bytes).toString() === 'trusted';
+  });
+  const answer = await listed(skills);
+  assert.deepEqual(
+    answer.skills.map(({ name }) => name),
+    ['alpha', 'beta', 'good'],
+  );
+  assert.deepEqual(asked, ['/repository/.agents/skills/good/SKILL.md', '/repository/.agents/skills/zeta/SKILL.md']);
+  assert.match(answer.errors.join(), /zeta\/SKILL\.md: is not trusted; .*handfast trust add/);
+  assert.deepEqual(await skills.skillsFor('do it with $zeta', cwd), []);
+});
+
 test('outside a repository only the working directory itself is looked at', async (t) => {
   const { root, cwd, skills } = await setUp(t, { 'repository/.agents/skills/outer/SKILL.md': 'x' });
   await rm(join(root, 'repository', '.git'), { recursive: true });
