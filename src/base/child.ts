@@ -9,7 +9,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
-import { type DescendantQuery, endDescendants, KILL_WAIT_MS } from './children/descendants.ts';
+import { type DescendantQuery, endDescendants, haveAllEnded, KILL_WAIT_MS } from './children/descendants.ts';
 import { ownChildren } from './children/own-children.ts';
 import { readProcesses, seesProcesses } from './children/process-table.ts';
 import { within } from './race.ts';
@@ -26,6 +26,12 @@ export interface ChildOptions {
   /** Default `ignore`. */
   readonly stdin?: 'pipe' | 'ignore';
 }
+
+/**
+ * How sure it is that a child's descendants have ended. `may_survive`: one could not be ended, this system does not show
+ * all, or a process runs that may be one of them.
+ */
+export type Ending = 'ended' | 'may_survive';
 
 /** How a process ended; one of the two is null. */
 export interface ChildExit {
@@ -114,16 +120,18 @@ export class Child {
 
   /**
    * SIGTERM to the process and all it started, also what has left its group, and SIGKILL to what is left of them after
-   * `graceMs`. False when a process is left. Bounded, never rejects.
+   * `graceMs`. Bounded, never rejects.
    */
-  end(graceMs: number): Promise<boolean> {
-    return this.#end(this.#descendants, graceMs);
+  async end(graceMs: number): Promise<Ending> {
+    const query = this.#descendants;
+    const ended = (await this.#end(query, graceMs)) && (await haveAllEnded(query.since, ownChildren.marker));
+    return ended ? 'ended' : 'may_survive';
   }
 
-  /** As {@link end}, for what is still in its group, and what that has started. */
-  endGroup(graceMs: number): Promise<boolean> {
+  /** As {@link end}, for what is still in its group or session, and what that has started. */
+  async endGroup(graceMs: number): Promise<void> {
     const { leaders, since } = this.#descendants;
-    return this.#end({ leaders, since }, graceMs);
+    await this.#end({ leaders, since }, graceMs);
   }
 
   /** True once no process of the group runs any more; false when one still does after `withinMs`. */
@@ -137,6 +145,7 @@ export class Child {
     return true;
   }
 
+  /** False when a process is left that cannot be ended. */
   async #end(query: DescendantQuery, graceMs: number, hurry?: AbortSignal): Promise<boolean> {
     if (seesProcesses) return endDescendants(query, graceMs, hurry);
     if (graceMs > 0) {

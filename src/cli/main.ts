@@ -13,7 +13,11 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   );
   process.exitCode = 2;
 } else {
-  rememberCompiled();
+  const home = homeOf(process.env);
+  if (home !== undefined) {
+    rememberCompiled(home);
+    sweepSoon(home);
+  }
   const words = process.argv.slice(2);
   // The one option that is allowed before `stdio`; it is allowed after it as well.
   const at = words[0] === '--json' ? 1 : 0;
@@ -25,15 +29,17 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   else process.exitCode = await (await import('./program.ts')).run(words);
 }
 
+/** The user's Handfast folder, as `base/handfast-home.ts` has it; undefined where there is no home. */
+function homeOf({ HANDFAST_HOME, HOME, USERPROFILE }: NodeJS.ProcessEnv): string | undefined {
+  const user = HOME || USERPROFILE;
+  return HANDFAST_HOME || (user && `${user}/.handfast`) || undefined;
+}
+
 /**
  * Stores compiled code for the next start, in the user's own folder: every user can write to Node's default folder for it,
  * and compiled code runs unchecked.
  */
-function rememberCompiled(): void {
-  const { HANDFAST_HOME, HOME, USERPROFILE } = process.env;
-  const user = HOME || USERPROFILE;
-  const home = HANDFAST_HOME || (user && `${user}/.handfast`);
-  if (!home) return;
+function rememberCompiled(home: string): void {
   const { enableCompileCache, flushCompileCache } = process.getBuiltinModule('node:module');
   try {
     const folder = `${home}/compiled`;
@@ -44,4 +50,10 @@ function rememberCompiled(): void {
   } catch {
     // A home that cannot be written to only costs time.
   }
+}
+
+/** Ends what a Handfast process left running that was killed together with its watcher. Not before this one is at work. */
+function sweepSoon(home: string): void {
+  const sweep = async (): Promise<unknown> => (await import('../base/children/record.ts')).sweep(home);
+  setTimeout(() => void sweep().catch(() => {}), 1_000).unref();
 }

@@ -105,6 +105,10 @@ test('doctor finds nothing wrong with a fresh user, and the running host of anot
   assert.equal(fresh.code, 0, fresh.stdout);
   assert.match(fresh.stdout, /^ok {4}node /);
   assert.match(fresh.stdout, /\nok {4}sqlite /);
+  assert.match(
+    fresh.stdout,
+    /\n(?:ok {4}children {4}end with a killed host, but for one that |warn {2}children {4}.*survive)/,
+  );
   const { ready } = await user.up(config);
   const { ok, checks } = await user.json(['doctor', ...config]);
   assert.equal(ok, true);

@@ -269,20 +269,24 @@ test('F-104: at whatever moment a process is killed, none of its children stays'
   }
 });
 
-test('F-104: where the watcher was killed too, the next start ends what is left', { skip }, async (t) => {
-  const folder = makeFolder(t, undefined);
-  const command = ['sh', join(folder, 'family.sh'), folder];
-  const child = startOwner(t, { folder }, owner, 'host', ...command);
-  const family = await familyOf(t, folder);
-  const [watcher = 0] = childrenOf(child.pid!, 'handfast-watcher');
-  assert.ok(watcher > 1);
-  process.kill(watcher, 'SIGKILL');
-  await killed(child);
-  assert.equal(running(family).length, family.length);
-  assert.equal(recordsIn(folder).length, 1);
-  startOwner(t, { folder }, owner, 'host', 'sleep', '300');
-  await allEnd(t, family);
-});
+for (const [next, ...words] of [
+  ['the first child of the next process', owner, 'host', 'sleep', '300'],
+  ['the next host', cli, 'stdio'],
+] as const) {
+  test(`F-104: where the watcher was killed too, ${next} ends what is left`, { skip }, async (t) => {
+    const folder = makeFolder(t, undefined);
+    const child = startOwner(t, { folder }, owner, 'host', 'sh', join(folder, 'family.sh'), folder);
+    const family = await familyOf(t, folder);
+    const [watcher = 0] = childrenOf(child.pid!, 'handfast-watcher');
+    assert.ok(watcher > 1);
+    process.kill(watcher, 'SIGKILL');
+    await killed(child);
+    assert.equal(running(family).length, family.length);
+    assert.equal(recordsIn(folder).length, 1);
+    startOwner(t, { folder }, ...words);
+    await allEnd(t, family);
+  });
+}
 
 test('the watcher has nothing of its process open, and ends with one that ends in good order', { skip }, async (t) => {
   const folder = makeFolder(t, undefined);

@@ -49,14 +49,18 @@ async function findDescendants(
   earlier: ReadonlyMap<number, ProcessEntry>,
 ): Promise<ProcessEntry[]> {
   const all = await readProcesses();
-  const young = all.filter(({ started }) => started >= since || isSameStart(started, since));
+  const young = all.filter((entry) => isYoung(entry, since));
   const found = new Set(young.filter(({ pid, started }) => earlier.get(pid)?.started === started));
   for (const entry of groupsOf(leaders, young)) found.add(entry);
   if (marker !== undefined) for (const entry of await withMarker(young, marker)) found.add(entry);
   return withOffspring(found, young);
 }
 
-/** The processes of the groups that the leaders lead. */
+/** True for what can have been started since; never for this process and the first one. */
+const isYoung = ({ pid, started }: ProcessEntry, since: number): boolean =>
+  pid !== process.pid && pid > 1 && (started >= since || isSameStart(started, since));
+
+/** The processes of the groups and sessions that the leaders lead. */
 function groupsOf(leaders: readonly Leader[], all: readonly ProcessEntry[]): ProcessEntry[] {
   const groups = new Set<number>();
   for (const leader of leaders) {
@@ -64,7 +68,7 @@ function groupsOf(leaders: readonly Leader[], all: readonly ProcessEntry[]): Pro
     // Without its leader a group keeps its number; with another leader the number was used again.
     if (entry === undefined || isSameStart(entry.started, leader.started)) groups.add(leader.pid);
   }
-  return all.filter(({ group }) => groups.has(group));
+  return all.filter(({ group, session }) => groups.has(group) || groups.has(session));
 }
 
 /** `found` and all that these have started, as far as their parents run. */
@@ -85,7 +89,7 @@ function withOffspring(found: Set<ProcessEntry>, all: readonly ProcessEntry[]): 
 /** SIGKILL to the groups of the leaders and all these have started, at once: for a process that exits. Never throws. */
 export function killNow(leaders: readonly Leader[]): void {
   // Before the first one ends, and what it has started is no longer known by it.
-  const all = readProcessesNow();
+  const all = readProcessesNow().filter((entry) => isYoung(entry, 0));
   const found = withOffspring(new Set(groupsOf(leaders, all)), all);
   killGroups(leaders);
   for (const entry of found) signalProcess(entry, 'SIGKILL');
@@ -109,6 +113,31 @@ export async function endDescendants(query: DescendantQuery, graceMs: number, hu
   const known = new Map<number, ProcessEntry>();
   if (graceMs > 0 && (await repeat(query, known, 'SIGTERM', graceMs, hurry))) return true;
   return repeat(query, known, 'SIGKILL', KILL_WAIT_MS);
+}
+
+/**
+ * The processes that may be descendants which no search finds: they left their session, lost their parent, and do not carry
+ * the marker. The system gives them one of our ancestors as their parent, so others whom an ancestor has started in a
+ * session of their own are among them.
+ *
+ * @param self this process, one of `all`
+ */
+export function possibleEscapes(all: readonly ProcessEntry[], self: number, since: number): ProcessEntry[] {
+  const ancestors = new Set([1]);
+  const parentOf = (pid: number): number => all.find((entry) => entry.pid === pid)?.parent ?? 0;
+  for (let pid = parentOf(self); pid > 1 && !ancestors.has(pid); pid = parentOf(pid)) ancestors.add(pid);
+  const oldSessions = new Set(all.filter((entry) => !isYoung(entry, since)).map(({ session }) => session));
+  return all.filter((entry) => isYoung(entry, since) && ancestors.has(entry.parent) && !oldSessions.has(entry.session));
+}
+
+/** True when all descendants can have ended, after a search found none: no other process may be one of them. */
+export async function haveAllEnded(since: number, ownMarker: string): Promise<boolean> {
+  const all = await readProcesses();
+  // Elsewhere neither sessions nor all environments are shown.
+  if (process.platform !== 'linux' || all.length === 0) return false;
+  const escapes = possibleEscapes(all, process.pid, since);
+  // Those with a marker of ours belong to other children.
+  return escapes.length === (await withMarker(escapes, ownMarker)).length;
 }
 
 /**

@@ -25,7 +25,7 @@ export interface ChildMark {
 
 class OwnChildren {
   /** What all descendants of this process carry. */
-  readonly #marker = `${randomBytes(16).toString('hex')}.`;
+  readonly marker = `${randomBytes(16).toString('hex')}.`;
   readonly #running = new Map<number, Leader>();
   #count = 0;
   #record: ChildRecord | undefined;
@@ -38,7 +38,7 @@ class OwnChildren {
   mark(env: Readonly<Record<string, string | undefined>>): ChildMark {
     if (!this.#started) this.#start();
     if (this.#watcher === undefined && this.#canWatch) this.#watch();
-    const marker = `${this.#marker}${this.#count++};`;
+    const marker = `${this.marker}${this.#count++};`;
     // Who started this process finds our children as well.
     const above = process.env[markerName]?.split(' ').slice(1 - MAX_MARKERS) ?? [];
     return { env: { ...env, [markerName]: [...above, marker].join(' ') }, marker };
@@ -64,7 +64,7 @@ class OwnChildren {
     if (process.platform === 'win32') return;
     const home = handfastHome(process.env);
     try {
-      this.#record = new ChildRecord(home, this.#marker);
+      this.#record = new ChildRecord(home, this.marker);
     } catch {
       // The folder cannot be written to: the marker has to be enough.
     }
@@ -73,7 +73,7 @@ class OwnChildren {
 
   #watch(): void {
     const record = this.#record?.file ?? '';
-    const watcher = startWatcher({ record, marker: this.#marker, since: startOf(process.pid) }, (failed) => {
+    const watcher = startWatcher({ record, marker: this.marker, since: startOf(process.pid) }, (failed) => {
       if (failed) this.#canWatch = false;
       this.#watcher = undefined;
     });

@@ -14,6 +14,8 @@ export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
+  /** NaN where the system does not say. */
+  readonly session: number;
   /** When it started: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
   readonly started: number;
 }
@@ -47,9 +49,14 @@ export function startOf(pid: number): number {
   return Math.round(Date.now() / 1000 - (pid === process.pid ? process.uptime() : 0));
 }
 
-/** True while this very process runs; one that has ended and was not collected by its parent does not. */
+/** The process of this id; undefined when there is none, or it has ended and was not collected by its parent. */
+export async function findProcess(pid: number): Promise<ProcessEntry | undefined> {
+  return HAS_PROC ? readEntry(pid) : (await readPs()).find((each) => each.pid === pid);
+}
+
+/** True while this very process runs. */
 export async function isRunning({ pid, started }: Pick<ProcessEntry, 'pid' | 'started'>): Promise<boolean> {
-  const entry = HAS_PROC ? readEntry(pid) : (await readPs()).find((each) => each.pid === pid);
+  const entry = await findProcess(pid);
   return entry !== undefined && isSameStart(entry.started, started);
 }
 
@@ -63,7 +70,7 @@ export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Sig
   }
 }
 
-/** All processes that have not ended, but for this one and the first. */
+/** All processes that have not ended; empty where {@link seesProcesses} is false. */
 export async function readProcesses(): Promise<ProcessEntry[]> {
   if (!seesProcesses) return [];
   const entries: ProcessEntry[] = [];
@@ -74,16 +81,17 @@ export async function readProcesses(): Promise<ProcessEntry[]> {
       if (entry !== undefined) entries.push(entry);
     }
   } else entries.push(...(await readPs()));
-  return entries.filter(isOther);
+  return entries;
 }
 
 /** As {@link readProcesses}, without giving way to other work: for a process that exits. Empty where that needs `ps`. */
 export function readProcessesNow(): ProcessEntry[] {
-  const entries = HAS_PROC ? pidsOfProc().map(readEntry) : [];
-  return entries.filter((entry) => entry !== undefined).filter(isOther);
+  return HAS_PROC
+    ? pidsOfProc()
+        .map(readEntry)
+        .filter((entry) => entry !== undefined)
+    : [];
 }
-
-const isOther = ({ pid }: ProcessEntry): boolean => pid !== process.pid && pid > 1;
 
 /**
  * Those of `entries` whose environment, as it was when their program started, contains `marker`. What other users run does
@@ -123,10 +131,10 @@ function readEntry(pid: number): ProcessEntry | undefined {
 function readStat(pid: number): { readonly state: string; readonly entry: ProcessEntry } | undefined {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // `pid (name) state parent group …`; the name may hold anything, also brackets. The start is the 22nd field.
+    // `pid (name) state parent group session …`; the name may hold anything, also brackets. The start is the 22nd field.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
-    const entry = { pid, parent: Number(fields[1]), group: Number(fields[2]), started: Number(fields[19]) };
-    return { state: fields[0] as string, entry };
+    const [parent = Number.NaN, group = Number.NaN, session = Number.NaN] = fields.slice(1, 4).map(Number);
+    return { state: fields[0] as string, entry: { pid, parent, group, session, started: Number(fields[19]) } };
   } catch {
     return undefined;
   }
@@ -152,7 +160,7 @@ export function parsePs(output: string): ProcessEntry[] {
       /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.+)$/.exec(line) ?? [];
     if (state.startsWith('Z')) continue;
     const started = Math.round(Date.parse(start) / 1000);
-    entries.push({ pid: Number(pid), parent: Number(parent), group: Number(group), started });
+    entries.push({ pid: Number(pid), parent: Number(parent), group: Number(group), session: Number.NaN, started });
   }
   return entries;
 }

@@ -8,6 +8,9 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 
+/** What runs the script. */
+export const WATCHER_SHELL = '/bin/sh';
+
 /** Arguments: record, marker, then the command line that ends what is left. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
@@ -42,7 +45,7 @@ export function startWatcher(
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   const module = new URL(`./record${extension}`, import.meta.url).href;
   const node = [process.execPath, '--input-type=module', '-e', REAP, '--', module, record, marker, String(since)];
-  const watcher = spawn('/bin/sh', ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
+  const watcher = spawn(WATCHER_SHELL, ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
     // In its environment the marker would make it a child to be ended.
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
     // So that it keeps no folder from being unmounted.

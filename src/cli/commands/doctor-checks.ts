@@ -7,6 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession } from '../../agent/agent.ts';
+import { seesProcesses } from '../../base/children/process-table.ts';
+import { WATCHER_SHELL } from '../../base/children/watcher.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
 import { parseListenAddress } from '../../config/listen-address.ts';
@@ -44,6 +46,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
     yield* capabilityChecks(config);
   }
   yield await sqliteCheck();
+  yield childrenCheck();
   yield* runningChecks(running, home);
 }
 
@@ -157,6 +160,24 @@ function sqliteCheck(): Promise<Check> {
       rmSync(folder, { recursive: true, force: true });
     }
   });
+}
+
+/** What can be promised about the programs that a host or worker starts, when it is killed. */
+function childrenCheck(): Check {
+  const name = 'children';
+  const warn = (message: string, fix?: string): Check => ({ name, status: 'warn', message, ...(fix && { fix }) });
+  if (!seesProcesses) {
+    const fix = process.platform === 'linux' ? 'mount /proc' : undefined;
+    return warn('may survive a killed host: this system does not show which processes run', fix);
+  }
+  if (!existsSync(WATCHER_SHELL)) {
+    return warn(`survive a killed host until the next start: ${WATCHER_SHELL} is missing`, `install ${WATCHER_SHELL}`);
+  }
+  const escapes =
+    process.platform === 'linux'
+      ? 'clears its environment, leaves its session and loses its parent'
+      : 'leaves its group and loses its parent';
+  return { name, status: 'ok', message: `end with a killed host, but for one that ${escapes}` };
 }
 
 /** Checks that every registered host responds and accepts our token. */

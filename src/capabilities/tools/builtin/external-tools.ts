@@ -147,6 +147,11 @@ export function shell(settings: ShellSettings = {}): AnyTool {
         stderr_bytes: { type: 'integer' },
         truncated: { type: 'boolean' },
         background_ended: { type: 'boolean', description: 'True when processes left in the background were ended.' },
+        descendants: {
+          enum: ['ended', 'may_survive'],
+          description:
+            'Only after a timeout. ended: all that the program started has ended. may_survive: that cannot be said, e.g. when a process cleared its environment and left its session.',
+        },
         duration_ms: { type: 'integer' },
       },
     },

@@ -9,7 +9,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
-import { type Child, type ChildExit, exitCodeOf, startChild } from '../../../base/child.ts';
+import { type Child, type ChildExit, type Ending, exitCodeOf, startChild } from '../../../base/child.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
@@ -56,6 +56,8 @@ export interface ShellResult {
   readonly truncated: boolean;
   /** True when processes left in the background had to be ended. */
   readonly background_ended: boolean;
+  /** Only when the time was over: whether all that the program started has ended too. */
+  readonly descendants?: Ending;
   readonly duration_ms: number;
 }
 
@@ -115,16 +117,19 @@ export async function runShell(
     let stopped = await Promise.race([exited.then(() => undefined), stop.promise]);
     if (stopped === undefined) stopped = await Promise.race([drain(output, reading), stop.promise]);
     const background = stopped === undefined && !(await child.groupEnds(LEAVE_MS));
+    let descendants: Ending | undefined;
     if (stopped !== undefined || background) {
       // What left the group of a program that ended by itself was meant to stay, as long as this process does.
-      await (background ? child.endGroup(killGraceMs) : child.end(killGraceMs));
+      if (background) await child.endGroup(killGraceMs);
+      else descendants = await child.end(killGraceMs);
       // The pipes are closed with the last process of the group, unless one has left the group.
       await within(output, SILENT_MS, processTimer);
     }
     const end = await within(exited, EXIT_WAIT_MS, processTimer);
     if (stopped?.kind === 'failed') throw stopped.error;
     if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
-    return shellResult({ ...end, timedOut: stopped?.kind === 'timeout', background, stdout, stderr, startedMs });
+    const timedOut = stopped?.kind === 'timeout';
+    return shellResult({ ...end, timedOut, background, descendants, stdout, stderr, startedMs });
   } finally {
     clearTimeout(timer);
     context.signal.removeEventListener('abort', abort);
@@ -249,13 +254,14 @@ async function drain(output: Promise<unknown>, reading: Reading): Promise<undefi
 interface ShellEnd extends ChildExit {
   readonly timedOut: boolean;
   readonly background: boolean;
+  readonly descendants: Ending | undefined;
   readonly stdout: OutputCapture;
   readonly stderr: OutputCapture;
   readonly startedMs: number;
 }
 
 function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
-  const { code, signal, timedOut, stdout, stderr } = ended;
+  const { code, signal, timedOut, descendants, stdout, stderr } = ended;
   const exitCode = exitCodeOf({ code, signal });
   const truncated = stdout.truncated || stderr.truncated;
   const data: ShellResult = {
@@ -268,6 +274,7 @@ function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
     stderr_bytes: stderr.bytes,
     truncated,
     background_ended: ended.background,
+    ...(descendants !== undefined && { descendants }),
     duration_ms: Math.round(performance.now() - ended.startedMs),
   };
   const how = signal === null ? `exit code ${exitCode}` : `ended by ${signal}`;
