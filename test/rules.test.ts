@@ -103,6 +103,11 @@ const adapterFiles: readonly AdapterFile[] = [
   })),
   { module: '@openrouter/ai-sdk-provider', files: [/^src\/control\/backends\/model\/sdk\.ts$/] },
   { module: '@napi-rs/keyring', files: [/^src\/control\/providers\/accounts\/keyring\.ts$/] },
+  { module: 'unbash', files: [/^src\/control\/approvals\/commands\/shell-syntax\.ts$/] },
+  ...['web-tree-sitter', 'tree-sitter-bash'].map((module) => ({
+    module,
+    files: [/^src\/control\/approvals\/commands\/second-opinion\.ts$/],
+  })),
   { module: 'openid-client', files: [/^src\/control\/providers\/accounts\/oauth\.ts$/] },
   {
     module: 'node:child_process',

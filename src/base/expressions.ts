@@ -16,6 +16,11 @@ export interface Condition {
   test(values: Readonly<Record<string, unknown>>): boolean | undefined;
   /** It can be slow at any size: a regular expression, or loops inside loops. To be run within a `timeLimit`. */
   readonly slow: boolean;
+  /**
+   * Where a member is used otherwise than as a whole: by a function, an operator, an index. A character of the expression,
+   * from 0; undefined when it is only compared (`==`, `!=`, `in`) or looked for (`has`).
+   */
+  usesPartOf(path: readonly string[]): number | undefined;
 }
 
 /** Loads the library with the first compiler: many programs that import this have no conditions. */
@@ -53,7 +58,11 @@ export function conditionCompiler(
     if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression is over ${MAX_EXPRESSION_CHARS} characters`);
     const parsed = parse(environment, when, refuse);
     const slow = REGULAR_EXPRESSION.test(when) || (when.match(LOOP)?.length ?? 0) > 1;
-    return { slow, test: (values) => evaluated(parsed, values) };
+    return {
+      slow,
+      test: (values) => evaluated(parsed, values),
+      usesPartOf: (path) => partUse(parsed.ast, path),
+    };
   };
 }
 
@@ -84,4 +93,35 @@ function evaluated(parsed: Cel.ParseResult, values: Readonly<Record<string, unkn
   } catch {
     return undefined;
   }
+}
+
+/** Operators and functions that take a value as it is. */
+const WHOLE = new Set(['==', '!=', 'in', 'has']);
+
+/** @param by the operator or function around the node */
+function partUse(node: unknown, path: readonly string[], by = ''): number | undefined {
+  if (Array.isArray(node)) return firstOf(node, (each) => partUse(each, path, by));
+  if (typeof node !== 'object' || node === null || !('op' in node)) return undefined;
+  const { op, args, start } = node as { op: string; args: unknown; start: number };
+  if (pathOf(node)?.join('.') === path.join('.')) return WHOLE.has(by) ? undefined : start;
+  return partUse(args, path, op === 'call' && Array.isArray(args) ? String(args[0]) : op);
+}
+
+/** The names of `tool.input.command` or `tool.input["command"]`. */
+function pathOf(node: unknown): readonly string[] | undefined {
+  const { op, args } = node as { op: string; args: unknown };
+  if (op === 'id') return [String(args)];
+  if ((op !== '.' && op !== '[]') || !Array.isArray(args)) return undefined;
+  const [base, member] = args as [unknown, unknown];
+  const name = typeof member === 'string' ? member : (member as { args?: unknown } | null)?.args;
+  const before = pathOf(base);
+  return before !== undefined && typeof name === 'string' ? [...before, name] : undefined;
+}
+
+function firstOf<Value>(values: readonly unknown[], find: (value: unknown) => Value | undefined): Value | undefined {
+  for (const value of values) {
+    const found = find(value);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }

@@ -18,7 +18,7 @@ import { handfast } from './handfast.generated.ts';
 import type { HandfastSettings } from './handfast.schema.ts';
 import { jsonSchema } from './json-schema.ts';
 import { checkBind } from './listen-address.ts';
-import { type ConfigProblem, openConfig, whatIs } from './open-config.ts';
+import { type ConfigProblem, type OpenedConfig, openConfig, whatIs } from './open-config.ts';
 import { meant } from './reader.ts';
 import { camel, checkSettingSchema, type SettingSchema } from './setting.ts';
 
@@ -127,6 +127,23 @@ export function readPluginOptions(plugin: PluginConfig, schema: SettingSchema): 
   return read(schema) as Readonly<Record<string, unknown>>;
 }
 
+/** How problems of a loaded configuration get their places; by its warnings, which its changed copies share. */
+const places = new WeakMap<HostConfig['warnings'], OpenedConfig<HandfastSettings>['refusal']>();
+
+/**
+ * The error for what a part of the program finds wrong with its settings once the file is loaded: `config_invalid`, as
+ * {@link loadConfig} fails.
+ *
+ * @param found the settings by path (`control.approvals.rules[0].when`), with a message each
+ */
+export function configRefusal(
+  config: HostConfig,
+  found: readonly Pick<ConfigProblem, 'path' | 'message'>[],
+): HandfastError {
+  const placed = places.get(config.warnings)?.(found);
+  return placed ?? fail('config_invalid', found.map(({ path, message }) => `at ${path}: ${message}`).join('\n'));
+}
+
 /**
  * Loads the configuration from `file`, or the defaults when it is undefined. Relative paths in the file start at its
  * folder; the environment is read only where a `*_env` setting names a variable.
@@ -161,6 +178,7 @@ export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}
     ...(trust && { trust }),
   };
   opened.finish();
+  places.set(warnings, opened.refusal);
   return Object.freeze(config);
 }
 

@@ -25,15 +25,54 @@ const api = (base: string, key: string, whose = 'its key') => ({
   api_key_env: optional(variable(`The variable with ${whose}.`, key)),
 });
 
-const approvalRule = group('One rule; the first that is true decides.', {
-  when: text(
-    'A CEL expression over tool.name, tool.kind, tool.input, risks, session.cwd, session.owner, session.title.',
-    'a CEL expression',
-  ),
-  // biome-ignore lint/suspicious/noThenProperty: the key of the file
-  then: choice('What the rule decides.', ['allow', 'ask', 'deny']),
-  reason: optional(text('Shown to the person who is asked, and to the model when a call is denied.', 'a text')),
-});
+const example = group(
+  {
+    description: 'A call: a command line of the shell, or another tool with its input.',
+    short: 'command',
+    needsOne: ['command', 'input'],
+  },
+  {
+    command: optional(text('A command line.', 'a command line')),
+    tool: optional(text('The name of the tool. Left out: shell.', 'the name of a tool')),
+    kind: optional(text('The kind of the tool.', 'a kind')),
+    input: optional(anything('Its input.')),
+    risks: optional(
+      list('Its risks. Left out: those of shell for a command, none for an input.', text('A risk.', 'a risk')),
+    ),
+  },
+);
+
+const approvalRule = group(
+  {
+    description: 'One rule. Of all that match, the strictest decides: deny, then ask, then allow.',
+    needsOne: ['when', 'command'],
+  },
+  {
+    when: optional(
+      text(
+        'A CEL expression over tool.name, tool.kind, tool.input, risks, session.cwd, session.owner, session.title.',
+        'a CEL expression',
+      ),
+    ),
+    command: list(
+      {
+        default: [],
+        description:
+          'Commands by their words: "npm test", "git status|log ...", "kill *". Allowed is what they spell out, and a line only when each of its commands is; asked and denied is every command that starts so.',
+      },
+      text('A command.', 'a command'),
+    ),
+    options: list(
+      { default: [], description: 'Options that commands which are allowed may have.' },
+      text('An option.', 'an option'),
+    ),
+    // biome-ignore lint/suspicious/noThenProperty: the key of the file
+    then: choice('What the rule decides.', ['allow', 'ask', 'deny']),
+    reason: optional(text('Shown to the person who is asked, and to the model when a call is denied.', 'a text')),
+    matches: list({ default: [], description: 'Calls this rule must match; checked when it is loaded.' }, example),
+    not: list({ default: [], description: 'Calls this rule must not match.' }, example),
+  },
+);
 
 const agent = group('An agent that speaks the Agent Client Protocol, as a backend of sessions.', {
   name: Type.String({
@@ -47,19 +86,27 @@ const agent = group('An agent that speaks the Agent Client Protocol, as a backen
 });
 
 const approvals = group(
-  'Approvals before tools act. Without a rule that is true: reading is allowed, everything else asks.',
+  'Approvals before tools act. Where no rule matches: reading is allowed, everything else asks.',
   {
     rules: list(
       {
         default: [],
-        description: 'Rules, the first that is true decides.',
+        description:
+          'Rules; the strictest that matches decides: deny, then ask, then allow. Commands are compared by their words, see docs/security/approvals.md.',
         example: [
           'rules:',
-          '  - when: tool.name == "shell" && tool.input.command.startsWith("npm test")',
+          '  - command: pwd|ls',
+          '    options: [-a, -l]',
           '    then: allow',
-          '  - when: "\'destructive\' in risks"',
+          '    matches: [ls -l, "pwd && ls"]',
+          '    not: ["ls; rm notes.txt", "ls > notes.txt", "PATH=. ls"]',
+          '  - command: git push',
+          '    then: ask',
+          '    matches: [git push, git -C lib push --force]',
+          '  - command: [sudo, "rm -r"]',
           '    then: deny',
-          '    reason: nothing is deleted here',
+          '    reason: nothing is removed here',
+          '    matches: [rm -rf src, "ls | xargs rm -r", "sh -c \'sudo ls\'"]',
         ],
       },
       approvalRule,

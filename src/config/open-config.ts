@@ -43,6 +43,8 @@ export interface OpenedConfig<T> {
    * whose module has been loaded since. Fails with `config_invalid` and the problems of that part.
    */
   readPart(path: string, schema: SettingSchema): unknown;
+  /** The error for what others find wrong with settings later: `config_invalid`, with the place of each. */
+  refusal(found: readonly Pick<ConfigProblem, 'path' | 'message'>[]): HandfastError;
   /** Fails with `config_invalid` when there was any problem. */
   finish(): void;
 }
@@ -94,6 +96,14 @@ export async function openConfig<T>(
       if (found.length > 0) throw invalid(shown, found);
       return read;
     },
+    refusal: (found) =>
+      invalid(
+        shown,
+        found.map(({ path, message }) => {
+          const { line, column } = placeOf(path, nodes);
+          return { file: shown, line, column, path, message };
+        }),
+      ),
     finish() {
       if (problems.length > 0) throw invalid(shown, problems);
     },

@@ -15,6 +15,8 @@ import type { Authenticator } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
+import { CommandReader } from './approvals/commands/command-reader.ts';
+import type { SecondOpinion } from './approvals/commands/second-opinion.ts';
 import { directoryRules } from './approvals/directory-rules.ts';
 import { type ApprovalHandlerDeps, approvalHandlers } from './approvals/handlers.ts';
 import { type Policy, type PolicyRule, riskPolicy } from './approvals/policy.ts';
@@ -122,10 +124,11 @@ export async function createControlServer(options: ControlServerOptions): Promis
   const backends = backendsOf(options, settings, environments, skills);
   opened.defer(() => stopAll(backends.values()));
   const defaultBackend = (): string => defaultBackendOf(options, settings);
-  const policy = await policyOf(options.approvals?.rules);
+  const reader = new CommandReader(openSecondOpinion);
+  const policy = await policyOf(options.approvals?.rules, reader);
   const directories = await directoryRules({ file: join(home, 'approvals.json'), log, now });
   opened.defer(() => directories.flushed());
-  const broker = new ApprovalBroker({ policy, directories, timeoutMs: options.approvals?.timeoutMs, now });
+  const broker = new ApprovalBroker({ policy, reader, directories, timeoutMs: options.approvals?.timeoutMs, now });
   opened.defer(() => broker.close());
   await skills.scan();
   const sessions = await createSessions({
@@ -206,10 +209,15 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
   });
 }
 
-/** The expression language is loaded only where a configuration uses it. */
-async function policyOf(rules: readonly PolicyRule[] = []): Promise<Policy> {
+/** The second parser is loaded with the first command that is to be decided. */
+async function openSecondOpinion(): Promise<SecondOpinion | undefined> {
+  return (await import('./approvals/commands/second-opinion.ts')).openSecondOpinion();
+}
+
+/** What compiles rules is loaded only where a configuration has some. */
+async function policyOf(rules: readonly PolicyRule[] = [], reader: CommandReader): Promise<Policy> {
   if (rules.length === 0) return riskPolicy;
-  return (await import('./approvals/policy-rules.ts')).compilePolicy(rules);
+  return (await import('./approvals/policy-rules.ts')).compilePolicy(rules, { reader });
 }
 
 const defaultBackendOf = ({ backend }: ControlServerOptions, settings: Settings): string =>

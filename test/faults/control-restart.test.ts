@@ -32,7 +32,7 @@ test('a killed server comes back: its turns end once, its queue runs, its questi
   t.after(() => user.leave());
   const config = user.write(
     'handfast.yaml',
-    'control:\n  approvals:\n    rules:\n      - when: tool.input.command.startsWith("sleep")\n        then: allow\n',
+    'control:\n  approvals:\n    rules:\n      - command: sleep ...\n        then: allow\n',
   );
   const place = ['--config', config, '--port', String(await ownPort())];
   const { command, ready } = await user.up(place, { env: ENV });

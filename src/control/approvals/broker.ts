@@ -1,5 +1,6 @@
 /**
- * Decides approvals: by policy first, then by remembered answers, then by the session's setting, then by the user. Called by
+ * Decides approvals: by policy first, then by a remembered no, by the session's setting, by a remembered yes, and then by the
+ * user: what forbids comes before what was allowed once. Called by
  * turns (`ask`), by `handlers.ts` (`answer`) and by the session pool for stored sessions (`restore`).
  *
  * A request is settled exactly once, by whichever comes first: an answer, its expiry, the end of its last waiter. It
@@ -11,13 +12,16 @@ import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/s
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { ApprovalRequest, Approver } from '../contract/approver.ts';
 import type { SessionLog } from '../contract/session-log.ts';
-import { coverageOf } from './coverage.ts';
+import { CommandReader } from './commands/command-reader.ts';
+import { type Coverage, coverageOf } from './coverage.ts';
 import { type Policy, riskPolicy } from './policy.ts';
-import { type DirectoryRules, RememberedAnswers } from './remembered.ts';
+import { type DirectoryRules, type RememberedAnswer, RememberedAnswers } from './remembered.ts';
 
 export interface ApprovalBrokerOptions {
   /** Default: what only reads is allowed, all else is asked. */
   readonly policy?: Policy;
+  /** Reads the commands of calls. Default: one parser. */
+  readonly reader?: CommandReader;
   /** Stores answers for directories; default: they hold for their session alone. */
   readonly directories?: DirectoryRules;
   /** For sessions that set none. Default `ask`. */
@@ -62,6 +66,7 @@ type Outcome = Pick<Approval, 'state' | 'answer' | 'answered_by'>;
 
 export class ApprovalBroker implements Approver {
   readonly #policy: Policy;
+  readonly #reader: CommandReader;
   readonly #remembered: RememberedAnswers;
   readonly #defaultMode: NonNullable<SessionSettings['approvals']>;
   readonly #timeoutMs: number;
@@ -78,7 +83,8 @@ export class ApprovalBroker implements Approver {
 
   constructor(options: ApprovalBrokerOptions = {}) {
     this.#policy = options.policy ?? riskPolicy;
-    this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES);
+    this.#reader = options.reader ?? new CommandReader();
+    this.#remembered = new RememberedAnswers(options.directories ?? NO_RULES, this.#reader);
     this.#defaultMode = options.defaultMode ?? 'ask';
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     this.#maxPending = options.maxPending ?? DEFAULT_MAX_PENDING;
@@ -87,6 +93,8 @@ export class ApprovalBroker implements Approver {
   }
 
   async ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval> {
+    const loading = request.risks.includes('exec') ? this.#reader.ready() : undefined;
+    if (loading !== undefined) await loading;
     const known = this.#earlier(log, turnId, request);
     if (known !== undefined && known.state !== 'pending') return known;
     const draft = known ?? this.#draft(log, turnId, request);
@@ -105,7 +113,7 @@ export class ApprovalBroker implements Approver {
 
   /**
    * Answers a request. The content of a question was checked against its schema by the caller; a question is always
-   * answered for once.
+   * answered for once, and so is a call that no remembered yes covers.
    */
   answer(log: SessionLog, id: string, answer: ApprovalAnswer, by: string) {
     const stored = log.record.approvals.find((approval) => approval.id === id);
@@ -117,8 +125,11 @@ export class ApprovalBroker implements Approver {
       return { approval, accepted: false };
     }
     const { decision, remember, content } = answer;
+    const { kind } = pending.approval;
     const given: ApprovalAnswer =
-      pending.approval.kind === 'question' ? { decision, remember: 'once', content } : { decision, remember };
+      kind === 'question'
+        ? { decision, remember: 'once', content }
+        : { decision, remember: decision === 'allow' && !this.#mayLast(pending) ? 'once' : remember };
     const state = decision === 'allow' ? 'allowed' : 'denied';
     return { approval: this.#settle(pending, { state, answer: given, answered_by: by }), accepted: true };
   }
@@ -184,7 +195,7 @@ export class ApprovalBroker implements Approver {
       kind,
       title,
       ...(tool !== undefined && { tool }),
-      ...(tool !== undefined && kind === 'tool' && { covers: coverageOf(tool, risks, log.record.cwd).words }),
+      ...(tool !== undefined && kind === 'tool' && { covers: this.#coverageOf(tool, risks, log).words }),
       risks,
       reason: kind === 'question' ? 'the agent asks' : '',
       ...(schema !== undefined && { schema }),
@@ -222,12 +233,12 @@ export class ApprovalBroker implements Approver {
       this.#done({ ...draft, reason }, { state: 'allowed', answered_by: by });
     if (verdict.decision === 'allow') return allowed(verdict.reason, 'policy');
     if (verdict.decision === 'deny') return denied(verdict.reason, 'policy');
-    if (draft.tool !== undefined) {
-      const known = this.#remembered.find(log, coverageOf(draft.tool, risks, record.cwd).key);
-      if (known !== undefined) return (known.decision === 'allow' ? allowed : denied)(known.reason, 'remembered');
-    }
-    if (mode === 'allow') return allowed('this session allows without asking', 'settings');
+    const known = draft.tool && this.#remembered.find(log, this.#coverageOf(draft.tool, risks, log));
+    if (known?.decision === 'deny') return denied(known.reason, 'remembered');
     if (mode === 'deny') return denied('this session denies what would be asked', 'settings');
+    if (mode === 'allow' && verdict.mayBeDenied !== undefined) return denied(verdict.mayBeDenied, 'policy');
+    if (mode === 'allow') return allowed('this session allows without asking', 'settings');
+    if (known !== undefined && verdict.mayBeDenied === undefined) return allowed(known.reason, 'remembered');
     if (!this.#roomFor(log)) return denied('too many questions wait already', 'limit');
     return { ...draft, reason: verdict.reason };
   }
@@ -311,26 +322,38 @@ export class ApprovalBroker implements Approver {
       if (this.#settled.size <= MAX_SETTLED) break;
       this.#settled.delete(oldest);
     }
-    this.#remembered.add(log, settled);
+    const given = this.#remembered.add(log, settled);
     this.#emit(log, 'approval.resolved', settled);
     notify(waiters, settled);
-    if (settled.answer !== undefined && settled.answer.remember !== 'once') this.#spread(log, settled);
+    if (given.size > 0) this.#spread(log, settled, given);
     return settled;
   }
 
   /** An answer that holds for longer settles the other requests it covers. */
-  #spread(log: SessionLog, { tool, risks, answer, answered_by, state }: Approval): void {
-    if (tool === undefined || answer === undefined) return;
+  #spread(
+    log: SessionLog,
+    { answer, answered_by, state }: Approval,
+    given: ReadonlyMap<string, RememberedAnswer>,
+  ): void {
     const { owner, cwd } = log.record;
-    const { key } = coverageOf(tool, risks, cwd);
     for (const other of [...this.#pending.values()]) {
       const { record } = other.log;
-      const near = answer.remember === 'directory' && record.owner === owner && record.cwd === cwd;
-      if (other.approval.kind !== 'tool' || other.approval.tool === undefined) continue;
+      const { kind, tool, risks } = other.approval;
+      const near = answer?.remember === 'directory' && record.owner === owner && record.cwd === cwd;
+      if (answer === undefined || kind !== 'tool' || tool === undefined) continue;
       if (record.id !== log.record.id && !near) continue;
-      if (coverageOf(other.approval.tool, other.approval.risks, record.cwd).key !== key) continue;
+      const known = this.#remembered.find(other.log, this.#coverageOf(tool, risks, other.log), given);
+      if (known?.decision !== answer.decision) continue;
       this.#settle(other, { state, answer: { decision: answer.decision, remember: 'once' }, answered_by });
     }
+  }
+
+  #coverageOf(tool: NonNullable<Approval['tool']>, risks: readonly string[], log: SessionLog): Coverage {
+    return coverageOf(tool, risks, log.record.cwd, this.#reader);
+  }
+
+  #mayLast({ approval: { tool, risks }, log }: Pending): boolean {
+    return tool !== undefined && this.#coverageOf(tool, risks, log).lasting;
   }
 
   #done(approval: Approval, outcome: Outcome): Approval {

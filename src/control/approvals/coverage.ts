@@ -1,115 +1,115 @@
 /**
- * What a remembered answer covers: a key that two calls share exactly when one answer is
- * good for both. Pure; called by `broker.ts`.
+ * What a remembered answer covers: keys that calls share exactly when one answer is good for them. Pure; called by
+ * `broker.ts` and `remembered.ts`.
  *
- * Kept narrow on purpose. A program is covered with its subcommand and any operands (`npm test …`) only where the
- * subcommand says what happens, and never with options, which make many programs run others. Everything a shell would
- * interpret, and every call that can lose data in a way nothing here understands, covers itself alone.
+ * Kept narrow on purpose. A yes for a command covers the same words, also as part of a longer line; of git, what only shows
+ * is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered, and whatever
+ * a shell would do besides running programs covers itself alone.
  */
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import type { Approval } from '../../protocol/session-types.ts';
+import { BESIDE_THE_POINT, type Command, type CommandReader, whyNotPlain } from './commands/command-reader.ts';
+import { GIT_SHOWS, runsOthersCode } from './commands/programs.ts';
+
+/** A key and what it is for people: `shell: git status …`. */
+export interface CoveredPart {
+  readonly key: string;
+  readonly words: string;
+}
 
 /** What one answer covers. */
 export interface Coverage {
-  /** Equal for calls that the same answer covers. */
-  readonly key: string;
-  /** The same for people: `shell: npm test …`. */
+  /** A yes covers every call whose parts are all among those that were said yes to; never empty. */
+  readonly parts: readonly CoveredPart[];
+  /** The call as a whole: what a no covers where there are several parts. */
+  readonly whole: CoveredPart;
+  /** False: a yes is never remembered for this call. */
+  readonly lasting: boolean;
+  /** The same for people. */
   readonly words: string;
 }
 
 /** The call an answer is about. */
 type Call = Pick<NonNullable<Approval['tool']>, 'name' | 'input'>;
 
-/**
- * Programs that are covered by their first words, and how many words that is. `run`-like subcommands take one more: the
- * script. Missing on purpose: interpreters, shells and whatever starts other programs by name.
- */
-const SUBCOMMAND_WORDS: Readonly<Record<string, number>> = {
-  bun: 2,
-  cargo: 2,
-  dotnet: 2,
-  git: 2,
-  go: 2,
-  gradle: 2,
-  make: 2,
-  mvn: 2,
-  npm: 2,
-  pnpm: 2,
-  yarn: 2,
-};
-
-/** Subcommands that name what they run in their next word. */
-const NAMES_A_SCRIPT = new Set(['run', 'run-script']);
-
-/** Subcommands that run, or set up, whatever follows: never covered by their first words. */
-const RUNS_ANYTHING = new Set(['exec', 'x', 'dlx', 'create', 'init', 'config', 'submodule', 'filter-branch', 'bisect']);
-
-/** A command line in which a shell would find nothing but words. */
-const PLAIN_WORDS = /^[\w@%+:,./=\- ]+$/;
-
-/** A program or a subcommand; an operand: no option, no assignment. */
-const SUBCOMMAND = /^[a-z][\w:.-]*$/;
-const OPERAND = /^[^-=][^=]*$/;
-
-/** Members of a command's input that do not change what is run. */
-const BESIDE_THE_POINT = new Set(['description', 'timeout', 'timeout_ms', 'timeout_seconds', 'max_output_bytes']);
+/** What a line may do besides and still be remembered, as a whole. */
+const REMEMBERED_WHOLE: ReadonlySet<string> = new Set(['writes', 'reads', 'members', 'folder']);
 
 /** Names under which tools take the file they work on. */
 const PATH_MEMBERS = ['path', 'file_path', 'filePath', 'abs_path'];
 
+/** An operand: no option, no assignment. */
+const OPERAND = /^[^-=][^=]*$/;
+
+/** Characters of a command that are shown and stored in words. */
+const SHOWN_CHARACTERS = 80;
+
 /** What an answer for this call covers in a session that works in `cwd` (absolute). */
-export function coverageOf(call: Call, risks: readonly string[], cwd: string): Coverage {
+export function coverageOf(call: Call, risks: readonly string[], cwd: string, reader: CommandReader): Coverage {
   const { name, input } = call;
-  if (risks.includes('exec')) return commandCoverage(call, cwd) ?? exact(call, cwd);
+  if (risks.includes('exec')) return commandCoverage(call, cwd, reader);
   const path = PATH_MEMBERS.map((member) => input[member]).find((value) => typeof value === 'string');
   if (path !== undefined) {
     const folder = dirname(resolve(cwd, path));
-    return { key: keyOf(name, 'folder', folder), words: `${name}: files directly in ${folder}` };
+    return one({ key: keyOf(name, 'folder', folder), words: `${name}: files directly in ${folder}` });
   }
   if (risks.includes('network')) {
     const origin = originOf(input.url);
-    return origin === undefined
-      ? exact(call, cwd)
-      : { key: keyOf(name, 'origin', origin), words: `${name}: ${origin}` };
+    return one(
+      origin === undefined ? exact(call, cwd) : { key: keyOf(name, 'origin', origin), words: `${name}: ${origin}` },
+    );
   }
-  if (risks.includes('destructive') || risks.length === 0) return exact(call, cwd);
-  return { key: keyOf(name, 'any'), words: `${name}: every call` };
+  if (risks.includes('destructive') || risks.length === 0) return one(exact(call, cwd));
+  return one({ key: keyOf(name, 'any'), words: `${name}: every call` });
 }
 
-/** The leading words of a plain command, where they suffice; undefined where only the call itself is covered. */
-function commandCoverage({ name, input }: Call, cwd: string): Coverage | undefined {
-  const words = wordsOf(input);
-  if (words === undefined) return undefined;
-  const others = Object.keys(input).filter((member) => !['command', 'argv', 'cwd'].includes(member));
-  // An environment, a standard input or anything unknown may change the meaning of the same words.
-  if (others.some((member) => !BESIDE_THE_POINT.has(member) && !isEmpty(input[member]))) return undefined;
-  const [program = '', subcommand = ''] = words;
-  let count = Object.hasOwn(SUBCOMMAND_WORDS, program) ? (SUBCOMMAND_WORDS[program] as number) : 0;
-  if (NAMES_A_SCRIPT.has(subcommand)) count++;
-  const leading = words.slice(0, count);
-  if (count === 0 || leading.length < count || RUNS_ANYTHING.has(subcommand)) return undefined;
-  if (!leading.every((word) => SUBCOMMAND.test(word))) return undefined;
-  if (!words.slice(count).every((word) => OPERAND.test(word))) return undefined;
-  const folder = resolve(cwd, typeof input.cwd === 'string' ? input.cwd : '.');
+const one = (part: CoveredPart): Coverage => ({ parts: [part], whole: part, lasting: true, words: part.words });
+
+function commandCoverage(call: Call, cwd: string, reader: CommandReader): Coverage {
+  const whole = exact(call, cwd);
+  const reading = reader.read(call.input, cwd);
+  if (reading === undefined) return one(whole);
+  const once = (why: string): Coverage => ({
+    parts: [whole],
+    whole,
+    lasting: false,
+    words: `${call.name}: this call, only now: ${why}`,
+  });
+  const other = reading.commands.find(({ words }) => runsOthersCode(words.map(({ value }) => value)));
+  if (other !== undefined) return once(`${other.words[0]?.text} runs code of others`);
+  if (reading.unreadable !== undefined) return once(reading.unreadable);
+  if (reading.notes.size > 0) {
+    const isRemembered = [...reading.notes].every((note) => REMEMBERED_WHOLE.has(note));
+    return isRemembered ? one(whole) : once(whyNotPlain(reading) ?? '');
+  }
+  const commands = reading.commands.filter(({ transparent }) => !transparent);
+  if (commands.some(({ words }) => words.some(({ value }) => value === undefined))) return one(whole);
+  const folder = resolve(cwd, typeof call.input.cwd === 'string' ? call.input.cwd : '.');
+  const parts = commands.map((command) => partOf(call.name, command, folder, cwd));
+  const words = `${call.name}: ${parts.map((part) => part.words.slice(call.name.length + 2)).join(', ')}`;
+  return { parts, whole: parts.length === 1 ? (parts[0] as CoveredPart) : whole, lasting: true, words };
+}
+
+/** One command of a line: its words, or of git what only shows with any operands. */
+function partOf(name: string, command: Command, folder: string, cwd: string): CoveredPart {
+  const words = command.words.map(({ value = '' }) => value);
   const where = folder === cwd ? '' : ` in ${folder}`;
-  return { key: keyOf(name, 'command', folder, ...leading), words: `${name}: ${leading.join(' ')} …${where}` };
-}
-
-/** The words of a command, given as such or as a line without anything a shell would interpret. */
-function wordsOf({ argv, command }: Call['input']): readonly string[] | undefined {
-  if (Array.isArray(argv) && command === undefined) {
-    return argv.every((word) => typeof word === 'string') ? (argv as string[]) : undefined;
+  const [program, subcommand = '', ...operands] = words;
+  if (program === 'git' && GIT_SHOWS.has(subcommand) && operands.every((word) => OPERAND.test(word))) {
+    return {
+      key: keyOf(name, 'command', folder, 'git', subcommand),
+      words: `${name}: git ${subcommand} …${where}`,
+    };
   }
-  if (typeof command !== 'string' || argv !== undefined || !PLAIN_WORDS.test(command)) return undefined;
-  return command.split(' ').filter((word) => word !== '');
+  return { key: keyOf(name, 'words', folder, digestOf(words)), words: `${name}: ${shown(words)}${where}` };
 }
 
-const isEmpty = (value: unknown): boolean =>
-  value === undefined ||
-  value === null ||
-  value === '' ||
-  (typeof value === 'object' && Object.keys(value).length === 0);
+/** Words as people would write them, not too many. */
+function shown(words: readonly string[]): string {
+  const text = words.map((word) => (/^[\w@%+:,./=-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
+  return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
+}
 
 function originOf(url: unknown): string | undefined {
   if (typeof url !== 'string' || !URL.canParse(url)) return undefined;
@@ -117,12 +117,14 @@ function originOf(url: unknown): string | undefined {
   return origin === 'null' ? undefined : origin;
 }
 
-/** Exactly this call. Hashed: inputs may be long, and hold secrets that must not be stored. */
-function exact({ name, input }: Call, cwd: string): Coverage {
+/** Exactly this call. */
+function exact({ name, input }: Call, cwd: string): CoveredPart {
   const covered = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
-  const digest = createHash('sha256').update(canonical(covered)).digest('hex');
-  return { key: keyOf(name, 'exact', resolve(cwd), digest), words: `${name}: exactly this call` };
+  return { key: keyOf(name, 'exact', resolve(cwd), digestOf(covered)), words: `${name}: exactly this call` };
 }
+
+/** Hashed: inputs may be long, and hold secrets that must not be stored. */
+const digestOf = (value: unknown): string => createHash('sha256').update(canonical(value)).digest('hex');
 
 /** JSON with sorted members. */
 function canonical(value: unknown): string {

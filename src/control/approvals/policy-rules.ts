@@ -1,77 +1,268 @@
 /**
- * Rules of the configuration about tool calls, in the Common Expression Language: the first match decides, and
- * `riskPolicy` where none matches. Compiled by `control-server.ts`, which loads this file only when there are rules.
+ * The rules of the configuration about tool calls: expressions (CEL) over the call, and patterns for the commands it runs.
+ * The strictest rule that matches decides, and `riskPolicy` where none matches. Compiled by `control-server.ts`, which loads
+ * this file only when there are rules, and by `handfast config check`.
  *
- * Rules are compiled and type-checked once, when the server starts. What fails later fails closed: the user is asked.
+ * Rules are compiled and type-checked once, with their examples, when the server starts. What fails later fails closed.
  */
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
 import { timeLimit } from '../../base/time-limit.ts';
-import { fail } from '../../wire/errors.ts';
-import { byRisks, type Policy, type PolicyRule, type PolicySubject, riskPolicy, type Verdict } from './policy.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
+import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
+import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
+import {
+  byRisks,
+  type Policy,
+  type PolicyRule,
+  type PolicySubject,
+  type RuleExample,
+  riskPolicy,
+  type Verdict,
+} from './policy.ts';
+
+export interface PolicyOptions {
+  /** Reads commands. Default: one parser. */
+  readonly reader?: CommandReader;
+  /** Longest time of one decision, in milliseconds: a regular expression can take for ever. Default 100. */
+  readonly timeoutMs?: number;
+}
 
 /** Most rules of a policy. */
 const MAX_RULES = 256;
-
-/** Longest time all rules together may take for one call, in milliseconds: a regular expression can take for ever. */
 const DECISION_TIMEOUT_MS = 100;
 
 /**
  * Compiles a policy.
  *
- * @param timeoutMs longest time of one decision
- * @throws config_invalid with `detail.rule` (index from 0) and `detail.column` (from 1) for an expression that does not
- *   parse, does not type-check, or cannot be true or false
+ * @throws config_invalid for the first rule that cannot be used: `detail.rule` (index from 0), `detail.member` of it
+ *   (default `when`) and, within that, `detail.column` (from 1)
  */
-export function compilePolicy(rules: readonly PolicyRule[] = [], timeoutMs = DECISION_TIMEOUT_MS): Policy {
-  if (rules.length > MAX_RULES) throw fail('config_invalid', `approvals: more than ${MAX_RULES} rules`);
-  const compiled = compileRules(rules);
+export function compilePolicy(rules: readonly PolicyRule[] = [], options: PolicyOptions = {}): Policy {
+  const { reader = new CommandReader(), timeoutMs = DECISION_TIMEOUT_MS } = options;
+  const { compiled, errors } = compileRules(rules, reader);
+  const [error] = errors;
+  if (error !== undefined) throw error;
   if (compiled.length === 0) return riskPolicy;
   const withinLimit = timeLimit(timeoutMs);
+  const denies = compiled.some(({ then }) => then === 'deny');
   return {
     decide(subject) {
       try {
-        return withinLimit(() => firstMatch(compiled, subject));
+        return withinLimit(() => strictest(compiled, subject, readingOf(subject, reader)));
       } catch {
-        return { decision: 'ask', reason: 'the approval rules took too long' };
+        const reason = 'the approval rules took too long';
+        return { decision: 'ask', reason, ...(denies && { mayBeDenied: reason }) };
       }
     },
   };
 }
 
+/** Everything that is wrong with rules, as {@link compilePolicy} would throw it. */
+export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError[] =>
+  compileRules(rules, new CommandReader()).errors;
+
 interface CompiledRule extends PolicyRule {
-  readonly condition: Condition;
+  readonly condition: Condition | undefined;
+  readonly patterns: readonly CommandPattern[];
   /** How the rule is named where it gives no reason. */
   readonly name: string;
 }
 
-function compileRules(rules: readonly PolicyRule[]): CompiledRule[] {
-  if (rules.length === 0) return [];
-  const compile = conditionCompiler({
+function compileRules(
+  rules: readonly PolicyRule[],
+  reader: CommandReader,
+): { readonly compiled: readonly CompiledRule[]; readonly errors: readonly HandfastError[] } {
+  const errors: HandfastError[] = [];
+  if (rules.length > MAX_RULES) errors.push(fail('config_invalid', `approvals: more than ${MAX_RULES} rules`));
+  // The expression language is loaded only where it is used.
+  const compile = rules.some(({ when }) => when !== undefined) ? compiler() : undefined;
+  const compiled = rules.slice(0, MAX_RULES).flatMap((rule, index) => {
+    try {
+      return [compileRule(rule, index, compile, reader)];
+    } catch (error) {
+      errors.push(asError(error));
+      return [];
+    }
+  });
+  if (errors.length === 0) errors.push(...uselessRules(compiled));
+  return { compiled, errors };
+}
+
+const compiler = () =>
+  conditionCompiler({
     tool: { name: 'string', kind: 'string', input: 'map<string, dyn>' },
     risks: 'list<string>',
     session: { id: 'string', owner: 'string', title: 'string', cwd: 'string', backend: 'string' },
     turn: { id: 'string' },
   });
-  return rules.map((rule, index) => ({
-    ...rule,
-    condition: compile(rule.when, `approvals rule ${index + 1}`, { rule: index }),
-    name: `rule ${index + 1} of the approval policy`,
-  }));
-}
 
-/**
- * The first rule that is true decides. One that fails, or is neither true nor false, is skipped, but from then on
- * nothing is allowed any more without being asked: it might have been the rule that forbids.
- */
-function firstMatch(rules: readonly CompiledRule[], subject: PolicySubject): Verdict {
-  let doubt: string | undefined;
-  for (const { condition, then, reason, name } of rules) {
-    const matched = condition.test({ ...subject });
-    if (matched === undefined) doubt ??= `${name} could not be evaluated`;
-    else if (matched) return doubted({ decision: then, reason: reason ?? name }, doubt);
+function compileRule(
+  rule: PolicyRule,
+  index: number,
+  compile: ReturnType<typeof compiler> | undefined,
+  reader: CommandReader,
+): CompiledRule {
+  const what = `approvals rule ${index + 1}`;
+  const { when, command = [], options = [], matches = [], not = [] } = rule;
+  if (when === undefined && command.length === 0) {
+    throw fail('config_invalid', `${what} has neither "when" nor "command"`, { rule: index, member: '' });
   }
-  return doubted(byRisks(subject.risks), doubt);
+  if (options.length > 0 && (command.length === 0 || rule.then !== 'allow')) {
+    const why = 'options are for commands that are allowed; other rules are about a command with any options';
+    throw fail('config_invalid', `${what}: ${why}`, { rule: index, member: 'options' });
+  }
+  const condition = when === undefined ? undefined : compile?.(when, what, { rule: index });
+  if (rule.then === 'allow' && condition !== undefined) refuseText(condition, what, index);
+  const patterns = command.map((pattern, at) => {
+    try {
+      return compilePattern(pattern, options);
+    } catch (error) {
+      const { message, detail } = asError(error);
+      throw fail('config_invalid', `${what}, ${message}`, { ...detail, rule: index, member: `command[${at}]` });
+    }
+  });
+  const compiled: CompiledRule = { ...rule, condition, patterns, name: `rule ${index + 1} of the approval policy` };
+  for (const [expected, examples] of Object.entries({ matches, not })) {
+    for (const [at, example] of examples.entries()) {
+      checkExample(compiled, example, expected === 'matches', reader, `${what}: the example ${shownExample(example)}`, {
+        rule: index,
+        member: `${expected}[${at}]`,
+      });
+    }
+  }
+  return compiled;
 }
 
-const doubted = (verdict: Verdict, doubt: string | undefined): Verdict =>
-  doubt !== undefined && verdict.decision === 'allow' ? { decision: 'ask', reason: doubt } : verdict;
+/** What begins like a command that is allowed may run anything else: the text of a command says nothing. */
+function refuseText(condition: Condition, what: string, index: number): void {
+  const at = condition.usesPartOf(['tool', 'input', 'command']);
+  if (at === undefined) return;
+  const why = 'a rule that allows compares whole commands: write "command: npm test", or == with the whole text';
+  throw fail('config_invalid', `${what}, column ${at + 1}: ${why}`, { rule: index, column: at + 1 });
+}
+
+function checkExample(
+  rule: CompiledRule,
+  example: RuleExample,
+  expected: boolean,
+  reader: CommandReader,
+  what: string,
+  detail: Readonly<Record<string, unknown>>,
+): void {
+  const subject = subjectOf(example);
+  const reading = readingOf(subject, reader);
+  const matched =
+    rule.then === 'allow' ? allows([rule], subject, reading) !== undefined : about(rule, subject, reading) === 'yes';
+  if (matched === expected) return;
+  const why = expected && reading !== undefined ? whyNotPlain(reading) : undefined;
+  const but = expected ? `must match, and does not${why === undefined ? '' : `: ${why}`}` : 'must not match, and does';
+  throw fail('config_invalid', `${what} ${but}`, detail);
+}
+
+const shownExample = ({ command, tool, input }: RuleExample): string =>
+  JSON.stringify(command ?? `${tool ?? ''} ${JSON.stringify(input ?? {})}`);
+
+function subjectOf({ command, tool = 'shell', kind = '', input, risks }: RuleExample): PolicySubject {
+  return {
+    tool: { name: tool, kind, input: { ...input, ...(command !== undefined && { command }) } },
+    risks: risks ?? (command === undefined ? [] : ['exec', 'reads', 'writes', 'destructive', 'network']),
+    session: { id: 'example', owner: 'local', title: '', cwd: '/workspace', backend: 'model' },
+    turn: { id: 'example' },
+  };
+}
+
+/** A rule about every call beats all that allow something: they would never do so. */
+function uselessRules(rules: readonly CompiledRule[]): HandfastError[] {
+  const all = rules.findIndex(
+    ({ when, command, then }) => when?.trim() === 'true' && !command?.length && then !== 'allow',
+  );
+  const allowing = rules.findIndex(({ then }) => then === 'allow');
+  if (all === -1 || allowing === -1) return [];
+  const why = `it is about every call, and the strictest rule decides: rule ${allowing + 1} would never allow anything`;
+  const hint = 'what no rule allows is asked anyway; to deny that, set approvals of the session to deny';
+  return [fail('config_invalid', `approvals rule ${all + 1}, column 1: ${why} (${hint})`, { rule: all, column: 1 })];
+}
+
+const readingOf = ({ tool, session }: PolicySubject, reader: CommandReader): CommandReading | undefined =>
+  reader.read(tool.input, session.cwd);
+
+/** Deny before ask before allow, whatever their order. A rule that may be about the call keeps it from being allowed. */
+function strictest(
+  rules: readonly CompiledRule[],
+  subject: PolicySubject,
+  reading: CommandReading | undefined,
+): Verdict {
+  let asked: string | undefined;
+  let doubt: string | undefined;
+  let mayBeDenied: string | undefined;
+  for (const rule of rules) {
+    const { then, reason = rule.name } = rule;
+    const match = about(rule, subject, reading);
+    if (match === 'unclear') doubt ??= `${rule.name} could not be evaluated`;
+    if (then === 'allow' || match === 'no' || match === 'unclear') continue;
+    if (match === 'yes' && then === 'deny') return { decision: 'deny', reason };
+    if (match === 'yes') asked ??= reason;
+    else {
+      const why = `${reading?.unreadable ?? 'part of it is known only when it runs'}, and a rule may be about it: ${reason}`;
+      doubt ??= why;
+      if (then === 'deny') mayBeDenied ??= why;
+    }
+  }
+  const verdict: Verdict =
+    asked === undefined ? withoutAsking(rules, subject, reading) : { decision: 'ask', reason: asked };
+  if (verdict.decision !== 'allow') return { ...verdict, ...(mayBeDenied !== undefined && { mayBeDenied }) };
+  if (doubt === undefined) return verdict;
+  return { decision: 'ask', reason: doubt, ...(mayBeDenied !== undefined && { mayBeDenied }) };
+}
+
+function withoutAsking(
+  rules: readonly CompiledRule[],
+  subject: PolicySubject,
+  reading: CommandReading | undefined,
+): Verdict {
+  const allowed = allows(rules, subject, reading);
+  if (allowed !== undefined) return { decision: 'allow', reason: allowed };
+  const verdict = byRisks(subject.risks);
+  const why =
+    reading === undefined || !rules.some(({ patterns }) => patterns.length > 0) ? undefined : whyNotPlain(reading);
+  return verdict.decision === 'ask' && why !== undefined
+    ? { ...verdict, reason: `${verdict.reason}; ${why}` }
+    : verdict;
+}
+
+/** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
+function about(rule: CompiledRule, subject: PolicySubject, reading: CommandReading | undefined): Match | 'unclear' {
+  const when = rule.condition === undefined ? true : rule.condition.test({ ...subject });
+  if (when === false) return 'no';
+  const command = rule.patterns.length === 0 ? 'yes' : concerned(rule.patterns, reading);
+  return when === undefined && command !== 'no' ? 'unclear' : command;
+}
+
+function concerned(patterns: readonly CommandPattern[], reading: CommandReading | undefined): Match {
+  if (reading === undefined) return 'no';
+  const matches = reading.commands.flatMap(({ words }) => patterns.map((pattern) => pattern.concerns(words)));
+  if (matches.includes('yes')) return 'yes';
+  return matches.includes('maybe') || reading.unreadable !== undefined ? 'maybe' : 'no';
+}
+
+/** Why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
+function allows(
+  rules: readonly CompiledRule[],
+  subject: PolicySubject,
+  reading: CommandReading | undefined,
+): string | undefined {
+  const allowing = rules.filter(({ then, condition }) => {
+    return then === 'allow' && (condition === undefined || condition.test({ ...subject }) === true);
+  });
+  const whole = allowing.find(({ patterns }) => patterns.length === 0);
+  if (whole !== undefined) return whole.reason ?? whole.name;
+  if (reading === undefined || whyNotPlain(reading) !== undefined || !subject.risks.includes('exec')) return undefined;
+  let first: CompiledRule | undefined;
+  for (const { words, transparent } of reading.commands) {
+    if (transparent) continue;
+    const rule = allowing.find(({ patterns }) => patterns.some((pattern) => pattern.covers(words)));
+    if (rule === undefined) return undefined;
+    first ??= rule;
+  }
+  return first && (first.reason ?? first.name);
+}

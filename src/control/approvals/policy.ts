@@ -6,13 +6,29 @@
 /** What a rule decides. */
 export type Decision = 'allow' | 'ask' | 'deny';
 
-/** One rule as the configuration has it. */
+/** One rule as the configuration has it: `when`, `command` or both, and then both must hold. */
 export interface PolicyRule {
   /** A CEL expression that is true for the calls the rule is about. */
-  readonly when: string;
+  readonly when?: string;
+  /** The commands the rule is about; see `compilePattern`. A call is allowed only when all its commands are covered. */
+  readonly command?: readonly string[];
+  /** Options that what `command` allows may have. */
+  readonly options?: readonly string[];
   readonly then: Decision;
   /** Shown to the user, and to the model when the call is denied. */
   readonly reason?: string;
+  /** Calls that this rule alone must be about, and that it must not; checked when the rules are compiled. */
+  readonly matches?: readonly RuleExample[];
+  readonly not?: readonly RuleExample[];
+}
+
+/** A call as an example of a rule: of `shell` with this command, where nothing else is said. */
+export interface RuleExample {
+  readonly command?: string;
+  readonly tool?: string;
+  readonly kind?: string;
+  readonly input?: Readonly<Record<string, unknown>>;
+  readonly risks?: readonly string[];
 }
 
 /** What expressions see. Members of `tool.input` that may be absent are looked at with `has(tool.input.x)`. */
@@ -38,6 +54,8 @@ export interface PolicySubject {
 export interface Verdict {
   readonly decision: Decision;
   readonly reason: string;
+  /** Of `ask`: why a rule that denies may be about this call. Where nothing is asked, such a call is denied. */
+  readonly mayBeDenied?: string;
 }
 
 /** A compiled policy. Pure. */

@@ -4,11 +4,12 @@
  */
 import type { Approval } from '../../protocol/session-types.ts';
 import type { SessionLog } from '../contract/session-log.ts';
-import { coverageOf } from './coverage.ts';
+import type { CommandReader } from './commands/command-reader.ts';
+import { type Coverage, type CoveredPart, coverageOf } from './coverage.ts';
 
 /** An answer that holds for a working directory for good. */
 export interface DirectoryRule {
-  /** What it covers: {@link import('./coverage.ts').Coverage.key}. */
+  /** What it covers: {@link import('./coverage.ts').CoveredPart.key}. */
   readonly key: string;
   /** The same in words, for people who read the store. */
   readonly words: string;
@@ -39,11 +40,13 @@ const MAX_SESSION_ANSWERS = 1024;
 /** The remembered answers of every loaded session. */
 export class RememberedAnswers {
   readonly #directories: DirectoryRules;
+  readonly #reader: CommandReader;
   /** By session, then by key; removed with the session object. */
   readonly #sessions = new WeakMap<SessionLog, Map<string, 'allow' | 'deny'>>();
 
-  constructor(directories: DirectoryRules) {
+  constructor(directories: DirectoryRules, reader: CommandReader) {
     this.#directories = directories;
+    this.#reader = reader;
   }
 
   /** Restores the answers of a stored session from the resolved approvals of its record. */
@@ -53,24 +56,49 @@ export class RememberedAnswers {
     }
   }
 
-  /** Remembers an answer for its scope. `directory` answers hold for the session too, should the store lose them. */
-  add(log: SessionLog, approval: Approval): void {
-    const { tool, answer } = approval;
-    if (tool === undefined || answer === undefined || answer.remember === 'once') return;
-    this.#remember(log, approval);
-    if (answer.remember !== 'directory') return;
-    const { key, words } = coverageOf(tool, approval.risks, log.record.cwd);
-    this.#directories.add(log.record.owner, log.record.cwd, {
-      key,
-      words,
-      decision: answer.decision,
-      by: approval.answered_by ?? log.record.owner,
-      at: approval.resolved_at ?? approval.created_at,
-    });
+  /**
+   * Remembers an answer for its scope, and returns what it covers. `directory` answers hold for the session too, should the
+   * store lose them.
+   */
+  add(log: SessionLog, approval: Approval): ReadonlyMap<string, RememberedAnswer> {
+    const { answer } = approval;
+    if (answer === undefined || answer.remember === 'once') return new Map();
+    const parts = this.#remember(log, approval);
+    const { decision } = answer;
+    const given = new Map(parts.map(({ key }) => [key, { decision, reason: '' }]));
+    if (answer.remember !== 'directory') return given;
+    for (const { key, words } of parts) {
+      this.#directories.add(log.record.owner, log.record.cwd, {
+        key,
+        words,
+        decision,
+        by: approval.answered_by ?? log.record.owner,
+        at: approval.resolved_at ?? approval.created_at,
+      });
+    }
+    return given;
   }
 
-  /** The remembered answer for a key; the session's own wins. */
-  find(log: SessionLog, key: string): RememberedAnswer | undefined {
+  /**
+   * The remembered answer for a call: no where one of its parts, or the call itself, was refused; yes where every part was
+   * allowed. Of one key, the session's own answer wins.
+   *
+   * @param given answers by key that count too
+   */
+  find(
+    log: SessionLog,
+    { parts, whole, lasting }: Coverage,
+    given?: ReadonlyMap<string, RememberedAnswer>,
+  ): RememberedAnswer | undefined {
+    const known = [whole, ...parts].map(({ key }) => given?.get(key) ?? this.#answerTo(log, key));
+    const refused = known.find((answer) => answer?.decision === 'deny');
+    if (refused !== undefined || !lasting) return refused;
+    const [ofWhole, ...ofParts] = known;
+    if (ofWhole !== undefined) return ofWhole;
+    return ofParts.every((answer) => answer !== undefined) ? ofParts[0] : undefined;
+  }
+
+  #answerTo(log: SessionLog, key: string): RememberedAnswer | undefined {
     const ofSession = this.#sessions.get(log)?.get(key);
     if (ofSession !== undefined) return { decision: ofSession, reason: 'as answered before in this session' };
     const { owner, cwd } = log.record;
@@ -78,16 +106,22 @@ export class RememberedAnswers {
     return rule && { decision: rule.decision, reason: `as answered before in ${cwd}` };
   }
 
-  #remember(log: SessionLog, { tool, risks, answer }: Approval): void {
-    if (tool === undefined || answer === undefined) return;
+  /** Returns what was remembered. */
+  #remember(log: SessionLog, { tool, risks, answer }: Approval): readonly CoveredPart[] {
+    if (tool === undefined || answer === undefined) return [];
+    const { parts, whole, lasting } = coverageOf(tool, risks, log.record.cwd, this.#reader);
+    if (answer.decision === 'allow' && !lasting) return [];
     const answers = this.#sessions.get(log) ?? new Map<string, 'allow' | 'deny'>();
     this.#sessions.set(log, answers);
-    const { key } = coverageOf(tool, risks, log.record.cwd);
-    answers.delete(key);
-    answers.set(key, answer.decision);
+    const covered = answer.decision === 'allow' ? parts : [whole];
+    for (const { key } of covered) {
+      answers.delete(key);
+      answers.set(key, answer.decision);
+    }
     for (const oldest of answers.keys()) {
       if (answers.size <= MAX_SESSION_ANSWERS) break;
       answers.delete(oldest);
     }
+    return covered;
   }
 }

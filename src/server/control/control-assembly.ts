@@ -24,6 +24,7 @@ import type { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { reportDamage } from '../journal-damage.ts';
 import { pathGuard } from '../protected-paths.ts';
+import { checkApprovalRules } from './approval-rules.ts';
 import type { WorkspaceHost } from './session-environments.ts';
 
 export interface ControlAssemblyOptions {
@@ -63,6 +64,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const { control, providers } = config;
   const { log, version, auth, backoff, guard = pathGuard(config) } = options;
   const owners = auth ?? createAuthenticator(config.auth.grants);
+  await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({

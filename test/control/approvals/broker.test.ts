@@ -58,7 +58,7 @@ test('weakness 25: a call that can do harm waits for the user; one that only rea
         kind: 'tool',
         title: 'run npm test',
         tool: { name: 'shell', input: { command: 'npm test' }, call_id: 'call-1' },
-        covers: 'shell: npm test …',
+        covers: 'shell: this call, only now: npm runs code of others',
         risks: ['exec'],
         reason: 'this tool runs programs',
         created_at: '2026-01-01T00:00:00.000Z',
@@ -197,17 +197,52 @@ test('who gives up waiting does not take the question from others who wait for i
 test('an answer for the session holds for what it covers, for nothing else, and not in other sessions', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
-  const asked = broker.ask(log, 'turn-1', shell('npm test'), never);
+  const asked = broker.ask(log, 'turn-1', shell('git status'), never);
   broker.answer(log, waiting(log).id, allow('session'), 'local');
   await asked;
-  const covered = await broker.ask(log, 'turn-2', shell('npm test src'), never);
+  const covered = await broker.ask(log, 'turn-2', shell('git status src'), never);
   assert.deepEqual([covered.state, covered.answered_by], ['allowed', 'remembered']);
   assert.equal(log.of('approval.requested').length, 1);
-  void broker.ask(log, 'turn-2', shell('npm test; rm x'), never);
+  void broker.ask(log, 'turn-2', shell('git status; rm x'), never);
   assert.equal(log.of('approval.requested').length, 2);
   const other = new FakeSessionLog({ id: 'session-2' });
-  void broker.ask(other, 'turn-1', shell('npm test'), never);
+  void broker.ask(other, 'turn-1', shell('git status'), never);
   assert.equal(other.of('approval.requested').length, 1);
+});
+
+test('a yes that does not last is answered for once, and the answer says so; a no lasts', async () => {
+  const log = new FakeSessionLog();
+  const broker = new ApprovalBroker();
+  void broker.ask(log, 'turn-1', shell('npm test'), never);
+  const { approval } = broker.answer(log, waiting(log).id, allow('directory'), 'local');
+  assert.deepEqual([approval.state, approval.answer], ['allowed', allow('once')]);
+  void broker.ask(log, 'turn-2', shell('npm test'), never);
+  assert.deepEqual(broker.answer(log, waiting(log).id, deny('session'), 'local').approval.answer, deny('session'));
+  assert.equal((await broker.ask(log, 'turn-3', shell('npm test'), never)).answered_by, 'remembered');
+});
+
+test('the setting of a session beats a remembered yes, and a remembered no beats it', async () => {
+  const directories = memoryRules();
+  const broker = new ApprovalBroker({ directories });
+  const first = new FakeSessionLog();
+  void broker.ask(first, 'turn-1', shell('git status'), never);
+  broker.answer(first, waiting(first).id, allow('directory'), 'local');
+  void broker.ask(first, 'turn-1', shell('git log'), never);
+  broker.answer(first, waiting(first).id, deny('directory'), 'local');
+  const closed = new FakeSessionLog({ id: 'session-2', settings: { approvals: 'deny' } });
+  const denied = await broker.ask(closed, 'turn-1', shell('git status'), never);
+  assert.deepEqual([denied.state, denied.answered_by], ['denied', 'settings']);
+  const open = new FakeSessionLog({ id: 'session-3', settings: { approvals: 'allow' } });
+  assert.equal((await broker.ask(open, 'turn-1', shell('git log'), never)).answered_by, 'remembered');
+});
+
+test('where nothing is asked, what a rule may forbid is denied', async () => {
+  const policy = compilePolicy(JSON.parse('[{"command":["rm"],"then":"deny"}]'));
+  const broker = new ApprovalBroker({ policy });
+  const open = new FakeSessionLog({ settings: { approvals: 'allow' } });
+  const hidden = await broker.ask(open, 'turn-1', shell('$(echo rm) x'), never);
+  assert.deepEqual([hidden.state, hidden.answered_by], ['denied', 'policy']);
+  assert.equal((await broker.ask(open, 'turn-1', shell('npm test'), never)).state, 'allowed');
 });
 
 test('a denial is remembered too', async () => {
@@ -222,16 +257,16 @@ test('an answer for the directory holds for every session of its owner there, an
   const directories = memoryRules();
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker({ directories });
-  void broker.ask(log, 'turn-1', shell('npm test'), never);
+  void broker.ask(log, 'turn-1', shell('git status'), never);
   broker.answer(log, waiting(log).id, allow('directory'), 'local (editor)');
   const [kept] = directories.get('local', '/project');
-  assert.deepEqual([kept?.words, kept?.decision, kept?.by], ['shell: npm test …', 'allow', 'local (editor)']);
+  assert.deepEqual([kept?.words, kept?.decision, kept?.by], ['shell: git status …', 'allow', 'local (editor)']);
 
   const later = new ApprovalBroker({ directories });
   const state = async (given: ConstructorParameters<typeof FakeSessionLog>[0]) => {
     const session = new FakeSessionLog(given);
     const turn = new AbortController();
-    const asked = later.ask(session, 'turn-1', shell('npm test'), turn.signal);
+    const asked = later.ask(session, 'turn-1', shell('git status'), turn.signal);
     turn.abort();
     return (await asked).state;
   };
@@ -245,17 +280,17 @@ test('an answer that is remembered settles the other requests it covers', async 
   const log = new FakeSessionLog();
   const near = new FakeSessionLog({ id: 'session-2' });
   const foreign = new FakeSessionLog({ id: 'session-3', owner: 'somebody' });
-  const first = broker.ask(log, 'turn-1', shell('npm test'), never);
-  const covered = broker.ask(log, 'turn-1', shell('npm test b'), never);
-  const neighbour = broker.ask(near, 'turn-1', shell('npm test'), never);
+  const first = broker.ask(log, 'turn-1', shell('git status'), never);
+  const covered = broker.ask(log, 'turn-1', shell('git status b'), never);
+  const neighbour = broker.ask(near, 'turn-1', shell('git status'), never);
   void broker.ask(log, 'turn-1', shell('npm publish'), never);
-  void broker.ask(foreign, 'turn-1', shell('npm test'), never);
+  void broker.ask(foreign, 'turn-1', shell('git status'), never);
   broker.answer(log, log.of('approval.requested')[0]!.approval.id, allow('session'), 'local');
   assert.deepEqual([(await first).state, (await covered).state], ['allowed', 'allowed']);
   assert.equal(waiting(near).state, 'pending', 'an answer for the session is none for its neighbour');
   assert.equal(waiting(log).tool?.input.command, 'npm publish');
-  void broker.ask(log, 'turn-1', { ...shell('git status') }, never);
-  void broker.ask(near, 'turn-1', { ...shell('git status') }, never);
+  void broker.ask(log, 'turn-1', { ...shell('git log') }, never);
+  void broker.ask(near, 'turn-1', { ...shell('git log') }, never);
   broker.answer(log, waiting(log).id, allow('directory'), 'local');
   assert.equal(near.of('approval.resolved').length, 1);
   broker.answer(near, waiting(near).id, deny(), 'local');
@@ -308,12 +343,12 @@ test('after a restart what expired meanwhile expires, and what belongs to a turn
 test('after a restart a session still remembers its answers', async () => {
   const log = new FakeSessionLog();
   const before = new ApprovalBroker();
-  void before.ask(log, 'turn-1', shell('npm test'), never);
+  void before.ask(log, 'turn-1', shell('git status'), never);
   before.answer(log, waiting(log).id, allow('session'), 'local');
   const again = log.reopened();
   const broker = new ApprovalBroker();
   broker.restore(again);
-  assert.equal((await broker.ask(again, 'turn-2', shell('npm test'), never)).state, 'allowed');
+  assert.equal((await broker.ask(again, 'turn-2', shell('git status'), never)).state, 'allowed');
 });
 
 test('a request waits on when its session is opened anew in the same process', async () => {
@@ -389,7 +424,7 @@ test('whoever is told of a request may answer it at once', async () => {
 const step = fc.oneof(
   fc.record({
     do: fc.constant('ask' as const),
-    command: fc.constantFrom('npm test', 'npm test b', 'rm a'),
+    command: fc.constantFrom('git status', 'git status b', 'rm a', 'npm test'),
     session: fc.nat(1),
   }),
   fc.record({ do: fc.constant('again' as const), which: fc.nat(20) }),

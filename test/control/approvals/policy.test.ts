@@ -29,18 +29,22 @@ test('without rules reading is allowed, everything else is asked, and so is a to
   assert.match(policy.decide(subject({}, ['reads', 'exec'])).reason, /runs programs/);
 });
 
-test('the first rule that matches decides, with its reason', () => {
+test('the strictest rule that matches decides, with its reason, whatever the order', () => {
   const rules: PolicyRule[] = [
-    rule('tool.name == "shell" && tool.input.command.startsWith("rm")', 'deny', 'nothing is removed'),
     rule('tool.name == "shell" && session.cwd.startsWith("/project")', 'allow'),
-    rule('true', 'deny'),
+    rule('tool.name == "shell" && tool.input.command.startsWith("git")', 'ask', 'history'),
+    rule('tool.name == "shell" && tool.input.command.startsWith("rm")', 'deny', 'nothing is removed'),
+    rule('tool.name != "shell"', 'deny'),
+    rule('tool.name == "shell"', 'allow'),
   ];
   const policy = compilePolicy(rules);
   assert.deepEqual(policy.decide(subject({ input: { command: 'rm -r x' } })), {
     decision: 'deny',
     reason: 'nothing is removed',
   });
-  assert.deepEqual(policy.decide(subject()), { decision: 'allow', reason: 'rule 2 of the approval policy' });
+  const git = policy.decide(subject({ input: { command: 'git push' } }));
+  assert.deepEqual(git, { decision: 'ask', reason: 'history' });
+  assert.deepEqual(policy.decide(subject()), { decision: 'allow', reason: 'rule 1 of the approval policy' });
   assert.equal(policy.decide(subject({ name: 'other' })).decision, 'deny');
 });
 
@@ -71,7 +75,7 @@ test('a rule that cannot be evaluated is passed over, and nothing after it is al
 });
 
 test('a rule whose value is neither true nor false asks', () => {
-  assert.equal(decision([rule('tool.input.command', 'allow')], subject({}, ['reads'])), 'ask');
+  assert.equal(decision([rule('tool.input.note', 'allow')], subject({ input: { note: 'x' } }, ['reads'])), 'ask');
 });
 
 test('inherited members of an input do not exist for rules', () => {
@@ -98,8 +102,122 @@ test('a rule that does not parse, check or fit is refused with its index and col
 });
 
 test('a rule that would take for ever is cut off and asks', () => {
-  const policy = compilePolicy([rule('tool.input.command.matches("^(a+)+$")', 'allow')], 250);
+  const policy = compilePolicy(
+    [rule('tool.input.command.matches("^(a+)+$")', 'ask'), rule('tool.name == "shell"', 'allow')],
+    {
+      timeoutMs: 250,
+    },
+  );
   const verdict = policy.decide(subject({ input: { command: `${'a'.repeat(60)}b` } }));
   assert.deepEqual(verdict, { decision: 'ask', reason: 'the approval rules took too long' });
-  assert.equal(policy.decide(subject({ input: { command: 'aaa' } })).decision, 'allow', 'and works again afterwards');
+  assert.equal(policy.decide(subject({ input: { command: 'bbb' } })).decision, 'allow', 'and works again afterwards');
+});
+
+/** Rules about commands, as the configuration has them. */
+const commands = (text: string) => JSON.parse(text) as readonly PolicyRule[];
+
+interface Refusal {
+  readonly code?: string;
+  readonly message?: string;
+  readonly rule?: number;
+  readonly member?: string;
+  readonly column?: number;
+}
+
+/** The error of rules that cannot be used; empty when they can. */
+function refused(text: string): Refusal {
+  try {
+    compilePolicy(commands(text));
+    return {};
+  } catch (error) {
+    const { code, detail, message } = error as { code: string; detail: Refusal; message: string };
+    assert.equal(code, 'config_invalid');
+    return { ...detail, code, message };
+  }
+}
+
+test('a rule that cannot be read is refused, and its error names the rule, the member and the column', () => {
+  for (const [command, column] of [
+    ['', 1],
+    ['npm test; x', 5],
+    ['npm $X', 5],
+    ['npm ... test', 9],
+    ['npm te*', 5],
+    ['*', 1],
+    ['... npm', 1],
+    ['-x npm', 1],
+    ['npm a||b', 5],
+    ["'npm test'", 1],
+  ] as const) {
+    const found = refused(
+      `[{"when":"true","then":"allow"},{"command":["ls",${JSON.stringify(command)}],"then":"allow"}]`,
+    );
+    assert.deepEqual([found.rule, found.member, found.column], [1, 'command[1]', column], command);
+  }
+  assert.equal(refused('[{"then":"deny"}]').rule, 0);
+  assert.equal(refused('[{"command":["ls"],"options":["l"],"then":"allow"}]').member, 'command[0]');
+  assert.equal(refused('[{"command":["ls"],"options":["-l"],"then":"deny"}]').member, 'options');
+});
+
+test('a rule that allows by the text of a command is refused; one that compares the whole text is not', () => {
+  for (const when of [
+    'tool.input.command.startsWith("npm test")',
+    'tool.name == "shell" && tool.input.command.contains("npm")',
+    'tool.input["command"].matches("^npm")',
+    '!(tool.input.command + "").contains(";")',
+    'size(tool.input.command) < 9',
+  ]) {
+    assert.throws(
+      () => compilePolicy([rule(when, 'allow')]),
+      { code: 'config_invalid', message: /compares whole commands/ },
+      when,
+    );
+    assert.doesNotThrow(() => compilePolicy([rule(when, 'ask'), rule(when, 'deny')]), when);
+  }
+  assert.equal(decision([rule('tool.input.command == "npm test"', 'allow')]), 'allow');
+  assert.equal(decision([rule('has(tool.input.command) && tool.input.command in ["npm test"]', 'allow')]), 'allow');
+});
+
+test('a rule about every call that would undo all that allow is refused', () => {
+  assert.throws(() => compilePolicy([rule('tool.name == "shell"', 'allow'), rule('true', 'deny')]), {
+    code: 'config_invalid',
+    message: /^approvals rule 2, column 1: .*rule 1 would never allow anything/,
+  });
+});
+
+test('examples are checked when rules are compiled, by the rule alone', () => {
+  const fine = `[{"command":["git push"],"then":"deny","matches":[{"command":"git -C x push -f"}],"not":[{"command":"git pull"}]},
+    {"command":["ls ..."],"options":["-l"],"then":"allow","matches":[{"command":"ls -l a; ls"}],"not":[{"command":"ls > a"},{"command":"ls; id"}]},
+    {"when":"tool.name == 'write_file' && 'writes' in risks","then":"deny",
+     "matches":[{"tool":"write_file","input":{"path":"a"},"risks":["writes"]}],"not":[{"command":"ls"}]}]`;
+  assert.deepEqual(refused(fine), {});
+  const unmatched = refused('[{"command":["ls"],"then":"allow","matches":[{"command":"ls"},{"command":"ls > a"}]}]');
+  assert.deepEqual([unmatched.rule, unmatched.member], [0, 'matches[1]']);
+  assert.match(
+    unmatched.message ?? '',
+    /the example "ls > a" must match, and does not: it redirects output into a file/,
+  );
+  const matched = refused('[{"command":["rm"],"then":"deny","not":[{"command":"ls; rm x"}]}]');
+  assert.deepEqual([matched.rule, matched.member], [0, 'not[0]']);
+});
+
+test('a rule about commands and an expression holds where both do', () => {
+  const rules = commands('[{"command":["npm test"],"when":"session.cwd == \'/project\'","then":"allow"}]');
+  assert.equal(decision(rules), 'allow');
+  const policy = compilePolicy(rules);
+  const elsewhere = { ...subject(), session: { ...subject().session, cwd: '/other' } };
+  assert.equal(policy.decide(elsewhere).decision, 'ask');
+  assert.equal(
+    decision(rules, subject({ name: 'note' }, ['writes'])),
+    'ask',
+    'a tool that runs nothing is not allowed by it',
+  );
+});
+
+test('what may be forbidden is told, so that a session that asks nothing denies it', () => {
+  const policy = compilePolicy(commands('[{"command":["rm"],"then":"deny","reason":"nothing is removed"}]'));
+  const hidden = policy.decide(subject({ input: { command: '$(echo rm) x' } }));
+  assert.equal(hidden.decision, 'ask');
+  assert.match(hidden.mayBeDenied ?? '', /known only when it runs.*nothing is removed/);
+  assert.equal(policy.decide(subject({ input: { command: 'npm test "$X"' } })).mayBeDenied, undefined);
 });

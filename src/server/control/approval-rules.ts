@@ -1,0 +1,18 @@
+/**
+ * The approval rules of a configuration, checked with their examples: what is wrong is told with file, line and column.
+ * Called when a server is assembled, and by `handfast config check`.
+ */
+import { configRefusal, type HostConfig } from '../../config/config.ts';
+
+/** Fails with `config_invalid` and every rule that cannot be used. */
+export async function checkApprovalRules(config: HostConfig): Promise<void> {
+  const { rules } = config.control.approvals;
+  if (rules.length === 0) return;
+  const { ruleErrors } = await import('../../control/approvals/policy-rules.ts');
+  const found = ruleErrors(rules).map(({ message, detail }) => {
+    const { rule, member = 'when' } = detail as { rule?: number; member?: string };
+    const path = ['control.approvals.rules', rule === undefined ? '' : `[${rule}]`, member === '' ? '' : `.${member}`];
+    return { path: path.join(''), message };
+  });
+  if (found.length > 0) throw configRefusal(config, found);
+}
