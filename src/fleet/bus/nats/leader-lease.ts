@@ -10,6 +10,7 @@ import type { Log } from '../../../base/log.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Bucket, Entry } from './bucket.ts';
+import { RenewedKey } from './renewed-key.ts';
 import { tokenOf } from './subjects.ts';
 
 export interface OrchestratorLeaseOptions {
@@ -39,11 +40,8 @@ export class LeaderLease {
   readonly #options: OrchestratorLeaseOptions;
   readonly #key: string;
   readonly #monotonic: () => number;
-  #revision = 0;
-  #renewed = 0;
-  #confirmedAt = 0;
+  #lease: RenewedKey | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #renewing: Promise<void> | undefined;
   #ended = false;
 
   constructor(options: OrchestratorLeaseOptions) {
@@ -54,7 +52,7 @@ export class LeaderLease {
 
   /** True while no other orchestrator can have it. */
   get held(): boolean {
-    return !this.#ended && this.#monotonic() - this.#confirmedAt < this.#options.ttlS * 1000;
+    return !this.#ended && this.#lease?.confirmedWithin(this.#options.ttlS * 1000) === true;
   }
 
   /**
@@ -88,8 +86,7 @@ export class LeaderLease {
   /** Releases it. Never rejects. */
   async release(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#renewing;
-    if (!this.#ended && this.#revision > 0) this.#options.bucket.release(this.#key, this.#revision);
+    await this.#lease?.release();
     this.#ended = true;
   }
 
@@ -100,7 +97,7 @@ export class LeaderLease {
     const entry = await bucket.get(this.#key);
     const holder = entry && readHolder(entry.value);
     if (entry !== undefined && holder !== undefined && holder.instance !== instance) return entry;
-    const value = this.#value();
+    const value = this.#value(0);
     const revision =
       entry === undefined
         ? await bucket.create(this.#key, value)
@@ -111,57 +108,26 @@ export class LeaderLease {
   }
 
   #start(revision: number, askedAt: number): void {
-    this.#revision = revision;
-    this.#confirmedAt = askedAt;
-    this.#timer = setInterval(
-      () => {
-        this.#renewing ??= this.#renew().finally(() => {
-          this.#renewing = undefined;
-        });
-      },
-      (this.#options.ttlS * 1000) / 3,
-    );
+    const { bucket, ttlS } = this.#options;
+    const value = (renewals: number): Uint8Array => this.#value(renewals);
+    // While the server is unreachable nothing is known, and nothing is sent; then the first to write has it.
+    const settings = { bucket, key: this.#key, ttlS, value, restores: true, monotonic: this.#monotonic };
+    this.#lease = new RenewedKey(settings, revision, askedAt);
+    this.#timer = setInterval(() => void this.#renew(this.#lease as RenewedKey), (ttlS * 1000) / 3);
   }
 
-  /** While the server is unreachable nothing is known, and nothing is sent; then the first to write has it. */
-  async #renew(): Promise<void> {
-    const { bucket, ttlS, signal } = this.#options;
-    this.#renewed++;
-    const value = this.#value();
-    const askedAt = this.#monotonic();
-    const withinMs = (ttlS * 1000) / 4;
-    try {
-      const kept =
-        (await bucket.update(this.#key, value, this.#revision, withinMs)) ??
-        // It may have expired while the server was unreachable.
-        (await bucket.create(this.#key, value, withinMs)) ??
-        (await this.#after(value, withinMs));
-      if (kept !== undefined) {
-        this.#revision = kept;
-        this.#confirmedAt = askedAt;
-        return;
-      }
-    } catch {
-      // No reply: retried with the next renewal.
-      return;
-    }
-    if (signal.aborted || this.#ended) return;
+  async #renew(lease: RenewedKey): Promise<void> {
+    // No reply: retried with the next renewal.
+    const held = await lease.renew().catch(() => true);
+    if (held || this.#options.signal.aborted || this.#ended) return;
     this.#ended = true;
     clearInterval(this.#timer);
     this.#options.lost(this.#superseded());
   }
 
-  /** Renews it over a renewal of ours whose reply was lost; undefined: another orchestrator has it. */
-  async #after(value: Uint8Array, withinMs: number): Promise<number | undefined> {
-    const { bucket, incarnation: life } = this.#options;
-    const entry = await bucket.get(this.#key);
-    if (entry === undefined || readHolder(entry.value)?.incarnation !== life) return undefined;
-    return bucket.update(this.#key, value, entry.revision, withinMs);
-  }
-
-  #value(): Uint8Array {
-    const { instance, incarnation: life } = this.#options;
-    return Buffer.from(JSON.stringify({ instance, incarnation: life, renewed: this.#renewed } satisfies Holder));
+  #value(renewed: number): Uint8Array {
+    const { instance, incarnation } = this.#options;
+    return Buffer.from(JSON.stringify({ instance, incarnation, renewed } satisfies Holder));
   }
 
   #superseded(): HandfastError {

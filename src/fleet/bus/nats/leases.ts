@@ -8,6 +8,7 @@
  */
 import type { Lease } from '../reply-channel.ts';
 import type { Bucket } from './bucket.ts';
+import { RenewedKey } from './renewed-key.ts';
 import { tokenOf } from './subjects.ts';
 
 /** The value of a task's lease. */
@@ -128,58 +129,26 @@ export class Leases {
 export class HeldLease implements Lease {
   readonly fence: number;
   readonly ttlS: number;
-  readonly #key: string;
-  readonly #options: LeaseOptions;
-  readonly #monotonic: () => number;
-  #value: LeaseValue;
-  #revision: number;
-  #confirmedAt: number;
-  #lost = false;
-  #renewing: Promise<boolean> | undefined;
+  readonly #key: RenewedKey;
 
   constructor(key: string, value: LeaseValue, revision: number, options: LeaseOptions) {
-    this.#key = key;
-    this.#value = value;
-    this.#revision = revision;
+    const { leases: bucket, monotonic = () => performance.now() } = options;
     this.fence = revision;
     this.ttlS = value.ttl_s;
-    this.#options = options;
-    this.#monotonic = options.monotonic ?? performance.now.bind(performance);
-    this.#confirmedAt = this.#monotonic();
+    const renewed = (renewals: number): Uint8Array => text({ ...value, renewed: renewals } satisfies LeaseValue);
+    this.#key = new RenewedKey({ bucket, key, ttlS: this.ttlS, value: renewed, monotonic }, revision, monotonic());
   }
 
   /** True while no other worker can have it, as far as known without a request. */
   get fresh(): boolean {
-    return !this.#lost && this.#monotonic() - this.#confirmedAt < this.ttlS * 500;
+    return this.#key.confirmedWithin(this.ttlS * 500);
   }
 
   renew(): Promise<boolean> {
-    // Two renewals at a time would conflict with each other.
-    this.#renewing ??= this.#renew().finally(() => {
-      this.#renewing = undefined;
-    });
-    return this.#renewing;
+    return this.#key.renew();
   }
 
-  async release(): Promise<void> {
-    await this.#renewing?.catch(() => {});
-    if (!this.#lost) this.#options.leases.release(this.#key, this.#revision);
-    this.#lost = true;
-  }
-
-  async #renew(): Promise<boolean> {
-    if (this.#lost) return false;
-    const value = { ...this.#value, renewed: this.#value.renewed + 1 };
-    const askedAt = this.#monotonic();
-    const withinMs = (this.ttlS * 1000) / 4;
-    const revision = await this.#options.leases.update(this.#key, text(value), this.#revision, withinMs);
-    if (revision === undefined) {
-      this.#lost = true;
-      return false;
-    }
-    this.#value = value;
-    this.#revision = revision;
-    this.#confirmedAt = askedAt;
-    return true;
+  release(): Promise<void> {
+    return this.#key.release();
   }
 }
