@@ -2,7 +2,7 @@
  * The protected paths of a server: what its configuration says about where secrets, data and code lie. The one place that
  * knows it; `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
  *
- * Called by `serve.ts` and `assemble.ts`, and by `handfast config check` for what lies in the workspace.
+ * Called by `serve.ts`, `assemble.ts`, `control/control-assembly.ts` and `exposures.ts`.
  */
 import { realpathSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';

@@ -139,6 +139,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
         now,
         trusts,
       });
+      await warnOfPrograms(config, log);
       if (offered instanceof HandfastError) {
         log.warn('no sessions are served here: another process has their data', { reason: offered.message });
       }
@@ -253,6 +254,13 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     close: (graceMs) => close(graceMs),
     [Symbol.asyncDispose]: () => close(),
   };
+}
+
+/** Warns of principals that may run programs nothing is covered for. Most servers have none, and load nothing for it. */
+async function warnOfPrograms(config: HostConfig, log: Log): Promise<void> {
+  if (config.auth.grants.every(({ principal }) => principal.admin === true)) return;
+  const { exposingPrincipals } = await import('./exposures.ts');
+  for (const warning of await exposingPrincipals(config)) log.warn(warning);
 }
 
 /** Accepted principals: those of the configuration, and this user's own command line. */

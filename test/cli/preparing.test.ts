@@ -56,6 +56,30 @@ test('config check says that a file is fine, or everything that is wrong with it
   assert.match(failed.message, /wrong\.yaml:1:11: at plugins\[0\]: .*did you mean/);
 });
 
+test('config check warns of protected files in the workspace, and of principals that may run programs', async () => {
+  const user = newUser();
+  user.write('ci.token', 'the-token-of-the-ci-job-0001');
+  user.write(
+    'handfast.yaml',
+    `audit: { file: ../audit.jsonl }
+plugins: [tools]
+auth: { tokens: [{ name: ci, token_file: ./ci.token, capabilities: [tools], tools: { allow: [read_file] } }] }\n`,
+  );
+  const { exposed } = await user.json(['config', 'check']);
+  assert.deepEqual(
+    exposed.map((line: string) => line.split(' ')[0]),
+    [join(user.cwd, 'handfast.yaml'), join(user.cwd, 'ci.token')],
+  );
+  assert.match((await user.run(['config', 'check'])).stderr, /^warning: .*handfast\.yaml is in the workspace: /m);
+  // No program covers anything where there is no bubblewrap.
+  user.write(
+    'runs.yaml',
+    'auth: { tokens: [{ name: ci, token_file: ./ci.token, capabilities: [tools], tools: { allow: [shell] } }] }\n',
+  );
+  const { stderr } = await user.run(['config', 'check', 'runs.yaml'], { env: { PATH: user.cwd } });
+  assert.match(stderr, /^warning: ci may run programs/m);
+});
+
 test('schemas are listed, printed and written', async () => {
   const user = newUser();
   const names = await user.json<string[]>(['schema', 'export']);

@@ -3,9 +3,20 @@
  * it loads. All of it lies in the workspace, where the tools of that token work.
  */
 import assert from 'node:assert/strict';
-import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { canCover } from '../../src/capabilities/tools/builtin/shell-cover.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { connect } from '../../src/connect.ts';
 import { serve } from '../../src/server/serve.ts';
@@ -24,7 +35,7 @@ plugins: [tools, ./extra/plugin.mjs]
 control: { data_dir: ./data }
 auth:
   tokens:
-    - { name: restricted, token_file: ./mine.token, tools: { allow: ['*', shell] } }
+    - { name: restricted, token_file: ./mine.token, capabilities: [tools], tools: { risks: [exec, destructive, network] } }
     - { name: other, token_file: ./secrets/other.token }
     - { name: boss, token_file: ./boss.token, admin: true }
 `;
@@ -296,4 +307,30 @@ test('F-93: every refusal is a line of the audit, with the tool and the reason',
       reason: 'protected_path',
     })),
   );
+});
+
+const hasBubblewrap = await canCover();
+
+test('F-93: where bubblewrap is installed, programs of restricted principals find protected paths covered', {
+  skip: !hasBubblewrap && 'needs bubblewrap',
+}, async (t) => {
+  const { folder, agent, boss, home } = await scene(t);
+  const shell = async (by: typeof agent, command: string) =>
+    (await by.call('shell', { command })).data as { exit_code: number; stdout: string; stderr: string };
+  const seen = await shell(
+    agent,
+    `cat handfast.yaml secrets/other.token log/* ${home}/token /proc/${process.pid}/root${folder}/handfast.yaml; ls -A data; cat src/note.txt`,
+  );
+  assert.equal(seen.stdout, 'an ordinary file\n');
+  const moved = await shell(
+    agent,
+    `mv secrets elsewhere; mv log/audit.jsonl x; rm -rf data; echo x > handfast.yaml; umount handfast.yaml; echo x >> ${READABLE}; echo y > src/made.txt; cat src/made.txt`,
+  );
+  assert.equal(moved.stdout, 'y\n');
+  assert.equal(readFileSync(join(folder, 'handfast.yaml'), 'utf8'), CONFIG);
+  assert.equal(readFileSync(join(folder, 'secrets/other.token'), 'utf8').trim(), SECRET);
+  assert.doesNotMatch(readFileSync(join(folder, READABLE), 'utf8'), /x$/);
+  assert.ok(existsSync(join(folder, 'data/sessions.db')));
+  assert.equal((await shell(agent, 'exit 7')).exit_code, 7);
+  assert.match((await shell(boss, 'cat handfast.yaml')).stdout, /restricted/);
 });

@@ -52,7 +52,7 @@ async function p99Ms(agent: Agent, pings: number): Promise<number> {
 test('F-100: endless expressions of one token hold two threads, are stopped in time, and leave the others served', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async () => {
-  const { ready } = await user.up(['--listen', 'tcp://127.0.0.1:0']);
+  const { ready } = await user.up(['--config', 'handfast.yaml', '--listen', 'tcp://127.0.0.1:0']);
   const address = ready.listeners.find((one) => one.startsWith('tcp:')) as string;
   const open = (token: string) => connect(address, { capabilities: ['tools'], token });
   await using attacker = await open('token-of-the-attacker-0001');

@@ -28,6 +28,14 @@ export interface ProtectedPath {
   readonly deny: Denial;
 }
 
+/** Something that exists at a protected path. */
+export interface PresentPath {
+  /** Real path. */
+  readonly path: string;
+  readonly isFolder: boolean;
+  readonly deny: Denial;
+}
+
 export type Denial = 'all' | 'changes';
 
 /** What a caller is about to do. */
@@ -120,6 +128,20 @@ export class PathGuard {
     this.#round += 1;
     for (const each of this.paths) this.#locate(each);
     if (this.#scannedAt < 0) this.#scan();
+  }
+
+  /** What exists at the protected paths now, by real path: for a sandbox to cover. */
+  present(): readonly PresentPath[] {
+    return this.paths.flatMap(({ path, kind, deny }) => {
+      const isSingle = kind === 'folder' || kind === 'file';
+      const matches = family(kind, basename(path));
+      const names = isSingle ? [basename(path)] : namesIn(dirname(path)).filter((name) => matches(folded(name)));
+      return names.flatMap((name) => {
+        const stats = statsOf(join(dirname(path), name));
+        if (stats === undefined) return [];
+        return { path: realpathSync(join(dirname(path), name)), isFolder: stats.isDirectory(), deny };
+      });
+    });
   }
 
   /** The denial of a workspace that lies in a protected folder, or is one. */

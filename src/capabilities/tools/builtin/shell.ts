@@ -3,7 +3,8 @@
  * the first call by `external-tools.ts`.
  *
  * The program leads a process group of its own; when the call ends, for any reason, the whole group is killed.
- * This is no sandbox: the program can do what the host's user can do.
+ * This is no sandbox: the program can do what the host's user can do. For restricted principals protected paths are covered
+ * where the system allows it (`shell-cover.ts`).
  */
 
 import { performance } from 'node:perf_hooks';
@@ -18,6 +19,7 @@ import type { CallContext } from '../../../host/context.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
+import { covered } from './shell-cover.ts';
 import { shellEnvironment } from './shell-environment.ts';
 
 /** Output silent for this time after the program ended counts as complete, even if another process has the pipe open. */
@@ -160,7 +162,8 @@ async function start(
   env: Record<string, string>,
   read: (child: Child) => Promise<unknown>,
 ): Promise<Started> {
-  const argv = wordsOf(args);
+  const words = wordsOf(args);
+  const argv = await covered(words, context.pathGuard);
   const { directory } = await holdDirectory(context.workspace, args.cwd, { guard: context.pathGuard });
   try {
     context.signal.throwIfAborted();
@@ -173,7 +176,7 @@ async function start(
     return { child, output };
   } catch (error) {
     context.signal.throwIfAborted();
-    throw spawnError(error, argv[0]);
+    throw spawnError(error, words[0]);
   } finally {
     await directory.close();
   }

@@ -1,0 +1,34 @@
+/**
+ * What an operator should know about protected paths: which of them lie where everybody's tools work, and who may run
+ * programs, which pass them by.
+ *
+ * Called by `handfast config check`, and by `serve.ts` for what is logged at a start.
+ */
+import { shell } from '../capabilities/tools/builtin/index.ts';
+import { canCover } from '../capabilities/tools/builtin/shell-cover.ts';
+import type { HostConfig } from '../config/config.ts';
+import type { Principal } from '../session/principal.ts';
+import { may } from '../session/rights.ts';
+import { protectedInWorkspace } from './protected-paths.ts';
+
+const restricted = ({ auth }: HostConfig): Principal[] =>
+  auth.grants.map(({ principal }) => principal).filter(({ admin }) => admin !== true);
+
+/** A line for each protected path in the workspace; none where all principals are administrators. */
+export function exposedPaths(config: HostConfig): string[] {
+  if (restricted(config).length === 0) return [];
+  return protectedInWorkspace(config).map(
+    ({ path, deny }) =>
+      `${path} is in the workspace: restricted tools cannot ${deny === 'all' ? 'use' : 'change'} it, but it is safer outside`,
+  );
+}
+
+/** A line for each restricted principal that may run programs, where nothing can cover protected paths for them. */
+export async function exposingPrincipals(config: HostConfig): Promise<string[]> {
+  const mayRun = restricted(config).filter((principal) => may(principal, 'call', shell()));
+  if (mayRun.length === 0 || (await canCover())) return [];
+  return mayRun.map(
+    ({ name }) =>
+      `${name} may run programs, which can read and change every file of this user; install bubblewrap to cover protected paths, or do not grant it`,
+  );
+}
