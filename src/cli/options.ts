@@ -24,7 +24,7 @@ export const tokenFileOption = (): Option =>
   new Option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)');
 
 export const configOption = (): Option =>
-  new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one)');
+  new Option('--config <file>', 'configuration (default: handfast.yaml here, if there is one and this user trusts it)');
 
 export const jsonOption = (about = 'print JSON; errors as one JSON line on stderr'): Option =>
   new Option('--json', about);

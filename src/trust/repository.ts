@@ -19,7 +19,7 @@ export interface Place {
   readonly top: string;
   /** Real path of the folder. */
   readonly folder: string;
-  /** False when the folder is in no repository, or in one whose `.git` proves nothing. */
+  /** True when git would find a repository here, whatever its `.git` proves. */
   readonly isRepository: boolean;
 }
 
@@ -36,7 +36,7 @@ export function placeOf(path: string): Place {
     const found = lstatSync(join(top, '.git'), { throwIfNoEntry: false });
     if (found !== undefined) {
       const repository = found.isDirectory() ? join(top, '.git') : found.isFile() ? worktreeOf(top) : undefined;
-      return { repository: repository ?? top, top, folder, isRepository: repository !== undefined };
+      return { repository: repository ?? top, top, folder, isRepository: true };
     }
     if (dirname(top) === top) break;
     top = dirname(top);

@@ -256,6 +256,26 @@ test('skills of a folder are used once they are trusted, as they are, and no lon
   assert.equal((await rpc.ended()).code, 0);
 });
 
+test('a worker runs git in the current folder only when its repository is trusted; a folder that was named is', async () => {
+  const user = newUser();
+  git(user.cwd, 'init', '-q');
+  const mark = join(user.folder, 'mark');
+  git(user.cwd, 'config', 'filter.evil.clean', `touch ${mark}; cat`);
+  user.write('.gitattributes', '* filter=evil\n');
+  user.write('file', 'x');
+  git(user.cwd, '-c', 'filter.evil.clean=cat', 'add', '.');
+  user.write('file', 'changed');
+  const words = ['worker', '--id', 'a', '--executor', 'rehearsal', '--join', 'tcp://127.0.0.1:9'];
+  const failed = await user.failure(words);
+  assert.deepEqual([failed.exit, failed.code, existsSync(mark)], [3, 'untrusted_folder', false]);
+  assert.match(failed.message, /--repo.*handfast trust add/);
+  await user.json(['trust', 'add']);
+  for (const more of [[], ['--repo', '.']]) {
+    const { code, stderr } = await user.run(['worker', '--executor', 'rehearsal', '--id', 'no id', ...more]);
+    assert.deepEqual([code, /untrusted_folder|is not trusted/.test(stderr)], [2, false]);
+  }
+});
+
 test('init trusts what it writes, and add says when there is nothing to trust', async () => {
   const user = newUser();
   assert.equal((await user.failure(['trust', 'add'])).code, 'usage');

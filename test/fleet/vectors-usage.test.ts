@@ -25,7 +25,7 @@ for (const name of files) {
     const { input, expect } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
     const { executor, stdout, previous_cumulative: counters } = input;
     const conversation = counters ? { session: 'th', counters } : undefined;
-    const turn = { task: taskOf('x'), prompt: 'x', cwd: '/', conversation, extra: [] };
+    const turn = { task: taskOf('x'), prompt: 'x', cwd: '/', conversation, extra: [], usesFolder: true };
     const reader = await (adapters[executor] as Cli).read(turn, fakeContext('/').events);
     for (const line of stdout.split('\n')) reader.line(line);
     const end = { code: 0, killedBy: null, stdout, truncated: false, stderr: '', timedOut: false };

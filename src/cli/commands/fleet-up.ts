@@ -28,7 +28,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
     ...(file === undefined ? (['fleet.yaml'] as const) : []),
     ...(flags.config === undefined ? (['handfast.yaml'] as const) : []),
   ];
-  await offerTrust([...found, 'skills'], terminal);
+  await offerTrust([...found, 'skills', 'agent files'], terminal);
   const fleetConfig = await fleetConfigOf(file);
   const config = hostOf(await configOf(flags.config), fleetConfig, flags);
   const format = process.stderr.isTTY ? 'text' : 'json';

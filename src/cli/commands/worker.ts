@@ -1,5 +1,6 @@
 /** `handfast worker`: runs one worker, lets it join a fleet, and ends it in good order. */
 
+import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';
 import { createLog } from '../../base/log.ts';
 import { DEFAULT_JOIN_MESSAGE_BYTES, join as joinFleet } from '../../bridge/join-fleet.ts';
@@ -42,6 +43,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   const format = process.stderr.isTTY ? 'text' : 'json';
   const log = createLog({ level: flags.verbose ? 'info' : 'warn', format });
   logUnhandledRejections(log);
+  if (file === undefined && flags.repo === undefined) await requireTrustedRepository(terminal);
   const { config, nats } = await configured(file, flags);
   if (flags.provision) return provisioned(config, nats, flags, log);
   const assembled = await assembleWorker(config, { log, version: packageVersion() }).catch((error) => {
@@ -74,6 +76,27 @@ function withOther(thrown: unknown, id: string): unknown {
     `worker ${id} of this user is running already; give this one another --id`,
     detail,
     thrown,
+  );
+}
+
+/**
+ * A worker runs git in its folder, and the settings of a repository name programs that git starts. A folder that the user
+ * named, here or in a file, is the user's own choice; the current folder is not. Fails with `untrusted_folder`.
+ */
+async function requireTrustedRepository(terminal: Terminal): Promise<void> {
+  const [{ isTrustedRepository, untrusted }, { placeOf }, { TrustStore }] = await Promise.all([
+    import('../../trust/check.ts'),
+    import('../../trust/repository.ts'),
+    import('../../trust/store.ts'),
+  ]);
+  const place = placeOf('.');
+  if (!place.isRepository) return;
+  const { offerTrust } = await import('../trust/trust-question.ts');
+  await offerTrust(['repository', 'agent files'], terminal);
+  if (await isTrustedRepository(place, new TrustStore({ home: handfastHome(process.env) }))) return;
+  throw untrusted(
+    place.folder,
+    'git would run here with settings of a repository that is not trusted; name it with --repo',
   );
 }
 

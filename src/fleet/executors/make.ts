@@ -28,6 +28,8 @@ export interface ExecutorDeps {
    */
   readonly home?: string;
   readonly log: Log;
+  /** See `ProgramExecutorDeps`. */
+  readonly trustsFolder?: (cwd: string) => Promise<boolean>;
   /** `spawnLink` of the subprocess transport; for `acp` alone. */
   readonly start?: StartProgram;
   /** Version of this software, sent to agents. */
@@ -39,7 +41,10 @@ export interface ExecutorDeps {
  *
  * @throws not_configured for an `acp` executor without `start`
  */
-export function makeExecutor(config: ExecutorConfig, { home, log, start, version = '0.0.0' }: ExecutorDeps): Executor {
+export function makeExecutor(
+  config: ExecutorConfig,
+  { home, log, start, trustsFolder, version = '0.0.0' }: ExecutorDeps,
+): Executor {
   const contextFile = home === undefined ? undefined : join(home, 'executor', `${config.kind}.json`);
   const promptFolder = join(home ?? tmpdir(), 'prompts');
   const program = (cli: Cli, config: ProgramConfig): Executor =>
@@ -50,7 +55,7 @@ export function makeExecutor(config: ExecutorConfig, { home, log, start, version
     case 'rehearsal':
       return rehearsalExecutor({ contextFile });
     case 'claude':
-      return program(claudeCli(config), config);
+      return programExecutor({ cli: claudeCli(config), config, contextFile, promptFolder, trustsFolder, log });
     case 'codex':
       return program(codexCli(config), config);
     case 'opencode':

@@ -33,6 +33,8 @@ export interface WorkerOptions {
   /** Longest turn, milliseconds, whatever the deadline says. Default one hour. */
   readonly turnTimeoutMs?: number;
   readonly log: Log;
+  /** Asked before a program that its configuration names is started for a probe; rejects where it may not be started. */
+  readonly confirm?: () => Promise<void>;
   /** Epoch milliseconds. */
   readonly now?: () => number;
   /** Monotonic milliseconds. */

@@ -23,7 +23,7 @@ import {
   type TaskAck,
   type TaskResult,
 } from '../../protocol/fleet.ts';
-import { fail, type HandfastError } from '../../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 import { fleetMessage } from '../messages/encode.ts';
@@ -174,7 +174,7 @@ class FleetWorker implements Worker {
       log,
       clock,
       repository,
-      probeServer,
+      probeServer: confirmedProbe(probeServer, options.confirm),
       signal: this.#ending.signal,
       ...(deps.probeMs !== undefined && { probeMs: deps.probeMs }),
     });
@@ -502,4 +502,17 @@ function sendIfSupported(channel: ReplyChannel, message: FleetMessage): boolean 
   if (feature !== undefined && !channel.features.has(feature)) return false;
   channel.send(message);
   return true;
+}
+
+/** The same probe, which starts nothing that is not confirmed. */
+function confirmedProbe(
+  probe: NonNullable<WorkerDeps['probeServer']>,
+  confirm: WorkerOptions['confirm'],
+): NonNullable<WorkerDeps['probeServer']> {
+  if (confirm === undefined) return probe;
+  return (server, options) =>
+    confirm().then(
+      () => probe(server, options),
+      (error) => ({ health: 'error', tools: [], detail: asError(error).message }),
+    );
 }

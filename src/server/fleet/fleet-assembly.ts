@@ -106,7 +106,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
     closing.push(() => store.close());
     const assembled: AssembledWorker[] = [];
     for (const each of config.workers) {
-      const one = await assembleWorker(each, { log: logOf(log, each.id), version, env, now });
+      const one = await assembleWorker(each, { log: logOf(log, each.id), version, env, trust: config.trust, now });
       assembled.push(one);
       closing.push(() => one.stop());
     }

@@ -4,15 +4,20 @@
  * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
  */
 import { pathToFileURL } from 'node:url';
+import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';
+import type { ConfigTrust } from '../../config/config.ts';
 import type { WorkerConfig } from '../../config/fleet-config.ts';
 import type { ExecutorSettings, McpServerSettings } from '../../config/worker.schema.ts';
 import type { ExecutorConfig } from '../../fleet/executors/config.ts';
+import type { Executor } from '../../fleet/executors/executor.ts';
 import type { TaskFunction } from '../../fleet/executors/function.ts';
 import { makeExecutor } from '../../fleet/executors/make.ts';
 import type { McpServerOptions } from '../../fleet/worker/mcp-servers.ts';
 import { createWorker, type Worker } from '../../fleet/worker/worker.ts';
 import { spawnLink } from '../../transport/subprocess.ts';
+import { agentFilesTrusted } from '../../trust/check.ts';
+import { TrustStore } from '../../trust/store.ts';
 import { fail } from '../../wire/errors.ts';
 import { secretReader } from './secret-reader.ts';
 import { openWorkerEndpoints, type WorkerEndpoints } from './worker-endpoints.ts';
@@ -22,6 +27,8 @@ export interface WorkerAssembly {
   /** Version of this software, sent to agents. */
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Of a configuration that came with a folder: asked before each program of the worker is started. */
+  readonly trust?: ConfigTrust;
   readonly now?: () => number;
 }
 
@@ -38,15 +45,18 @@ export interface AssembledWorker {
 
 /** Makes a worker without starting it. Fails with `config_invalid`, `not_configured`, `journal_locked`. */
 export async function assembleWorker(config: WorkerConfig, options: WorkerAssembly): Promise<AssembledWorker> {
-  const { log, version, env = process.env, now } = options;
+  const { log, version, env = process.env, trust, now } = options;
   const { executor: settings } = config;
   if (settings === undefined) throw fail('config_invalid', `worker ${config.id} has no executor; add "executor"`);
-  const executor = makeExecutor(await executorOf(settings, env), {
+  const store = new TrustStore({ home: handfastHome(env), log });
+  const made = makeExecutor(await executorOf(settings, env), {
     home: config.dataDir,
     log,
     version,
     start: spawnLink,
+    trustsFolder: (cwd) => agentFilesTrusted(cwd, store).catch(() => false),
   });
+  const executor = trust === undefined ? made : confirmedExecutor(made, trust);
   const worker = await createWorker({
     agentId: config.id,
     executor,
@@ -65,6 +75,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
     turnTimeoutMs: config.turnTimeoutMs,
     log,
     now,
+    ...(trust && { confirm: () => trust.confirm() }),
   });
   let endpoints: WorkerEndpoints | undefined;
   return {
@@ -80,6 +91,33 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
       await endpoints?.close();
       await worker.close();
     },
+  };
+}
+
+/** The same executor, which starts nothing once the trust in its configuration is withdrawn. */
+function confirmedExecutor(executor: Executor, trust: ConfigTrust): Executor {
+  return {
+    kind: executor.kind,
+    canSteer: executor.canSteer,
+    canAsk: executor.canAsk,
+    async probe(signal) {
+      await trust.confirm();
+      return executor.probe(signal);
+    },
+    hasConversation: (contextId) => executor.hasConversation(contextId),
+    start(task, context) {
+      const started = trust.confirm().then(() => executor.start(task, context));
+      const outcome = started.then((execution) => execution.outcome);
+      if (!executor.canSteer) return { outcome };
+      return { outcome, steer: async (text) => (await (await started).steer?.(text)) ?? 'rejected' };
+    },
+    ...(executor.measureOverhead && {
+      measureOverhead: async (context) => {
+        await trust.confirm();
+        return (await executor.measureOverhead?.(context)) ?? null;
+      },
+    }),
+    stop: () => executor.stop(),
   };
 }
 

@@ -11,8 +11,12 @@ import { tokensSpent } from '../../../src/fleet/executors/usage.ts';
 import { type FakeCli, fakeCli } from './fake-cli.ts';
 import { fakeContext, fakeLog, taskOf } from './fake-context.ts';
 
-const make = ({ command, home }: FakeCli, config: Partial<ClaudeConfig> = {}): Executor =>
-  makeExecutor({ kind: 'claude', command, role: 'a worker', ...config }, { home, log: fakeLog() });
+const make = (
+  { command, home }: FakeCli,
+  config: Partial<ClaudeConfig> = {},
+  trustsFolder?: (cwd: string) => Promise<boolean>,
+): Executor =>
+  makeExecutor({ kind: 'claude', command, role: 'a worker', ...config }, { home, log: fakeLog(), trustsFolder });
 
 const INIT = { type: 'system', subtype: 'init', session_id: 's-1', model: 'm', tools: ['Bash'], mcp_servers: [] };
 const says = (text: string, usage?: object, id = 'm1') => ({
@@ -69,6 +73,29 @@ test('the conversation of a finished turn is stored without the mark of an inter
   await make(cli).start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
   const stored = JSON.parse(readFileSync(join(cli.home, 'executor', 'claude.json'), 'utf8'));
   assert.deepEqual(stored, [['c-1', { session: 's-1' }]]);
+});
+
+test('settings and MCP servers of a folder that is not trusted are left out, and the result says so', async () => {
+  using cli = fakeCli({ stdout: [INIT, RESULT] }, { stdout: [INIT, RESULT] });
+  writeFileSync(join(cli.cwd, '.mcp.json'), '{"mcpServers":{"evil":{"command":"./evil.sh"}}}');
+  const asked: string[] = [];
+  let trusted = false;
+  const executor = make(cli, {}, (cwd) => {
+    asked.push(cwd);
+    return Promise.resolve(trusted);
+  });
+  const outcome = await executor.start(taskOf('do it'), fakeContext(cli.cwd)).outcome;
+  assert.match(outcome.warnings?.join() ?? '', /were not used: it is not trusted \(handfast trust add\)/);
+  trusted = true;
+  await executor.start(taskOf('again'), fakeContext(cli.cwd)).outcome;
+  const [without = [], with_ = []] = cli.runs.map(({ argv }) => argv);
+  assert.deepEqual(
+    [without.includes('--mcp-config'), without[without.indexOf('--setting-sources') + 1]],
+    [false, 'user'],
+  );
+  assert.equal(with_[with_.indexOf('--mcp-config') + 1], join(cli.cwd, '.mcp.json'));
+  assert.equal(with_[with_.indexOf('--setting-sources') + 1], 'user,project,local');
+  assert.deepEqual(asked, [cli.cwd, cli.cwd]);
 });
 
 test('a conversation that is gone is begun anew once, and only for its own words', async () => {

@@ -105,7 +105,7 @@ for (const cli of adapters) {
   test(`any frames are read as the output of ${cli.kind}`, async () => {
     const run = fc.asyncProperty(fc.array(frame, { maxLength: 6 }), fc.boolean(), async (frames, resumed) => {
       const conversation = resumed ? { session: 's' } : undefined;
-      const turn = { task: taskOf('x'), prompt: 'x', cwd: '/', conversation, extra: [] };
+      const turn = { task: taskOf('x'), prompt: 'x', cwd: '/', conversation, extra: [], usesFolder: true };
       const reader = await cli.read(turn, fakeContext('/').events);
       for (const one of frames) reader.line(JSON.stringify(one));
       reader.line('{"type":');

@@ -96,14 +96,14 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
       const status = frameOf(((await run('auth', 'status'))?.stdout ?? '').replace(/\n/g, ' '));
       return typeof status?.loggedIn === 'boolean' ? status.loggedIn : undefined;
     },
-    argv: ({ prompt, cwd, conversation: stored, task, extra }) => {
+    argv: ({ prompt, cwd, conversation: stored, task, extra, usesFolder }) => {
       const servers = mcpConfig ?? join(cwd, '.mcp.json');
       return [
         ...['-p', prompt, '--output-format', 'stream-json', '--verbose'],
-        ...['--permission-mode', 'bypassPermissions', '--setting-sources', 'user,project,local'],
+        ...['--permission-mode', 'bypassPermissions', '--setting-sources', usesFolder ? 'user,project,local' : 'user'],
         ...(model === undefined ? [] : ['--model', model]),
         ...['--append-system-prompt', role],
-        ...(mcpConfig !== undefined || existsSync(servers) ? ['--mcp-config', servers] : []),
+        ...(mcpConfig !== undefined || (usesFolder && existsSync(servers)) ? ['--mcp-config', servers] : []),
         ...extra,
         ...(stored === undefined ? ['--session-id', claudeSession(task.contextId)] : ['--resume', stored.session]),
       ];

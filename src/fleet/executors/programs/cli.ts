@@ -39,6 +39,8 @@ export interface CliTurn {
   readonly conversation: StoredConversation | undefined;
   /** The operator's own arguments, filtered. */
   readonly extra: readonly string[];
+  /** Whether it may use settings and MCP servers that the working directory brings. */
+  readonly usesFolder: boolean;
 }
 
 export interface Cli {

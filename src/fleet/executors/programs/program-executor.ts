@@ -36,6 +36,8 @@ export interface ProgramExecutorDeps {
   readonly contextFile: string | undefined;
   /** Folder for prompts that are too long to be an argument. */
   readonly promptFolder: string;
+  /** Whether the user trusts the settings and MCP servers that a working directory brings. Default: always. */
+  readonly trustsFolder?: (cwd: string) => Promise<boolean>;
   readonly log: Log;
 }
 
@@ -103,14 +105,19 @@ class ProgramExecutor implements Executor {
 
   async #outcome(task: ExecutorTask, context: ExecutorContext): Promise<ExecutorOutcome> {
     return withPrompt(task.prompt, this.#deps.promptFolder, async (prompt, asFile) => {
+      const usesFolder = (await this.#deps.trustsFolder?.(context.cwd)) ?? true;
       const turn = {
         task,
         prompt,
         cwd: context.cwd,
         conversation: this.#contexts.get(task.contextId),
         extra: this.#extra,
+        usesFolder,
       };
       const warnings = asFile ? ['the prompt exceeds the length of an argument and was passed in a file'] : [];
+      if (!usesFolder) {
+        warnings.push(`settings and MCP servers of the folder were not used: it is not trusted (handfast trust add)`);
+      }
       try {
         const exclusive = this.#cli.exclusive?.(turn) === true;
         return await (exclusive
