@@ -181,6 +181,8 @@ function addCalling(program: Command, act: (action: Act) => Promise<void>): void
 
   connecting(program.command('caps'))
     .description('show what a host grants, and why it refuses the rest')
+    .option('--as <name>', 'what this principal of the configuration would be granted')
+    .addOption(configOption())
     .addOption(jsonOption())
     .addHelpText('after', '\nExamples:\n  handfast caps\n  handfast caps --cap tools,memory --json')
     .action((flags) => act(async (terminal) => (await import('./commands/caps.ts')).caps(flags, terminal)));
@@ -296,10 +298,17 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
   const config = program.command('config').description('the configuration of a host');
   config
     .command('check [file]')
-    .description('report every problem of a configuration by line and column')
+    .description('report every problem of a configuration by line and column, and who may do what')
+    .option('--as <name>', 'only what this principal may do')
     .addOption(jsonOption())
-    .action((file) =>
-      act(async (terminal) => (await import('./commands/config-check.ts')).configCheck(file, terminal)),
+    .action((file, flags) =>
+      act(async (terminal) => (await import('./commands/config-check.ts')).configCheck(file, flags, terminal)),
+    );
+  connecting(config.command('reload'))
+    .addOption(jsonOption())
+    .description('make a running host read its tokens, roles and grants again; open sessions get the rights of now')
+    .action((flags) =>
+      act(async (terminal) => (await import('./commands/config-reload.ts')).configReload(flags, terminal)),
     );
 
   const schema = program.command('schema').description('JSON Schemas of the messages and of the configuration');

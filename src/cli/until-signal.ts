@@ -3,8 +3,10 @@
  * where an address is already in use. Called by `up`, `fleet up` and `worker`.
  */
 import { resolve } from 'node:path';
+import type { Log } from '../base/log.ts';
 import type { HostConfig } from '../config/config.ts';
 import { parseListenAddress } from '../config/listen-address.ts';
+import type { RunningServer } from '../server/serve.ts';
 import { fail } from '../wire/errors.ts';
 import type { Terminal } from './output/terminal.ts';
 
@@ -18,8 +20,19 @@ export function untilSignal(terminal: Terminal): Promise<void> {
     if (terminal.watched) terminal.note('stopping; waiting for running work (Ctrl-C again: exit now)');
     stop();
   };
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal);
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal);
+  // A terminal that was closed ends the program; without a terminal the signal means "read your configuration again".
+  if (process.stdin.isTTY) process.on('SIGHUP', onSignal);
   return promise;
+}
+
+/** Reads tokens, roles and grants again at SIGHUP, where no terminal sends it. A file with problems changes nothing. */
+export function reloadOnHangup({ reload }: Pick<RunningServer, 'reload'>, log: Log): void {
+  if (process.stdin.isTTY) return;
+  process.on('SIGHUP', () => {
+    if (reload === undefined) return log.warn('there are no tokens to read again');
+    reload().catch((error) => log.error('the rights were not reloaded: the configuration has problems', { error }));
+  });
 }
 
 /** The configuration, overridden by the command line. */

@@ -37,11 +37,14 @@ export function negotiateAdditional(asked: unknown, policy: NegotiationPolicy): 
   return [...names].map((name) => decide(name, policy));
 }
 
+/** Why a capability that is there is refused. */
+export const NOT_ALLOWED = 'not allowed for this principal';
+
 function decide(capability: string, { available, mayUse }: NegotiationPolicy): CapabilityGrant {
   const offer = available.get(capability);
   if (offer === undefined) return { capability, enabled: false, metadata: { reason: 'no plugin loaded' } };
   if (mayUse?.(capability) === false) {
-    return { capability, enabled: false, metadata: { reason: 'not allowed for this principal' } };
+    return { capability, enabled: false, metadata: { reason: NOT_ALLOWED } };
   }
   return { capability, enabled: true, metadata: { ...offer } };
 }

@@ -15,7 +15,14 @@ import type { ControlServer } from '../control/control-server.ts';
 import type { Host } from '../host/host.ts';
 import { threadSlots } from '../host/host-limits.ts';
 
-import { type Authenticator, createAuthenticator, LOCAL_PRINCIPAL, localGrant } from '../session/auth.ts';
+import {
+  type Authenticator,
+  type ConfiguredAuthenticator,
+  createAuthenticator,
+  LOCAL_PRINCIPAL,
+  localGrant,
+  type PrincipalTokens,
+} from '../session/auth.ts';
 import { AuthThrottle } from '../session/auth-throttle.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { type AssembledHost, assembleHost } from './assemble.ts';
@@ -34,6 +41,8 @@ export interface ServerOptions {
   readonly fleet?: FleetConfig;
   /** False: this host is not registered for the commands of this user. Default true. */
   readonly announce?: boolean;
+  /** Reads the configuration again; then tokens, roles and grants can be reloaded. Rejects with `config_invalid`. */
+  readonly reread?: () => Promise<HostConfig>;
   /** Version of this software, sent to agents behind sessions. */
   readonly version?: string;
   /** Cancels starting, also while it waits for another orchestrator's end; has no effect once the server is ready. */
@@ -67,6 +76,8 @@ export interface RunningServer extends Server {
   readonly control: ControlServer | undefined;
   /** The fleet, where one was asked for. */
   readonly fleet: AssembledFleet | undefined;
+  /** Reads tokens, roles and grants again; undefined where they cannot change. Rejects with `config_invalid`. */
+  readonly reload: (() => Promise<Reloaded>) | undefined;
 }
 
 /**
@@ -78,7 +89,8 @@ export interface RunningServer extends Server {
  */
 export async function serve(config: HostConfig, options: ServerOptions = {}): Promise<RunningServer> {
   const { log = silentLog, signal, now = Date.now } = options;
-  const { auth, tokenFile } = await accessOf(config);
+  const { auth, tokenFile, grantsOf } = await accessOf(config);
+  const reload = reloading(config, { auth, log, grantsOf, reread: options.reread });
   const backoff = new AuthThrottle();
   const threads = threadSlots(config.limits);
   const guard = pathGuard(config, options.fleet);
@@ -130,6 +142,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       const announced = options.announce ?? true;
       const trusts = [config.trust, options.fleet?.trust].filter((trust) => trust !== undefined);
       const server = await openServer(config, assembled, {
+        reload,
         auth,
         control,
         fleet,
@@ -173,6 +186,7 @@ async function controlOf(
 }
 
 interface Serving {
+  readonly reload: (() => Promise<Reloaded>) | undefined;
   readonly auth: Authenticator;
   readonly control: ControlServer | undefined;
   readonly fleet: AssembledFleet | undefined;
@@ -188,7 +202,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   const { auth, control, fleet, tokenFile, log, trusts } = serving;
   const { host, journal, audit } = assembled;
   await audit?.open();
-  const operated = { host, journal, auth, audit };
+  const operated = { host, journal, auth, audit, reload: serving.reload };
   const opened = await openListeners({ config, operated, rpc: control?.rpc, routes: fleet?.routes, log });
   try {
     await fleet?.start(control as ControlServer);
@@ -244,6 +258,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     host,
     control,
     fleet,
+    reload: serving.reload,
     url,
     listeners,
     tokenFile,
@@ -263,10 +278,59 @@ async function warnOfPrograms(config: HostConfig, log: Log): Promise<void> {
   for (const warning of await exposingPrincipals(config)) log.warn(warning);
 }
 
+/** What a reload did. */
+export interface Reloaded {
+  /** Names of the principals there are now. */
+  readonly principals: readonly string[];
+  /** Sections of the file that differ from what is in use: they need a restart. */
+  readonly restart: readonly string[];
+}
+
+interface Reloading {
+  readonly auth: ConfiguredAuthenticator;
+  readonly log: Log;
+  readonly grantsOf: ((config: HostConfig) => readonly PrincipalTokens[]) | undefined;
+  readonly reread: ServerOptions['reread'];
+}
+
+/** The function that gives everybody the rights the file has now; undefined where rights cannot change. */
+function reloading(
+  config: HostConfig,
+  { auth, log, grantsOf, reread }: Reloading,
+): (() => Promise<Reloaded>) | undefined {
+  if (reread === undefined || grantsOf === undefined) return undefined;
+  return async () => {
+    const next = await reread();
+    const sections = Object.keys(next) as (keyof HostConfig)[];
+    const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+    const restart = sections.filter(
+      (key) => key !== 'auth' && key !== 'listen' && key !== 'warnings' && !same(next[key], config[key]),
+    );
+    if (!next.auth.required) restart.push('auth');
+    auth.replace(grantsOf(next));
+    const principals = next.auth.grants.map(({ principal }) => principal.name);
+    log.warn('rights were reloaded', { principals, restart });
+    return { principals, restart };
+  };
+}
+
+/** Who may come in, and how that is read from a configuration. */
+interface Access {
+  readonly auth: ConfiguredAuthenticator;
+  readonly tokenFile: string | undefined;
+  /** Undefined where no token is needed. */
+  readonly grantsOf: ((config: HostConfig) => readonly PrincipalTokens[]) | undefined;
+}
+
 /** Accepted principals: those of the configuration, and this user's own command line. */
-async function accessOf(config: HostConfig): Promise<{ auth: Authenticator; tokenFile: string | undefined }> {
-  const { required, grants } = config.auth;
-  if (!required) return { auth: createAuthenticator([]), tokenFile: undefined };
+async function accessOf(config: HostConfig): Promise<Access> {
+  if (!config.auth.required) return { auth: createAuthenticator([]), tokenFile: undefined, grantsOf: undefined };
+  const { token, file } = await ensureLocalToken({ home: config.home });
+  const grantsOf = (current: HostConfig) => [...namedGrants(current), localGrant(token)];
+  return { auth: createAuthenticator(grantsOf(config)), tokenFile: file, grantsOf };
+}
+
+function namedGrants({ auth: { grants } }: HostConfig): readonly PrincipalTokens[] {
   if (grants.some(({ principal }) => principal.name === LOCAL_PRINCIPAL.name)) {
     // Sessions belong to names: two principals of one name could read each other's.
     throw fail(
@@ -274,6 +338,5 @@ async function accessOf(config: HostConfig): Promise<{ auth: Authenticator; toke
       `the name "${LOCAL_PRINCIPAL.name}" in auth.tokens is reserved for this user's own token`,
     );
   }
-  const { token, file } = await ensureLocalToken({ home: config.home });
-  return { auth: createAuthenticator([...grants, localGrant(token)]), tokenFile: file };
+  return grants;
 }

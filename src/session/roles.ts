@@ -107,6 +107,8 @@ export function principalWith(
   let joined: Grants = {};
   for (const role of roles)
     joined = joinGrants(joined, role === 'worker' ? { fleet: { worker: [name] } } : roleOf(role, custom));
+  // An administrator has every capability; only a list of its own narrows that, not one of a lesser role.
+  if (joined.admin === true) joined = { ...joined, capabilities: undefined };
   return Object.freeze({ name, ...said(joinGrants(joined, grants)) });
 }
 

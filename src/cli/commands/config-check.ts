@@ -1,18 +1,24 @@
-/** `handfast config check`: is the configuration right, and what does it amount to? */
+/** `handfast config check`: is the configuration right, what does it amount to, and who may do what? */
 import { formatProblem } from '../../config/config.ts';
 import { checkApprovalRules } from '../../server/control/approval-rules.ts';
 import { exposedPaths, exposingPrincipals } from '../../server/exposures.ts';
 import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
+import { grantLines, principalNamed, principalsOf, printPrincipals } from './principals.ts';
 
 /** Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
-export async function configCheck(file: string | undefined, terminal: Terminal): Promise<void> {
+export async function configCheck(
+  file: string | undefined,
+  { as }: { readonly as?: string },
+  terminal: Terminal,
+): Promise<void> {
   const config = await configOf(file, { unchecked: true });
   await checkApprovalRules(config);
   const { listen, workspace, plugins, warnings } = config;
   const exposed = [...exposedPaths(config), ...(await exposingPrincipals(config))];
   if (terminal.json) {
     const uses = plugins.map(({ use }) => use);
+    const principals = as === undefined ? principalsOf(config) : [principalNamed(config, as)];
     return terminal.document({
       ok: true,
       file: config.file ?? null,
@@ -21,6 +27,7 @@ export async function configCheck(file: string | undefined, terminal: Terminal):
       plugins: uses,
       warnings,
       exposed,
+      principals: principals.map((one) => ({ name: one.name, grants: Object.fromEntries(grantLines(one)) })),
     });
   }
   for (const warning of [...warnings.map(formatProblem), ...exposed]) terminal.note(`warning: ${warning}`);
@@ -28,4 +35,6 @@ export async function configCheck(file: string | undefined, terminal: Terminal):
   terminal.line(`  listen     ${listen.join(', ')}`);
   terminal.line(`  workspace  ${workspace}`);
   terminal.line(`  plugins    ${plugins.map(({ use }) => use).join(', ') || 'none'}`);
+  terminal.line();
+  printPrincipals(config, as, terminal);
 }

@@ -13,7 +13,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
 import { offerTrust } from '../trust/trust-question.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
-import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
+import { reloadOnHangup, untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface FleetUpFlags {
   readonly config?: string;
@@ -44,7 +44,8 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
     // No timeout: it waits for the server of its bus.
     if (!up) leaveSoon();
   });
-  const options = { log, version: packageVersion(), fleet: fleetConfig, signal };
+  const reread = async () => hostOf(await configOf(flags.config), fleetConfig, flags);
+  const options = { log, version: packageVersion(), fleet: fleetConfig, signal, reread };
   const server = await serve(config, options).catch(async (error) => {
     // Stopped by a signal while it was a standby.
     if (signal.aborted) return undefined;
@@ -52,6 +53,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   });
   if (server === undefined) return leaveSoon();
   up = true;
+  reloadOnHangup(server, log);
   if (terminal.json) terminal.document(readyLine(server));
   else greet(server, fleetConfig, terminal);
   const error = await Promise.race([stopped, server.closed]);

@@ -12,7 +12,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { packageVersion } from '../package-info.ts';
 import { offerTrust } from '../trust/trust-question.ts';
 import { logUnhandledRejections } from '../unhandled-rejections.ts';
-import { untilSignal, withAdvice, withListeners } from '../until-signal.ts';
+import { reloadOnHangup, untilSignal, withAdvice, withListeners } from '../until-signal.ts';
 
 export interface UpFlags {
   readonly config?: string;
@@ -23,7 +23,7 @@ export interface UpFlags {
 }
 
 /**
- * Serves until SIGINT, SIGTERM or SIGHUP, then stops in good order; a second signal ends the process at once. With
+ * Serves until SIGINT or SIGTERM, then stops in good order; a second signal ends the process at once. With
  * `--json` exactly one line goes to stdout, when everything is open. The log goes to stderr.
  */
 export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
@@ -35,9 +35,11 @@ export async function up(flags: UpFlags, terminal: Terminal): Promise<void> {
   logUnhandledRejections(log);
   for (const warning of config.warnings) log.warn(formatProblem(warning));
   const stopped = untilSignal(terminal);
-  const server = await serve(config, { log, version: packageVersion() }).catch((error) => {
+  const reread = () => configOf(flags.config, { insecureBind });
+  const server = await serve(config, { log, version: packageVersion(), reread }).catch((error) => {
     throw withAdvice(error);
   });
+  reloadOnHangup(server, log);
   warnOfRisks(config, server, log);
   if (terminal.json) terminal.document(readyLine(server));
   else printBanner(config, server, terminal);

@@ -1,23 +1,32 @@
 /** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
-import { fail } from '../../wire/errors.ts';
+import { fail, type HandfastError } from '../../wire/errors.ts';
+import { isObject } from '../../wire/json.ts';
 
 const TIMEOUT_MS = 10_000;
 
 /**
- * The JSON answer to `GET path`.
+ * The JSON answer to a request without a body, `GET` unless `method` says otherwise.
  *
- * Fails with `unreachable`, `auth_failed`, `timeout`, `cancelled`, and `unknown_type` when the host does not serve it.
+ * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, and `unknown_type` when the host does not serve it.
  */
-export async function askOperator<T>(base: string, path: string, token: string, signal?: AbortSignal): Promise<T> {
+export async function askOperator<T>(
+  base: string,
+  path: string,
+  token: string,
+  signal?: AbortSignal,
+  method = 'GET',
+): Promise<T> {
   const late = AbortSignal.timeout(TIMEOUT_MS);
   try {
     const response = await fetch(`${base}${path}`, {
+      method,
       headers: token === '' ? {} : { authorization: `Bearer ${token}` },
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
       // A token is meant for the host that was named, not for whomever it points at.
       redirect: 'error',
     });
     if (response.status === 401) throw fail('auth_failed', `${base} refused the token`);
+    if (response.status === 403 || response.status === 400) throw await refusalOf(response, base);
     if (!response.ok) throw fail('unknown_type', `${base} answered ${response.status} to ${path}`);
     return (await response.json()) as T;
   } catch (error) {
@@ -26,4 +35,12 @@ export async function askOperator<T>(base: string, path: string, token: string, 
     if (error instanceof TypeError) throw fail('unreachable', `no host responds at ${base}`, {}, error);
     throw error;
   }
+}
+
+/** The error that the host sent with its refusal. */
+async function refusalOf(response: Response, base: string): Promise<HandfastError> {
+  const body: unknown = await response.json().catch(() => undefined);
+  const error = isObject(body) && isObject(body.error) ? body.error : {};
+  const message = typeof error.message === 'string' ? error.message : `${base} answered ${response.status}`;
+  return fail(response.status === 403 ? 'unauthorized' : 'config_invalid', message);
 }

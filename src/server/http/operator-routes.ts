@@ -15,6 +15,7 @@ import { AuthThrottle } from '../../session/auth-throttle.ts';
 import type { Principal } from '../../session/principal.ts';
 import { may, refusal } from '../../session/rights.ts';
 import { errorReply, type HttpRoute, jsonReply, sendReply } from '../../transport/http/http-exchange.ts';
+import { asError, type ErrorName, fail, rowOf } from '../../wire/errors.ts';
 import type { DeferredAudit } from '../deferred-audit.ts';
 
 /** The parts that the routes report about. */
@@ -23,6 +24,8 @@ export interface Operated {
   readonly journal: Journal;
   readonly auth: Authenticator;
   readonly audit: DeferredAudit | undefined;
+  /** Reads the rights of the configuration again; undefined where they cannot change. */
+  readonly reload?: () => Promise<object>;
   /** Addresses, as far as they are known by now. */
   readonly listeners: () => readonly string[];
 }
@@ -50,18 +53,27 @@ const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens from th
 export function operatorRoutes(operated: Operated): HttpRoute[] {
   const backoff = new AuthThrottle();
   const guarded =
-    (answer: (principal: Principal) => object | Promise<object>, needs?: 'observe'): HttpRoute['handle'] =>
+    (
+      answer: (principal: Principal) => object | Promise<object>,
+      needs?: 'observe' | 'administer',
+    ): HttpRoute['handle'] =>
     async (request, response) => {
       const principal = await admit(request, response, operated.auth, backoff);
       if (principal === undefined) return;
       if (needs !== undefined && !may(principal, needs)) {
         return sendReply(response, errorReply(403, 'unauthorized', refusal(principal, needs).message));
       }
-      sendReply(response, jsonReply(200, await answer(principal)));
+      try {
+        sendReply(response, jsonReply(200, await answer(principal)));
+      } catch (thrown) {
+        const { code, detail, message } = asError(thrown);
+        sendReply(response, errorReply(rowOf(code, detail).http, code as ErrorName, message));
+      }
     };
   return [
     { method: 'GET', path: '/status', whileClosing: true, handle: guarded(() => statusOf(operated), 'observe') },
     { method: 'GET', path: '/sessions', handle: guarded((principal) => sessionsFor(principal, operated)) },
+    { method: 'POST', path: '/reload', handle: guarded(() => reloadOf(operated), 'administer') },
   ];
 }
 
@@ -89,6 +101,11 @@ async function admit(
   } finally {
     backoff.leave(address);
   }
+}
+
+function reloadOf({ reload }: Operated): Promise<object> {
+  if (reload === undefined) throw fail('not_configured', 'this server has no configuration that it could read again');
+  return reload();
 }
 
 function statusOf({ host, audit, listeners }: Operated): object {

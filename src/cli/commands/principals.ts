@@ -1,0 +1,70 @@
+/** Who may do what, out of a configuration: for `handfast config check` and `handfast caps --as`. */
+import type { HostConfig } from '../../config/config.ts';
+import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
+import type { Grants, Principal } from '../../session/principal.ts';
+import { fail } from '../../wire/errors.ts';
+import type { Terminal } from '../output/terminal.ts';
+
+/** Everybody the configuration lets in, the owner of the local token first. */
+export const principalsOf = ({ auth }: HostConfig): readonly Principal[] => [
+  LOCAL_PRINCIPAL,
+  ...auth.grants.map(({ principal }) => principal),
+];
+
+/** The principal of this name. Fails with `not_found`, which lists those there are. */
+export function principalNamed(config: HostConfig, name: string): Principal {
+  const all = principalsOf(config);
+  const found = all.find((principal) => principal.name === name);
+  if (found !== undefined) return found;
+  throw fail('not_found', `no principal is named ${name}; there are: ${all.map((one) => one.name).join(', ')}`, {
+    name,
+  });
+}
+
+/** Grants in the order they are shown in, each as one word or a few. */
+const shown: { readonly [Grant in keyof Grants]-?: (grants: Grants) => string | undefined } = {
+  admin: ({ admin }) => (admin === true ? 'everything' : undefined),
+  capabilities: ({ capabilities }) => capabilities?.join(', '),
+  tools: ({ tools }) => rules(tools),
+  grants: ({ grants }) => grants && Object.keys(grants).join(', '),
+  sessions: ({ sessions }) => rules(sessions),
+  backends: ({ backends }) => backends?.join(', '),
+  providers: ({ providers }) => providers?.join(', '),
+  mcpServers: ({ mcpServers }) => mcpServers?.join(', '),
+  folders: ({ folders }) => folders?.join(', '),
+  settings: ({ settings }) => (settings === true ? 'yes' : undefined),
+  fleet: ({ fleet }) => rules(fleet),
+  observe: ({ observe }) => (observe === true ? 'yes' : undefined),
+  limits: ({ limits }) => rules(limits),
+};
+
+const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+const rules = (group: object | undefined): string | undefined =>
+  group &&
+  Object.entries(group)
+    .filter(([, value]) => value !== undefined && value !== false)
+    .map(([name, value]) => {
+      if (value === true) return snake(name);
+      return `${snake(name)} ${Array.isArray(value) ? value.join(', ') : value}`;
+    })
+    .join('; ');
+
+/** The grants of a principal as lines of name and value; none for one that may only shake hands and ping. */
+export function grantLines(principal: Principal): readonly (readonly [grant: string, value: string])[] {
+  return (Object.keys(shown) as (keyof Grants)[]).flatMap((grant) => {
+    const value = shown[grant](principal);
+    return value === undefined || value === '' ? [] : [[snake(grant), value] as const];
+  });
+}
+
+/** Prints every principal, or the one of this name, with its grants. */
+export function printPrincipals(config: HostConfig, name: string | undefined, terminal: Terminal): void {
+  const principals = name === undefined ? principalsOf(config) : [principalNamed(config, name)];
+  const rows = principals.flatMap((principal) => {
+    const lines = grantLines(principal);
+    if (lines.length === 0) return [[principal.name, 'handshake, ping', 'nothing else is granted']];
+    return lines.map(([grant, value], index) => [index === 0 ? principal.name : '', grant, value]);
+  });
+  terminal.table(['PRINCIPAL', 'GRANT', 'WHAT'], rows);
+}
