@@ -10,7 +10,10 @@ import { connect } from '../../src/connect.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import { type Server, serve } from '../../src/server/serve.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
+import { turns } from '../contract/recorder.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
+
+const DAY_MS = 86_400_000;
 
 interface Place {
   readonly folder: string;
@@ -246,19 +249,23 @@ test('a start that fails at its last address leaves the others free and nothing 
 test('a journal on disk loses the old sessions of agents after the days the file says, and nothing that is not theirs', async (t) => {
   const { folder, start } = place(t);
   const file = join(folder, 'journal.db');
-  const entry = (daysAgo: number) => ({
-    cursor: 1,
-    ts: Date.now() - daysAgo * 86_400_000,
-    kind: 'reply',
-    request: 'r',
-    body: '{}',
-  });
+  const entry = { cursor: 1, ts: Date.now(), kind: 'reply', request: 'r', body: '{}' };
   const [old, young] = ['a'.repeat(32), 'b'.repeat(32)] as const;
-  const before = await sqliteJournal({ file });
-  await before.append('session/kept', [entry(99)]);
-  await before.append(old, [entry(3)]);
-  await before.append(young, [entry(1)]);
+  // Age is the time in which the journal was in use, as its hourly sweeps note it.
+  let passedMs = 0;
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const expiry = { maxAgeMs: 2 * DAY_MS, maxSessions: 1_000_000, retains: () => true };
+  const before = await sqliteJournal({ file, expiry, monotonicNow: () => passedMs });
+  await before.append('session/kept', [entry]);
+  await before.append(old, [entry]);
+  t.mock.timers.tick(1_000);
+  await turns();
+  passedMs = 3 * DAY_MS;
+  t.mock.timers.tick(3_600_000);
+  await turns();
+  await before.append(young, [entry]);
   await before.close();
+  t.mock.timers.reset();
   const server = await start('journal: { kind: sqlite, file: ./journal.db, retain_days: 2 }\n');
   await using agent = await connect(server.url as string, { capabilities: ['tools'], token: token(server) });
   await agent.tools.call('list_dir', { path: '.' });
