@@ -218,6 +218,25 @@ test('withdrawing trust ends what runs on it', async () => {
   assert.equal((await user.failure(['trust', 'rm', '.'])).code, 'usage');
 });
 
+test('a fleet out of a folder needs the same trust, and ends when it is withdrawn', async () => {
+  const user = newUser();
+  const mark = join(user.folder, 'mark');
+  const work = `import { writeFileSync } from 'node:fs';\nwriteFileSync(${JSON.stringify(mark)}, 'x');\n`;
+  user.write('work.mjs', `${work}export const run = () => 'done';\n`);
+  const executor = 'executor: { kind: function, module: ./work.mjs }';
+  user.write('fleet.yaml', `listen: http://127.0.0.1:0\nworkers: [{ id: a, ${executor} }]\n`);
+  assert.equal((await user.failure(['fleet', 'up'])).code, 'untrusted_folder');
+  assert.equal(existsSync(mark), false);
+  const { trusted } = await user.json<{ trusted: Json[] }>(['trust', 'add']);
+  assert.deepEqual(Object.keys(trusted[0].files).sort(), ['fleet.yaml', 'work.mjs']);
+  const fleet = user.start(['fleet', 'up', '--json']);
+  await fleet.says('"ready":true');
+  assert.equal(existsSync(mark), true);
+  await user.json(['trust', 'rm', '.']);
+  const ended = await fleet.ended();
+  assert.equal(ended.code, 3, ended.stderr);
+});
+
 test('skills of a folder are used once they are trusted, as they are, and no longer when that is withdrawn', async () => {
   const user = newUser();
   const folder = join(user.cwd, '.agents', 'skills', 'tidy');
