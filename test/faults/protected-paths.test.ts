@@ -140,6 +140,7 @@ test('F-93: a restricted token reads and changes no configuration, token, data, 
   assert.equal(readFileSync(join(folder, 'secrets/other.token'), 'utf8').trim(), SECRET);
   // Names that differ in case only are the same file on some systems, and never created here.
   assert.equal(await agent.tried('write_file', { path: 'HANDFAST.yaml', content: 'x' }), DENIED);
+  assert.equal(await agent.tried('write_file', { path: 'src/HANDFA\u017fT.yaml', content: 'x' }), DENIED);
   assert.equal(await agent.tried('write_file', { path: 'log/AUDIT.jsonl.2', content: 'x' }), DENIED);
 
   // An administrator may, and what is not protected everybody may.
@@ -212,9 +213,18 @@ test('F-93: renames do not help: not of the file, nor of a folder above it, nor 
   renameSync(at('data'), at('src/data2'));
   for (const path of ['src/moved.txt', 'elsewhere/other.token', 'src/data2/sessions.db', 'src/data2/new.json']) {
     assert.equal(await agent.tried('read_file', { path }), DENIED, path);
+    assert.equal(await agent.tried('grep', { path, pattern: '.' }), DENIED, path);
     assert.equal(await agent.tried('write_file', { path, content: 'x' }), DENIED, path);
   }
+  const { files } = (await agent.call('grep', { pattern: 'token|key', gitignore: false })).data as { files: object[] };
+  assert.deepEqual(files, []);
   for (const path of ['handfast.yaml', 'secrets/other.token', 'secrets/x', 'data/credentials.json', 'data/x/y']) {
+    assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
+  }
+  // A link in the place of a folder, to where nothing is: nothing is planted there.
+  rmSync(at('src/data2'), { recursive: true });
+  symlinkSync('src/store/new', at('data'));
+  for (const path of ['data/settings.json', 'src/store/new/settings.json', 'src/store/x']) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
   // Inodes of files that are gone are used again by others: those are nobody's secret.
@@ -229,8 +239,7 @@ test('F-93: what decides rights or runs can be read, and not changed', async (t)
   const { agent, put, folder } = await scene(t);
   put('src/.git/config', '[core]\n');
   put('src/.git/hooks/pre-commit.sample', '#!/bin/sh\n');
-  put('sub/.handfast/rules.yaml', 'rules: []\n');
-  for (const path of [READABLE, 'src/.git/config', 'src/.git/hooks/pre-commit.sample', 'sub/.handfast/rules.yaml']) {
+  for (const path of [READABLE, 'src/.git/config', 'src/.git/hooks/pre-commit.sample']) {
     assert.equal(await agent.tried('read_file', { path }), 'ok', path);
     for (const [name, args] of writers(path)) assert.equal(await agent.tried(name, args), DENIED, `${name} ${path}`);
   }
@@ -241,11 +250,37 @@ test('F-93: what decides rights or runs can be read, and not changed', async (t)
     '.git',
     'sub/handfast.yaml',
     'sub/new/fleet.yaml',
-    'sub/.handfast/new.yaml',
   ]) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
   assert.match(readFileSync(join(folder, READABLE), 'utf8'), /toolsPlugin/);
+  // The folder of some user: secrets, not only of this server's.
+  put('sub/.handfast/token', SECRET);
+  for (const [name, args] of [...readers('sub/.handfast/token'), ...writers('sub/.handfast/new')]) {
+    assert.equal(await agent.tried(name, args), DENIED, name);
+  }
+});
+
+test('F-93: the processes of the machine are protected where the workspace holds them', {
+  skip: process.platform !== 'linux' && 'needs /proc',
+}, async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'mine.token'), RESTRICTED);
+  writeFileSync(
+    join(folder, 'handfast.yaml'),
+    `workspace: /\nlisten: tcp://127.0.0.1:0\nauth: { tokens: [{ name: ci, token_file: mine.token, capabilities: [tools] }] }\n`,
+  );
+  const env = { HANDFAST_HOME: join(folder, 'home') };
+  await using server = await serve(await loadConfig('handfast.yaml', { cwd: folder, env }), { announce: false });
+  await using agent = await connect(server.url as string, { capabilities: ['tools'], token: RESTRICTED });
+  for (const path of ['/proc/self/environ', 'proc/thread-self/environ', `/proc/self/root${folder}/mine.token`]) {
+    for (const [name, args] of readers(path)) {
+      await assert.rejects(agent.tools.call(name, args), ({ code, detail }: HandfastError) => {
+        assert.deepEqual([code, detail.reason], ['tool_denied', 'protected_path'], `${name} ${path}`);
+        return true;
+      });
+    }
+  }
 });
 
 test('F-93: a link that is swapped while it is read never shows the secret', async (t) => {

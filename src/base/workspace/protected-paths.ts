@@ -8,12 +8,12 @@
  *
  * Made by `server/protected-paths.ts` out of the configuration. Its calls are synchronous: some stats for each tool call.
  */
-import { lstatSync, readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { shown } from './file-error.ts';
 
-/** A protected path. Plain data, so that a search thread can be given it. */
+/** A protected path. */
 export interface ProtectedPath {
   /** Absolute. Need not exist. */
   readonly path: string;
@@ -45,7 +45,11 @@ export type Access = 'read' | 'change';
  * Names that nobody restricted changes in any folder: git runs what is in its folder, and a configuration is used by the
  * next `handfast` that starts beside it.
  */
-const UNCHANGEABLE_NAMES = new Set(['.git', '.handfast', 'handfast.yaml', 'fleet.yaml']);
+const UNCHANGEABLE_NAMES = new Set(['.git', 'handfast.yaml', 'fleet.yaml']);
+/** The folder of a user, also of one that this server does not use: secrets. */
+const SECRET_NAME = '.handfast';
+/** The environments of processes hold tokens, and their links lead to every file. */
+const PROCESSES = '/proc';
 /** Copies of repositories in data folders: they hold no secret, and are large. */
 const NOT_SCANNED = new Set(['worktrees']);
 /** Entries of data folders that are looked at for hard links. In larger ones every file with several links counts as theirs. */
@@ -64,10 +68,24 @@ interface Known {
   readonly round: number;
 }
 
+/** A protected name in a folder. */
+interface ProtectedName {
+  readonly kind: ProtectedPath['kind'];
+  readonly deny: Denial;
+  readonly name: string;
+}
+
 /** Names in one folder. */
 interface NamesIn {
   readonly generation: number;
-  readonly rules: Map<string, { readonly matches: (name: string) => boolean; readonly deny: Denial }>;
+  readonly rules: Map<string, ProtectedName & { readonly matches: (name: string) => boolean }>;
+}
+
+/** What a guard knows, as plain data: where the paths were, too. */
+export interface GuardMemory {
+  readonly paths: readonly ProtectedPath[];
+  readonly known: readonly (readonly [key: string, Known])[];
+  readonly names: readonly (readonly [key: string, generation: number, rules: readonly ProtectedName[]])[];
 }
 
 type Place = Pick<Stats, 'dev' | 'ino'>;
@@ -77,8 +95,8 @@ const keyOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
 const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
 
-/** As file systems compare names that do not tell case or composed letters apart. */
-const folded = (name: string): string => name.normalize('NFC').toLowerCase();
+/** As file systems compare names that do not tell case or composed letters apart; both steps, since ſ is another small s. */
+const folded = (name: string): string => name.normalize('NFC').toUpperCase().toLowerCase();
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
@@ -123,10 +141,29 @@ export class PathGuard {
     this.paths = paths.map((each) => ({ ...each, path: resolve(each.path) }));
   }
 
+  /** Another guard that knows what this one does: for a thread. */
+  static recall({ paths, known, names }: GuardMemory): PathGuard {
+    const guard = new PathGuard(paths);
+    for (const [key, each] of known) guard.#known.set(key, { ...each, round: -1 });
+    for (const [key, generation, rules] of names) for (const rule of rules) guard.#addName(key, generation, rule);
+    return guard;
+  }
+
+  /** What {@link recall} needs. */
+  memory(): GuardMemory {
+    const names = [...this.#names].map(([key, { generation, rules }]) => {
+      const plain = [...rules.values()].map(({ kind, deny, name }) => ({ kind, deny, name }));
+      return [key, generation, plain] as const;
+    });
+    return { paths: this.paths, known: [...this.#known], names };
+  }
+
   /** Finds out where the protected paths are now. Called once for each tool call, before anything else is asked. */
   refresh(): void {
     this.#round += 1;
     for (const each of this.paths) this.#locate(each);
+    const processes = statsOf(PROCESSES);
+    if (processes !== undefined) this.#remember(processes, 'all', this.#round);
     if (this.#scannedAt < 0) this.#scan();
   }
 
@@ -157,6 +194,7 @@ export class PathGuard {
   /** The denial of an entry: by its name in its folder, and by what it is. `stats` is undefined for one that is missing. */
   entry(folder: Stats, name: string, stats: Stats | undefined): Denial | undefined {
     const plain = folded(name);
+    if (plain === SECRET_NAME) return 'all';
     let denial: Denial | undefined = UNCHANGEABLE_NAMES.has(plain) ? 'changes' : undefined;
     const names = this.#names.get(keyOf(folder));
     if (names !== undefined && names.generation === generationOf(folder)) {
@@ -188,7 +226,8 @@ export class PathGuard {
     if (kind !== 'folder') this.#protectName(path, kind, deny);
     if (!stats.isSymbolicLink()) return this.#remember(stats, deny, this.#round);
     const target = statsOf(path);
-    if (target === undefined) return;
+    // Whoever creates what a link points to decides what is found there.
+    if (target === undefined) return this.#anchor(resolve(realpathSync(dirname(path)), readlinkSync(path)), kind, deny);
     this.#remember(target, deny, this.#round);
     if (kind !== 'folder') this.#protectName(realpathSync(path), kind, deny);
   }
@@ -206,17 +245,19 @@ export class PathGuard {
   #protectName(path: string, kind: ProtectedPath['kind'], deny: Denial): boolean {
     const folder = statsOf(dirname(path));
     if (folder?.isDirectory() !== true) return false;
-    const key = keyOf(folder);
-    const generation = generationOf(folder);
+    this.#addName(keyOf(folder), generationOf(folder), { kind, deny, name: basename(path) });
+    return true;
+  }
+
+  #addName(key: string, generation: number, rule: ProtectedName): void {
     let names = this.#names.get(key);
     if (names?.generation !== generation) {
       names = { generation, rules: new Map() };
       this.#names.set(key, names);
     }
-    const name = basename(path);
-    const rule = `${kind} ${deny} ${name}`;
-    if (!names.rules.has(rule)) names.rules.set(rule, { matches: family(kind, name), deny });
-    return true;
+    const { kind, deny, name } = rule;
+    const id = `${kind} ${deny} ${name}`;
+    if (!names.rules.has(id)) names.rules.set(id, { ...rule, matches: family(kind, name) });
   }
 
   #remember(stats: Stats, deny: Denial, round: number): void {

@@ -129,8 +129,14 @@ export async function locate(workspace: string, path: string, options: LocateOpt
   } catch (error) {
     throw fail('tool_error', 'the workspace cannot be opened', { reason: 'workspace_missing' }, error);
   }
-  guard?.refresh();
-  const trail = new Trail(root, guard);
+  let trail: Trail;
+  try {
+    guard?.refresh();
+    trail = new Trail(root, guard);
+  } catch (error) {
+    await root.close();
+    throw fileError(error, path);
+  }
   try {
     const resolved = await walk(trail, [workspace, root.realPath], path, options);
     await trail.close(resolved.parent);

@@ -13,8 +13,8 @@ import { SearchProgress } from './search-progress.ts';
 // The thread that serves everybody goes first. Elsewhere than on Linux this would slow the whole process down.
 if (process.platform === 'linux') setPriority(0, constants.priority.PRIORITY_LOW);
 
-const { workspace, protectedPaths, search, spot: memory } = workerData as SearchJob;
-const guard = protectedPaths.length === 0 ? undefined : new PathGuard(protectedPaths);
+const { workspace, guard: known, search, spot: memory } = workerData as SearchJob;
+const guard = known === undefined ? undefined : PathGuard.recall(known);
 const spot = new SearchProgress(memory);
 let answer: SearchAnswer;
 try {

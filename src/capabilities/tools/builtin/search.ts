@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { within } from '../../../base/race.ts';
 import type { ReleaseSlot } from '../../../base/shared-slots.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
-import type { ProtectedPath } from '../../../base/workspace/protected-paths.ts';
+import type { GuardMemory } from '../../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../../host/context.ts';
 import { type ErrorDetail, type ErrorName, fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
@@ -19,7 +19,7 @@ import { SearchProgress } from './search-progress.ts';
 export interface SearchJob {
   readonly workspace: string;
   /** What the search must not read. */
-  readonly protectedPaths: readonly ProtectedPath[];
+  readonly guard: GuardMemory | undefined;
   readonly search:
     | { readonly tool: 'glob'; readonly args: GlobArgs }
     | { readonly tool: 'grep'; readonly args: GrepArgs };
@@ -65,7 +65,7 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
   try {
     worker = startThread({
       workspace: context.workspace,
-      protectedPaths: context.pathGuard?.paths ?? [],
+      guard: memoryOf(context),
       search,
       spot: spot.memory,
     });
@@ -110,6 +110,12 @@ async function threadFor({ args }: SearchJob['search'], context: CallContext): P
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** What the guard of the call knows now. */
+function memoryOf({ pathGuard }: CallContext): GuardMemory | undefined {
+  pathGuard?.refresh();
+  return pathGuard?.memory();
 }
 
 function startThread(workerData: SearchJob): Worker {
