@@ -70,7 +70,7 @@ export class Pair {
     try {
       const [answer] = (await bounded(
         Promise.race([answered, gone]),
-        'no answer from the client process',
+        'no response from the client process',
         timeoutMs,
       )) as [PairAnswer];
       if ('error' in answer) throw new Error(answer.error);

@@ -85,7 +85,7 @@ export class AgentConversation {
     signal.throwIfAborted();
     this.#process = await AgentProcess.start({ ...this.#options, cwd }, signal);
     this.#cwd = cwd;
-    // Whoever closed meanwhile has waited for nothing.
+    // A caller of `close` meanwhile had no process to wait for.
     if (this.#closed) {
       await this.#end();
       throw fail('session_closed', 'the session was closed while its agent started');

@@ -46,7 +46,7 @@ export interface AgentOptions {
   readonly onCapabilityChanged?: (capability: string, granted: GrantedCapability) => void;
   /** Free name, shown in the host's log. Default `handfast-agent`. */
   readonly agentId?: string;
-  /** Sent with each handshake; a function is called anew for each link. Default: none is sent. */
+  /** Sent with each handshake; a function is called again for each link. Default: none is sent. */
   readonly token?: Token;
   /** Time limit of calls that bring none, in milliseconds. Default 60,000; 0 = none. */
   readonly timeoutMs?: number;
@@ -71,7 +71,7 @@ export interface AgentOptions {
    * belong to have `gaps` of their own.
    */
   readonly onGap?: (gap: Gap) => void;
-  /** Told of lines that were no messages, e.g. banners on a host's stdout. */
+  /** Called with lines that are not messages, e.g. banners on a host's stdout. */
   readonly onUnparsed?: (line: string) => void;
 }
 
@@ -247,7 +247,7 @@ export class AgentSession {
 
   /**
    * Checks that the host is there. `uptimeSeconds` is the age of the session, `hostUptimeSeconds` that of the host, which
-   * hosts of other makes do not tell.
+   * other implementations of hosts do not report it.
    */
   async ping(
     options: CallOptions = {},
@@ -265,7 +265,7 @@ export class AgentSession {
    */
   request(type: string, body: Readonly<Record<string, unknown>> = {}, options: CallOptions = {}): Call<Message> {
     // The codec writes types as they are: all others are constants.
-    if (!isVerbatim(type) || type === '') throw fail('usage', `${shown(String(type))} is no message type`);
+    if (!isVerbatim(type) || type === '') throw fail('usage', `${shown(String(type))} is not a valid message type`);
     return this.calls.call(untyped(type), withoutEnvelope({ ...body }) as never, options, (reply) => reply as Message);
   }
 
@@ -291,7 +291,7 @@ export class AgentSession {
   }
 
   /**
-   * Ends the session: open calls are rejected with `connection_lost`, the host is told, the link (and a host started by
+   * Ends the session: open calls are rejected with `connection_lost`, the host is notified, the link (and a host started by
    * this agent) ends. Bounded by the transport's own grace. Idempotent.
    */
   close(): Promise<void> {

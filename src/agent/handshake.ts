@@ -60,10 +60,10 @@ export async function performHandshake(
   };
   link.send(codec.request(link.text, 'handshake/req', id, body));
   const timer = setTimeout(
-    () => answer.reject(fail('timeout', 'the host did not answer the handshake in time')),
+    () => answer.reject(fail('timeout', 'the host did not reply to the handshake within its timeout')),
     wait.timeoutMs,
   );
-  const onAbort = () => answer.reject(fail('cancelled', 'connecting was given up', undefined, wait.signal?.reason));
+  const onAbort = () => answer.reject(fail('cancelled', 'connecting was cancelled', undefined, wait.signal?.reason));
   wait.signal?.addEventListener('abort', onAbort, { once: true });
   try {
     if (wait.signal?.aborted) onAbort();
@@ -83,8 +83,8 @@ export async function performHandshake(
       handOver(receiver) {
         receiver.attach(link);
         for (const message of waiting.held.splice(0)) receiver.message(message);
-        // A link that ended meanwhile has said so to a receiver nobody listens to any more.
-        if (waiting.gone !== undefined) (receiver as unknown as LinkReceiver).closed(waiting.gone);
+        // A link that ended meanwhile has notified the old receiver only.
+        if (waiting.lost !== undefined) (receiver as unknown as LinkReceiver).closed(waiting.lost);
         else if (waiting.over) (receiver as unknown as LinkReceiver).ended();
       },
     };
@@ -103,7 +103,7 @@ class Waiting implements LinkReceiver {
   readonly #onUnparsed: ((line: string) => void) | undefined;
   #answered = false;
   readonly held: (string | Message)[] = [];
-  gone: CloseInfo | undefined;
+  lost: CloseInfo | undefined;
   over = false;
 
   constructor(id: string, answer: PromiseWithResolvers<HandshakeResp>, onUnparsed?: (line: string) => void) {
@@ -146,7 +146,7 @@ class Waiting implements LinkReceiver {
   }
 
   closed(cause: CloseInfo): void {
-    this.gone = cause;
-    this.#answer.reject(fail('connection_lost', `the link ended before the handshake was answered: ${cause.reason}`));
+    this.lost = cause;
+    this.#answer.reject(fail('connection_lost', `the link ended before the handshake reply: ${cause.reason}`));
   }
 }

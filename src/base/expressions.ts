@@ -55,7 +55,7 @@ export function conditionCompiler(
   return (when, what, detail) => {
     const refuse = (why: string, at = 0): Error =>
       fail('config_invalid', `${what}, column ${at + 1}: ${why}`, { ...detail, column: at + 1 });
-    if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression is over ${MAX_EXPRESSION_CHARS} characters`);
+    if (when.length > MAX_EXPRESSION_CHARS) throw refuse(`the expression exceeds ${MAX_EXPRESSION_CHARS} characters`);
     const parsed = parse(environment, when, refuse);
     const slow = REGULAR_EXPRESSION.test(when) || (when.match(LOOP)?.length ?? 0) > 1;
     return {

@@ -73,7 +73,7 @@ export class JsonSchemas {
     } catch (error) {
       throw fail(
         'config_invalid',
-        `the schema of the ${what} is broken: ${(error as Error).message}`,
+        `the schema of the ${what} is invalid: ${(error as Error).message}`,
         undefined,
         error,
       );

@@ -46,12 +46,9 @@ export async function readPrivateFile(file: string, log: Log): Promise<string | 
       if (!isOurs(found.uid)) throw unusable(file, 'belongs to another user');
       if ((found.mode & 0o077) !== 0) {
         await handle.chmod(0o600);
-        log.warn(
-          'a private file could be read by other users; its permissions are corrected, what it held may be known',
-          {
-            file,
-          },
-        );
+        log.warn('other users could read a private file; its permissions were corrected; replace the secrets in it', {
+          file,
+        });
       }
     }
     return await handle.readFile('utf8');

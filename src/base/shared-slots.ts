@@ -19,7 +19,7 @@ export interface SlotLimits {
 /** Gives a slot back. Giving it back twice is fine. */
 export type ReleaseSlot = () => void;
 
-/** What a refused request is told to wait, milliseconds. */
+/** Retry delay in a refusal, milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
 interface Owner {

@@ -79,7 +79,7 @@ export async function tokenFromSources(sources: {
         );
       }),
     );
-    if (token === undefined) throw fail('usage', `the token file ${sources.flagFile} holds no token`);
+    if (token === undefined) throw fail('usage', `the token file ${sources.flagFile} contains no token`);
     return { token, source: 'file' };
   }
   const fromEnvironment = sources.env.HANDFAST_TOKEN?.trim();
@@ -121,7 +121,10 @@ async function readLocalToken(file: string): Promise<string | undefined> {
     }
     const [token] = size > MAX_TOKEN_FILE_BYTES ? [] : tokensOf(await handle.readFile('utf8'));
     if (token === undefined || token.length < MIN_TOKEN_CHARACTERS) {
-      throw unusable(file, `holds no token of at least ${MIN_TOKEN_CHARACTERS} characters; delete it to have one made`);
+      throw unusable(
+        file,
+        `contains no token of at least ${MIN_TOKEN_CHARACTERS} characters; delete it to have one made`,
+      );
     }
     return token;
   } finally {

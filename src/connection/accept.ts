@@ -42,7 +42,7 @@ export interface HandshakeLimits {
   readonly maxDepth: number;
   /** Longest message once the handshake is accepted, in bytes. */
   readonly maxMessageBytes: number;
-  /** How long an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = for ever. */
+  /** How long an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = no limit. */
   readonly livenessTimeoutMs?: number;
 }
 
@@ -196,7 +196,7 @@ export class Acceptor {
   );
 
   readonly #origins: OriginTracker;
-  /** Drops accepted links that have gone silent. */
+  /** Drops accepted links that are silent. */
   readonly liveness: Liveness;
 
   /** @param dialects the first also gets what belongs to none of them */

@@ -19,7 +19,7 @@ export interface CallEvent {
 }
 
 export interface CallOptions {
-  /** Gives the call up when aborted: it rejects with `cancelled`, and the host is told where it understands cancel. */
+  /** Cancels the call when aborted: it rejects with `cancelled`, and the host gets a cancel if it supports that. */
   readonly signal?: AbortSignal;
   /** Time limit in milliseconds, sent to the host where the message has a field for it. Default: the agent's. 0 = none. */
   readonly timeoutMs?: number;
@@ -33,7 +33,7 @@ export interface CallOptions {
    */
   readonly streaming?: boolean;
   /**
-   * True where the events go on behind the reply, until the call is cancelled or its owner ends them: for methods that
+   * True where the events continue after the reply, until the call is cancelled or its owner ends them: for methods that
    * subscribe. Default false: events end with the reply.
    */
   readonly keepStream?: boolean;
@@ -68,11 +68,11 @@ export interface Call<Result> extends Promise<Result>, AsyncIterable<CallEvent> 
    * the highest number that can be missing: the host does not say how many events there were.
    */
   readonly gaps: readonly Gap[];
-  /** Gives the call up, as aborting its signal does. */
+  /** Cancels the call, as aborting its signal does. */
   cancel(): void;
 }
 
-/** Events kept for a reader that has not come for them; past it `progress` is replaced by the newest and the call fails. */
+/** Events buffered for a slow reader; past it `progress` is replaced by the newest, and the call fails. */
 const MAX_UNREAD_EVENTS = 100_000;
 
 /** The events of one call between the link and their reader. */
@@ -90,7 +90,7 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
     this.#abandon = abandon;
   }
 
-  /** Adds an event; false when the reader is too far behind and this one could not be kept. */
+  /** Adds an event; false when the buffer of a slow reader is full. */
   push(event: CallEvent): boolean {
     const waiter = this.#waiting.shift();
     if (waiter !== undefined) {
@@ -130,7 +130,7 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
     });
   }
 
-  /** The reader left early: what it did not read is not wanted any more. */
+  /** Drops the unread events after the reader left early. */
   return(): Promise<IteratorResult<CallEvent, undefined>> {
     if (!this.#ended) this.#abandon();
     this.#events = [];
@@ -149,6 +149,6 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
   }
 }
 
-/** What the reader of a call that was made without events is told. */
+/** The error for a reader of a call that was made without events. */
 export const noEvents = (): HandfastError =>
   fail('usage', 'this call was sent without asking for events: pass { streaming: true } or iterate it at once');

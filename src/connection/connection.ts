@@ -363,7 +363,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const { maxSendBufferBytes } = this.limits;
     if (maxSendBufferBytes === undefined || this.#slow === undefined || route.exempt === true) return undefined;
     if ((this.#link?.buffered ?? 0) <= maxSendBufferBytes) return undefined;
-    return fail('over_capacity', 'the answers so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
+    return fail('over_capacity', 'the replies so far have not been read', { retry_after_ms: RETRY_AFTER_MS });
   }
 
   reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
@@ -382,7 +382,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
       } catch (thrown) {
         failure =
           this.#owner.unwritable?.(request, thrown) ??
-          fail('runtime_error', 'the answer cannot be written as JSON', undefined, thrown);
+          fail('runtime_error', 'the reply cannot be written as JSON', undefined, thrown);
       }
     }
     if (failure !== undefined) {
@@ -436,7 +436,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   #tooLong(what: string, out: Encoded): HandfastError {
-    return fail('too_large', `the ${what} is longer than a message may be`, {
+    return fail('too_large', `the ${what} exceeds the message size limit`, {
       limit: this.limits.maxMessageBytes,
       size: toAscii(out as string).length,
     });

@@ -17,7 +17,7 @@ export interface RequestLimits {
   /** Requests that wait behind them; past it they are refused with `over_capacity`. */
   queueLimit: number;
   /**
-   * How long a request that was told to stop may take to reply for itself, in milliseconds; it counts against
+   * How long an aborted request may take until it replies by itself, in milliseconds; it counts against
    * `maxParallel` until its handler settles. Absent: it gets its error reply at once, and no longer counts.
    */
   settleMs?: number;
@@ -33,7 +33,7 @@ export interface RequestOwner {
   reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void;
   /** What a handler threw, as the error its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
-  /** Why nothing more is accepted although there is capacity. */
+  /** The reason to accept no request although there is capacity. */
   backlog(request: RunningRequest): HandfastError | undefined;
   /** The error for a request beyond the limits. */
   overCapacity(capacity: Capacity): HandfastError;
@@ -163,7 +163,7 @@ export class IncomingRequests {
     return this.#draining.promise;
   }
 
-  /** Tells everything to stop; those that run are granted `settleMs`. New requests are still accepted. */
+  /** Aborts all requests; running ones get `settleMs`. New requests are still accepted. */
   interrupt(error: HandfastError): void {
     for (const request of [...this.#open.values()]) this.#stop(request, error);
   }
@@ -181,14 +181,14 @@ export class IncomingRequests {
     this.#deadlines.clear();
   }
 
-  /** Nothing is open and nothing will come: lets go of the timer, which would hold all of this until it fires. */
+  /** Clears the timer when nothing is open and nothing can arrive, because it would retain this object until it fires. */
   rest(): void {
     this.#deadlines.clear();
   }
 
   // Streams that outlive their request.
 
-  /** Counts a stream that will go on behind its reply. Throws `over_capacity`. */
+  /** Counts a stream that continues after its reply. Throws `over_capacity`. */
   openStream(request: RunningRequest): void {
     const { maxStreams = MAX_STREAMS } = this.limits;
     this.#streams ??= new Map();
@@ -233,12 +233,12 @@ export class IncomingRequests {
       return this.#finish(request, outcome, undefined);
     (outcome as Promise<unknown>).then(
       (reply) => this.#finish(request, reply, undefined),
-      // A handler that was told to stop failed because of that, whatever it throws.
+      // An aborted handler failed because of the abort, with any exception.
       (error) => this.#finish(request, undefined, this.#stopped(request) ?? this.#owner.failed(request, error)),
     );
   }
 
-  /** Why it was told to stop, where it may still reply for itself. */
+  /** Reason of the abort, where the handler may still reply by itself. */
   #stopped({ reason }: RunningRequest): HandfastError | undefined {
     return this.limits.settleMs === undefined ? undefined : reason;
   }
@@ -253,7 +253,7 @@ export class IncomingRequests {
     this.#startNext();
   }
 
-  /** Tells a request to stop. Without `settleMs`, or before its handler runs, it has its reply at once. */
+  /** Aborts a request. Without `settleMs`, or before its handler runs, the reply is sent at once. */
   #stop(request: RunningRequest, error: HandfastError): void {
     const { settleMs = 0 } = this.limits;
     if (settleMs === 0 || request.startedAt === 0) {

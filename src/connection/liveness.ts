@@ -1,11 +1,10 @@
 /**
- * Notices links that have gone silent: a network that swallows everything, a machine without power, a process that stands
- * still. A link that neither carries traffic nor answers a ping within its bound is destroyed; its owner then sees an
- * ordinary lost link.
+ * Detects silent links: a network that drops everything, a machine without power, a suspended process. A link that neither
+ * carries traffic nor replies to a ping within its bound is destroyed; its owner then handles an ordinary lost link.
  *
  * `connection/reconnect.ts` watches the links it dials, `connection/accept.ts` those that were accepted. Time is counted in
- * ticks of one timer, not in milliseconds: after our own process stood still, one tick has passed, and what arrived
- * meanwhile is read before the next.
+ * ticks of one timer, not in milliseconds: after our own process was suspended, only one tick has passed, and messages that
+ * arrived meanwhile are read before the next one.
  * @see docs/architecture.md#liveness
  */
 import type { Link } from '../transport/link.ts';
@@ -28,14 +27,13 @@ const processTimer: Every = (ms, tick) => {
 };
 
 export interface LivenessOptions {
-  /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = for ever. Default 15,000. */
+  /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = no limit. Default 15,000. */
   readonly livenessTimeoutMs?: number;
   readonly every?: Every;
 }
 
 /**
- * Sends something the peer must answer. `false` when the peer cannot be expected to answer now; its silence does not count
- * then.
+ * Sends a ping that the peer must reply to. `false`: no reply can be expected now, so its silence does not count.
  */
 export type Ping = () => unknown;
 
@@ -63,8 +61,8 @@ export class Liveness {
   /**
    * Watches a link until it has ended, or the returned function is called.
    *
-   * @param ping sends something the peer must answer; used where the transport itself has no ping. A link that has neither
-   *   is not watched: its peer may be silent for good reasons.
+   * @param ping sends a ping that the peer must reply to; used where the transport itself has none. A link that has neither
+   *   is not watched, because its peer may be silent legitimately.
    */
   watch(link: Link, ping?: Ping): () => void {
     const ask = link.probe === undefined ? ping : () => link.probe?.();
@@ -91,7 +89,7 @@ export class Liveness {
     if (link.isClosed) return this.#forget(watched);
     watched.received = link.received;
     watched.progress = waiting(link);
-    // While we do not read, silence is ours. While the peer takes what waits for it, it is alive and our ping is behind.
+    // While we do not read, silence does not count. While the peer accepts our unsent bytes it is alive, and the ping waits.
     const alive =
       watched.received === undefined ||
       watched.received !== received ||

@@ -98,7 +98,7 @@ export class OutgoingCalls {
   readonly #wire: CallWire;
   readonly limits: CallLimits;
   readonly #pending = new Map<MessageId, PendingCall>();
-  /** Calls with a reply whose events go on. */
+  /** Calls with a reply whose events continue. */
   #streams: Map<MessageId, PendingCall> | undefined;
   #waiting: PendingCall[] = [];
   #waitingHead = 0;
@@ -120,7 +120,7 @@ export class OutgoingCalls {
     return this.#pending.size + this.#waiting.length - this.#waitingHead;
   }
 
-  /** The call of ours that `id` belongs to, while it is open or its events go on. */
+  /** The own call of this id, while it is open or its events continue. */
   find(id: MessageId): PendingCall | undefined {
     return this.#pending.get(id) ?? this.#streams?.get(id);
   }
@@ -313,12 +313,12 @@ export class OutgoingCalls {
   failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
     for (const call of [...this.#pending.values()]) {
       if (known.has(call.id) && !running.has(call.id)) {
-        this.#settle(call, fail('reply_lost', 'the reply is older than what the host still holds'));
+        this.#settle(call, fail('reply_lost', 'the host no longer stores the reply'));
       }
     }
   }
 
-  /** The session the peer knew is gone: what had been sent in it fails, what had not is still good. */
+  /** Handles the loss of the peer's session: calls sent in it fail, calls not yet sent are sent in the new one. */
   failSent(error: HandfastError): void {
     for (const call of [...this.#pending.values()]) if (call.sent) this.#settle(call, error);
     for (const { id } of [...(this.#streams?.values() ?? [])]) this.endStream(id, error);

@@ -48,7 +48,7 @@ export interface ReconnectSettings {
   readonly maxMs?: number;
   /**
    * How long a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives even so is
-   * lost. 0 = for ever. Default 15,000.
+   * lost. 0 = no limit. Default 15,000.
    */
   readonly livenessTimeoutMs?: number;
 }

@@ -14,7 +14,7 @@ export interface Route {
   readonly method: Method;
   /**
    * True for reading the journal: its events are not journaled again, or two readers would send each other their own events
-   * for ever. They are lost with their link, so the request ends with it.
+   * without end. They are lost with their link, so the request ends with it.
    */
   readonly unrecorded?: boolean;
   /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
@@ -45,8 +45,8 @@ export interface RequestChannel {
 }
 
 /**
- * After so many events a handler that awaits them waits for a turn of the event loop. Otherwise a handler that does nothing
- * but emit, to a link that accepts everything or is lost, would never let a cancel in.
+ * After this many events a handler that awaits them waits for a turn of the event loop. Otherwise a handler that only emits, to
+ * a link that accepts everything or is lost, would block every cancel.
  */
 const EVENTS_PER_TURN = 1024;
 
@@ -63,7 +63,7 @@ export class RunningRequest {
   subscribed = false;
   /** True while its handler, which did not stop in time, still counts against the concurrency limit. */
   lingering = false;
-  /** Why it was told to stop. */
+  /** Reason of the abort. */
   reason: HandfastError | undefined;
   #controller: AbortController | undefined;
   #seq = 0;
@@ -118,7 +118,7 @@ export class RunningRequest {
     this.channel.watch(at);
   }
 
-  /** Tells the handler to stop; the first reason counts. */
+  /** Aborts the handler's signal; the first reason counts. */
   abort(reason: HandfastError): void {
     if (this.reason !== undefined) return;
     this.reason = reason;
@@ -175,7 +175,7 @@ export class RunningRequest {
         return channel.drained();
       }
       if (channel.overflowing) {
-        const error = fail('slow_consumer', 'the reader is too far behind and the handler did not wait for it');
+        const error = fail('slow_consumer', 'the reader is too slow and the handler did not await its events');
         this.abort(error);
         throw error;
       }
@@ -187,7 +187,7 @@ export class RunningRequest {
     return channel.congested ? channel.drained() : this.#turn();
   }
 
-  /** A handler that breaks the shape of its own events is told so, not its caller. */
+  /** An event that breaks its schema fails in the handler, not at the caller. */
   #checkFields(kind: string, data: object, fields: object): void {
     const { method } = this.route;
     const { checkEvent } = method;
@@ -215,7 +215,7 @@ export class RunningRequest {
       this.channel.sendEvent(this, 'progress', data, this.#seq);
       this.#seq++;
     } catch {
-      // Held back, it may be dropped; no caller is left that could be told that it cannot be written.
+      // A buffered progress may be dropped: its `emit` has returned, so no caller can get the error.
     }
   }
 }

@@ -1,37 +1,37 @@
 /**
- * Watches the reader at the other end of one link from the moment it is behind: it may not stay far behind for long, nor
- * stand still. What is done about it is always the same, the link is dropped, so that the session can be resumed over
- * another one and nobody works for a peer that takes nothing.
+ * Watches a slow reader at the other end of one link: it must not exceed the send buffer for long, nor stop reading. In both
+ * cases the link is dropped. The session can then be resumed over another link, and no work is done for a peer that does not
+ * read.
  *
- * Made by `connection.ts` when a link first has more waiting than {@link HIGH_WATER_BYTES}, or than its outbox may hold.
+ * Made by `connection.ts` when the unsent bytes of a link first exceed {@link HIGH_WATER_BYTES} or its send buffer.
  * @see docs/architecture.md#backpressure
  */
 import type { Link } from '../transport/link.ts';
 
-/** Unsent bytes from which a reader counts as behind: `emit` asks its caller to wait. */
+/** High-water mark: above these unsent bytes `emit` makes its caller wait. */
 export const HIGH_WATER_BYTES = 256 * 1024;
-/** Behind no more. */
+/** Low-water mark: below these unsent bytes producers continue. */
 export const LOW_WATER_BYTES = HIGH_WATER_BYTES / 2;
 
 export interface SlowReaderLimits {
   /** Unsent bytes past which a reader counts as too slow. */
   readonly sendBufferBytes: number;
-  /** How long a reader may stay that slow before its link is dropped, in milliseconds. */
+  /** How long a reader may stay above `sendBufferBytes` until its link is dropped, in milliseconds. */
   readonly slowConsumerMs: number;
-  /** How long a reader that is behind may take nothing at all before its link is dropped, in milliseconds. 0 = for ever. */
+  /** How long a slow reader may read nothing at all until its link is dropped, in milliseconds. 0 = no limit. */
   readonly writeStallMs: number;
 }
 
-/** How often progress is looked for within `writeStallMs`: a link is dropped at most a quarter of it too late. */
+/** Number of checks for progress within `writeStallMs`: a link is dropped at most a quarter of it too late. */
 const LOOKS = 4;
 
 export class SlowConsumerGuard {
   readonly #link: Link;
   readonly #limits: SlowReaderLimits;
   readonly #pause: (paused: boolean) => void;
-  /** Set while it is too far behind. */
+  /** Set while it is above the send buffer. */
   #grace: NodeJS.Timeout | undefined;
-  /** Set while it is behind. */
+  /** Set while it is above the high-water mark. */
   #looking: NodeJS.Timeout | undefined;
   #stopped = false;
 
@@ -42,14 +42,14 @@ export class SlowConsumerGuard {
     this.#pause = pause;
   }
 
-  /** So many bytes wait for the reader now. Called for each message while it is behind. */
+  /** Handles the current number of unsent bytes. Called for each message while the reader is slow. */
   onBuffered(bytes: number): void {
     const { sendBufferBytes, writeStallMs } = this.#limits;
     if (this.#looking === undefined && writeStallMs > 0) this.#look();
     if (this.#grace === undefined && bytes > sendBufferBytes) this.#holdBack();
   }
 
-  /** The link is somebody else's business from now on. */
+  /** Stops watching the link. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#grace);
@@ -74,7 +74,7 @@ export class SlowConsumerGuard {
     });
   }
 
-  /** Reads no more from a peer that does not read, and drops its link when that lasts. */
+  /** Stops reading from a peer that does not read, and drops its link after `slowConsumerMs`. */
   #holdBack(): void {
     const link = this.#link;
     this.#pause(true);

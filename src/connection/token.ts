@@ -9,7 +9,7 @@ import { fail } from '../wire/errors.ts';
 /** Reads a token. `undefined`: none is sent. */
 export type TokenSource = () => string | undefined | Promise<string | undefined>;
 
-/** A token, or what reads it anew for each link. */
+/** A token, or a function that reads it for each link. */
 export type Token = string | TokenSource;
 
 /** How long a source may take, milliseconds. */

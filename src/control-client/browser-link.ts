@@ -1,8 +1,8 @@
 /**
- * A link over the WebSocket that browsers have. Node uses `transport/websocket.ts`, which can do more: this one cannot make
- * its peer wait, so what comes while it is paused is kept.
+ * A link over the WebSocket of browsers. Node uses `transport/websocket.ts`. A browser gives no backpressure to the peer, so
+ * messages that arrive while this link is paused are buffered.
  *
- * Loaded by `connect.ts` where there is no Node. Held to the contract of `transport/link.ts`.
+ * Loaded by `connect.ts` outside Node. Implements the contract of `transport/link.ts`.
  */
 import {
   type CloseInfo,
@@ -13,11 +13,11 @@ import {
 } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
 
-/** How often the queue of a socket is looked at while somebody waits for it; browsers do not tell. */
-const LOOK_AGAIN_MS = 20;
+/** Polling interval of `bufferedAmount` in `drained`, milliseconds; browsers have no event for it. */
+const DRAIN_POLL_MS = 20;
 const DEFAULT_GRACE_MS = 2000;
 
-/** What is used of the browser's WebSocket. */
+/** The used members of the browser's WebSocket. */
 interface BrowserSocket {
   readonly bufferedAmount: number;
   onopen: (() => void) | null;
@@ -29,7 +29,7 @@ interface BrowserSocket {
 }
 
 export interface BrowserConnectOptions {
-  /** Gives connecting up. */
+  /** Cancels connecting. */
   readonly signal?: AbortSignal;
   /** Time for connecting, in milliseconds. Default 10,000. */
   readonly timeoutMs?: number;
@@ -37,14 +37,14 @@ export interface BrowserConnectOptions {
   readonly maxMessageBytes?: number;
 }
 
-/** Dials with the browser's own WebSocket. Rejects with `unreachable`, `cancelled`, or `usage` for what is no URL of one. */
+/** Connects with the browser's own WebSocket. Rejects with `unreachable`, `cancelled`, or `usage` for an invalid URL. */
 export function connectBrowser(url: string, options: BrowserConnectOptions = {}): Promise<Link> {
   const { signal, timeoutMs = 10_000, maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES } = options;
   // Query and credentials may be secrets.
   const peer = url.replace(/[?#].*$/, '').replace(/\/\/[^/@]*@/, '//');
   const { promise, resolve, reject } = Promise.withResolvers<Link>();
-  const givenUp = (): Error => fail('cancelled', `connecting to ${peer} was given up`);
-  if (signal?.aborted) return Promise.reject(givenUp());
+  const cancelled = (): Error => fail('cancelled', `connecting to ${peer} was cancelled`);
+  if (signal?.aborted) return Promise.reject(cancelled());
   let socket: BrowserSocket;
   try {
     const Socket = (globalThis as unknown as { WebSocket: new (url: string) => BrowserSocket }).WebSocket;
@@ -64,10 +64,13 @@ export function connectBrowser(url: string, options: BrowserConnectOptions = {})
     reject(error);
     socket.close();
   };
-  const aborted = (): void => refuse(givenUp());
-  const timer = setTimeout(() => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`)), timeoutMs);
+  const aborted = (): void => refuse(cancelled());
+  const timer = setTimeout(
+    () => refuse(fail('unreachable', `no response from ${peer} within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
   signal?.addEventListener('abort', aborted, { once: true });
-  // A browser does not say why: nobody there, an origin that is not allowed, and an answer that is no WebSocket look alike.
+  // A browser gives no reason: no listener, a refused origin and a response without an upgrade look alike.
   socket.onerror = () => refuse(fail('unreachable', `${peer} cannot be reached`));
   socket.onclose = () => refuse(fail('unreachable', `${peer} closed the connection`));
   socket.onopen = () => {
@@ -83,7 +86,7 @@ class BrowserLink implements Link {
   readonly peer: string;
   readonly #socket: BrowserSocket;
   #receiver: LinkReceiver | undefined;
-  /** What came before anybody listened, or while reading is paused. */
+  /** Messages that arrived before `open`, or while reading is paused. */
   #waiting: string[] = [];
   #scheduled = false;
   #paused = false;
@@ -101,8 +104,8 @@ class BrowserLink implements Link {
     this.#maxBytes = maxMessageBytes;
     socket.onmessage = ({ data }) => this.#arrived(data);
     socket.onclose = ({ code, reason, wasClean }) => {
-      const told = reason === '' ? `closed with code ${code}` : reason;
-      this.#gone({ clean: wasClean, reason: this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : told) });
+      const given = reason === '' ? `closed with code ${code}` : reason;
+      this.#closed({ clean: wasClean, reason: this.#closing?.reason ?? (code === 1006 ? 'the link was lost' : given) });
     };
   }
 
@@ -132,7 +135,7 @@ class BrowserLink implements Link {
 
   async drained(lowWaterBytes = 0): Promise<void> {
     this.#flush();
-    while (this.buffered > lowWaterBytes) await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    while (this.buffered > lowWaterBytes) await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
   }
 
   pause(paused: boolean): void {
@@ -151,7 +154,7 @@ class BrowserLink implements Link {
     this.#waiting = [];
     if (this.#cause !== undefined) this.#closing.resolve();
     else {
-      // A browser may wait for a peer that is gone much longer.
+      // A browser may wait much longer for a peer that does not respond.
       this.#timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
       this.#socket.close(1000);
     }
@@ -162,10 +165,10 @@ class BrowserLink implements Link {
     this.#outgoing = [];
     this.#waiting = [];
     this.#socket.close();
-    this.#gone({ clean: false, reason });
+    this.#closed({ clean: false, reason });
   }
 
-  #gone(cause: CloseInfo): void {
+  #closed(cause: CloseInfo): void {
     if (this.#cause !== undefined) return;
     this.#cause = cause;
     clearTimeout(this.#timer);
@@ -190,7 +193,7 @@ class BrowserLink implements Link {
     if (!this.#scheduled) this.#deliver();
   }
 
-  /** Delivers soon: whoever opens or continues a link gets nothing before that call has returned. */
+  /** Delivers in a microtask: a caller of `open` or `pause(false)` gets no message before that call has returned. */
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;

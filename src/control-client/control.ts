@@ -37,7 +37,7 @@ export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 export interface ControlOptions {
   readonly clientName?: string;
   readonly clientVersion?: string;
-  /** Sent with each handshake; a function is called anew for each link. Default: none is sent. */
+  /** Sent with each handshake; a function is called again for each link. Default: none is sent. */
   readonly token?: Token;
   /** Refuse a server of another protocol version (`version_mismatch`). Default false. */
   readonly strict?: boolean;
@@ -147,7 +147,7 @@ export class ControlClient {
 
   /** What the server said in the newest handshake: version, name, capabilities, methods. */
   get server(): HandshakeResult {
-    if (this.#terms === undefined) throw fail('connection_lost', 'there was no handshake yet');
+    if (this.#terms === undefined) throw fail('connection_lost', 'the handshake has not completed yet');
     return this.#terms;
   }
 
@@ -160,7 +160,7 @@ export class ControlClient {
     // What was not sent yet cannot happen twice: it waits for the link.
     while (this.state === 'lost') {
       await this.#untilSettled(until, signal, () =>
-        fail('timeout', `${method} was not sent in ${timeoutMs} ms: the link is lost and being dialled again`),
+        fail('timeout', `${method} was not sent within ${timeoutMs} ms: the connection is lost; reconnecting`),
       );
     }
     const leftMs = timeoutMs === 0 ? 0 : Math.max(1, until - performance.now());
@@ -170,7 +170,7 @@ export class ControlClient {
   /** The same, where a lost link is a failure at once. */
   #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
     if (this.#client !== undefined) return this.#client.call(method, params, options);
-    return Promise.reject(this.#ended ?? fail('connection_lost', 'the link is lost and being dialled again'));
+    return Promise.reject(this.#ended ?? fail('connection_lost', 'the connection is lost; reconnecting'));
   }
 
   /**

@@ -1,42 +1,42 @@
 /**
- * One reader of a feed: its place in the row of events, and those that wait for it, within bounds.
+ * One reader of a feed: its position, and a bounded buffer of events that it has not read yet.
  *
- * A reader that does not keep up costs no memory past its bound: it leaves its feed, and joins it again at its place when
- * it has caught up; what it missed comes out of the server's journal. Made by `feed.ts`.
+ * A slow reader costs no memory above its bound: it leaves its feed, and joins it again at its position when its buffer has
+ * emptied. The journal of the server replays the events in between. Made by `feed.ts`.
  */
 import type { Gap } from '../connection/reconnect.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 
-/** Most events that wait for one reader, and most characters of them. One event always fits. */
+/** Maximum number of buffered events of a reader, and of their characters. One event always fits. */
 export const MAX_WAITING = 1024;
 export const MAX_WAITING_CHARS = 8 * 1024 * 1024;
-/** A reader that fell behind goes on when no more than this part of its bounds is waiting. */
+/** Low-water mark: a slow reader joins its feed again when at most this part of its bounds is buffered. */
 const LOW_PART = 1 / 4;
 
 type Item = ControlEvent | EventGap;
 type Step = IteratorResult<Item, void>;
 
-/** What a reader asks of its feed. */
+/** The feed as a reader calls it. */
 export interface ReaderFeed {
   /** Feeds the reader from its position on. */
   join(reader: EventReader): void;
-  /** Feeds it no more. `over`: it will not come back. */
-  leave(reader: EventReader, over: boolean): void;
+  /** Stops feeding it. `ended`: it will not join again. */
+  leave(reader: EventReader, ended: boolean): void;
 }
 
-/** What a reader of one turn wants to see. */
+/** The events that a reader of one turn passes on. */
 export interface Narrowed {
   readonly wants: (event: ControlEvent) => boolean;
-  /** True for the event behind which nothing is wanted. */
+  /** True for the last event of the turn. */
   readonly isLast: (event: ControlEvent) => boolean;
 }
 
-/** Iterates events; leaving the loop, `return()` and `await using` end it, whatever is pending. */
+/** Iterates events. Leaving the loop, `return()` and `await using` end it at once. */
 export class EventReader implements AsyncIterableIterator<Item, void, undefined>, AsyncDisposable {
-  /** Everything up to here was taken in; undefined until the server has said where "now" is. */
+  /** Number of the last event it has received; undefined until the server has reported the current one. */
   position: number | undefined;
-  /** True while every event above `position` comes by. */
+  /** True while the subscription sends every event after `position`. */
   fed = false;
   readonly #feed: ReaderFeed;
   readonly #signal: AbortSignal | undefined;
@@ -44,13 +44,13 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   #waiting: { readonly item: Item; readonly chars: number }[] = [];
   #waitingChars = 0;
   readonly #gaps: Gap[] = [];
-  /** Steps that were asked for and have no event yet. */
-  #asked: PromiseWithResolvers<Step>[] = [];
-  /** It left the feed because its bounds were reached. */
+  /** Calls of `next` that wait for an event. */
+  #pendingSteps: PromiseWithResolvers<Step>[] = [];
+  /** It left the feed because its buffer was full. */
   #behind = false;
-  #over = false;
+  #ended = false;
   #failure: HandfastError | undefined;
-  #begun: PromiseWithResolvers<void> | undefined;
+  #started: PromiseWithResolvers<void> | undefined;
   #narrowed: Narrowed | undefined;
 
   /**
@@ -65,9 +65,9 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     signal?.addEventListener('abort', this.#aborted, { once: true });
   }
 
-  // For those who read.
+  // For the caller.
 
-  /** What was missing so far; each gap is also an item of the iteration, in its place. */
+  /** The gaps so far; each one is also an item of the iteration, at its position. */
   get gaps(): readonly Gap[] {
     return this.#gaps;
   }
@@ -87,13 +87,13 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     const failure = this.#failure;
     this.#failure = undefined;
     if (failure !== undefined) return Promise.reject(failure);
-    if (this.#over) return Promise.resolve({ done: true, value: undefined });
-    const asked = Promise.withResolvers<Step>();
-    this.#asked.push(asked);
-    return asked.promise;
+    if (this.#ended) return Promise.resolve({ done: true, value: undefined });
+    const step = Promise.withResolvers<Step>();
+    this.#pendingSteps.push(step);
+    return step.promise;
   }
 
-  /** Ends it at once: what waits is dropped, steps that were asked for are answered with the end. Idempotent. */
+  /** Ends it at once: drops buffered events, and resolves pending steps with the end. Idempotent. */
   async return(): Promise<Step> {
     this.end();
     return { done: true, value: undefined };
@@ -111,19 +111,19 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     this.#waiting = [];
     this.#failure = undefined;
     this.#finish();
-    this.#begun?.reject(fail('cancelled', 'reading was given up'));
+    this.#started?.reject(fail('cancelled', 'reading was cancelled'));
   }
 
-  /** Resolves when it is subscribed: whatever happens after that reaches it. Rejects with what reading failed with. */
-  begun(): Promise<void> {
+  /** Resolves when it is subscribed, so that it gets every later event. Rejects with the error that ended it. */
+  started(): Promise<void> {
     if (this.fed) return Promise.resolve();
-    if (this.#over) return Promise.reject(this.#failure ?? fail('cancelled', 'reading was given up'));
-    this.#begun ??= Promise.withResolvers();
-    return this.#begun.promise;
+    if (this.#ended) return Promise.reject(this.#failure ?? fail('cancelled', 'reading was cancelled'));
+    this.#started ??= Promise.withResolvers();
+    return this.#started.promise;
   }
 
   /**
-   * From now on, and among what waits, only these events; it ends behind the last.
+   * Drops all other events, buffered ones too, and ends after the last one.
    * @internal
    */
   narrow(narrowed: Narrowed): void {
@@ -132,7 +132,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     this.#waiting = [];
     this.#waitingChars = 0;
     for (const { item, chars } of all) {
-      if (this.#over) return;
+      if (this.#ended) return;
       if (item.type === 'gap') this.#put(item, chars);
       else this.#sift(item, chars);
     }
@@ -141,18 +141,18 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   // For its feed.
 
   /**
-   * A subscription passes on everything above `after`; `now` is the newest event there is. A reader that wants more than
-   * that is not fed by it.
+   * Starts feeding from a subscription that sends the events after `after`; `now` is the newest one. A reader that needs
+   * earlier events is not fed by it.
    */
-  begin(after: number, now: number): void {
+  start(after: number, now: number): void {
     this.position ??= now;
     this.fed = this.position >= after;
-    if (this.fed) this.#begun?.resolve();
+    if (this.fed) this.#started?.resolve();
   }
 
   take(event: ControlEvent, chars: number): void {
     if (!this.fed || event.seq <= (this.position as number)) return;
-    if (!this.#hasRoomFor(chars)) {
+    if (!this.#fits(chars)) {
       this.#behind = true;
       this.fed = false;
       return this.#feed.leave(this, false);
@@ -161,7 +161,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     this.#sift(event, chars);
   }
 
-  /** Events up to `to` are lost. False when this reader had them. */
+  /** Reports the missing events up to `to`. False: this reader has received them. */
   miss(from: number, to: number): boolean {
     if (this.position === undefined || to <= this.position) return false;
     const gap = { from: Math.max(from, this.position + 1), to };
@@ -171,14 +171,14 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
     return true;
   }
 
-  /** Nothing more will come: what waits is still read, then the error is thrown once. */
+  /** Ends it with an error, which is thrown once after the buffered events. */
   fail(error: HandfastError): void {
-    if (this.#over) return;
-    const [first, ...others] = this.#asked;
-    this.#asked = others;
+    if (this.#ended) return;
+    const [first, ...others] = this.#pendingSteps;
+    this.#pendingSteps = others;
     if (first === undefined) this.#failure = error;
     else first.reject(error);
-    this.#begun?.reject(error);
+    this.#started?.reject(error);
     this.#finish();
   }
 
@@ -188,32 +188,32 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   }
 
   #put(item: Item, chars: number): void {
-    const asked = this.#asked.shift();
-    if (asked !== undefined) return asked.resolve({ done: false, value: item });
+    const step = this.#pendingSteps.shift();
+    if (step !== undefined) return step.resolve({ done: false, value: item });
     this.#waiting.push({ item, chars });
     this.#waitingChars += chars;
   }
 
-  #hasRoomFor(chars: number): boolean {
+  #fits(chars: number): boolean {
     if (this.#waiting.length === 0) return true;
     return this.#waiting.length < MAX_WAITING && this.#waitingChars + chars <= MAX_WAITING_CHARS;
   }
 
   #catchUp(): void {
-    if (!this.#behind || this.#over) return;
+    if (!this.#behind || this.#ended) return;
     const isLow = this.#waiting.length <= MAX_WAITING * LOW_PART && this.#waitingChars <= MAX_WAITING_CHARS * LOW_PART;
     if (!isLow) return;
     this.#behind = false;
     this.#feed.join(this);
   }
 
-  /** No event is wanted any more. */
+  /** Ends it and leaves the feed. */
   #finish(): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.fed = false;
     this.#signal?.removeEventListener('abort', this.#aborted);
-    for (const asked of this.#asked.splice(0)) asked.resolve({ done: true, value: undefined });
+    for (const step of this.#pendingSteps.splice(0)) step.resolve({ done: true, value: undefined });
     this.#feed.leave(this, true);
   }
 }

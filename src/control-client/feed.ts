@@ -1,41 +1,41 @@
 /**
- * The events of one session (or of the server) for any number of readers, over one subscription: each reader has its own
- * position, nothing comes twice, and nothing is left out without being told. A lost link is survived by subscribing again
- * where the readers are.
+ * The events of one session (or of the server) for any number of readers, over one subscription. Each reader has its own
+ * position and gets each event once; missing events are reported as a gap. After a lost link the feed subscribes again at the
+ * lowest position of its readers.
  *
- * Made by `control.ts`, one per session that somebody reads; `event-reader.ts` has the readers.
+ * Made by `control.ts`, one for each session with a reader; `event-reader.ts` has the readers.
  */
 import type { Gap } from '../connection/reconnect.ts';
 import { asError, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent } from './control-event.ts';
 import { EventReader, type ReaderFeed } from './event-reader.ts';
 
-/** What the server says to a subscription. */
+/** The reply of the server to a subscription. */
 export interface Subscribed {
   readonly subscription_id: string;
-  /** Where it begins. */
+  /** It sends the events after this number. */
   readonly after_seq: number;
-  /** The newest event there is. */
+  /** Number of the newest event. */
   readonly last_seq: number;
   readonly gap: { readonly from_seq: number; readonly to_seq: number } | null;
 }
 
-/** What a feed asks the server. */
+/** The requests of a feed to the server. */
 export interface FeedSource {
   /**
-   * Subscribes above `afterSeq` (undefined = from now on), in the place of what was subscribed of this session. `onAnswer` is
-   * called before the first event of the subscription is read. Rejects with `connection_lost` at once while there is no link.
+   * Subscribes to the events after `afterSeq` (undefined = from now on), and replaces the earlier subscription of this session.
+   * Calls `onAnswer` before the first event of the subscription is read. Rejects with `connection_lost` without a link.
    */
   subscribe(afterSeq: number | undefined, onAnswer: (answer: Subscribed) => void): Promise<unknown>;
   unsubscribe(id: string): Promise<unknown>;
-  /** Events that readers wanted are lost. */
+  /** Reports events that readers have missed. */
   gap(gap: Gap): void;
-  /** Nobody reads any more. */
+  /** Called when the last reader has ended. */
   unused(): void;
 }
 
 export interface ReadOptions {
-  /** Replay what came after this sequence number; absent: only what comes from now on. */
+  /** Replay the events after this sequence number; absent: only new events. */
   readonly afterSeq?: number;
   /** Ends the iteration quietly. */
   readonly signal?: AbortSignal;
@@ -44,27 +44,28 @@ export interface ReadOptions {
 /** The events of one session, or of the server. */
 export class Feed implements ReaderFeed {
   readonly #source: FeedSource;
-  /** Readers that are fed or wait to be; those that are behind are not among them. */
+  /** Readers that are fed or wait for the subscription; slow ones have left. */
   readonly #readers = new Set<EventReader>();
-  /** Readers that are not over. */
+  /** Number of readers that have not ended. */
   #open = 0;
   #subscription: string | undefined;
   #subscribing = false;
-  /** The link became another one while it was asked for. */
+  /** The link was replaced during a request to subscribe. */
   #again = false;
-  /** What the running subscription has passed on. */
+  /** Number of the last event from the running subscription. */
   #cursor = 0;
-  /** The newest event anybody has told of. */
+  /** Highest known event number. */
   #newest = 0;
-  #over: HandfastError | undefined;
+  /** The error the feed ended with. */
+  #failure: HandfastError | undefined;
 
   constructor(source: FeedSource) {
     this.#source = source;
   }
 
   /**
-   * Reads on until the signal aborts or the iteration is left. It throws what subscribing failed with
-   * (`session_not_found`, `over_capacity`), or `connection_lost` when the connection is given up. "Now" is when this is called.
+   * Reads until the signal aborts or the loop is left. Throws the error of the subscription (`session_not_found`,
+   * `over_capacity`), or `connection_lost` when reconnecting is abandoned. "Now" is the time of this call.
    */
   read({ afterSeq, signal }: ReadOptions = {}): EventReader {
     this.#open++;
@@ -74,17 +75,17 @@ export class Feed implements ReaderFeed {
     return reader;
   }
 
-  // What the link brings.
+  // Messages of the server.
 
-  /** An event of the server's, and how many characters it came in. */
+  /** Handles an event; `chars`: its length on the wire. */
   take(event: ControlEvent, chars: number): void {
-    // Between the request and its answer comes the rest of the subscription before; the new one has it all again.
+    // Events before the reply belong to the earlier subscription; the new one sends them again.
     if (this.#subscription === undefined) return;
     this.#reached(event.seq);
     for (const reader of this.#readers) reader.take(event, chars);
   }
 
-  /** Events of the running subscription are gone. */
+  /** Handles a range of events that the server no longer stores. */
   gap(from: number, to: number): void {
     if (this.#subscription === undefined) return;
     this.#reached(to);
@@ -93,7 +94,7 @@ export class Feed implements ReaderFeed {
     if (missed) this.#source.gap({ from, to });
   }
 
-  /** The running subscription cannot go on. */
+  /** Handles the end of the running subscription by an error. */
   ended(subscription: unknown, kind: string, message: string): void {
     if (this.#subscription === undefined || subscription !== this.#subscription) return;
     this.#subscription = undefined;
@@ -101,34 +102,34 @@ export class Feed implements ReaderFeed {
     for (const reader of [...this.#readers]) if (reader.fed) reader.fail(error);
   }
 
-  /** The link is another one: whatever was subscribed is not any more. */
+  /** Subscribes again after the link was replaced, because a subscription ends with its link. */
   reconnected(): void {
     this.#subscription = undefined;
     this.#again = this.#subscribing;
     this.#subscribeSoon();
   }
 
-  /** The connection is given up; readers get what waits for them, then the error. */
+  /** Ends the feed: readers get their buffered events, then the error. */
   fail(error: HandfastError): void {
-    this.#over = error;
+    this.#failure = error;
     this.#subscription = undefined;
     for (const reader of [...this.#readers]) reader.fail(error);
   }
 
-  // What readers ask.
+  // Requests of readers.
 
   join(reader: EventReader): void {
-    if (this.#over !== undefined) return reader.fail(this.#over);
+    if (this.#failure !== undefined) return reader.fail(this.#failure);
     this.#readers.add(reader);
-    if (this.#subscription !== undefined) reader.begin(this.#cursor, this.#newest);
+    if (this.#subscription !== undefined) reader.start(this.#cursor, this.#newest);
     if (!reader.fed) this.#subscribeSoon();
   }
 
-  leave(reader: EventReader, over: boolean): void {
+  leave(reader: EventReader, ended: boolean): void {
     this.#readers.delete(reader);
-    // Nobody has room for what it sends; whoever comes back subscribes where it is.
+    // Without a reader the events have no use; a reader that joins again subscribes at its position.
     if (this.#readers.size === 0) this.#unsubscribe();
-    if (over && --this.#open === 0) this.#source.unused();
+    if (ended && --this.#open === 0) this.#source.unused();
   }
 
   #reached(seq: number): void {
@@ -140,7 +141,7 @@ export class Feed implements ReaderFeed {
     if (!this.#subscribing && this.#readers.size > 0) void this.#subscribe();
   }
 
-  /** Subscribes where the reader is that is furthest back. Never rejects. */
+  /** Subscribes at the lowest position of the readers. Never rejects. */
   async #subscribe(): Promise<void> {
     this.#subscribing = true;
     this.#again = false;
@@ -161,16 +162,16 @@ export class Feed implements ReaderFeed {
     }
     this.#subscribing = false;
     if (this.#readers.size === 0) return this.#unsubscribe();
-    // Those who came meanwhile may want more than was asked for. With the link lost, the reconnect asks again.
+    // A reader that joined meanwhile may need earlier events. After a lost link, `reconnected` subscribes again.
     if (this.#again || (!lost && this.#readers.values().some(({ fed }) => !fed))) this.#subscribeSoon();
   }
 
-  /** What comes on the link from here on is the replay, then what happens. */
+  /** Handles the reply: the next events on the link are the replay, then new ones. */
   #subscribed({ subscription_id, after_seq, last_seq, gap }: Subscribed): void {
     this.#subscription = subscription_id;
     this.#cursor = after_seq;
     this.#newest = last_seq;
-    for (const reader of this.#readers) reader.begin(after_seq, last_seq);
+    for (const reader of this.#readers) reader.start(after_seq, last_seq);
     if (gap !== null) this.gap(gap.from_seq, gap.to_seq);
   }
 

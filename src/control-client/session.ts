@@ -14,7 +14,7 @@ export interface PromptOptions {
   readonly images?: readonly (Partial<ImageReference> & { readonly path?: string })[];
   /** Wait in the queue while another turn runs. Default true; false: rejects with `session_busy`. */
   readonly enqueue?: boolean;
-  /** Gives waiting up; the turn goes on. */
+  /** Cancels waiting; the turn continues. */
   readonly signal?: AbortSignal;
 }
 
@@ -46,7 +46,7 @@ export class ControlSession {
     // Subscribed first, so that no event of the turn is missed.
     const events = this.events({ signal });
     try {
-      await events.begun();
+      await events.started();
       const sending = { session_id: this.id, text, enqueue, images };
       const { turn_id, queued } = await this.#control.send(sending, { signal });
       return new TurnHandle(turn_id, queued, events);

@@ -74,7 +74,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     try {
       while (this.#iterating === 0 && (await this.#next()) !== undefined);
     } catch {
-      // Who waits for the result was told.
+      // The promise of the result has rejected already.
     }
     this.#reading = false;
   }
@@ -88,7 +88,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
         return event;
       }
       // Another reader of this handle has had the end.
-      if (this.#result === undefined) throw fail('cancelled', 'waiting for the turn was given up');
+      if (this.#result === undefined) throw fail('cancelled', 'waiting for the turn was cancelled');
       return undefined;
     } catch (error) {
       this.#wanted ??= handled(Promise.withResolvers<TurnResult>());
@@ -129,7 +129,7 @@ function errorOf(event: Terminal): HandfastError | undefined {
   return new HandfastError(kind ?? 'runtime_error', message, { retryable });
 }
 
-/** A promise whose rejection somebody else has been told of. */
+/** Marks a promise as handled, because its rejection is reported elsewhere. */
 function handled<T>(wanted: PromiseWithResolvers<T>): PromiseWithResolvers<T> {
   wanted.promise.catch(() => {});
   return wanted;

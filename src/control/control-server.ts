@@ -205,7 +205,7 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
     file,
     now,
     onCorrupt: ({ reason, movedTo }) =>
-      log.error('the list of sessions was damaged; it is made again from the journal', { file, reason, movedTo }),
+      log.error('quarantined a damaged list of sessions; rebuilding it from the journal', { file, reason, movedTo }),
   });
 }
 

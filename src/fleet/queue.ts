@@ -1,5 +1,5 @@
 /**
- * The tasks that wait to be routed: by priority, and none for ever.
+ * The queue of tasks that wait to be routed: ordered by priority, with ageing against starvation.
  *
  * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on
  * everything that comes after it by one millisecond a millisecond. Once it has waited longer than the difference of two head

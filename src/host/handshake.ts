@@ -42,7 +42,7 @@ export interface A2EHandshakeDeps {
   /** Extensions this host grants when asked. */
   readonly extensions: ReadonlySet<string>;
   find(id: string): Session | undefined;
-  /** Opens a session; throws when the host cannot, which the agent is told as `server_error`. */
+  /** Opens a session; throws when the host cannot, and the agent gets `server_error`. */
   open(
     request: HandshakeReq,
     principal: Principal,
@@ -122,7 +122,7 @@ export class A2EHandshake implements Dialect {
 
   #shake(message: Message, gate: PendingLink): void {
     if (typeof message.id !== 'string' || message.id === '') {
-      const error = fail('invalid_message', 'a request needs an id, a text that is not empty');
+      const error = fail('invalid_message', 'a request needs an id: a non-empty string');
       return this.#refuseMessage(gate, message, error);
     }
     if (!checkHandshakeReq(message)) {
@@ -138,7 +138,7 @@ export class A2EHandshake implements Dialect {
     const resume = extensions[EXTENSION_RESUME];
     if (isObject(resume) && typeof resume.session_id === 'string' && host.extensions.has(EXTENSION_RESUME)) {
       const session = host.find(resume.session_id);
-      // Somebody else's session and no session look the same from outside.
+      // A session of another principal and an unknown session get the same reply.
       if (session?.principal.name === principal.name && session.resumable && session.state !== 'draining') {
         return this.#resume(gate, request, session, resume);
       }
@@ -199,7 +199,7 @@ export class A2EHandshake implements Dialect {
           resumed: true,
           cursor: connection.cursor,
           received: connection.received,
-          // Only needed, and only long, when entries are gone: then some replies may be among them.
+          // Only needed after a gap, which may contain replies.
           ...(gap !== undefined && { gap: { from: gap.from, to: gap.to }, running: connection.requests.ids() }),
         };
         const offers = host.offers(session.principal);

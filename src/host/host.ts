@@ -384,7 +384,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
     if (type === journalFollow.request && session.terms.extensions.has(EXTENSION_JOURNAL)) return this.#journalRoute;
     const capability = capabilityOfType(type);
-    // A capability nobody loaded was not granted either, and that is what its caller needs to know.
+    // A capability without a plugin was not granted either, and that is the more useful error.
     if (capability === undefined || session.terms.granted.has(capability)) return undefined;
     return new HandfastError('capability_missing', `capability ${capability} was not granted`, {
       detail: { type: type.slice(0, 64) },
@@ -521,7 +521,7 @@ function checkTypes({ name, methods }: Plugin): void {
   }
 }
 
-/** The extensions a host grants: nothing is read where nothing is written, and nobody waits where there is no time to. */
+/** The extensions a host offers: no journal or resume without a journal, and no resume without a resume window. */
 function extensionsOf(journal: Journal | undefined, { resumeWindowMs }: HostLimits): ReadonlySet<string> {
   const without = (...names: string[]) => new Set([...hostExtensions].filter((name) => !names.includes(name)));
   if (journal === undefined) return without(EXTENSION_JOURNAL, EXTENSION_RESUME);

@@ -20,7 +20,7 @@ export interface RuntimeDeps {
   readonly log: Log;
   /** Folder below which each plugin has one of its own; undefined: one in the temporary folder, removed at the end. */
   readonly dataDir: string | undefined;
-  /** Tells the agents that a capability changed. */
+  /** Notifies the agents that a capability changed. */
   changed(capability: string, session: SessionView | undefined): void;
 }
 

@@ -32,7 +32,7 @@ export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRu
   return byType as Map<string, PluginRuntime[]>;
 }
 
-/** What the handshake tells of each capability: the facts of the plugin that leads it. */
+/** Metadata of each capability in the handshake: the facts of its leading plugin. */
 export function offers(
   served: ReadonlyMap<string, readonly PluginRuntime[]>,
   who: FactsFor,

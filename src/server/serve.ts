@@ -154,7 +154,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       });
       await warnOfPrograms(config, log);
       if (offered instanceof HandfastError) {
-        log.warn('no sessions are served here: another process has their data', { reason: offered.message });
+        log.warn('sessions are not served: another process uses their data', { reason: offered.message });
       }
       return server;
     } catch (error) {

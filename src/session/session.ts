@@ -289,7 +289,7 @@ export class Session implements ConnectionOwner, SessionView {
     const route = this.#host.route(type, this);
     if (route !== undefined) return route;
     // What was granted is fixed: a second handshake must not widen it.
-    if (type === 'handshake/req') return fail('invalid_message', 'this link has shaken hands already');
+    if (type === 'handshake/req') return fail('invalid_message', 'the handshake of this link has completed already');
     if (type !== 'cancel' || !this.connection.cancels) return undefined;
     checkCancel(message);
     return violation('cancel', checkCancel.errors);

@@ -4,13 +4,13 @@ import type { Link } from '../transport/link.ts';
 export interface FaultyLink {
   /** Give this one to what is tested. */
   readonly link: Link;
-  /** Drops the link at once: both ends hear that it closed. */
+  /** Drops the link at once: both ends are notified. */
   cut(): void;
-  /** From now on nothing arrives in either direction, and neither end hears of it, as behind a dead router. */
+  /** Drops everything in both directions without notice, as a dead router does. */
   blackHole(): void;
 }
 
-/** Wraps a link; until told otherwise it passes everything. */
+/** Wraps a link; without further calls it passes everything. */
 export function faultyLink(link: Link): FaultyLink {
   let swallowing = false;
   let received: number | undefined;

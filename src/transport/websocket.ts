@@ -315,7 +315,7 @@ export async function connectWebSocket(url: string, options: WebSocketConnectOpt
     };
     const aborted = (): void => refuse(cancelled());
     const timer = setTimeout(
-      () => refuse(fail('unreachable', `no answer from ${peer} in ${timeoutMs} ms`, { address: peer })),
+      () => refuse(fail('unreachable', `no response from ${peer} within ${timeoutMs} ms`, { address: peer })),
       timeoutMs,
     );
     signal?.addEventListener('abort', aborted, { once: true });

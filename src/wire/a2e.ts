@@ -119,7 +119,7 @@ export class A2ECodec implements Codec {
   }
 
   objection({ id, message }: Incoming): HandfastError | undefined {
-    if (id === '') return fail('invalid_message', 'a request needs an id, a text that is not empty');
+    if (id === '') return fail('invalid_message', 'a request needs an id: a non-empty string');
     const { a2e, version } = message as Message;
     if (versionFits(a2e) && versionFits(version)) return undefined;
     return fail('version_mismatch', 'this host speaks A2E 1.x');

@@ -205,7 +205,7 @@ test('tail lists the sessions, reads one, and follows it until it is interrupted
   assert.match(after.stdout, /^[\d:.]+ #2 event +\S+ \{"type":"tool\/event"/);
 
   const unknown = await user.run(['tail', 'nobody']);
-  assert.deepEqual([unknown.code, unknown.stderr], [0, 'nothing is written down for nobody\n']);
+  assert.deepEqual([unknown.code, unknown.stderr], [0, 'the journal has no entries of nobody\n']);
 
   const interrupted = user.start(['tail', id, '--follow']);
   await interrupted.says('#2');

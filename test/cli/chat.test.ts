@@ -101,7 +101,7 @@ describe('leaving', () => {
     await command.says('begun');
     up.child.kill('SIGSTOP');
     command.child.kill('SIGINT');
-    await command.says('once more leaves', 'stderr');
+    await command.says('again: exit', 'stderr');
     command.child.kill('SIGINT');
     assert.equal((await command.ended()).code, 130);
     up.child.kill('SIGCONT');

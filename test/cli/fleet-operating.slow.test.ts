@@ -62,7 +62,7 @@ test('a start that waits for a bus ends at the first Ctrl-C', async (t) => {
   t.after(() => user.leave());
   const file = user.write('fleet.yaml', 'bus: nats://127.0.0.1:9\nlisten: http://127.0.0.1:0\n');
   const up = user.start(['fleet', 'up', file]);
-  await up.says('no NATS server answers yet', 'stderr');
+  await up.says('no NATS server responds yet', 'stderr');
   up.child.kill('SIGINT');
   assert.equal((await up.ended()).code, 0);
 });

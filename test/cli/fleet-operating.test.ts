@@ -81,7 +81,7 @@ test('what cannot start says what to do instead', async () => {
     new RegExp(`^5 .*fleet trial is running: process ${up.child.pid} at http.*handfast fleet workers`),
   );
   const joining = ['worker', '--executor', 'rehearsal', '--id'];
-  assert.match(await failure(...joining, 'small'), /^5 .*has a worker of this name of its own; choose another --id/);
+  assert.match(await failure(...joining, 'small'), /^5 .*has a worker of this name already; choose another --id/);
   const token = user.write('token', 'this is not the token of anybody\n');
   assert.match(await failure(...joining, 'guest', '--token-file', token), /^3 .*does not accept the token/);
   assert.match(await failure(...joining, 'guest', '--repo', 'nowhere'), /^2 handfast: --repo: expected a folder/);

@@ -162,7 +162,7 @@ describe('a turn that runs', () => {
     assert.deepEqual(await user.json(['session', 'queue', id, '--remove', later[1] as string]), { removed: true });
     assert.equal((await user.failure(['session', 'queue', id, '--remove', later[1] as string])).code, 'not_found');
     assert.deepEqual(await user.json(['session', 'queue', id, '--clear']), { cleared: 2 });
-    assert.match((await session('queue', id)).stderr, /nothing waits/);
+    assert.match((await session('queue', id)).stderr, /no queued prompts/);
     const refused = await user.failure(['session', 'send', id, 'x', '--no-enqueue']);
     assert.deepEqual([refused.exit, refused.code], [5, 'session_busy']);
     await session('rm', id);

@@ -94,7 +94,7 @@ test('a file without a usable token, or a place where none can be, is refused', 
     writeFileSync(join(home, 'token'), text, { mode: 0o600 });
     await assert.rejects(ensureLocalToken({ home }), {
       code: 'config_invalid',
-      message: /holds no token of at least 16/,
+      message: /contains no token of at least 16/,
     });
   }
   writeFileSync(join(home, 'file'), '');

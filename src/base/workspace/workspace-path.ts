@@ -121,7 +121,7 @@ class Trail {
 export async function locate(workspace: string, path: string, options: LocateOptions = {}): Promise<ResolvedPath> {
   const { addressing = bestAddressing, guard } = options;
   if (path.includes('\0')) {
-    throw fail('tool_error', 'a path may not hold a NUL character', { reason: 'bad_path', path: shown(path) });
+    throw fail('tool_error', 'a path must not contain a NUL character', { reason: 'bad_path', path: shown(path) });
   }
   let root: HeldDirectory;
   try {

@@ -53,7 +53,7 @@ export function promptOf(blocks: readonly ContentBlock[], cwd: string): EditorPr
         addResource(block.resource);
         break;
       default:
-        throw fail('schema_violation', `prompts take no blocks of type ${block.type}`, { field: 'prompt' });
+        throw fail('schema_violation', `prompts accept no blocks of type ${block.type}`, { field: 'prompt' });
     }
   }
   return { text: [text.trim(), ...contents].filter((part) => part !== '').join('\n\n'), images };

@@ -147,7 +147,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
       if (compile !== 'start') return;
       for (const entry of entries.values()) {
         await prepare(entry).catch((error) => {
-          context.log.error('a tool is left out', { tool: entry.tool.name, error });
+          context.log.error('a tool was not loaded', { tool: entry.tool.name, error });
           entries.delete(entry.tool.name);
         });
       }

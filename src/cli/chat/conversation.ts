@@ -320,14 +320,14 @@ export class Conversation implements ChatPlace {
       this.#left = true;
       this.#exit = INTERRUPTED;
     }
-    if (!this.terminal.json) this.#output.note('· stopping the turn; Ctrl-C once more leaves');
+    if (!this.terminal.json) this.#output.note('· stopping the turn; Ctrl-C again: exit');
     this.session.interrupt(this.#running).catch((error) => this.#failed(asError(error)));
   }
 
   #leave(code: number): void {
     this.#left = true;
     this.#exit = code;
-    const left = fail('cancelled', 'the conversation was left');
+    const left = fail('cancelled', 'the chat was closed');
     for (const turn of this.#turns.values()) turn.reject(left);
     this.#lines?.close();
   }

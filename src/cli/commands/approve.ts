@@ -69,10 +69,10 @@ function contentOf(text: string): Readonly<Record<string, unknown>> {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw fail('usage', 'the content of an answer is a JSON object', {}, error);
+    throw fail('usage', 'the content of an answer must be a JSON object', {}, error);
   }
   if (!isObject(value)) {
-    throw fail('usage', 'the content of an answer is a JSON object');
+    throw fail('usage', 'the content of an answer must be a JSON object');
   }
   return value as Record<string, unknown>;
 }

@@ -16,7 +16,7 @@ import { fullId } from './session.ts';
 export interface ChatFlags extends ControlFlags {
   /** Start a new session. */
   readonly new?: boolean;
-  /** Go on with this one. */
+  /** Continue this session. */
   readonly session?: string;
   readonly backend?: string;
   readonly model?: string;

@@ -22,7 +22,7 @@ export interface FleetUpFlags {
   readonly verbose?: boolean;
 }
 
-/** Serves until a signal, then stops in good order: tasks that have not ended go on with the next start. */
+/** Serves until a signal, then stops in order: open tasks continue after the next start. */
 export async function fleetUp(file: string | undefined, flags: FleetUpFlags, terminal: Terminal): Promise<void> {
   const found: readonly TrustSubject[] = [
     ...(file === undefined ? (['fleet.yaml'] as const) : []),
@@ -127,5 +127,5 @@ function greet({ fleet, listeners, tokenFile }: RunningServer, config: FleetConf
   }
   terminal.line('  handfast fleet workers');
   terminal.line('  handfast task submit --wait "read README.md and count its lines"');
-  terminal.line('Ctrl-C stops it when its workers have ended what they do; other tasks go on with the next start.');
+  terminal.line('Ctrl-C stops it after its running tasks have ended; other tasks continue after the next start.');
 }

@@ -70,7 +70,7 @@ export async function fleetDrain(
   { undo = false, wait = false, ...flags }: ControlFlags & { readonly undo?: boolean; readonly wait?: boolean },
   terminal: Terminal,
 ): Promise<void> {
-  if (undo && wait) throw fail('usage', '--wait goes with draining, not with --undo');
+  if (undo && wait) throw fail('usage', '--wait cannot be combined with --undo');
   await withFleet(flags, terminal, async ({ fleet, signal }) => {
     await fleet.drain(peerId, !undo);
     if (wait) {

@@ -165,12 +165,12 @@ export async function sessionQueue(
     }
     if (remove !== undefined) {
       const { removed } = await control.rpc.queueRemove({ session_id: session.id, turn_id: remove });
-      if (!removed) throw fail('not_found', `no prompt ${remove} waits`);
+      if (!removed) throw fail('not_found', `no queued prompt has the id ${remove}`);
       return terminal.json ? terminal.document({ removed }) : undefined;
     }
     const queue = await session.queue();
     if (terminal.json) return terminal.document(queue);
-    if (queue.length === 0) return terminal.note('nothing waits');
+    if (queue.length === 0) return terminal.note('no queued prompts');
     terminal.table(
       ['TURN', 'SINCE', 'PROMPT'],
       queue.map((item) => [item.id, item.enqueuedAt.slice(11, 19), item.text]),

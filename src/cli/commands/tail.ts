@@ -37,7 +37,7 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
       // What is left out of the answers, such as the reading itself, does not come any more either.
       if (flags.follow || last >= end.last || last === before) {
         // An unknown session and one without entries look the same.
-        if (end.last === 0 && !flags.follow) terminal.note(`nothing is written down for ${session}`);
+        if (end.last === 0 && !flags.follow) terminal.note(`the journal has no entries of ${session}`);
         return;
       }
     }
@@ -49,7 +49,7 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
   const { sessions } = await interruptible((signal) =>
     askOperator<{ sessions: SessionLine[] }>(httpAddressOf(found), '/sessions', found.token, signal),
   );
-  if (!Array.isArray(sessions)) throw fail('schema_violation', 'the host did not answer with a list of sessions');
+  if (!Array.isArray(sessions)) throw fail('schema_violation', 'the host sent an invalid list of sessions');
   if (terminal.json) return terminal.document(sessions);
   if (sessions.length === 0) return terminal.note('no sessions');
   terminal.table(

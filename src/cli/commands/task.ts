@@ -104,7 +104,7 @@ function schemaOf(text: string): Readonly<Record<string, unknown>> {
   } catch (error) {
     throw fail('usage', 'the schema of the answer is not valid JSON', {}, error);
   }
-  throw fail('usage', 'the schema of the answer is a JSON object');
+  throw fail('usage', 'the schema of the answer must be a JSON object');
 }
 
 export interface BatchFlags extends ControlFlags {
@@ -315,7 +315,7 @@ export const taskAnswer = (
   terminal: Terminal,
 ): Promise<void> => {
   if (decision !== 'yes' && decision !== 'no')
-    return Promise.reject(fail('usage', `the answer is yes or no, not ${JSON.stringify(decision)}`));
+    return Promise.reject(fail('usage', `the answer must be yes or no, got ${JSON.stringify(decision)}`));
   return acted(id, flags, terminal, async ({ fleet }, taskId) => {
     const answer = content === undefined ? undefined : schemaOf(await textOf(content));
     await fleet.answer(taskId, questionId, { allowed: decision === 'yes', content: answer, reason });

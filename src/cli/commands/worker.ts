@@ -107,7 +107,7 @@ async function configured(
 ): Promise<{ readonly config: WorkerConfig; readonly nats: NatsConnectionSettings }> {
   const { id, executor, repo, tier, tool, pool, maxConcurrent } = flags;
   if (executor !== undefined && !(EXECUTOR_KINDS as readonly string[]).includes(executor)) {
-    throw fail('usage', `--executor is one of ${EXECUTOR_KINDS.join(', ')}`);
+    throw fail('usage', `--executor must be one of ${EXECUTOR_KINDS.join(', ')}`);
   }
   const overrides = {
     ...(id !== undefined && { id }),
@@ -205,8 +205,7 @@ function refusalOf(reason: string, address: string): HandfastError | undefined {
   }
   if (code === 'unsupported_version')
     return fail('version_mismatch', `${address} speaks another version of the protocol`);
-  if (code === 'name_taken')
-    return fail('denied', `${address} has a worker of this name of its own; choose another --id`);
+  if (code === 'name_taken') return fail('denied', `${address} has a worker of this name already; choose another --id`);
   return undefined;
 }
 

@@ -100,7 +100,7 @@ export function httpAddressOf({ address, running }: FoundHost): string {
   if (listed !== undefined) return dialable(listed).replace(/\/$/, '');
   const url = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address);
   if (url !== null) return `http${url[1]}://${url[2]}`;
-  throw fail('usage', `this needs an HTTP address of the host, and ${address} is none`);
+  throw fail('usage', `this command needs an HTTP address of the host, got ${address}; pass one with --connect`);
 }
 
 /** True for addresses that only reach this machine: others must never be sent this user's local token. */

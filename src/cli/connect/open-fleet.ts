@@ -43,10 +43,10 @@ const NAMED = 5;
 
 /** The task named by an id, the prefix of one, or `last`. Fails with `not_found`, `usage`. */
 export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskRecord> {
-  if (id === '') throw fail('usage', 'which task? give its id, the beginning of it, or "last"');
+  if (id === '') throw fail('usage', 'pass a task: its id, its first characters, or "last"');
   if (id === 'last') {
     const [newest] = await fleet.list({ limit: 1 });
-    if (newest === undefined) throw fail('not_found', 'there are no tasks; hand one in with: handfast task submit "…"');
+    if (newest === undefined) throw fail('not_found', 'there are no tasks; submit one with: handfast task submit "…"');
     return newest;
   }
   try {

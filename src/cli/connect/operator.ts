@@ -27,11 +27,11 @@ export async function askOperator<T>(
     });
     if (response.status === 401) throw fail('auth_failed', `${base} refused the token`);
     if (response.status === 403 || response.status === 400) throw await refusalOf(response, base);
-    if (!response.ok) throw fail('unknown_type', `${base} answered ${response.status} to ${path}`);
+    if (!response.ok) throw fail('unknown_type', `${base} responded with status ${response.status} to ${path}`);
     return (await response.json()) as T;
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
-    if (late.aborted) throw fail('timeout', `${base} did not answer in ${TIMEOUT_MS} ms`);
+    if (late.aborted) throw fail('timeout', `${base} did not respond within ${TIMEOUT_MS} ms`);
     if (error instanceof TypeError) throw fail('unreachable', `no host responds at ${base}`, {}, error);
     throw error;
   }

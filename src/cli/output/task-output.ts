@@ -182,7 +182,7 @@ export function showOutcome(task: TaskRecord, terminal: Terminal): void {
     terminal.line(JSON.stringify(result.answer, null, 2));
   } else if (result?.prose) terminal.line(result.prose);
   if (!task.parked) return;
-  terminal.note(`it waits for you; see: handfast route explain ${task_id}`);
+  terminal.note(`the task waits for your decision; see: handfast route explain ${task_id}`);
   terminal.note(`then: handfast task retry ${task_id} [--worker WORKER], or: handfast task drop ${task_id}`);
 }
 

@@ -32,7 +32,7 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   readonly maxEnvironments?: number;
 }
 
-/** A place's host, and how many pieces of work are going on in it. */
+/** The host of an environment, and the number of its running uses. */
 interface Opened {
   readonly key: string;
   readonly environment: Promise<Environment>;

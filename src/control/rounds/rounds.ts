@@ -81,7 +81,7 @@ class Rounds {
     try {
       return await this.#rounds();
     } catch (error) {
-      // Whatever breaks off because of the abort is the abort.
+      // Any error after the abort is caused by it.
       if (this.#turn.signal.aborted) return INTERRUPTED;
       throw asError(error);
     }
@@ -94,7 +94,7 @@ class Rounds {
     for (const callId of progress.callIds) this.#callIds.add(callId);
     if (this.#turn.continued && progress.finished) return { stopReason: 'end_turn' };
     if (this.#turn.continued && progress.calls.length > 0) {
-      // Nobody asked for the offers in this process yet, and calls are looked up among them.
+      // The tools were not listed in this process yet, and calls are looked up in that list.
       await this.#offers();
       const ended = await this.#afterCalls(progress.calls);
       if (ended !== undefined) return ended;

@@ -22,10 +22,10 @@ export interface ControlDeps {
   readonly serverHandlers?: (server: ServerAccess) => readonly Handled[];
   readonly events: EventSource;
   readonly serverEvents: ServerEvents;
-  /** What `state.changed` tells when the server ends. */
+  /** The payload of `state.changed` when the server stops. */
   snapshot(): Snapshot | Promise<Snapshot>;
   /**
-   * Ends all turns and whatever else runs; their last events are emitted before it resolves. Called once. Bounded by
+   * Ends all turns and other running work; their last events are emitted before it resolves. Called once. Bounded by
    * `RpcLimits.shutdownTimeoutMs`; what takes longer is left behind.
    */
   shutdown(reason: string): Promise<void>;

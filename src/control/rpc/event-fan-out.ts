@@ -1,20 +1,20 @@
 /**
- * Hands each event to the connections that may want it. One listener at the event source for all connections; an event
- * of a session costs only those who follow that session or everything.
+ * Passes each event to the connections that follow it. All connections share one listener at the event source, so an event of a
+ * session only costs the connections that follow that session or all sessions.
  *
- * Made by `rpc-server.ts`; connections enter themselves through `subscriptions.ts`.
+ * Made by `rpc-server.ts`; connections subscribe through `subscriptions.ts`.
  */
 import type { EventSource, PublishedEvent } from '../contract/events.ts';
 
-/** A connection as a place events go to. */
+/** A connection that receives events. */
 export interface EventSubscriber {
-  /** Told of an event, in order, synchronously. Must not throw. */
+  /** Called with each event, in order, synchronously. Must not throw. */
   take(event: PublishedEvent): void;
 }
 
 export class EventFanOut {
   readonly source: EventSource;
-  /** Those that take every event of every session they may see. */
+  /** Subscribers of all sessions that they may see. */
   readonly #ofAll = new Set<EventSubscriber>();
   readonly #bySession = new Map<string, Set<EventSubscriber>>();
   readonly #stop: () => void;
@@ -22,39 +22,39 @@ export class EventFanOut {
   /** `wantsDebug`: whether some connection wants debug steps. */
   constructor(source: EventSource, wantsDebug: () => boolean) {
     this.source = source;
-    this.#stop = source.listen((event) => this.#tell(event), wantsDebug);
+    this.#stop = source.listen((event) => this.#publish(event), wantsDebug);
   }
 
-  followAll(taker: EventSubscriber): void {
-    this.#ofAll.add(taker);
+  followAll(subscriber: EventSubscriber): void {
+    this.#ofAll.add(subscriber);
   }
 
-  leaveAll(taker: EventSubscriber): void {
-    this.#ofAll.delete(taker);
+  leaveAll(subscriber: EventSubscriber): void {
+    this.#ofAll.delete(subscriber);
   }
 
-  follow(session: string, taker: EventSubscriber): void {
-    const takers = this.#bySession.get(session);
-    if (takers === undefined) this.#bySession.set(session, new Set([taker]));
-    else takers.add(taker);
+  follow(session: string, subscriber: EventSubscriber): void {
+    const subscribers = this.#bySession.get(session);
+    if (subscribers === undefined) this.#bySession.set(session, new Set([subscriber]));
+    else subscribers.add(subscriber);
   }
 
-  leave(session: string, taker: EventSubscriber): void {
-    const takers = this.#bySession.get(session);
-    if (takers?.delete(taker) && takers.size === 0) this.#bySession.delete(session);
+  leave(session: string, subscriber: EventSubscriber): void {
+    const subscribers = this.#bySession.get(session);
+    if (subscribers?.delete(subscriber) && subscribers.size === 0) this.#bySession.delete(session);
   }
 
-  /** Nobody is told anything any more. */
+  /** Stops passing events. */
   close(): void {
     this.#stop();
     this.#ofAll.clear();
     this.#bySession.clear();
   }
 
-  #tell(event: PublishedEvent): void {
-    for (const taker of this.#ofAll) taker.take(event);
-    const takers = this.#bySession.get(event.session);
-    if (takers === undefined) return;
-    for (const taker of takers) if (!this.#ofAll.has(taker)) taker.take(event);
+  #publish(event: PublishedEvent): void {
+    for (const subscriber of this.#ofAll) subscriber.take(event);
+    const subscribers = this.#bySession.get(event.session);
+    if (subscribers === undefined) return;
+    for (const subscriber of subscribers) if (!this.#ofAll.has(subscriber)) subscriber.take(event);
   }
 }

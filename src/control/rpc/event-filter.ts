@@ -1,5 +1,5 @@
 /**
- * Which types of event somebody wants, or does not: exact names, and beginnings that end in `*`.
+ * A filter for event types: exact names, and prefixes that end in `*`.
  *
  * Made by subscriptions and by the handshake's opt-out, asked for every event.
  */

@@ -50,7 +50,7 @@ export class Router {
   constructor(handlers: readonly Handled[]) {
     for (const handled of handlers) {
       const { name } = handled.method;
-      if (this.#routes.has(name)) throw fail('runtime_error', `two handlers answer ${name}`);
+      if (this.#routes.has(name)) throw fail('runtime_error', `two handlers are registered for ${name}`);
       this.#handled.set(name, handled);
       this.#routes.set(name, {
         method: untyped(name),

@@ -1,49 +1,49 @@
 /**
- * Every number the wire side of the control edge keeps to. All optional in `RpcServerOptions`.
+ * The limits of the wire side of the control edge. All are optional in `RpcServerOptions`.
  *
  * @see docs/protocol/session-rpc.md#limits
  */
 import { DEFAULT_LIVENESS_TIMEOUT_MS } from '../../connection/liveness.ts';
 export interface RpcLimits {
   /**
-   * Longest line of a peer that may call, in bytes; before a handshake that must come it is the gate's 64 KiB. A prompt
-   * carries its images in the line, each of up to 8 MiB, so this is far above what other edges take. The same on every
-   * listener: `control.max_message_bytes` of the configuration. Default 32 MiB.
+   * Longest line of a peer after its handshake, in bytes; before a required handshake it is 64 KiB. A prompt carries its
+   * images in the line, each of up to 8 MiB, so this is far above the limits of other edges. The same on every listener:
+   * `control.max_message_bytes` of the configuration. Default 32 MiB.
    */
   readonly maxMessageBytes: number;
-  /** Nesting of a message at most. Default 64. */
+  /** Deepest nesting of a message. Default 64. */
   readonly maxDepth: number;
   /**
-   * Requests of a connection without an answer at once; one more is refused with `over_capacity`. Requests that end other
-   * work (interrupts, answers to approvals, shutdown) have as many places again. Default 256.
+   * Requests of a connection without a reply; one more is refused with `over_capacity`. Requests that end other work
+   * (interrupts, answers to approvals, shutdown) have the same limit separately. Default 256.
    */
   readonly maxInFlight: number;
   /** Default 256. */
   readonly maxSubscriptions: number;
   /** Connections at once, links before their handshake not counted. Default 1,000. */
   readonly maxConnections: number;
-  /** Links before a handshake that must come. Default 128. */
+  /** Links before a required handshake. Default 128. */
   readonly maxPendingConnections: number;
-  /** Absolute time for a handshake that must come, in milliseconds. Default 10,000. */
+  /** Time for a required handshake in total, in milliseconds. Default 10,000. */
   readonly handshakeTimeoutMs: number;
-  /** A WebSocket that is silent for so long, although it was pinged, is dropped. Default 15,000; 0 = never. */
+  /** A WebSocket that is silent for this time, although it was pinged, is dropped. Default 15,000; 0 = never. */
   readonly livenessTimeoutMs: number;
   /** Unsent bytes above which a subscription is no longer fed but reads the journal as its link drains. Default 256 KiB. */
   readonly pullBytes: number;
-  /** Unsent bytes above which nothing more is read from a peer, and its grace begins. Default 4 MiB. */
+  /** Unsent bytes above which nothing more is read from a peer, and `slowConsumerMs` starts. Default 4 MiB. */
   readonly sendBufferBytes: number;
   /**
-   * Events queued above `sendBufferBytes`, in characters, past which a link is dropped in the middle of its grace; with as many
-   * unsent bytes of answers, further requests are refused with `over_capacity`. Default 32 MiB.
+   * Events queued above `sendBufferBytes`, in characters, at which a link is dropped before `slowConsumerMs` has passed. With as
+   * many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
    */
   readonly maxSendBufferBytes: number;
   /** How long a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
   readonly slowConsumerMs: number;
-  /** How long a peer that is behind may take nothing at all, in milliseconds. 0 = for ever. Default 30,000. */
+  /** How long a slow peer may read nothing at all, in milliseconds. 0 = no limit. Default 30,000. */
   readonly writeStallMs: number;
-  /** How long a request that was told to stop may take; then it is answered for its handler. Default 2,000. */
+  /** How long an aborted request may run until the server replies for its handler, in milliseconds. Default 2,000. */
   readonly settleMs: number;
-  /** How long turns may take to end when the server does. Default 10,000. */
+  /** How long turns may take to end when the server stops, in milliseconds. Default 10,000. */
   readonly shutdownTimeoutMs: number;
 }
 

@@ -1,8 +1,8 @@
 /**
- * The wire side of the control edge: takes links, makes connections of them, and ends them all.
+ * The wire side of the control edge: accepts links, makes connections of them, and closes all of them at the end.
  *
- * `dialect` is given to a host, so that its listeners serve session RPC beside A2E; `accept` takes links that speak nothing
- * else, such as those of `/rpc`; `serve` takes the pipes of this process. Composed by `control-server.ts`.
+ * A host gets `dialect`, so that its listeners serve session RPC beside A2E. `accept` gets links for session RPC alone, such as
+ * those of `/rpc`, and `serve` the pipes of this process. Composed by `control-server.ts`.
  * @see docs/architecture.md
  */
 import { within } from '../../base/race.ts';
@@ -34,13 +34,13 @@ import { Router } from './router.ts';
 import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';
 
 export interface RpcServerOptions {
-  /** What the handshake calls this server. Default `handfast`. */
+  /** Name of this server in the handshake. Default `handfast`. */
   readonly serverName?: string;
-  /** Whose token is this? Default: no token, everybody is `local`. Not asked for by {@link RpcServer.serve}. */
+  /** Authenticates tokens. Default: no token is required, every client is `local`. Not used by {@link RpcServer.serve}. */
   readonly auth?: Authenticator;
-  /** Slows guessing down; share the host's where both serve the same listeners. */
+  /** Throttles addresses that fail to authenticate; pass the host's where both serve the same listeners. */
   readonly backoff?: AuthThrottle;
-  /** True: only the handshake and pings are answered before a handshake, on every link. Default false, as 1.0.0 has it. */
+  /** True: only the handshake and pings are served before a handshake, on every link. Default false, as in 1.0.0. */
   readonly requireHandshake?: boolean;
   readonly limits?: Partial<RpcLimits>;
   /** Epoch milliseconds. */
@@ -52,39 +52,39 @@ export interface RpcServerOptions {
 export interface RpcServer {
   /** For `HostOptions.dialects`: session RPC on listeners that serve A2E too. */
   readonly dialect: Dialect;
-  /** Longest line taken from a peer that may call, in bytes. */
+  /** Longest line accepted after the handshake, in bytes. */
   readonly maxMessageBytes: number;
   /** Every callable method, sorted. */
   readonly methods: readonly string[];
-  /** Clients that may call. */
+  /** Number of connected clients. */
   readonly size: number;
-  /** Resolves when the server has ended, whoever wanted it: a client, a signal, the end of the input. */
+  /** Resolves when the server has ended: by a client, a signal, or the end of the input. */
   readonly stopped: Promise<void>;
-  /** Takes a link that speaks nothing but session RPC. A token is asked for when there are any. */
+  /** Accepts a link for session RPC alone. Requires a token if any are configured. */
   accept(link: Link): void;
   /**
-   * Serves whoever started this process, on its pipes: no token is asked for, and the end of the input is the end of the
-   * server. Resolves when everything has ended; never rejects.
+   * Serves the parent process on the pipes of this one. No token is required, and the end of the input stops the server.
+   * Resolves when everything has ended; never rejects.
    */
   serve(link: Link, principal?: Principal): Promise<void>;
   /**
-   * Ends the server in good order: everybody is told why (`state.changed`), nothing more is read, turns are ended and
-   * their last events sent, outputs are flushed and closed. Idempotent, never rejects, bounded.
+   * Stops the server in order: notifies clients of the reason (`state.changed`), reads no more, ends turns and sends their
+   * last events, flushes and closes the outputs. Idempotent, never rejects, bounded.
    */
   stop(reason: string): Promise<void>;
   /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
   callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
 }
 
-/** Makes the wire side of the control edge. Throws `runtime_error` when two handlers answer one method. */
+/** Makes the wire side of the control edge. Throws `runtime_error` when two handlers serve one method. */
 export function createRpcServer(parts: ControlDeps, options: RpcServerOptions = {}): RpcServer {
   return new SessionRpcServer(parts, options);
 }
 
-/** A link that is served on its own. */
+/** The client on the pipes of this process. */
 interface Served {
   readonly client: ConnectedClient;
-  readonly gone: PromiseWithResolvers<CloseInfo>;
+  readonly closed: PromiseWithResolvers<CloseInfo>;
 }
 
 class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, MethodsOwner, ServerAccess {
@@ -130,7 +130,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     };
     const { maxPendingConnections: maxPending } = this.limits;
     this.#acceptor = new Acceptor(
-      // Whatever the first message looks like: on these links it can only be meant for us.
+      // These links carry session RPC alone, so the first message is not sniffed.
       [this.dialect],
       { ...this.limits, maxPending },
       this.backoff,
@@ -174,8 +174,8 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   async serve(link: Link, principal: Principal = LOCAL_PRINCIPAL): Promise<void> {
     const client = this.#attach(link, principal);
     if (client === undefined) return;
-    this.#served = { client, gone: Promise.withResolvers() };
-    await this.#served.gone.promise;
+    this.#served = { client, closed: Promise.withResolvers() };
+    await this.#served.closed.promise;
     await this.stop('input_closed');
   }
 
@@ -183,7 +183,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     try {
       const client = this.admit(link, principal);
       client.attach(link);
-      // No handshake has to come, so the gate has not seen this link.
+      // No handshake is required, so the acceptor does not watch this link.
       this.#acceptor.liveness.watch(link, () => client.ping());
       return client;
     } catch (thrown) {
@@ -199,14 +199,14 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     if (this.#clients.size >= maxConnections) {
       throw fail('over_capacity', 'too many clients are connected', { max_connections: maxConnections });
     }
-    const greeted = this.#options.requireHandshake !== true;
-    const facts = { id: this.#newId(), principal, handshakeDone: greeted };
+    const handshakeDone = this.#options.requireHandshake !== true;
+    const facts = { id: this.#newId(), principal, handshakeDone };
     const client = new ConnectedClient(this, link, facts, this.#connectionLimits);
     this.#clients.set(client.id, client);
     return client;
   }
 
-  /** Requests that were read get their answers, then the link is closed; on the pipes of this process all ends. */
+  /** Sends the replies of requests that were read, then closes the link; on the pipes of this process, stops the server. */
   ended(client: ConnectedClient): void {
     client.connection.ignoreInput();
     const reason = () => fail('interrupted', 'the input has ended');
@@ -222,8 +222,8 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     const { transport, peer } = link;
     const who = { connection: id, transport, peer, principal: principal.name, client: caller.clientName };
     if (cause.reason === 'slow_consumer') this.log.warn('a client did not read and was dropped', who);
-    else this.log.info('a client is gone', { ...who, reason: cause.reason });
-    if (this.#served?.client === client) this.#served.gone.resolve(cause);
+    else this.log.info('client disconnected', { ...who, reason: cause.reason });
+    if (this.#served?.client === client) this.#served.closed.resolve(cause);
   }
 
   /** Gives every client the rights its principal has now; one that is no longer configured is disconnected. */
@@ -237,7 +237,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     }
   }
 
-  // What the methods of `rpc/` ask.
+  // Used by the methods of `rpc/`.
 
   clientOf(call: RpcCall): ConnectedClient {
     const client = this.#clients.get(call.caller.connectionId);
@@ -278,7 +278,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     };
   }
 
-  /** Times are formatted once a millisecond: that costs more than all the rest of a ping. */
+  /** Formats the time once a millisecond, because that is the largest cost of a ping. */
   pong(): { ok: true; time: string } {
     const ms = this.now();
     if (ms !== this.#time.ms) this.#time = { ms, pong: { ok: true, time: new Date(ms).toISOString() } };
@@ -290,7 +290,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
   async stopBehind(call: RpcCall, reason: string): Promise<void> {
     await this.#announce(reason);
     const stop = (): void => void this.#stop(reason, false);
-    // A caller that is gone by now gets no answer, and yet has asked.
+    // A caller that has disconnected gets no reply, and its request still stops the server.
     if (call.signal.aborted) stop();
     else call.afterAnswer(stop);
   }
@@ -319,7 +319,9 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     const clients = [...this.#clients.values()];
     for (const { connection } of clients) connection.ignoreInput();
     if (announce) {
-      await this.#announce(reason).catch((error) => this.log.error('the end could not be announced', { error }));
+      await this.#announce(reason).catch((error) =>
+        this.log.error('clients could not be notified of the shutdown', { error }),
+      );
     }
     const interrupted = () => fail('interrupted', 'the server is stopping');
     await Promise.all(clients.map((client) => client.settle(0, interrupted)));
@@ -328,16 +330,16 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     await Promise.all(clients.map(({ link }) => link.close('the server has ended')));
   }
 
-  /** Ends the turns, within its time. */
+  /** Ends the turns within `shutdownTimeoutMs`. */
   async #shutDown(reason: string): Promise<void> {
     const done = (async () => this.#parts.shutdown(reason))().then(
       () => true,
       (error) => {
-        this.log.error('the server did not end well', { error });
+        this.log.error('the server did not stop cleanly', { error });
         return true;
       },
     );
     if ((await within(done, this.limits.shutdownTimeoutMs)) === true) return;
-    this.log.error('the server ends although something did not', { reason });
+    this.log.error('the server exits although a part of it did not stop', { reason });
   }
 }

@@ -1,10 +1,10 @@
 /**
- * The events of one connection: all of them, as 1.0.0 has it, or those of its subscriptions, which begin anywhere in the
- * past. Replay and live meet without a hole and without a double, and a slow reader costs no memory: a subscription that
- * is behind is not fed but reads the journal as its link drains.
+ * Sends the events of one connection: all of them, as 1.0.0 does, or those of its subscriptions, which may start in the past.
+ * Replay continues into live events without a gap or a duplicate. A slow reader costs no memory: its subscription is not fed
+ * but reads the journal as its link drains.
  *
- * Order within a session is that of its sequence numbers, always. What is sent live precedes the answer of the request
- * that caused it; a subscription that is catching up gets it when it has caught up.
+ * Events of a session are always sent in the order of their sequence numbers. A live event precedes the reply of the request
+ * that caused it; a lagging subscription gets it from the journal later.
  *
  * Owned by `connected-client.ts`. @see docs/protocol/session-rpc.md#subscriptions
  */
@@ -23,9 +23,9 @@ import type { EventFanOut, EventSubscriber } from './event-fan-out.ts';
 import { EventFilter, MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
 import type { RpcLimits } from './rpc-limits.ts';
 
-/** Events read from the journal at once. A connection holds one page at a time, whatever its subscriptions. */
+/** Events in one page of the journal. A connection has one page in memory, for any number of subscriptions. */
 const PAGE_EVENTS = 128;
-/** Pages in a row, a little later each, that may bring nothing although the journal says there is something. */
+/** Consecutive empty pages, each read a little later, although the journal reports newer events. */
 const MAX_STALLS = 30;
 
 type Asked = ParamsOf<typeof eventsSubscribe>;
@@ -40,13 +40,13 @@ export interface EventReceiver {
   readonly limits: Pick<RpcLimits, 'pullBytes' | 'maxSubscriptions'>;
   readonly log: Log;
   readonly now: () => number;
-  /** Sends one event, written before. */
+  /** Sends one event that is serialised already. */
   event(event: PublishedEvent): void;
   /** Sends a notification. */
   notify(method: string, params: object): void;
 }
 
-/** Follows one session (or `''`, the server) from a place in its past. There is at most one for a session. */
+/** Follows one session (or `''`, the server) from a sequence number. A connection has at most one for each session. */
 class EventSubscription {
   /** Undefined for a replay that ends when it has caught up. */
   readonly id: string | undefined;
@@ -54,25 +54,25 @@ class EventSubscription {
   readonly role: Role;
   /** Undefined = every type. */
   readonly filter: EventFilter | undefined;
-  /** Everything up to here was sent, or is not wanted, or is gone and was told so. */
+  /** Last handled number: every event up to it was sent, filtered out, or reported as a gap. */
   cursor: number;
-  /** True while it reads the journal; what happens meanwhile is there too. */
+  /** True while it reads the journal, which also has the events emitted meanwhile. */
   lagging = true;
-  /** Another one took its place, or nobody wants it any more. */
+  /** It was replaced or ended. */
   ended = false;
-  /** A page that was read before it began. */
+  /** A page that was read before the subscription started. */
   first: EventPage | undefined;
-  /** Who waits until it has caught up. */
+  /** Settles when it has caught up, for a caller of `replay`. */
   waiting: PromiseWithResolvers<number> | undefined;
-  /** Pages in a row that brought nothing although there is something. */
+  /** Consecutive empty pages although newer events exist. */
   stalls = 0;
 
-  constructor(session: string, cursor: number, kept: Partial<Pick<EventSubscription, 'id' | 'role' | 'filter'>> = {}) {
+  constructor(session: string, cursor: number, from: Partial<Pick<EventSubscription, 'id' | 'role' | 'filter'>> = {}) {
     this.session = session;
     this.cursor = cursor;
-    this.id = kept.id;
-    this.role = kept.role ?? 'observer';
-    this.filter = kept.filter;
+    this.id = from.id;
+    this.role = from.role ?? 'observer';
+    this.filter = from.filter;
   }
 }
 
@@ -82,14 +82,14 @@ export class ConnectionEvents implements EventSubscriber {
   readonly #readers = new Map<string, EventSubscription>();
   readonly #lagging = new Set<EventSubscription>();
   #pumping = false;
-  /** Every event of every session is wanted: until the first subscription, unless the handshake said otherwise. */
+  /** Send every event of every session: until the first subscription, unless the handshake disabled it. */
   #all = true;
   #opened = false;
   #closed = false;
   #optedOut: EventFilter | undefined;
   #subscribed = false;
   #count = 0;
-  /** `session.debug` is wanted. */
+  /** Send `session.debug` too. */
   debug = false;
 
   constructor(connection: EventReceiver, fanOut: EventFanOut) {
@@ -97,13 +97,13 @@ export class ConnectionEvents implements EventSubscriber {
     this.#fanOut = fanOut;
   }
 
-  /** Events may come from now on. */
+  /** Starts sending events. */
   open(): void {
     this.#opened = true;
     this.#listen();
   }
 
-  /** The connection is gone: everything that waits is settled. */
+  /** Settles everything that waits, after the connection has ended. */
   close(): void {
     this.#closed = true;
     this.#fanOut.leaveAll(this);
@@ -113,7 +113,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#lagging.clear();
   }
 
-  /** What the handshake said: all events or none before the first subscription, and types that never come. */
+  /** Applies the handshake: all events or none before the first subscription, and the types never to send. */
   choose(all: boolean | undefined, optedOut: readonly string[] | undefined): void {
     if (optedOut !== undefined) this.#optedOut = optedOut.length === 0 ? undefined : new EventFilter(optedOut);
     if (all === undefined || this.#subscribed) return;
@@ -135,14 +135,14 @@ export class ConnectionEvents implements EventSubscriber {
     if (reader !== undefined) {
       if (reader.lagging || event.seq <= reader.cursor) return;
       if (this.#connection.link.buffered > this.#connection.limits.pullBytes) return this.#lag(reader);
-      this.#give(reader, event);
+      this.#send(reader, event);
     } else if (this.#all && this.#maySee(event.owner) && this.#wants(event.type)) this.#connection.event(event);
   }
 
   // Subscriptions.
 
   /**
-   * Begins a subscription; one of the same session that there was ends. Its first event comes behind the answer.
+   * Starts a subscription; it replaces an earlier one of the same session. Its first event follows the reply.
    * Fails with `session_not_found`, `schema_violation`, `over_capacity`, and as reading the journal does.
    */
   async subscribe(asked: Asked, call: RpcCall): Promise<Answer> {
@@ -167,7 +167,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#all = false;
     this.#listen();
     this.#add(reader);
-    call.afterAnswer(() => this.#begin(reader));
+    call.afterAnswer(() => this.#start(reader));
     return {
       subscription_id: id,
       session_id: session || null,
@@ -185,7 +185,7 @@ export class ConnectionEvents implements EventSubscriber {
     return true;
   }
 
-  /** See `RpcCall.replay`. A subscription of the session begins again at its beginning, and stays. */
+  /** See `RpcCall.replay`. An existing subscription of the session restarts at its first event and stays. */
   async replay(session: string, signal: AbortSignal): Promise<number> {
     this.#mustSee(session);
     signal.throwIfAborted();
@@ -195,7 +195,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#lag(reader);
     const stop = (): void => {
       if (reader.id === undefined) return this.#remove(reader, asError(signal.reason));
-      // The subscription goes on; only nobody waits for it any more.
+      // The subscription continues; only the wait of the caller ends.
       reader.waiting?.reject(asError(signal.reason));
       reader.waiting = undefined;
     };
@@ -203,18 +203,18 @@ export class ConnectionEvents implements EventSubscriber {
     return reader.waiting.promise.finally(() => signal.removeEventListener('abort', stop));
   }
 
-  // Where events go.
+  // Sending.
 
   #listen(): void {
     if (this.#opened && this.#all && !this.#closed) this.#fanOut.followAll(this);
     else this.#fanOut.leaveAll(this);
   }
 
-  /** Sends one event of a reader that is next in its order. */
-  #give(reader: EventSubscription, event: PublishedEvent): void {
+  /** Sends the next event of a reader. */
+  #send(reader: EventSubscription, event: PublishedEvent): void {
     reader.cursor = event.seq;
     const { filter } = reader;
-    // Not every event of the server is for everybody.
+    // Events of the server may belong to one principal.
     if (!this.#maySee(event.owner) || !this.#wants(event.type)) return;
     if (filter === undefined || filter.matches(event.type)) this.#connection.event(event);
   }
@@ -228,7 +228,7 @@ export class ConnectionEvents implements EventSubscriber {
     return may(this.#connection.principal, 'read', owner === '' ? undefined : owner);
   }
 
-  /** Somebody else's session and no session look the same from outside. */
+  /** A session of another principal and an unknown session get the same error. */
   #mustSee(session: string): void {
     if (session === '') return;
     const owner = this.#fanOut.source.ownerOf(session);
@@ -239,7 +239,8 @@ export class ConnectionEvents implements EventSubscriber {
 
   #add(reader: EventSubscription): void {
     const before = this.#readers.get(reader.session);
-    if (before !== undefined) this.#remove(before, fail('superseded', 'the events of this session begin anew'));
+    if (before !== undefined)
+      this.#remove(before, fail('superseded', 'a newer subscription of this session replaced this one'));
     this.#readers.set(reader.session, reader);
     this.#fanOut.follow(reader.session, this);
   }
@@ -255,8 +256,8 @@ export class ConnectionEvents implements EventSubscriber {
     reader.waiting?.reject(reason);
   }
 
-  /** The answer that announced a subscription has left. */
-  #begin(reader: EventSubscription): void {
+  /** Called after the reply that announced the subscription was sent. */
+  #start(reader: EventSubscription): void {
     if (!reader.ended && !this.#caughtUp(reader)) this.#lag(reader);
   }
 
@@ -270,7 +271,7 @@ export class ConnectionEvents implements EventSubscriber {
     void this.#pump();
   }
 
-  /** Gives the readers that are behind one page each, in turn, until none is. Never rejects. */
+  /** Sends one page to each lagging reader, in turn, until none lags. Never rejects. */
   async #pump(): Promise<void> {
     while (this.#lagging.size > 0) {
       for (const reader of [...this.#lagging]) {
@@ -285,32 +286,32 @@ export class ConnectionEvents implements EventSubscriber {
   }
 
   async #page(reader: EventSubscription): Promise<void> {
-    await this.#room();
+    await this.#belowLimit();
     if (reader.ended) return;
     const { first, cursor } = reader;
     reader.first = undefined;
     const page = first ?? (await this.#fanOut.source.read(reader.session, cursor, PAGE_EVENTS));
     if (reader.ended) return;
     if (page.gap !== undefined && page.gap.to_seq > reader.cursor) {
-      // The one of the first page is in the answer.
-      if (first === undefined) this.#tellGap(reader, Math.max(page.gap.from_seq, reader.cursor + 1), page.gap.to_seq);
+      // The reply has reported the gap of the first page.
+      if (first === undefined) this.#reportGap(reader, Math.max(page.gap.from_seq, reader.cursor + 1), page.gap.to_seq);
       reader.cursor = page.gap.to_seq;
     }
     for (const event of page.events) {
       if (event.seq <= reader.cursor) continue;
-      if (this.#connection.link.buffered > this.#connection.limits.pullBytes) await this.#room();
+      if (this.#connection.link.buffered > this.#connection.limits.pullBytes) await this.#belowLimit();
       if (reader.ended) return;
-      this.#give(reader, event);
+      this.#send(reader, event);
     }
-    // Numbers up to `last` that no event has: nothing will come for them.
+    // No event has the numbers up to `last`, so skip them.
     if (page.events.length === 0) reader.cursor = Math.max(reader.cursor, page.last);
     if (this.#caughtUp(reader) || first !== undefined || reader.cursor > cursor) reader.stalls = 0;
-    else if (++reader.stalls > MAX_STALLS) throw fail('runtime_error', 'the journal does not go on');
-    // What was emitted while the page was read is in the next one, or in one after it where writing takes its time.
+    else if (++reader.stalls > MAX_STALLS) throw fail('runtime_error', 'the journal lacks events that it reports');
+    // Events emitted during the read are in the next page, or in a later one if the journal writes slowly.
     else await new Promise((resolve) => setTimeout(resolve, reader.stalls));
   }
 
-  /** In the turn in which nothing newer exists, what happens next comes from the fan-out: no hole, no double. */
+  /** Switches to live events in the turn of the event loop in which no newer event exists, without gap or duplicate. */
   #caughtUp(reader: EventSubscription): boolean {
     if (reader.cursor < this.#fanOut.source.lastSeq(reader.session)) return false;
     this.#lagging.delete(reader);
@@ -318,18 +319,18 @@ export class ConnectionEvents implements EventSubscriber {
     reader.first = undefined;
     const { waiting } = reader;
     reader.waiting = undefined;
-    if (reader.id === undefined) this.#remove(reader, fail('superseded', 'the replay is over'));
+    if (reader.id === undefined) this.#remove(reader, fail('superseded', 'the replay has ended'));
     waiting?.resolve(reader.cursor);
     return true;
   }
 
-  /** Waits until the link has room for events. */
-  async #room(): Promise<void> {
+  /** Waits until the unsent bytes of the link are below the low-water mark. */
+  async #belowLimit(): Promise<void> {
     const { link, limits } = this.#connection;
     while (!this.#closed && link.buffered > limits.pullBytes) await link.drained(limits.pullBytes / 2);
   }
 
-  /** A subscription that cannot go on says so: silence would look like nothing happened. */
+  /** Ends a subscription that cannot continue, and reports it: silence would look like a quiet session. */
   #broken(reader: EventSubscription, error: HandfastError): void {
     if (reader.ended) return;
     const expected = error.code === 'session_not_found';
@@ -341,7 +342,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#note('events.ended', reader, { kind: error.code, message: expected ? error.message : 'the journal failed' });
   }
 
-  #tellGap(reader: EventSubscription, from_seq: number, to_seq: number): void {
+  #reportGap(reader: EventSubscription, from_seq: number, to_seq: number): void {
     this.#note('events.gap', reader, { from_seq, to_seq }, to_seq);
   }
 
@@ -367,7 +368,7 @@ function filterOf(types: readonly string[] | undefined): EventFilter | undefined
   return new EventFilter(types);
 }
 
-/** Where a subscription begins: behind `after`, or now. A number nobody was given would hide what is to come. */
+/** The first number of a subscription: after `after`, or now. A number that was never issued would hide later events. */
 function startOf(after: number | undefined, last: number): number {
   if (after === undefined) return last;
   if (!Number.isInteger(after) || after < 0) throw wrongParam(eventsSubscribe.name, 'after_seq', 'a whole number');

@@ -113,7 +113,7 @@ class LocalPeer implements FleetPeer {
     try {
       this.#receive(await this.#worker.announce());
     } catch (thrown) {
-      this.#log?.warn('worker could not describe itself', { worker: this.peerId, error: asError(thrown).message });
+      this.#log?.warn('worker could not make its announce', { worker: this.peerId, error: asError(thrown).message });
     }
     if (!this.#closed) this.#detach = this.#worker.attach(this.#channel);
   }

@@ -32,7 +32,7 @@ export class CircuitBreaker {
     if (this.#openUntil !== undefined) this.#probing = true;
   }
 
-  /** It answered, whatever it was. */
+  /** Handles any reply of the worker. */
   succeeded(): void {
     this.#failures = 0;
     this.#openings = 0;

@@ -246,7 +246,7 @@ export class Dispatcher {
       const waiting = this.#waitingFor.get(paused.waitsFor) ?? new Set();
       this.#waitingFor.set(paused.waitsFor, waiting.add(queueName));
     }
-    // A policy hook rejects these workers: offered to them again at once, the queue would pause and resume for ever.
+    // A policy hook rejects these workers: offering the task to them at once would pause and resume the queue without end.
     for (const peerId of this.#changed) {
       const profile = router.profile(peerId, clock.monotonic());
       if (profile !== undefined && this.#fits(queueName, profile)) this.#changed.delete(peerId);

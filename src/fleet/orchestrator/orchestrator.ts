@@ -108,7 +108,7 @@ class TaskOrchestrator implements Orchestrator {
       const { registry, peers, dispatcher } = this.#engine;
       const { record } = tracked;
       if (!record.parked && !isEnded(record)) {
-        throw fail('invalid_message', `task ${taskId} is under way`, { task_id: taskId, state: record.state });
+        throw fail('invalid_message', `task ${taskId} is running`, { task_id: taskId, state: record.state });
       }
       if (worker !== undefined && peers.get(worker) === undefined)
         throw fail('not_found', `no worker ${worker}`, { worker });
@@ -275,7 +275,7 @@ class TaskOrchestrator implements Orchestrator {
     const tracked = this.#engine.registry.get(taskId);
     if (tracked !== undefined && isActive(tracked.record)) return tracked;
     const { state } = await this.get(taskId);
-    throw fail('invalid_message', `task ${taskId} is not under way`, { task_id: taskId, state });
+    throw fail('invalid_message', `task ${taskId} is not running`, { task_id: taskId, state });
   }
 
   #check(): void {

@@ -63,7 +63,7 @@ export class PeerEventHandler implements PeerEvents {
 
   malformed(peer: FleetPeer, codes: readonly string[]): void {
     this.#engine.count('unreadable');
-    this.#engine.options.log.warn('a worker sent what is no message', { worker: peer.peerId, codes });
+    this.#engine.options.log.warn('a worker sent an invalid message', { worker: peer.peerId, codes });
   }
 
   received(peer: FleetPeer, message: Incoming): Promise<void> | void {
@@ -132,18 +132,18 @@ export class PeerEventHandler implements PeerEvents {
       if (accepted && state !== 'finished') this.#stray(entry, task_id, envelope?.attempt);
       return;
     }
-    const begun = tracked.record.state === 'accepted' || tracked.record.state === 'running';
+    const started = tracked.record.state === 'accepted' || tracked.record.state === 'running';
     if (state === 'unknown') {
       // A reply to a poll that was sent before the dispatch says nothing about it.
       if (tracked.sending) return;
-      if (begun) failures.lost(tracked, 'the worker no longer knows it');
+      if (started) failures.lost(tracked, 'the worker no longer knows it');
       else failures.unknownToWorker(tracked);
     } else if (state === 'busy' || (!accepted && state === undefined)) {
-      if (begun) return;
+      if (started) return;
       const retry = retry_after_s === undefined ? {} : { retryAfterS: retry_after_s };
       failures.released(tracked, { outcome: 'busy', code: 'busy', reason: 'the worker is busy', ...retry });
     } else {
-      if (!begun) registry.apply(tracked, { type: 'accepted' });
+      if (!started) registry.apply(tracked, { type: 'accepted' });
       if (state === 'running') registry.apply(tracked, { type: 'started' });
       leases.renew(tracked);
     }

@@ -271,10 +271,10 @@ export class Peers {
 
   #evictLost(): void {
     if (this.#entries.size - this.#present < MAX_LOST) return;
-    const gone = [...this.#entries.values()].filter(({ connected: here, tasks }) => !here && tasks.size === 0);
-    if (gone.length < MAX_LOST) return;
-    gone.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
-    for (const { peer } of gone.slice(0, gone.length - MAX_LOST + 1)) {
+    const lost = [...this.#entries.values()].filter(({ connected: here, tasks }) => !here && tasks.size === 0);
+    if (lost.length < MAX_LOST) return;
+    lost.sort((one, other) => one.lastSeenAt - other.lastSeenAt);
+    for (const { peer } of lost.slice(0, lost.length - MAX_LOST + 1)) {
       this.#entries.delete(peer.peerId);
       this.#absences.clear(peer.peerId);
     }

@@ -128,7 +128,7 @@ export class OperatorQuestions {
 
   #settle(key: string): void {
     this.#expiries.clear(key);
-    this.#asked.get(key)?.abort.abort(fail('cancelled', 'the question no longer waits'));
+    this.#asked.get(key)?.abort.abort(fail('cancelled', 'the question is no longer pending'));
     this.#asked.delete(key);
   }
 }

@@ -138,7 +138,9 @@ export class TaskRegistry {
   /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store rejects with. */
   save(tracked: TrackedTask): Promise<void> {
     if (tracked.superseded)
-      return Promise.reject(fail('superseded', `task ${tracked.id} was taken over`, { task_id: tracked.id }));
+      return Promise.reject(
+        fail('superseded', `another orchestrator took over task ${tracked.id}`, { task_id: tracked.id }),
+      );
     if (tracked.version === tracked.stored) return DONE;
     if (tracked.waiter === undefined) {
       tracked.waiter = Promise.withResolvers();

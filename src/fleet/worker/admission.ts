@@ -204,7 +204,9 @@ function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refus
   const { dispatch, facts, full, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
   if (dispatch.worktree && facts.repoState === null) {
-    return refuse('missing_capability', 'worktree: the folder of the worker is no git repository', false, ['worktree']);
+    return refuse('missing_capability', 'worktree: the folder of the worker is not a git repository', false, [
+      'worktree',
+    ]);
   }
   if (tokenBudget !== null && tokenBudget <= 0) {
     return refuse('budget_too_small', `the task ${dispatch.parent_task_id} has no tokens left`, false);

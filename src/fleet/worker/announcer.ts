@@ -1,5 +1,5 @@
 /**
- * When a worker describes itself: at its start, when something about it changes, for the first task of a context, when
+ * Decides when a worker announces itself: at its start, on every change, for the first task of a context, when
  * asked. Liveness is the matter of heartbeats.
  *
  * Called by `worker.ts`.

@@ -44,7 +44,7 @@ export class Cached<T> {
   }
 
   /** A finding that starts after this call. All callers while one is being made share the next. */
-  anew(): Promise<T> {
+  refresh(): Promise<T> {
     if (this.#finding === undefined) return this.renew();
     this.#next ??= this.#finding.then(() => {
       this.#next = undefined;

@@ -1,5 +1,5 @@
 /**
- * How a worker describes itself: its configuration, and what was found out about it.
+ * Makes the announce of a worker from its configuration and the probed facts.
  *
  * Called by `worker.ts` for every announce.
  */

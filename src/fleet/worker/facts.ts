@@ -127,7 +127,7 @@ export class Facts {
     }
     if (dispatch.access === 'write') {
       if (dispatch.worktree) need(this.#tree, this.#treeAgeMs());
-      else if (!this.noRepository) waits.push(this.#tree.anew());
+      else if (!this.noRepository) waits.push(this.#tree.refresh());
     }
     if (waits.length === 0) return undefined;
     return new Promise((resolve) => {
@@ -155,7 +155,7 @@ export class Facts {
 
   /** The tree as it is, by a check that starts after this call; null: no repository. */
   tree(): Promise<TreeState | null> {
-    return this.#tree.anew();
+    return this.#tree.refresh();
   }
 
   /** True when the folder was found to be no repository a while ago at most. */

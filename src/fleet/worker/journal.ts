@@ -98,7 +98,7 @@ export interface WorkerJournal {
   forget(taskId: string, attempt: number): Promise<void>;
   /** The other end has the result of this attempt. */
   delivered(taskId: string, attempt: number): void;
-  /** An attempt that must not start here, whatever comes. */
+  /** An attempt that must never start here. */
   decline(declined: StoredDeclinedAttempt): Promise<void>;
   /** The latest attempt of each task that was declined, oldest first. */
   declined(): readonly StoredDeclinedAttempt[];

@@ -79,7 +79,7 @@ function oneLine(thrown: unknown, late: AbortSignal, timeoutMs: number): string 
 
 /** One connection to a server. */
 class Attempt {
-  /** The server responded, whatever it was. */
+  /** The server sent any response. */
   answered = false;
   unauthorized = false;
   /** Its program ended by itself. */

@@ -1,4 +1,4 @@
-/** What a worker is told of its MCP servers, and what probes of them find. `mcp-probe.ts` makes the probes. */
+/** The configuration of a worker's MCP servers, and the results of their probes. `mcp-probe.ts` makes the probes. */
 import type { Health } from '../../protocol/fleet.ts';
 
 /** An MCP server of a worker's agent, probed by the worker itself. */

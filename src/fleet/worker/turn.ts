@@ -1,5 +1,5 @@
 /**
- * One turn of an executor: its end waited for, but not for ever, and its reply read.
+ * One turn of an executor: waits for its end with a bound, and reads its reply.
  *
  * Called by `task-run.ts`.
  */

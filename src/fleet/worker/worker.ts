@@ -1,5 +1,5 @@
 /**
- * The worker: accepts tasks that fit, runs them with its executor, and reports them, whatever happens to it meanwhile.
+ * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a crash.
  *
  * Buses call it through `WorkerPort`; `cli/commands/worker.ts` and the fleet assembly make it. A task is in the journal
  * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.

@@ -106,7 +106,7 @@ function sessionOf(target: HttpTarget, { status, body }: HttpResponse): HttpClie
   }
   const { session_id: id, lines } = (value ?? {}) as Record<string, unknown>;
   if (status < 200 || status > 299 || typeof id !== 'string' || !SESSION_ID.test(id)) {
-    throw fail('unreachable', `${target.origin} is no host of this binding`, detail);
+    throw fail('unreachable', `${target.origin} does not serve A2E over HTTP`, detail);
   }
   return { id, extended: lines === true };
 }

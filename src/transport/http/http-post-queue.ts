@@ -172,7 +172,7 @@ export class PostQueue {
     else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));
     else if (status === 404) this.#fail('the host no longer knows this session');
     else if (packs && (status === 408 || status >= 500)) this.#retry(`the host answers ${status}`);
-    else this.#fail(`the host answered ${status} to a message`);
+    else this.#fail(`the host responded with status ${status} to a message`);
   }
 
   #broken(request: ClientRequest, error: NodeJS.ErrnoException): void {

@@ -276,7 +276,7 @@ test('images are passed on to an agent that takes them, and refused in words for
   await using blind = scriptedAgent({ prompts: [[]] });
   await assert.rejects(blind.backend.run(withImage()), {
     code: 'not_configured',
-    message: 'the agent scripted takes no images',
+    message: 'the agent scripted does not accept images',
   });
 });
 

@@ -189,7 +189,7 @@ describe('giving up', () => {
     const { control } = await mute();
     const ping = control.rpc.ping();
     const reading = control.events().next();
-    const prompting = control.feed('s').read().begun();
+    const prompting = control.feed('s').read().started();
     await control.close();
     await control.close();
     for (const each of [ping, reading, prompting]) await assert.rejects(each, { code: 'connection_lost' });

@@ -252,9 +252,9 @@ describe('readers of one feed', () => {
     const served = new Served();
     served.refusal = fail('session_not_found', 'unknown session: s');
     const refused = served.feed.read();
-    const begun = refused.begun();
+    const started = refused.started();
     served.deliver();
-    await assert.rejects(begun, { code: 'session_not_found' });
+    await assert.rejects(started, { code: 'session_not_found' });
     await assert.rejects(refused.next(), { code: 'session_not_found' });
     assert.equal((await refused.next()).done, true);
     served.refusal = undefined;

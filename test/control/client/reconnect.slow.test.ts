@@ -162,7 +162,7 @@ describe('a link that is lost', () => {
     });
     const session = await control.create();
     const events = session.events({ afterSeq: 0 });
-    await events.begun();
+    await events.started();
     backend.script({ text: 'x', delay_ms: 60_000 });
     const turn = await session.prompt('a');
     const result = assert.rejects(turn.result(), { code: 'connection_lost' });

@@ -175,7 +175,7 @@ test('events of the server come apart from those of sessions', async (t) => {
   const { connect, tcp } = await stand(t);
   const control = await connect(tcp);
   const events = control.events();
-  await events.begun();
+  await events.started();
   const { id } = await control.create();
   const [created] = await readUntil(events, ({ type }) => type === 'state.changed');
   assert.ok(created?.type === 'state.changed');

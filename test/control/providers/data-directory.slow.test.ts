@@ -82,7 +82,7 @@ test('weakness 28: a credentials file that others could read is closed, and said
   assert.equal(modeOf(file), '600');
   assert.equal(modeOf(home), '700');
   const warning = logs.find(({ level }) => level === 'warn');
-  assert.match(warning!.message, /could be read by other users/);
+  assert.match(warning!.message, /other users could read/);
   assert.deepEqual(warning!.fields, { file });
   assert.equal((await call('auth.status')).has_openrouter_key, true);
 });

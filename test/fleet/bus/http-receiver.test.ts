@@ -154,7 +154,7 @@ test('a client that would wait too long is told so, and the task goes on', async
   const { worker, url } = await staged(context, { byHand: true }, { replyTimeoutMs: 10 });
   const said = await say(url, hints('task_id: t-1'));
   assert.equal(said.error?.code, -32000);
-  assert.match(said.error?.message ?? '', /^timeout: the task goes on/);
+  assert.match(said.error?.message ?? '', /^timeout: the task continues/);
   assert.deepEqual(worker.begun, ['t-1']);
 });
 

@@ -231,7 +231,7 @@ resolver_preload: {
         /certificate or key for NATS cannot be used: key values mismatch/,
       );
       const first = { settings: ['tls: { ca_file: authority.pem, handshake_first: true }'] };
-      await refused(server, first, 'config_invalid', /handshake_first must be as the server has it/);
+      await refused(server, first, 'config_invalid', /set handshake_first as on the server/);
     }, false),
   );
 
@@ -256,7 +256,7 @@ resolver_preload: {
       server,
       { settings: ['tls: {}'] },
       'config_invalid',
-      /TLS is configured, and the NATS server has none/,
+      /TLS is configured, but the NATS server does not offer it/,
     );
   });
 

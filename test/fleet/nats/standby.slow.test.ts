@@ -180,7 +180,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
     waiting.catch(() => {});
     await fleet.until(async () => lines.some((line) => /stands by/.test(line)), 'it to stand by');
     await fleet.server.kill();
-    await fleet.until(async () => lines.some((line) => /no NATS server answers/.test(line)), 'it to notice');
+    await fleet.until(async () => lines.some((line) => /no NATS server responds/.test(line)), 'it to notice');
     await fleet.server.up();
     leaving.abort(new Error('enough'));
     await assert.rejects(waiting, { message: 'enough' });

@@ -38,7 +38,7 @@ test('a task that is not done owes no answer', async () => {
 
 test('a schema that cannot be used is told before work and is no reason to ask again', async () => {
   for (const broken of [{ type: 'nonsense' }, { $ref: 'https://example.org/else.json' }, { pattern: '(' }]) {
-    assert.match((await answerSchemaProblem(broken, schemas)) ?? '', /schema of the answer is broken/);
+    assert.match((await answerSchemaProblem(broken, schemas)) ?? '', /schema of the answer is invalid/);
     const checked = await check('x', broken);
     assert.equal(!checked.ok && checked.hopeless, true);
   }

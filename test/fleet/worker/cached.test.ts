@@ -32,10 +32,10 @@ test('whoever waits for a finding gets the one that is being made', async () => 
 test('whoever needs a finding of now gets none that was begun before, and shares it with the others', async () => {
   const { cached, begun, end } = byHand();
   const before = cached.renew();
-  const found = Promise.all([cached.anew(), cached.anew(), cached.anew()]);
+  const found = Promise.all([cached.refresh(), cached.refresh(), cached.refresh()]);
   await end();
   assert.equal(await before, 1);
-  const later = cached.anew();
+  const later = cached.refresh();
   await end();
   assert.deepEqual(await found, [2, 2, 2]);
   await end();

@@ -90,7 +90,7 @@ export async function fetchUrl(
 ): Promise<ShapedResult<FetchedPage>> {
   const stop = new AbortController();
   const limit = () => {
-    stop.abort(fail('timeout', `no whole answer within ${args.timeout_seconds} s`, { reason: 'time_limit' }));
+    stop.abort(fail('timeout', `no complete response within ${args.timeout_seconds} s`, { reason: 'time_limit' }));
   };
   const timer = setTimeout(limit, args.timeout_seconds * 1000);
   const signal = AbortSignal.any([context.signal, stop.signal]);
@@ -272,7 +272,7 @@ function decompressed(response: IncomingMessage): Readable {
   const encoding = (response.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   if (encoding === 'identity' || encoding === '') return response;
   if (encoding !== 'gzip' && encoding !== 'x-gzip' && encoding !== 'br') {
-    throw fail('tool_error', 'the answer is compressed in a way that was not asked for', { reason: 'bad_encoding' });
+    throw fail('tool_error', 'the response has an unsupported compression', { reason: 'bad_encoding' });
   }
   // Errors of either side arrive where the result is read.
   return pipeline(response, encoding === 'br' ? createBrotliDecompress() : createGunzip(), () => {});

@@ -54,7 +54,7 @@ function compile(source: string, flags: string): RegExp {
     try {
       return new RegExp(source, flags);
     } catch (error) {
-      throw fail('tool_error', `the pattern is no regular expression: ${(error as Error).message.slice(0, 200)}`, {
+      throw fail('tool_error', `invalid regular expression: ${(error as Error).message.slice(0, 200)}`, {
         reason: 'bad_pattern',
       });
     }

@@ -142,7 +142,7 @@ function timeLimitError(spot: SearchProgress, seconds: number): HandfastError {
 
 function threadError(error: unknown): HandfastError {
   if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
-    return fail('out_of_memory', 'the search used more memory than it may; search a smaller part of the workspace');
+    return fail('out_of_memory', 'the search exceeded its memory limit; search a smaller part of the workspace');
   }
   return fail('tool_error', 'the search failed', { reason: 'thread_failed' }, error);
 }

@@ -129,7 +129,7 @@ export async function runShell(
     }
     const end = await within(exited, EXIT_WAIT_MS, processTimer);
     if (stopped?.kind === 'failed') throw stopped.error;
-    if (end === undefined) throw fail('tool_error', 'the program could not be ended', { reason: 'not_ended' });
+    if (end === undefined) throw fail('tool_error', 'the program could not be stopped', { reason: 'not_ended' });
     const timedOut = stopped?.kind === 'timeout';
     return shellResult({ ...end, timedOut, background, descendants, stdout, stderr, startedMs });
   } finally {

@@ -25,7 +25,8 @@ export function promptBlocks(
   { text, images }: Turn['prompt'],
   { agent, takesImages, earlier = [] }: { agent: string; takesImages: boolean; earlier?: readonly HistoryItem[] },
 ): ContentBlock[] {
-  if (images.length > 0 && !takesImages) throw fail('not_configured', `the agent ${agent} takes no images`, { agent });
+  if (images.length > 0 && !takesImages)
+    throw fail('not_configured', `the agent ${agent} does not accept images`, { agent });
   const blocks: ContentBlock[] = [];
   const before = transcript(earlier);
   if (before !== '') blocks.push({ type: 'text', text: before });

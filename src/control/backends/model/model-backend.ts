@@ -64,7 +64,7 @@ class ModelBackend implements Backend {
   readonly #meter = new ContextMeter();
   /** Windows that providers named when a request did not fit, by provider and model. */
   readonly #windows = new Map<string, number>();
-  /** Sessions whose last request did not fit, whatever our estimate is. */
+  /** Sessions whose last request exceeded the context window, despite our estimate. */
   readonly #overflowed = new Set<string>();
 
   constructor(options: ModelBackendOptions) {
@@ -246,7 +246,7 @@ class ModelBackend implements Backend {
     if (typeof named === 'number') this.#windows.set(`${choice.provider}/${choice.model}`, named);
   }
 
-  /** Tells how full the context is, when that is news. */
+  /** Reports the fill level of the context, when it changed. */
   #estimated({ log, id }: Pick<Turn, 'log' | 'id'>, choice: ModelChoice): void {
     const estimate = this.#meter.estimate(log.record.id, log.record.history);
     if (!this.#meter.isNews(log.record.id, estimate)) return;

@@ -34,7 +34,7 @@ export interface ProviderRoundOptions {
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
-  /** Told what the provider has counted. */
+  /** Called with the usage that the provider reports. */
   readonly counted?: (used: Usage) => void;
   /** Aborts with the turn; its reason is thrown. */
   readonly signal: AbortSignal;

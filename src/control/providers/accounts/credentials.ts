@@ -157,7 +157,7 @@ export class CredentialStore {
 
   async #save(next: Credentials): Promise<void> {
     if (this.#unreadable) {
-      this.#log.warn('unreadable credentials are set aside', { file: await setAside(this.#file) });
+      this.#log.warn('quarantined unreadable credentials', { file: await setAside(this.#file) });
       this.#unreadable = false;
     }
     const key = await this.#sealingKey(true);

@@ -144,7 +144,7 @@ function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
     const signals = given.signal ? [signal, given.signal] : [signal];
     const response = await fetch(url, { ...given, signal: AbortSignal.any(signals) });
     const text = await readBody(response, MAX_ANSWER_BYTES);
-    if (text === undefined) throw fail('login_failed', `${new URL(url).host} answered with too much`);
+    if (text === undefined) throw fail('login_failed', `${new URL(url).host} sent too long a response`);
     // Statuses without a body must be made without one.
     const body = response.status === 204 || response.status === 304 ? null : text;
     return new Response(body, { status: response.status, headers: response.headers });

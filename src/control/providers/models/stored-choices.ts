@@ -48,7 +48,7 @@ export async function openChoices(home: string, log: Log): Promise<ChoiceStore> 
   try {
     if (text !== undefined) current = readChoices(JSON.parse(text));
   } catch {
-    log.warn('stored settings are damaged and set aside', { file: await setAside(file) });
+    log.warn('quarantined damaged settings', { file: await setAside(file) });
   }
 
   return {

@@ -14,7 +14,7 @@ import { asError, fail } from '../../../wire/errors.ts';
 export interface Arrival {
   /** The address it came to, with the code. */
   readonly url: URL;
-  /** Tells the user in the browser how it ended. To be called once. */
+  /** Shows the outcome to the user in the browser. Call it once. */
   show(outcome: { readonly ok: boolean; readonly message: string }): void;
 }
 
@@ -42,7 +42,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   // Loaded with the first sign-in: it takes a tenth of the time in which a whole server starts.
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
-    // Only a path and a query are believed of what was asked; the host is whatever the visitor wrote.
+    // Only path and query of the request are used; a visitor controls the Host header.
     const url = URL.canParse(request.url ?? '', redirectUri) ? new URL(request.url!, redirectUri) : undefined;
     if (request.method !== 'GET' || url?.pathname !== path) return page(response, 404, 'There is nothing here.');
     const waiting = expected;
@@ -107,7 +107,7 @@ async function listen(server: Server, ports: readonly number[]): Promise<void> {
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
       if (port === 0 || (code !== 'EADDRINUSE' && code !== 'EACCES')) {
-        throw fail('login_failed', `no port to come back to after signing in (${code})`, {}, cause);
+        throw fail('login_failed', `cannot listen for the callback of the sign-in (${code})`, {}, cause);
       }
     } finally {
       server.removeListener('error', reject).removeListener('listening', resolve);

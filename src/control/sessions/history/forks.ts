@@ -31,11 +31,11 @@ export function conversationOf(record: SessionRecord, throughTurnId?: string): C
   const at = turns.findIndex(({ turnId }) => turnId === throughTurnId);
   const turn = turns[at];
   if (turn === undefined) {
-    throw fail('not_found', `no turn that is over: ${throughTurnId}`, { turn_id: throughTurnId });
+    throw fail('not_found', `no ended turn: ${throughTurnId}`, { turn_id: throughTurnId });
   }
   const end = record.history.findLastIndex((item) => item.turn === throughTurnId);
   if (end === -1 && record.history.some(({ turn: of }) => of === '')) {
-    throw fail('not_found', `the turn is only in a summary any more: ${throughTurnId}`, { turn_id: throughTurnId });
+    throw fail('not_found', `the turn was replaced by a summary: ${throughTurnId}`, { turn_id: throughTurnId });
   }
   return {
     messages: messagesThrough(record, turn.lastMessageId ?? 0),

@@ -29,7 +29,7 @@ export class ServerEventLog implements ServerEvents {
     this.#seq = seq;
   }
 
-  /** Goes on behind what the journal has. Rejects as the journal does. */
+  /** Continues after the last entry of the journal. Rejects as the journal does. */
   static async open(parts: ServerEventDeps): Promise<ServerEventLog> {
     const { last } = await parts.journal.read(SERVER_STREAM, 0, 1);
     return new ServerEventLog(parts, last);

@@ -3,7 +3,7 @@
  * so it is as durable as the turn, and needs no memory of its own.
  *
  * Called by `turn-handlers.ts`.
- * @see docs/protocol/session-rpc.md#sending-again
+ * @see docs/protocol/session-rpc.md#idempotent-send
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { sessionSend } from '../../../protocol/session-rpc.ts';

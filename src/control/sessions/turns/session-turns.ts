@@ -273,7 +273,7 @@ export class SessionTurns {
       case 'interrupted':
         return fail(code, 'the server is ending', detail);
       default:
-        return fail('session_closed', `session is closed: ${this.session.id}; load it to go on`, detail);
+        return fail('session_closed', `session is closed: ${this.session.id}; load it to continue`, detail);
     }
   }
 

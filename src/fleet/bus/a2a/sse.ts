@@ -1,5 +1,5 @@
 /**
- * A stream of events as the answer to a request: server-sent events, kept alive, and ended when the reader is gone or does
+ * A stream of events as the response to a request: server-sent events with keep-alives, ended when the reader disconnects or does
  * not read.
  *
  * Used by `worker-server.ts`.
@@ -31,21 +31,21 @@ export async function streamEvents(
   events: AsyncGenerator<unknown, void, undefined>,
   { headers, format, failed }: SseOptions,
 ): Promise<void> {
-  const gone = new AbortController();
-  response.once('close', () => gone.abort());
+  const disconnected = new AbortController();
+  response.once('close', () => disconnected.abort());
   response.writeHead(200, { ...headers, 'X-Content-Type-Options': 'nosniff' });
   const beat = setInterval(() => {
     if (!response.writableNeedDrain) response.write(': still here\n\n');
   }, KEEP_ALIVE_MS).unref();
   try {
-    await write(response, format(first), gone.signal);
-    while (!gone.signal.aborted) {
-      const next = await orAborted(events.next(), gone.signal);
+    await write(response, format(first), disconnected.signal);
+    while (!disconnected.signal.aborted) {
+      const next = await orAborted(events.next(), disconnected.signal);
       if (next.done) break;
-      await write(response, format(next.value), gone.signal);
+      await write(response, format(next.value), disconnected.signal);
     }
   } catch (error) {
-    if (!gone.signal.aborted) response.write(failed(error));
+    if (!disconnected.signal.aborted) response.write(failed(error));
   } finally {
     clearInterval(beat);
     response.end();
@@ -54,9 +54,9 @@ export async function streamEvents(
   }
 }
 
-async function write(response: ServerResponse, text: string, gone: AbortSignal): Promise<void> {
-  if (gone.aborted || response.write(text)) return;
-  const patience = AbortSignal.any([gone, AbortSignal.timeout(DRAIN_MS)]);
+async function write(response: ServerResponse, text: string, disconnected: AbortSignal): Promise<void> {
+  if (disconnected.aborted || response.write(text)) return;
+  const patience = AbortSignal.any([disconnected, AbortSignal.timeout(DRAIN_MS)]);
   try {
     await once(response, 'drain', { signal: patience });
   } catch {

@@ -204,7 +204,7 @@ export class WorkerAgent implements A2aAgent {
   }
 }
 
-const LOST = 'The agent was started anew, and its worker knows nothing of this task.';
+const LOST = 'The agent was restarted, and its worker does not know this task.';
 
 /** The header that names the extensions this call used. */
 function active({ activatedExtensions = [] }: ServerCallContext): Record<string, string> {

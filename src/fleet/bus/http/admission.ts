@@ -134,7 +134,7 @@ export class HttpAdmission {
       stopWaiting?.();
       const { message: error } = asError(thrown);
       this.#options.log.error('task could not be accepted', { task_id: dispatch.task_id, error });
-      return this.#fail(request, RPC.failed, 'inbox: the task could not be taken');
+      return this.#fail(request, RPC.failed, 'inbox: the task could not be accepted');
     }
     switch (outcome.kind) {
       case 'busy':
@@ -167,7 +167,7 @@ export class HttpAdmission {
     };
     const abandon = (reason: string): void => {
       end();
-      this.#fail(request, RPC.failed, `${reason}: the task goes on; ask for it again by its id`, { task_id: taskId });
+      this.#fail(request, RPC.failed, `${reason}: the task continues; poll it by its id`, { task_id: taskId });
     };
     const stopping = (): void => abandon('the receiver is stopping');
     const undo = channel.wait(taskId, async (result) => {

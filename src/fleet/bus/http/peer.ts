@@ -66,7 +66,7 @@ export class HttpPeer implements HealthCheckedPeer {
     const { status, body } = await this.#connection.get(HEALTH_PATH);
     // Not every receiver has a health page; one that has a card responds.
     const found = status === 404 ? (await this.#connection.get(CARD_PATH)).status : status;
-    if (found !== 200 || saysNo(body)) throw fail('unreachable', `its health page says no (${found})`);
+    if (found !== 200 || saysNo(body)) throw fail('unreachable', `its health page reports a failure (${found})`);
     const now = this.#owner.monotonic();
     if (connected && now - this.#cardAt < CARD_AGE_MS) return false;
     this.#cardAt = now;
@@ -110,7 +110,7 @@ export class HttpPeer implements HealthCheckedPeer {
 
   async send(message: FleetMessage, how: SendOptions): Promise<void> {
     if (message.type === 'TASK_DISPATCH') return this.#dispatch(message, how);
-    if (!this.#fleet) throw fail('capability_missing', `${this.peerId} understands tasks only`, { type: message.type });
+    if (!this.#fleet) throw fail('capability_missing', `${this.peerId} accepts tasks only`, { type: message.type });
     if (message.type === 'ANNOUNCE_REQUEST') return this.askAnnounce();
     const taskId = (message as { readonly task_id?: string }).task_id ?? '';
     const contextId =

@@ -181,8 +181,8 @@ export class Bucket {
     const last_by_subj = this.subject(key);
     const found = await manager.streams.getMessage(`KV_${this.name}`, { last_by_subj });
     if (found === null) return undefined;
-    const gone = REMOVED.some((name) => found.header.get(name) !== '');
-    return { key, value: found.data, revision: found.seq, update: false, removed: gone };
+    const removed = REMOVED.some((name) => found.header.get(name) !== '');
+    return { key, value: found.data, revision: found.seq, update: false, removed };
   }
 
   async #write(key: string, value: Uint8Array, revision: number): Promise<number> {

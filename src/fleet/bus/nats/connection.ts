@@ -31,7 +31,7 @@ export interface NatsOptions {
   readonly servers: string | readonly string[];
   readonly auth?: NatsAuth;
   readonly tls?: NatsTls;
-  /** How long to try until the first connection stands, milliseconds. Default 30,000; workers: for ever. */
+  /** Timeout of the first connection, milliseconds. Default 30,000; workers: no limit. */
   readonly connectTimeoutMs?: number;
   /** How long a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
   readonly publishTimeoutMs?: number;
@@ -100,20 +100,20 @@ export async function openNats(
       const { name: kind, message } = error as Error;
       if (kind === 'AuthorizationError' || kind === 'UserAuthenticationExpiredError') {
         const { advice } = identity;
-        throw fail('auth_failed', `the NATS server refuses who connects: ${message}; ${advice}`, {}, error);
+        throw fail('auth_failed', `the NATS server refused the credentials: ${message}; ${advice}`, {}, error);
       }
       const problem = tlsProblem(error);
       if (problem !== undefined) throw problem;
       const retryInMs = first.next();
       const attempt = first.failures + 1;
       if (isLogged(first.failures)) {
-        options.log?.warn('no NATS server answers yet', {
+        options.log?.warn('no NATS server responds yet', {
           error: message,
           attempt,
           retry_in_ms: Math.round(retryInMs),
         });
       }
-      onRetry?.({ attempt, retryInMs, reason: fail('unreachable', `no NATS server answered: ${message}`, {}, error) });
+      onRetry?.({ attempt, retryInMs, reason: fail('unreachable', `no NATS server responded: ${message}`, {}, error) });
       await sleep(retryInMs, until);
       if (until.aborted) {
         signal?.throwIfAborted();
@@ -123,7 +123,7 @@ export async function openNats(
           : '';
         throw fail(
           'unreachable',
-          `no NATS server answered within ${connectTimeoutMs} ms: ${message}${hint}`,
+          `no NATS server responded within ${connectTimeoutMs} ms: ${message}${hint}`,
           {},
           error,
         );

@@ -283,7 +283,7 @@ export class DispatchConsumer {
       // Not confirmed, it is redelivered, and the claim prevents a second start on any worker.
       if (!(await delivery.confirm())) link.log?.info('an acknowledgement was not confirmed', { task_id, attempt });
       if (!lease.fresh && !(await lease.renew())) {
-        link.log?.warn('a lease was lost before its task began', { task_id, attempt });
+        link.log?.warn('a lease was lost before its task started', { task_id, attempt });
         return await accepted.abandon();
       }
     } catch (thrown) {

@@ -69,12 +69,12 @@ export class LeaderLease {
       const found = await this.#try().catch((thrown: unknown) => {
         const { code, message } = asError(thrown);
         if (!standby || (code !== 'unreachable' && code !== 'timeout')) throw thrown;
-        log?.warn('no NATS server answers while this orchestrator stands by', { name, error: message });
+        log?.warn('no NATS server responds while this orchestrator is a standby', { name, error: message });
         return undefined;
       });
       if (found === 'taken') return;
       if (found !== undefined && first === undefined && standby) {
-        log?.warn('another orchestrator of this name has it: this one stands by', { name });
+        log?.warn('another orchestrator is the leader; running as standby', { name });
       }
       first ??= found;
       const alive = found !== undefined && found.revision !== first?.revision;

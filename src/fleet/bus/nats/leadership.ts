@@ -97,7 +97,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
       profileTtlS,
       lost,
       check() {
-        if (leaving.signal.aborted) throw fail('unreachable', 'this orchestrator does not lead any more');
+        if (leaving.signal.aborted) throw fail('unreachable', 'this orchestrator is no longer the leader');
         if (!taking.held) throw fail('unreachable', 'the lease of this orchestrator could not be renewed');
       },
       async restore() {

@@ -152,7 +152,7 @@ class JetStreamBus implements NatsBus {
   #check(): void {
     const { leadership } = this.#parts;
     if (leadership === undefined || this.#stopping.signal.aborted)
-      throw fail('unreachable', 'the NATS bus does not run');
+      throw fail('unreachable', 'the NATS bus is not running');
     leadership.check();
   }
 
@@ -189,8 +189,8 @@ class JetStreamBus implements NatsBus {
   }
 
   /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
-  #leased({ value, update, removed: gone, revision, key }: Entry): void {
-    const lease = gone ? undefined : readLease(value);
+  #leased({ value, update, removed, revision, key }: Entry): void {
+    const lease = removed ? undefined : readLease(value);
     if (lease === undefined || (update && lease.renewed === 0)) return;
     const { agent, attempt, ttl_s } = lease;
     const taskId = lease.task_id;

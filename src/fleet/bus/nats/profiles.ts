@@ -10,7 +10,7 @@ import type { Bucket, Entry } from './bucket.ts';
 import { unpack } from './payload.ts';
 
 /** Workers that have left and are remembered as such. */
-const MAX_GONE = 10_000;
+const MAX_REMOVED = 10_000;
 
 export interface ProfileEvents {
   /** A worker wrote its profile. The argument is the token of its key. */
@@ -38,7 +38,7 @@ export class Profiles {
   readonly #monotonic: () => number;
   readonly #seen = new Map<string, Sighting>();
   /** Latest revision of keys that are not present, so that a watch that starts again does not bring them back. */
-  readonly #gone = new Map<string, number>();
+  readonly #removed = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #stop: (() => void) | undefined;
 
@@ -51,7 +51,7 @@ export class Profiles {
 
   /** Resolves when the present workers have been reported. */
   async start(): Promise<void> {
-    this.#stop = await this.#bucket.watch('*', (entry) => this.#hear(entry));
+    this.#stop = await this.#bucket.watch('*', (entry) => this.#receive(entry));
     this.#timer = setInterval(() => this.#sweep(), Math.min(1000, this.#ttlMs / 4)).unref();
   }
 
@@ -60,11 +60,11 @@ export class Profiles {
     this.#stop?.();
   }
 
-  #hear({ key, value, revision, update, removed: gone }: Entry): void {
-    const last = this.#seen.get(key)?.revision ?? this.#gone.get(key) ?? 0;
+  #receive({ key, value, revision, update, removed }: Entry): void {
+    const last = this.#seen.get(key)?.revision ?? this.#removed.get(key) ?? 0;
     // A watch that starts again repeats earlier reports.
     if (revision === last) return;
-    if (gone) return this.#left(key, revision, 'its profile has expired', false);
+    if (removed) return this.#left(key, revision, 'its profile has expired', false);
     let decoded: ReturnType<typeof decode>;
     try {
       decoded = decode(unpack(value));
@@ -81,15 +81,15 @@ export class Profiles {
     // The age of the first entry is unknown; a worker that is present writes again within a third of the ttl.
     const holdsMs = update ? this.#ttlMs : this.#ttlMs / 2;
     this.#seen.set(key, { revision, until: this.#monotonic() + holdsMs });
-    this.#gone.delete(key);
+    this.#removed.delete(key);
     this.#events.present(key, message);
   }
 
   #left(key: string, revision: number, reason: string, asleep: boolean): void {
     const was = this.#seen.delete(key);
-    this.#gone.delete(key);
-    this.#gone.set(key, revision);
-    if (this.#gone.size > MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!);
+    this.#removed.delete(key);
+    this.#removed.set(key, revision);
+    if (this.#removed.size > MAX_REMOVED) this.#removed.delete(this.#removed.keys().next().value!);
     if (was) this.#events.absent(key, reason, asleep);
   }
 

@@ -39,7 +39,7 @@ export function publishError(error: unknown): HandfastError {
     }
     if (code === TOO_LONG) return fail('too_large', `the NATS server refused: ${message}`, {}, error);
     if (code === NOT_STORED || NO_ROOM.has(code as number)) {
-      return fail('disk_full', `the NATS server has no room: ${message}`, {}, error);
+      return fail('disk_full', `the NATS server has no storage left: ${message}`, {}, error);
     }
     return fail('runtime_error', `the NATS server refused: ${message}`, { nats: code as number }, error);
   }

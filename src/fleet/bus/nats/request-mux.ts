@@ -41,7 +41,7 @@ export class RequestMux {
     this.#timeoutMs = timeoutMs;
     connection.subscribe(`${prefix}.*`, {
       callback: (error, message) => {
-        if (error === null) this.#hear(message);
+        if (error === null) this.#receive(message);
       },
     });
   }
@@ -67,7 +67,7 @@ export class RequestMux {
     this.#end((asked) => asked.subject === subject, error);
   }
 
-  #hear(message: Msg): void {
+  #receive(message: Msg): void {
     const token = message.subject.slice(this.#prefix.length);
     const asked = this.#asked.get(token);
     if (asked === undefined) return;

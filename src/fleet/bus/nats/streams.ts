@@ -90,7 +90,7 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions = {}):
   return { leaseTtlS, profileTtlS };
 }
 
-/** A bucket whose keys must expire: without that, dead workers would hold their tasks for ever. */
+/** A bucket whose keys must expire: without a ttl, the leases of dead workers would never end. */
 async function ensureExpiring(
   link: NatsLink,
   bucket: string,
@@ -122,12 +122,12 @@ async function ensureStream(
   }
   if (found.config.num_replicas < replicas) {
     const copies = { stream: config.name, copies: found.config.num_replicas, wanted: replicas };
-    link.log?.warn('a stream has fewer copies than are wanted: nats stream edit --replicas', copies);
+    link.log?.warn('a stream has fewer replicas than configured; add them with: nats stream edit --replicas', copies);
   }
   const there = new Set(found.config.subjects ?? []);
   const missing = config.subjects.filter((subject) => !there.has(subject));
   if (missing.length > 0 || found.config.retention !== config.retention) {
-    throw fail('config_invalid', `the stream ${config.name} has other settings than a fleet needs`, {
+    throw fail('config_invalid', `the stream ${config.name} has settings that a fleet cannot use`, {
       missing_subjects: missing,
       retention: found.config.retention,
       wanted: config.retention as string,
@@ -216,7 +216,7 @@ export async function ensureWorker(
     ...pools.map((pool) => dispatches(consumers.pool(pool), subjects.poolDispatch(pool), TASKS_IN_RECEPTION)),
     ensureConsumer(link, STREAMS.control, consumers.control(agent), {
       filter_subject: subjects.control(agent, '*'),
-      // Acknowledged on receipt: whatever is not has been lost on the way.
+      // Acknowledged on receipt, so an unacknowledged message was lost in transit.
       ack_wait: nanos(CONTROL_ACK_WAIT_S),
     }),
   ]);

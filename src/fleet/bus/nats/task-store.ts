@@ -216,17 +216,17 @@ class BucketTaskStore implements TaskStore {
     if (this.#known.get(key)?.taskId === taskId) this.#known.delete(key);
   }
 
-  #learn({ key, value, revision, removed: gone }: Entry): void {
+  #learn({ key, value, revision, removed }: Entry): void {
     const known = this.#known.get(key);
     if (known !== undefined && known.revision >= revision) return;
-    if (gone) return void this.#known.delete(key);
+    if (removed) return void this.#known.delete(key);
     try {
       const { write, record } = readWritten(value);
       const foreign = this.#loaded && !write.startsWith(this.#writer) && record.ended_at === null;
       if (foreign) {
         // Acknowledged too late: it is on disk, and loaded at the next start.
         const { task_id } = record;
-        this.#link.log?.error('the orchestrator before this one has changed a task late', { task_id });
+        this.#link.log?.error('a late write of the previous orchestrator was found and replaced', { task_id });
       }
       this.#note(key, record, revision);
     } catch (error) {

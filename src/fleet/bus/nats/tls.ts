@@ -84,10 +84,10 @@ export function tlsProblem(error: unknown): HandfastError | undefined {
   }
   if (/^ERR_SSL_/.test(code)) {
     const problem = `no TLS connection to the NATS server: ${code}`;
-    return fail('config_invalid', `${problem}; handshake_first must be as the server has it`, { reason: code }, error);
+    return fail('config_invalid', `${problem}; set handshake_first as on the server`, { reason: code }, error);
   }
   if (/does not support 'tls'|tls.*is not available on this server/.test(message)) {
-    return fail('config_invalid', 'TLS is configured, and the NATS server has none', {}, error);
+    return fail('config_invalid', 'TLS is configured, but the NATS server does not offer it', {}, error);
   }
   return undefined;
 }

@@ -50,7 +50,7 @@ export class AnnounceTracker {
       const announce = this.#worker.announce(contextId);
       return await withTimeout(announce, timeoutMs, () => fail('timeout', `no announce within ${timeoutMs} ms`));
     } catch (thrown) {
-      this.#log.warn('worker could not describe itself', { error: asError(thrown).message });
+      this.#log.warn('worker could not make its announce', { error: asError(thrown).message });
       return undefined;
     }
   }

@@ -1,6 +1,6 @@
 /**
  * The token of a peer: read from its one place for each call, and once more when the peer refused it, because a token that
- * was replaced since would be refused for ever otherwise.
+ * was rotated since would otherwise be refused permanently.
  *
  * Used by every call to a peer over HTTP.
  */

@@ -30,7 +30,7 @@ const STANDING_REFUSALS =
   /^(?:auth_failed|announce_required|unsupported_version|invalid_announce|over_capacity|name_taken)\b/;
 
 export interface JoinOptions {
-  /** Sent with each announce; a function is called anew for each link. Default: none is sent. */
+  /** Sent with each announce; a function is called again for each link. Default: none is sent. */
   readonly token?: Token;
   /** Cancels joining; has no effect once the worker was accepted. `closed` then resolves as after `close`. */
   readonly signal?: AbortSignal;
@@ -42,7 +42,7 @@ export interface JoinOptions {
   readonly reconnect?: ReconnectSettings;
   /** Called for every change of the connection: opened, lost, resumed, closed. */
   readonly onState?: (change: StateChange) => void;
-  /** Refused, for a reason that stands, before it was ever accepted. It goes on trying unless it is told to leave. */
+  /** Called when the orchestrator refused the worker permanently before accepting it. Joining is retried until `close`. */
   readonly onRefused?: (reason: string) => void;
   /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
   readonly acceptTimeoutMs?: number;
@@ -218,7 +218,7 @@ class Membership implements Joined {
       log.error('the orchestrator refuses this worker', { reason });
       if (this.#peerId === undefined) onRefused?.(reason);
     } else if (change.state === 'closed' && change.error?.code === 'superseded') {
-      log.error('another worker of this name has taken the place of this one', { agent_id: this.#worker.agentId });
+      log.error('another worker of this name replaced this one', { agent_id: this.#worker.agentId });
     } else reportLoss(log, 'lost the orchestrator; reconnecting', {}, change);
     onState?.(change);
   }
@@ -226,7 +226,7 @@ class Membership implements Joined {
   async #announce(): Promise<SessionAnnounce> {
     const token = await readToken(this.#options.token);
     const announce = await withTimeout(this.#worker.announce(), 15_000, () =>
-      fail('timeout', 'the worker did not describe itself in time'),
+      fail('timeout', 'the worker did not announce itself within the timeout'),
     );
     return token === undefined ? announce : { ...announce, envelope: { ...announce.envelope, token } };
   }

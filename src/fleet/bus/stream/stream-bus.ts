@@ -35,11 +35,11 @@ export interface StreamBusOptions {
    */
   readonly backoff?: AuthThrottle;
   readonly log: Log;
-  /** Names of workers that are reached another way: nobody else is let in under them. */
+  /** Names of workers on other buses: a worker that joins under one of them is refused. */
   readonly taken?: ReadonlySet<string>;
   /** Seconds between heartbeats, both ways. Default 5. A worker that is silent for three of them is lost. */
   readonly heartbeatS?: number;
-  /** Seconds a lease holds without renewal, as workers are told. Default 45. */
+  /** Seconds until an unrenewed lease expires, as sent to workers. Default 45. */
   readonly leaseTtlS?: number;
   /** How long a worker may take to say what it makes of a dispatch, milliseconds. Default 10,000. */
   readonly ackTimeoutMs?: number;
@@ -108,7 +108,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     this.ackTimeoutMs = options.ackTimeoutMs ?? 10_000;
     const { handshakeTimeoutMs = 10_000, maxPending = 1_000 } = options;
     this.#acceptor = new Acceptor(
-      // Whatever the first message looks like: on these links it can only be meant for us.
+      // These links carry the fleet protocol alone, so the first message is not sniffed.
       [this.dialect],
       {
         handshakeTimeoutMs,
@@ -210,7 +210,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   peerIdOf(announced: Announced, token: unknown): string | undefined {
     const principal: Principal | undefined = this.auth.authenticate(token);
     if (principal === undefined) return undefined;
-    // This user's own processes are whoever they say they are; everybody else is whom their token names.
+    // Processes of the local user may use any name; every other worker has the name of its token.
     return principal === LOCAL_PRINCIPAL ? announced.agent_id : principal.name;
   }
 
@@ -223,7 +223,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     const peer = new StreamPeer(this, link, { peerId, announced, onClosed });
     this.#peers.set(peerId, peer);
     if (before !== undefined) {
-      this.log.info('another link of a worker takes its place', {
+      this.log.info('a new link of a worker replaced the old one', {
         peer: peerId,
         restarted: before.incarnation !== announced.incarnation,
       });
@@ -252,7 +252,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     this.log.info('a worker has joined', { peer: peerId, agent_id: announced.agent_id, address, incarnation });
     this.events.joined(peer);
     forwardToOrchestrator(this.events, peer, withoutToken(announced)).catch((thrown: unknown) =>
-      this.log.error('an announce was not kept', { peer: peerId, error: asError(thrown).message }),
+      this.log.error('an announce could not be stored', { peer: peerId, error: asError(thrown).message }),
     );
   }
 
