@@ -9,7 +9,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
-import { type DescendantQuery, endDescendants, haveAllEnded, KILL_WAIT_MS } from './children/descendants.ts';
+import {
+  type DescendantQuery,
+  type EndingOptions,
+  endDescendants,
+  haveAllEnded,
+  KILL_WAIT_MS,
+} from './children/descendants.ts';
 import { ownChildren } from './children/own-children.ts';
 import { readProcesses, seesProcesses } from './children/process-table.ts';
 import { within } from './race.ts';
@@ -107,15 +113,12 @@ export class Child {
   async stop(graceMs: number): Promise<void> {
     const hurry = new AbortController();
     void this.exited.then(() => hurry.abort());
-    await this.#end(this.#descendants, graceMs, hurry.signal);
-    // Its exit is reported a little after its end.
-    await within(this.exited, KILL_WAIT_MS);
+    await this.#endSoon({ graceMs, hurry: hurry.signal });
   }
 
   /** SIGKILL to the whole group and to what has left it. Bounded, never rejects. */
   async kill(): Promise<void> {
-    await this.#end(this.#descendants, 0);
-    await within(this.exited, KILL_WAIT_MS);
+    await this.#endSoon({ graceMs: 0 });
   }
 
   /**
@@ -124,14 +127,14 @@ export class Child {
    */
   async end(graceMs: number): Promise<Ending> {
     const query = this.#descendants;
-    const ended = (await this.#end(query, graceMs)) && (await haveAllEnded(query.since, ownChildren.marker));
+    const ended = (await this.#end(query, { graceMs })) && (await haveAllEnded(query.since, ownChildren.marker));
     return ended ? 'ended' : 'may_survive';
   }
 
   /** As {@link end}, for what is still in its group or session, and what that has started. */
   async endGroup(graceMs: number): Promise<void> {
     const { leaders, since } = this.#descendants;
-    await this.#end({ leaders, since }, graceMs);
+    await this.#end({ leaders, since }, { graceMs });
   }
 
   /** True once no process of the group runs any more; false when one still does after `withinMs`. */
@@ -145,12 +148,20 @@ export class Child {
     return true;
   }
 
+  /** Waits until SIGKILL was sent and the process has exited, not for the search after it. */
+  async #endSoon(options: EndingOptions): Promise<void> {
+    await new Promise<void>((resolve) => {
+      void this.#end(this.#descendants, { ...options, onKilled: resolve }).then(() => resolve());
+    });
+    await within(this.exited, KILL_WAIT_MS);
+  }
+
   /** False when a process is left that cannot be ended. */
-  async #end(query: DescendantQuery, graceMs: number, hurry?: AbortSignal): Promise<boolean> {
-    if (seesProcesses) return endDescendants(query, graceMs, hurry);
-    if (graceMs > 0) {
+  async #end(query: DescendantQuery, options: EndingOptions): Promise<boolean> {
+    if (seesProcesses) return endDescendants(query, options);
+    if (options.graceMs > 0) {
       this.signal('SIGTERM');
-      await within(this.exited, graceMs);
+      await within(this.exited, options.graceMs);
     }
     this.signal('SIGKILL');
     return false;

@@ -20,6 +20,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -209,19 +210,35 @@ const recordsIn = (folder: string): string[] => {
   return existsSync(records) ? readdirSync(records) : [];
 };
 
-/** A host on pipes whose shell tool runs the family. */
-function startShell(t: TestContext, at: Owner): ChildProcess {
+/** A host on pipes with one call of its shell tool, `c1`. */
+function startHost(t: TestContext, at: Owner, call: Readonly<Record<string, unknown>>): ChildProcess {
   const plugins = 'plugins:\n  - use: tools\n    options: { shell: true }\n';
   writeFileSync(join(at.folder, 'handfast.yaml'), `${plugins}limits: { shutdown_timeout_ms: 1000 }\n`);
   const host = startOwner(t, at, cli, 'stdio', '--config', join(at.folder, 'handfast.yaml'));
-  const call = { tool_name: 'shell', arguments: { argv: ['sh', join(at.folder, 'family.sh'), at.folder] } };
   for (const message of [
     { type: 'handshake/req', id: 'h1', a2e: '1.0', agent_id: 'a', agent_caps: ['tools'] },
-    { type: 'tool/call/req', id: 'c1', ...call },
+    { type: 'tool/call/req', id: 'c1', tool_name: 'shell', arguments: call },
   ]) {
     host.stdin?.write(`${JSON.stringify(message)}\n`);
   }
   return host;
+}
+
+/** A host on pipes whose shell tool runs the family. */
+const startShell = (t: TestContext, at: Owner): ChildProcess =>
+  startHost(t, at, { argv: ['sh', join(at.folder, 'family.sh'), at.folder] });
+
+interface ShellReply {
+  readonly data: { readonly data: { readonly timed_out: boolean; readonly descendants?: string } };
+}
+
+/** The reply of a host to a request. */
+async function replyOf(host: ChildProcess, id: string): Promise<ShellReply> {
+  for await (const line of createInterface({ input: host.stdout! })) {
+    const message = JSON.parse(line);
+    if (message.req_id === id && message.type !== 'event') return message;
+  }
+  return assert.fail('the host ended without a reply');
 }
 
 const kinds: Readonly<Record<string, (t: TestContext, at: Owner) => ChildProcess>> = {
@@ -250,6 +267,35 @@ for (const [kind, start] of Object.entries(kinds)) {
       await waitFor('the removal of the record', () => recordsIn(folder).length === 0);
     });
   }
+}
+
+for (const kind of ['executor', 'probe', 'agent', 'host']) {
+  test(`F-49: stopping ends all that the child of kind ${kind} has started`, { skip }, async (t) => {
+    const folder = makeFolder(t, undefined);
+    const child = startOwner(t, { folder }, owner, kind, 'sh', join(folder, 'family.sh'), folder);
+    const family = await familyOf(t, folder);
+    child.stdin?.write('stop\n');
+    await allEnd(t, family);
+    assert.equal(child.exitCode, null);
+  });
+}
+
+/** How a script starts itself twice, and so on. The limit counts all of a user, so only another user's can be set. */
+const BOMBS = { 'in its group': 'sh bomb', 'in sessions of their own': 'setsid sh bomb' };
+for (const [where, again] of Object.entries(BOMBS)) {
+  test(`F-46: a program that starts processes without end, ${where}, ends whole`, { skip: asOther }, async (t) => {
+    const folder = makeFolder(t, NOBODY);
+    const run = randomBytes(8).toString('hex');
+    const command = `ulimit -p 80 2>/dev/null || ulimit -u 80 || exit; exec 2>/dev/null; sh bomb; sleep 60`;
+    writeFileSync(join(folder, 'bomb'), `${again} & ${again} & sleep 60`);
+    const host = startHost(t, { folder, uid: NOBODY }, { command, env: { RUN: run }, timeout_seconds: 3 });
+    const reply = replyOf(host, 'c1');
+    await waitFor('the processes', () => carriers(run).length >= 20);
+    const { data } = (await reply).data;
+    assert.equal(data.timed_out, true);
+    const took = await waitFor('the end of all processes', () => carriers(run).length === 0);
+    t.diagnostic(`none was left ${Math.round(took)} ms after the reply; descendants: ${data.descendants}`);
+  });
 }
 
 test('F-104: at whatever moment a process is killed, none of its children stays', {

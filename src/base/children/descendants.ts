@@ -105,14 +105,79 @@ function killGroups(leaders: readonly Leader[]): void {
   }
 }
 
+/** How {@link endDescendants} goes about it. */
+export interface EndingOptions {
+  /** Between SIGTERM and SIGKILL, milliseconds; 0: SIGKILL at once. */
+  readonly graceMs: number;
+  /** Ends the grace. */
+  readonly hurry?: AbortSignal;
+  /** Called when SIGKILL was sent to all that was found; what they leave is searched for after that. */
+  readonly onKilled?: () => void;
+}
+
 /**
- * SIGTERM to all that is found, and SIGKILL to what is left after `graceMs` (0: at once), or once `hurry` aborts.
- * Resolves with false when a process is left that cannot be killed. Bounded, never rejects.
+ * SIGTERM to all that is found, and SIGKILL to what is left after the grace. Resolves with false when a process is left that
+ * cannot be killed. Bounded, never rejects.
  */
-export async function endDescendants(query: DescendantQuery, graceMs: number, hurry?: AbortSignal): Promise<boolean> {
+export async function endDescendants(query: DescendantQuery, options: EndingOptions): Promise<boolean> {
   const known = new Map<number, ProcessEntry>();
-  if (graceMs > 0 && (await repeat(query, known, 'SIGTERM', graceMs, hurry))) return true;
-  return repeat(query, known, 'SIGKILL', KILL_WAIT_MS);
+  return (options.graceMs > 0 && (await terminate(query, known, options))) || kill(query, known, options);
+}
+
+/** Processes by their ids. */
+type Known = Map<number, ProcessEntry>;
+
+/** SIGTERM, once to each. False when one is left after the grace. */
+function terminate(query: DescendantQuery, known: Known, { graceMs, hurry }: EndingOptions): Promise<boolean> {
+  const each = (_: readonly ProcessEntry[], fresh: readonly ProcessEntry[]): boolean => {
+    for (const entry of fresh) signalProcess(entry, 'SIGTERM');
+    return true;
+  };
+  return searchUntilNone(query, known, graceMs, each, hurry);
+}
+
+/** SIGKILL. False when one is left that cannot be killed. */
+function kill(query: DescendantQuery, known: Known, { onKilled }: EndingOptions): Promise<boolean> {
+  let isFirst = true;
+  const each = (found: readonly ProcessEntry[], fresh: readonly ProcessEntry[], isLast: boolean): boolean => {
+    // They start processes faster than these are found. One that is stopped does not, and still counts for its limits.
+    const isFreezing = !isFirst && !isLast && fresh.length > 0;
+    if (isFreezing) for (const entry of found) signalProcess(entry, 'SIGSTOP');
+    else {
+      killGroups(query.leaders.filter(({ pid }) => found.some(({ group }) => group === pid)));
+      for (const entry of found) signalProcess(entry, 'SIGKILL');
+      onKilled?.();
+    }
+    isFirst = false;
+    return !isFreezing;
+  };
+  return searchUntilNone(query, known, KILL_WAIT_MS, each);
+}
+
+/**
+ * Searches until nothing is found any more. `each` gets what was found, what of it is new, and whether the time is over, and
+ * says whether it needs a pause. False when the time is over, or `hurry` aborts, while something is left.
+ */
+async function searchUntilNone(
+  query: DescendantQuery,
+  known: Known,
+  withinMs: number,
+  each: (found: readonly ProcessEntry[], fresh: readonly ProcessEntry[], isLast: boolean) => boolean,
+  hurry?: AbortSignal,
+): Promise<boolean> {
+  const until = performance.now() + withinMs;
+  let empty = 0;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
+    const found = await findDescendants(query, known);
+    const fresh = found.filter(({ pid, started }) => known.get(pid)?.started !== started);
+    for (const entry of fresh) known.set(entry.pid, entry);
+    const leftMs = until - performance.now();
+    const needsPause = each(found, fresh, leftMs <= 0);
+    empty = found.length === 0 ? empty + 1 : 0;
+    if (empty === (known.size === 0 ? 1 : EMPTY_SEARCHES)) return true;
+    if (leftMs <= 0 || hurry?.aborted) return false;
+    if (needsPause && empty === 0) await sleep(Math.min(pauseMs, leftMs), hurry);
+  }
 }
 
 /**
@@ -138,35 +203,4 @@ export async function haveAllEnded(since: number, ownMarker: string): Promise<bo
   const escapes = possibleEscapes(all, process.pid, since);
   // Those with a marker of ours belong to other children.
   return escapes.length === (await withMarker(escapes, ownMarker)).length;
-}
-
-/**
- * Searches until nothing is found any more, and signals what is: SIGTERM once, SIGKILL each time. False when that takes
- * longer than `withinMs`, and once `hurry` aborts.
- */
-async function repeat(
-  query: DescendantQuery,
-  known: Map<number, ProcessEntry>,
-  signal: 'SIGTERM' | 'SIGKILL',
-  withinMs: number,
-  hurry?: AbortSignal,
-): Promise<boolean> {
-  const until = performance.now() + withinMs;
-  let empty = 0;
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_PAUSE_MS)) {
-    const found = await findDescendants(query, known);
-    // At once, so that a group which starts processes faster than they are found ends too.
-    if (signal === 'SIGKILL') killGroups(query.leaders.filter(({ pid }) => found.some(({ group }) => group === pid)));
-    for (const entry of found) {
-      const isNew = known.get(entry.pid)?.started !== entry.started;
-      known.set(entry.pid, entry);
-      if (isNew || signal === 'SIGKILL') signalProcess(entry, signal);
-    }
-    empty = found.length === 0 ? empty + 1 : 0;
-    if (empty === (known.size === 0 ? 1 : EMPTY_SEARCHES)) return true;
-    if (empty > 0) continue;
-    const leftMs = until - performance.now();
-    if (leftMs <= 0 || hurry?.aborted) return false;
-    await sleep(Math.min(pauseMs, leftMs), hurry);
-  }
 }

@@ -6,7 +6,7 @@
  * its process was started it is not.
  */
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs';
 import { promisify } from 'node:util';
 
 /** One process that has not ended. */
@@ -130,13 +130,26 @@ function readEntry(pid: number): ProcessEntry | undefined {
 
 function readStat(pid: number): { readonly state: string; readonly entry: ProcessEntry } | undefined {
   try {
-    const line = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const line = readLine(`/proc/${pid}/stat`);
     // `pid (name) state parent group session …`; the name may hold anything, also brackets. The start is the 22nd field.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ');
     const [parent = Number.NaN, group = Number.NaN, session = Number.NaN] = fields.slice(1, 4).map(Number);
     return { state: fields[0] as string, entry: { pid, parent, group, session, started: Number(fields[19]) } };
   } catch {
     return undefined;
+  }
+}
+
+/** At most this much of a line is read; what of it counts is shorter. */
+const scratch = Buffer.alloc(1024);
+
+/** In half the time of `readFileSync`: every process of the system is read this way. */
+function readLine(file: string): string {
+  const descriptor = openSync(file, 'r');
+  try {
+    return scratch.toString('latin1', 0, readSync(descriptor, scratch, 0, scratch.length, null));
+  } finally {
+    closeSync(descriptor);
   }
 }
 

@@ -123,7 +123,7 @@ async function readRecord(file: string): Promise<StoredRecord | undefined> {
  */
 export async function reap(file: string, marker: string, since: number): Promise<void> {
   const { leaders } = (await readRecord(file)) ?? { leaders: [] };
-  if (await endDescendants({ marker, leaders, since }, GRACE_MS)) await unlink(file).catch(() => {});
+  if (await endDescendants({ marker, leaders, since }, { graceMs: GRACE_MS })) await unlink(file).catch(() => {});
 }
 
 /**
@@ -148,7 +148,7 @@ export async function sweep(home: string, now: () => number = Date.now): Promise
     // A group that has lost its leader may be another one by now.
     const running = await Promise.all(record.leaders.map(isRunning));
     const leaders = record.leaders.filter((_, at) => running[at]);
-    if (await endDescendants({ marker: record.marker, leaders, since: record.started }, GRACE_MS)) {
+    if (await endDescendants({ marker: record.marker, leaders, since: record.started }, { graceMs: GRACE_MS })) {
       await unlink(file).catch(() => {});
     }
     swept += 1;

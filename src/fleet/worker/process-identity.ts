@@ -29,6 +29,6 @@ export async function identityOf(pid: number): Promise<ProcessIdentity | undefin
 export async function endGroup({ pid, started }: ProcessIdentity): Promise<boolean> {
   const entry = await findProcess(pid);
   if (entry === undefined || started !== `${systemIdentity()}/${entry.started}`) return false;
-  await endDescendants({ leaders: [entry], since: entry.started }, TERMINATE_MS);
+  await endDescendants({ leaders: [entry], since: entry.started }, { graceMs: TERMINATE_MS });
   return true;
 }

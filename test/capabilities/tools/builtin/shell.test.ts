@@ -296,7 +296,9 @@ test('what is left in the background is ended and told', async (t) => {
 
 const setsid = ['/usr/bin/setsid', '/bin/setsid'].some((path) => existsSync(path));
 
-test('a time limit ends what has left the group, forked twice and ignores SIGTERM', { skip: !setsid }, async (t) => {
+test('F-49: a time limit ends what has left the group, forked twice and ignores SIGTERM', {
+  skip: !setsid,
+}, async (t) => {
   const { workspace } = await makeWorkspace(t);
   const left = `setsid sh -c 'trap "" TERM; echo $$ > pid; while :; do sleep 0.1; done'`;
   const command = `(${left} &); while [ ! -s pid ]; do sleep 0.02; done; echo up; sleep 60`;
@@ -307,7 +309,7 @@ test('a time limit ends what has left the group, forked twice and ignores SIGTER
   assert.match(run.descendants ?? '', /^(?:ended|may_survive)$/);
 });
 
-test('a result does not claim the end of a process that no search can find', { skip: !setsid }, async (t) => {
+test('F-49: a result does not claim the end of a process that no search can find', { skip: !setsid }, async (t) => {
   const { workspace } = await makeWorkspace(t);
   const left = `env -i PATH="$PATH" setsid sh -c 'echo $$ > pid; exec sleep 120'`;
   const command = `(${left} &); while [ ! -s pid ]; do sleep 0.02; done; sleep 60`;
