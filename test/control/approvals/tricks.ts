@@ -19,7 +19,8 @@ export interface Trick {
 
 /** The rules of the table. */
 export const TRICK_RULES = JSON.parse(`[
-  { "command": ["npm test", "git status|log ...", "ls ..."], "options": ["--oneline", "-l", "-a"], "then": "allow" },
+  { "command": ["npm test"], "then": "allow" },
+  { "command": ["git status|log ...", "ls ..."], "options": ["--oneline", "-l", "-a"], "then": "allow" },
   { "command": ["git push"], "then": "ask" },
   { "command": ["rm", "sudo"], "then": "deny" }
 ]`) as readonly PolicyRule[];
@@ -121,6 +122,7 @@ export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
   ),
   'Options and operands': rows(
     ['npm test --script-shell=./x', 'ask', 'an option that names a program'],
+    ['npm test -l', 'ask', 'an option of another rule'],
     ['npm --prefix /elsewhere test', 'ask', 'options before the subcommand'],
     ['npm test -- --watch', 'ask', 'what follows -- is no word of the rule'],
     ['git -c core.pager=./x log', 'ask', 'a setting that names a program'],
