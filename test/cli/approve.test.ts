@@ -58,6 +58,19 @@ test('an answer for the session covers what it says it covers', async () => {
   assert.equal(readFileSync(join(user.cwd, 'session'), 'utf8'), 'again\nagain\n');
 });
 
+test('a yes for a program that runs code of others holds once, and says so', async () => {
+  const { send, id } = await asking('make --version >> made');
+  const { stderr } = await user.run(['approve', 'yes', id, '--remember', 'directory']);
+  assert.equal(
+    stderr,
+    'allowed: shell: make --version >> made (shell: this call, only now: make runs code of others)\n',
+  );
+  assert.equal((await send.ended()).code, 0);
+  const again = await asking('make --version >> made');
+  await user.run(['approve', 'no', again.id]);
+  await again.send.ended();
+});
+
 test('a question to the user takes a JSON object', async () => {
   const send = user.start(['session', 'send', 'new', 'ask "Which one?" with choices "red", "blue"']);
   await send.says('answer: handfast approve', 'stderr');

@@ -53,8 +53,9 @@ export async function approveAnswer(
         content: answer,
       });
       if (!accepted) late++;
+      const once = accepted && approval.kind === 'tool' && approval.answer?.remember !== (remember ?? 'once');
       if (terminal.json) terminal.document({ approval, accepted });
-      else if (accepted) terminal.note(`${approval.state}: ${approval.title}`);
+      else if (accepted) terminal.note(`${approval.state}: ${approval.title}${once ? ` (${approval.covers})` : ''}`);
       else
         terminal.note(
           `already ${approval.state}${approval.answered_by ? ` by ${approval.answered_by}` : ''}: ${approval.title}`,

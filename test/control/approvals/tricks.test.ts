@@ -1,6 +1,11 @@
 /** Every row of the table of tricks ends as the table says, by rules and by remembered answers. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { loadConfig } from '../../../src/config/config.ts';
+import { handfast } from '../../../src/config/handfast.generated.ts';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
 import { CommandReader } from '../../../src/control/approvals/commands/command-reader.ts';
 import { openSecondOpinion } from '../../../src/control/approvals/commands/second-opinion.ts';
@@ -43,6 +48,44 @@ for (const [parsers, reader] of Object.entries(readers)) {
     });
   }
 }
+
+test('the example rules of handfast init allow none of the tricks', async () => {
+  const { approvals } = handfast.properties?.control?.properties ?? {};
+  const example = (approvals?.properties?.rules?.example ?? []) as string[];
+  const text = ['control:', '  approvals:', ...example.map((line) => `    ${line}`)];
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-init-'));
+  const file = join(folder, 'handfast.yaml');
+  writeFileSync(file, text.join('\n'));
+  const { control } = await loadConfig(file);
+  rmSync(folder, { recursive: true });
+  const policy = compilePolicy(control.approvals.rules);
+  const decide = (call: TrickInput) =>
+    policy.decide({
+      tool: { name: 'shell', kind: '', input: inputOf(call) },
+      risks: RISKS,
+      session: { id: 's', owner: 'local', title: '', cwd: '/project', backend: 'model' },
+      turn: { id: 't' },
+    }).decision;
+  assert.deepEqual(['pwd', 'ls -l', 'pwd; ls -a'].map(decide), ['allow', 'allow', 'allow']);
+  const tricks = [...Object.values(TRICKS).flat(), ...REMEMBERED_TRICKS].map(({ call }) => call);
+  const more = ['pwd', 'ls', 'ls -l', 'ls -a'].flatMap((fine) => [
+    ...[`${fine}; id`, `${fine}\nid`, `${fine} $(id)`, `${fine} \`id\``, `${fine} > x`, `${fine} | sh`, `A=b ${fine}`],
+    ...[
+      `./${fine}`,
+      `${fine} ..`,
+      `${fine} --color=x`,
+      `${fine} *`,
+      `${fine} ~`,
+      `${fine} <x`,
+      `sudo ${fine}`,
+      `cd ..; ${fine}`,
+    ],
+  ]);
+  assert.deepEqual(
+    [...tricks, ...more].filter((call) => decide(call) === 'allow'),
+    [],
+  );
+});
 
 test('the table has at least sixty tricks', () => assert.ok(count / 2 >= 60));
 
