@@ -291,7 +291,18 @@ export const audit = group('One line per handled request: who, what, sizes, dura
     }),
   ),
   max_bytes: integer('A file of this size is renamed and a new one started.', [64 * KIB, 16 * KIB * MIB], 16 * MIB),
-  max_files: integer('Files stored, the newest included.', [2, 1000], 8),
+  max_files: integer('Files that are always stored, the newest included.', [2, 1000], 8),
+  retain_days: integer('Days that further files are stored after their last line.', [0, 36_500], 30),
+  max_total_bytes: integer(
+    'Size of all files together: the oldest of the further files beyond it are removed, however young.',
+    [MIB, 16 * KIB * KIB * MIB],
+    4 * KIB * MIB,
+  ),
+  lines_per_minute: integer(
+    'Lines of one principal, on average. Past 100 minutes of them its requests are counted: one line for many alike.',
+    [1, 1_000_000],
+    120,
+  ),
   fsync: flag('Force every batch of lines to disk before the next.', false),
 });
 

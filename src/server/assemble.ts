@@ -64,7 +64,9 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
     // Only a started host knows which sessions are live.
     const journal = await openJournal(config, log, (session) => running?.has(session) ?? true);
     closing.push(() => journal.close());
-    const audit = config.audit.enabled ? new DeferredAudit(config.audit, log) : undefined;
+    const audit = config.audit.enabled
+      ? new DeferredAudit({ ...config.audit, retainMs: config.audit.retainDays * DAY_MS }, log)
+      : undefined;
     closing.push(() => audit?.close());
     const host = createHost({
       hostId,

@@ -12,41 +12,25 @@ import { type FileHandle, open, stat } from 'node:fs/promises';
 import { Backoff } from '../../base/backoff.ts';
 import { within } from '../../base/race.ts';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './chain.ts';
-import { claim, oldestLine, prune, recover, rotate } from './files.ts';
+import { claim, oldestLine, prune, recover, rotate, storedFiles } from './files.ts';
+import type { AuditRecord } from './record.ts';
+import { Repeats } from './repeats.ts';
 
-/** One handled request. These are the field names in the file. */
-export interface AuditRecord {
-  /** When it arrived, epoch milliseconds. */
-  readonly time: number;
-  /** Session id; `''` before the handshake. */
-  readonly session: string;
-  /** Name of the principal; `''` while it is unknown. */
-  readonly principal: string;
-  /** Address of the peer, where it matters: handshakes. */
-  readonly peer?: string;
-  /** Message type, e.g. `tool/call/req`. */
-  readonly type: string;
-  /** Name of the tool, for tool calls. */
-  readonly tool?: string;
-  /** Type of the request that made this call, for calls between capabilities. */
-  readonly via?: string;
-  readonly request_bytes: number;
-  readonly reply_bytes: number;
-  readonly duration_ms: number;
-  readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
-  /** Error code of the reply, when it was an error. */
-  readonly error_code?: string;
-  /** Why a call was denied, e.g. `protected_path`. */
-  readonly reason?: string;
-}
+export type { AuditRecord };
 
 export interface AuditOptions {
   /** The file being written; rotated ones get the suffix `.1`, `.2`, …. Its folder is created for its owner only. */
   readonly file: string;
   /** A line that would exceed this size starts a new file. Bytes. */
   readonly maxBytes: number;
-  /** Files stored, the one being written included; at least 2. */
+  /** Files that are always stored, the one being written included; at least 2. */
   readonly maxFiles: number;
+  /** Files beyond those are stored for so long after their last line, milliseconds. Default 0. */
+  readonly retainMs?: number;
+  /** But all files together have at most this size. Bytes; default: no bound but the other two. */
+  readonly maxTotalBytes?: number;
+  /** Lines one principal may write on average; past that its requests are counted. Default: no bound. See `repeats.ts`. */
+  readonly linesPerMinute?: number;
   /** Force every batch to disk before the next. Default false: then on rotation and close only. */
   readonly fsync?: boolean;
   /** Records that may wait for the disk; past that they are dropped and counted. Default 32,768: a few megabytes. */
@@ -67,6 +51,8 @@ export interface AuditHealth {
   readonly queued: number;
   /** Records lost because the queue was full, or because the disk still failed at the close. */
   readonly dropped: number;
+  /** Requests that share a line with others, because their principal makes too many. */
+  readonly counted: number;
   /** Attempts to open, write or rotate that failed. */
   readonly failures: number;
   /** The last failure; undefined once writing works again. */
@@ -99,6 +85,8 @@ const BATCH_LINES = 1_024;
  */
 const PAUSE_MS = 8;
 const MAX_RETRY_MS = 30_000;
+/** How long requests of a principal that makes too many are counted before the count is written. */
+const COUNT_MS = 15_000;
 /** Interval of the check that the file has not been removed or replaced. */
 const CHECK_FILE_MS = 1_000;
 
@@ -117,6 +105,8 @@ interface OpenFile {
   /** Set for a file that continues a chain and is still empty: the oldest stored line, for its {@link ROTATED} line. */
   readonly oldest: number | undefined;
   size: number;
+  /** Files that stay when this one has its first line. */
+  readonly stored: number;
   /** Length of that first line: a file always gets one line after it, however small `maxBytes` is. */
   headerBytes: number;
   /** The last write failed halfway: the bytes beyond `size` are removed before the next. */
@@ -139,6 +129,8 @@ class AuditWriter implements Audit {
   #retry: NodeJS.Timeout | undefined;
   readonly #retryDelay: Backoff;
   #closing: Promise<void> | undefined;
+  readonly #repeats: Repeats;
+  #counts: NodeJS.Timeout | undefined;
   #written = 0;
   #dropped = 0;
   #unreportedDrops = 0;
@@ -146,7 +138,10 @@ class AuditWriter implements Audit {
   #lastError: string | undefined;
 
   constructor(options: AuditOptions) {
-    this.#options = { fsync: false, queueLimit: 32_768, retryMs: 500, now: Date.now, ...options };
+    const never = Number.POSITIVE_INFINITY;
+    const unbounded = { retainMs: 0, maxTotalBytes: never, linesPerMinute: never };
+    this.#options = { ...unbounded, fsync: false, queueLimit: 32_768, retryMs: 500, now: Date.now, ...options };
+    this.#repeats = new Repeats(this.#options.linesPerMinute);
     this.#retryDelay = new Backoff({ firstDelayMs: this.#options.retryMs, maxDelayMs: MAX_RETRY_MS });
   }
 
@@ -156,6 +151,7 @@ class AuditWriter implements Audit {
       written: this.#written,
       queued: this.#queue.length + (this.#batch?.lines ?? 0),
       dropped: this.#dropped,
+      counted: this.#repeats.counted,
       failures: this.#failures,
       lastError: this.#lastError,
       head: this.#head,
@@ -163,6 +159,20 @@ class AuditWriter implements Audit {
   }
 
   record(record: AuditRecord): void {
+    if (this.#closing === undefined && !this.#repeats.admit(record)) {
+      this.#counts ??= setTimeout(this.#writeCounts, COUNT_MS).unref();
+      return;
+    }
+    this.#queueLine(record);
+  }
+
+  readonly #writeCounts = (): void => {
+    clearTimeout(this.#counts);
+    this.#counts = undefined;
+    for (const record of this.#repeats.take()) this.#queueLine(record);
+  };
+
+  #queueLine(record: AuditRecord): void {
     if (this.#closing !== undefined || this.#queue.length >= this.#options.queueLimit) {
       this.#dropped++;
       this.#unreportedDrops++;
@@ -182,6 +192,7 @@ class AuditWriter implements Audit {
   }
 
   close(timeoutMs = 2_000): Promise<void> {
+    if (this.#closing === undefined) this.#writeCounts();
     this.#closing ??= this.#finish(timeoutMs);
     return this.#closing;
   }
@@ -262,7 +273,6 @@ class AuditWriter implements Audit {
 
   /** The open file; opens it first, and again after it was removed or replaced. */
   async #open(): Promise<OpenFile> {
-    const { maxFiles } = this.#options;
     this.#place ??= await claim(this.#options.file);
     this.#head ??= await recover(this.#place.path);
     const now = performance.now();
@@ -278,8 +288,10 @@ class AuditWriter implements Audit {
       const { ino, size, mode } = await handle.stat();
       if ((mode & 0o077) !== 0) await handle.chmod(0o600);
       // Without older files the chain should be complete from its first line.
-      const oldest = size === 0 && this.#head.n > 0 ? ((await oldestLine(this.#place.path, maxFiles)) ?? 1) : undefined;
-      this.#file = { handle, inode: ino, oldest, size, headerBytes: 0, torn: false, checkedMs: now };
+      const continues = size === 0 && this.#head.n > 0;
+      const stored = continues ? await storedFiles(this.#place.path, this.#options) : 0;
+      const oldest = continues ? ((await oldestLine(this.#place.path, stored)) ?? 1) : undefined;
+      this.#file = { handle, inode: ino, oldest, stored, size, headerBytes: 0, torn: false, checkedMs: now };
       return this.#file;
     } catch (cause) {
       await handle.close();
@@ -357,7 +369,7 @@ class AuditWriter implements Audit {
     this.#retryDelay.reset();
     if (!startsFile) return;
     await file.handle.datasync();
-    await prune(this.#place!.path, this.#options.maxFiles);
+    await prune(this.#place!.path, file.stored);
   }
 
   async #rotate(): Promise<void> {
@@ -399,6 +411,8 @@ function openLine(n: number, record: AuditRecord, prev: string): string | undefi
       outcome: record.outcome,
       error_code: record.error_code,
       reason: record.reason,
+      count: record.count,
+      since: record.since,
       prev,
     });
   } catch {

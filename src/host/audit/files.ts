@@ -2,7 +2,7 @@
  * The files of an audit: `audit.jsonl` is being written, `audit.jsonl.1` was before it, and so on up to the oldest.
  * Naming, rotation and recovery at start; used by the writer and the verifier.
  */
-import { type FileHandle, mkdir, open, readdir, rename, truncate, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { takeFileLock } from '../../base/file-lock.ts';
 import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './chain.ts';
@@ -45,6 +45,33 @@ export async function claim(file: string): Promise<{ path: string; release: () =
 /** Moves every file one number up. Removes nothing: see {@link prune}. */
 export async function rotate(file: string): Promise<void> {
   for (const { path, index } of (await filesOf(file)).reverse()) await rename(path, `${file}.${index + 1}`);
+}
+
+/** Which files of an audit stay: see `AuditOptions`. */
+export interface AuditRetention {
+  readonly maxFiles: number;
+  readonly retainMs: number;
+  readonly maxTotalBytes: number;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+}
+
+/**
+ * How many files stay, the newest included: `maxFiles`, and beyond them those that are young, as far as all fit. So a clock
+ * that is set forward costs at most what the number of files would have cost.
+ */
+export async function storedFiles(file: string, rule: AuditRetention): Promise<number> {
+  const { maxFiles, retainMs, maxTotalBytes, now } = rule;
+  let total = 0;
+  let stored = 0;
+  for (const { path } of await filesOf(file)) {
+    const { size, mtimeMs } = await stat(path);
+    total += size;
+    const old = retainMs === 0 || now() - mtimeMs > retainMs;
+    if (stored >= maxFiles && (old || total > maxTotalBytes)) break;
+    stored += 1;
+  }
+  return Math.max(stored, maxFiles);
 }
 
 /**

@@ -118,6 +118,7 @@ function statusOf({ host, audit, listeners }: Operated): object {
       written: health.written,
       queued: health.queued,
       dropped: health.dropped,
+      counted: health.counted,
       failures: health.failures,
       last_error: health.lastError,
       head: health.head,

@@ -87,6 +87,7 @@ test('a record becomes one line, chained by a hash anybody can compute, in a fil
     written: 2,
     queued: 0,
     dropped: 0,
+    counted: 0,
     failures: 0,
     lastError: undefined,
     head: { n: 2, hash: hashOf(second) },

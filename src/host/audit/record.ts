@@ -1,0 +1,35 @@
+/**
+ * What the audit stores of a request. Made by the host, counted by `repeats.ts`, written by `audit.ts`.
+ */
+
+/** One handled request. These are the field names in the file. */
+export interface AuditRecord {
+  /** When it arrived, epoch milliseconds. */
+  readonly time: number;
+  /** Session id; `''` before the handshake. */
+  readonly session: string;
+  /** Name of the principal; `''` while it is unknown. */
+  readonly principal: string;
+  /** Address of the peer, where it matters: handshakes. */
+  readonly peer?: string;
+  /** Message type, e.g. `tool/call/req`. */
+  readonly type: string;
+  /** Name of the tool, for tool calls. */
+  readonly tool?: string;
+  /** Type of the request that made this call, for calls between capabilities. */
+  readonly via?: string;
+  readonly request_bytes: number;
+  readonly reply_bytes: number;
+  readonly duration_ms: number;
+  readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
+  /** Error code of the reply, when it was an error. */
+  readonly error_code?: string;
+  /** Why a call was denied, e.g. `protected_path`. */
+  readonly reason?: string;
+  /**
+   * In a line for several requests: how many. `time` is that of the last, `since` that of the first, sizes and duration are
+   * sums. See `repeats.ts`.
+   */
+  readonly count?: number;
+  readonly since?: number;
+}
