@@ -23,8 +23,7 @@ import {
 const reaching = (command: Command): Command =>
   command.addOption(fleetOption()).addOption(connectOption()).addOption(tokenFileOption()).addOption(jsonOption());
 
-const fleetOption = (): Option =>
-  new Option('--fleet <name>', 'the fleet of this user that is meant, where several are running');
+const fleetOption = (): Option => new Option('--fleet <name>', 'which fleet of this user, if several are running');
 
 const ABOUT_IDS = '\nTASK is an id, the beginning of one, or "last".';
 
@@ -59,7 +58,7 @@ export function addFleet(program: Command, act: (action: Act) => Promise<void>):
 }
 
 function addOrchestrator(program: Command, act: (action: Act) => Promise<void>): void {
-  const fleet = program.command('fleet').description('run a fleet of workers and look at it');
+  const fleet = program.command('fleet').description('run and inspect a fleet of workers');
   const commands = () => import('./commands/fleet.ts');
 
   fleet
@@ -93,7 +92,7 @@ Examples:
     .addOption(jsonOption())
     .action((file) => act(async (terminal) => (await import('./commands/fleet-check.ts')).fleetCheck(file, terminal)));
   reaching(fleet.command('workers'))
-    .description('list the workers with their status and capabilities')
+    .description('list the workers with status and capabilities')
     .addHelpText(
       'after',
       `
@@ -104,11 +103,11 @@ often; gets no tasks until the circuit breaker closes).`,
     )
     .action((flags) => act(async (terminal) => (await commands()).fleetWorkers(flags, terminal)));
   reaching(fleet.command('top'))
-    .description('a live view of workers and open tasks, until Ctrl-C (into a pipe: printed once)')
+    .description('show workers and open tasks live, until Ctrl-C (into a pipe: print them once)')
     .action((flags) => act(async (terminal) => (await commands()).fleetTop(flags, terminal)));
   reaching(fleet.command('drain <worker>'))
     .description('give a worker no more tasks')
-    .option('--wait', 'wait until it has nothing left to do')
+    .option('--wait', 'wait until its tasks have ended')
     .option('--undo', 'give it tasks again')
     .addHelpText('after', examples('handfast fleet drain claude-1 --wait', 'handfast fleet drain claude-1 --undo'))
     .action((id, flags) => act(async (terminal) => (await commands()).fleetDrain(id, flags, terminal)));
@@ -125,16 +124,16 @@ function addWorker(program: Command, act: (action: Act) => Promise<void>): void 
       ),
     )
     .addOption(fleetOption())
-    .option('--stdio', 'speak with the orchestrator that started this program, on stdin and stdout')
+    .option('--stdio', 'connect to the orchestrator that started this program, on stdin and stdout')
     .addOption(tokenFileOption())
     .option('--id <id>', 'its name in the fleet, overriding the file')
-    .option('--executor <kind>', 'what does the work: claude, codex, opencode, agy, rehearsal; others need a file')
+    .option('--executor <kind>', 'its executor: claude, codex, opencode, agy, rehearsal; others need a file')
     .option('--repo <folder>', 'the folder it works in')
     .option('--tier <tier>', 'the tier of its model')
     .addOption(new Option('--tool <name>', 'what it can do (repeatable)').argParser(collect))
     .addOption(new Option('--pool <name>', 'a pool whose tasks it accepts (repeatable)').argParser(collect))
     .addOption(new Option('--max-concurrent <n>', 'turns at once').argParser(positive))
-    .option('--provision', 'make on the NATS servers of --join what it needs, and end')
+    .option('--provision', 'make its consumers on the NATS servers of --join, and exit')
     .option('--verbose', 'log events to stderr, not only errors')
     .addOption(
       jsonOption('print one line when it has joined: {"ready":true,"worker":…,"peer_id":…,"joined":…,"pid":…}'),
@@ -156,22 +155,26 @@ Examples:
 /** What a task is asked to be. */
 function describing(command: Command): Command {
   return command
-    .option('--id <id>', 'its id, for handing it in twice without harm')
+    .option('--id <id>', 'its id, which makes repeated submission idempotent')
     .addOption(new Option('--priority <word>', 'how soon').choices([...PRIORITIES]))
-    .addOption(new Option('--reply <form>', 'what is wanted back').choices([...REPLY_SCHEMAS]))
+    .addOption(new Option('--reply <form>', 'form of the reply').choices([...REPLY_SCHEMAS]))
     .option('--answer-schema <json>', 'JSON Schema of the answer: JSON, @FILE or -')
-    .addOption(new Option('--budget <tokens>', 'most tokens it may use').argParser(positive))
+    .addOption(new Option('--budget <tokens>', 'its token budget').argParser(positive))
     .option('--deadline <time>', '30m, 2h, or a date and time with an offset')
-    .addOption(new Option('--require-mcp <server>', 'an MCP server that must be alive (repeatable)').argParser(collect))
+    .addOption(
+      new Option('--require-mcp <server>', 'a required MCP server, which must be healthy (repeatable)').argParser(
+        collect,
+      ),
+    )
     .addOption(
       new Option('--require <capability>', 'a capability the worker must have (repeatable)').argParser(collect),
     )
-    .option('--min-tier <tier>', 'the least tier of the model')
-    .addOption(new Option('--min-context <tokens>', 'the least context window').argParser(positive))
+    .option('--min-tier <tier>', 'lowest tier of the model')
+    .addOption(new Option('--min-context <tokens>', 'smallest context window').argParser(positive))
     .addOption(new Option('--access <kind>', 'whether it changes the repository').choices(['read', 'write']))
-    .option('--worktree', 'in a git worktree of its own')
+    .option('--worktree', 'run it in its own git worktree')
     .option('--context <id>', 'the conversation it belongs to')
-    .option('--retry-safe', 'doing it twice does no harm')
+    .option('--retry-safe', 'a second run does no harm')
     .addOption(new Option('--after <task>', 'a task that must be done first (repeatable)').argParser(collect))
     .option('--parent <task>', 'the task whose budget it shares')
     .option('--pool <name>', 'only workers of this pool')
@@ -181,13 +184,13 @@ function describing(command: Command): Command {
 function addTasks(program: Command, act: (action: Act) => Promise<void>): void {
   const task = program
     .command('task')
-    .description('hand tasks to a fleet and see what becomes of them')
+    .description('submit tasks to a fleet and follow them')
     .addHelpText('after', ABOUT_IDS);
   const commands = () => import('./commands/task.ts');
 
   describing(reaching(task.command('submit <brief...>')))
-    .description('hand a task in and print its id (brief: text, @FILE or -)')
-    .option('--wait', 'print what happens and its result: exit code 0 when it is done, else 5')
+    .description('submit a task and print its id (brief: text, @FILE or -)')
+    .option('--wait', 'print its events and its result: exit code 0 when it is done, else 5')
     .addHelpText(
       'after',
       `
@@ -202,7 +205,7 @@ ${examples(
     )
     .action((words, flags) => act(async (terminal) => (await commands()).taskSubmit(words, flags, terminal)));
   reaching(task.command('batch <file>'))
-    .description('hand in the tasks of a YAML file, all or none')
+    .description('submit all tasks of a YAML file, or none')
     .option('--wait', 'print how each ends: exit code 0 when all are done, else 5')
     .addHelpText(
       'after',
@@ -228,10 +231,10 @@ ${examples('handfast task ls --open', 'handfast task ls --parked', 'handfast tas
     )
     .action((flags) => act(async (terminal) => (await commands()).taskList(flags, terminal)));
   reaching(task.command('show <task>'))
-    .description('show a task: its attempts, its result, and why it went where it went')
+    .description('show a task: its attempts, its result, and its routing decision')
     .action((id, flags) => act(async (terminal) => (await commands()).taskShow(id, flags, terminal)));
   reaching(task.command('watch [task]'))
-    .description('print what happened to a task and what happens, until it has ended; without one, a live list')
+    .description('print the events of a task, past and live, until it has ended; without one, a live list')
     .addHelpText(
       'after',
       `
@@ -245,12 +248,12 @@ ${ABOUT_IDS}`,
     .addHelpText('after', `${ABOUT_IDS}\n${examples("handfast task result last --json | jq -r '.status, .summary'")}`)
     .action((id, flags) => act(async (terminal) => (await commands()).taskResult(id, flags, terminal)));
   reaching(task.command('cancel <task>'))
-    .description('stop a task wherever it is')
+    .description('cancel a task, queued or running')
     .option('--reason <text>', 'sent to its worker')
     .action((id, flags) => act(async (terminal) => (await commands()).taskCancel(id, flags, terminal)));
   reaching(task.command('retry <task>'))
-    .description('try a parked or ended task again now')
-    .option('--worker <id>', 'by this worker')
+    .description('retry a parked or ended task now')
+    .option('--worker <id>', 'at this worker')
     .action((id, flags) => act(async (terminal) => (await commands()).taskRetry(id, flags, terminal)));
   reaching(task.command('drop <task>'))
     .description('end a parked task for good')
@@ -270,7 +273,7 @@ What waits is in "handfast task ls" (asks); the question and its id are in "hand
 also be given with "handfast approve".
 ${examples(`handfast task answer last 7d1f… yes --content '{"answer":"red"}'`)}`,
     )
-    .option('--content <json>', 'what was asked for: a JSON object, @FILE or -')
+    .option('--content <json>', 'the content of the answer: a JSON object, @FILE or -')
     .option('--reason <text>', 'sent to the worker')
     .action((id, question, decision, flags) =>
       act(async (terminal) => (await commands()).taskAnswer(id, question, decision, flags, terminal)),
@@ -278,10 +281,10 @@ ${examples(`handfast task answer last 7d1f… yes --content '{"answer":"red"}'`)
 }
 
 function addRouting(program: Command, act: (action: Act) => Promise<void>): void {
-  const route = program.command('route').description('see where tasks go').addHelpText('after', ABOUT_IDS);
+  const route = program.command('route').description('explain routing decisions').addHelpText('after', ABOUT_IDS);
   describing(reaching(route.command('explain <task...>')))
     .description('show scores and rejections of every worker for a task')
-    .option('--brief', 'the words are a brief, not a task: where would it go?')
+    .option('--brief', 'explain a brief that was not submitted')
     .addHelpText(
       'after',
       `${ABOUT_IDS}\n${examples(

@@ -30,7 +30,7 @@ export const jsonOption = (about = 'print JSON; errors as one JSON line on stder
   new Option('--json', about);
 
 export const timeoutOption = (): Option =>
-  new Option('--timeout <seconds>', 'time limit (default 60; 0: none of ours)').argParser((text) => {
+  new Option('--timeout <seconds>', 'timeout (default 60; 0: only that of the host)').argParser((text) => {
     const seconds = Number(text);
     if (text === '' || !Number.isFinite(seconds) || seconds < 0) throw new InvalidArgumentError('Expected seconds.');
     return seconds;

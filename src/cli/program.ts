@@ -152,7 +152,7 @@ Examples:
 
   program
     .command('stdio')
-    .description('run a host for the program that started this one, on stdin and stdout')
+    .description('run a host on stdin and stdout, for the program that started this one')
     .addOption(configOption())
     .option('--verbose', 'log handshakes and the like to stderr')
     .addHelpText(
@@ -247,7 +247,7 @@ Examples:
 function addLooking(program: Command, act: (action: Act) => Promise<void>): void {
   connecting(program.command('tail [session]'))
     .description('read the journal of a session; without one, list the sessions')
-    .addOption(new Option('--after <cursor>', 'only what came after it').default(0).argParser(whole))
+    .addOption(new Option('--after <cursor>', 'only entries after this cursor').default(0).argParser(whole))
     .option('--follow', 'continue with new entries, until Ctrl-C')
     .addOption(jsonOption('print one entry a line'))
     .addHelpText(

@@ -25,7 +25,7 @@ export function addSessions(program: Command, act: (action: Act) => Promise<void
     .description('talk to an agent, continuing the last session of this folder')
     .option('--new', 'start a new session')
     .option('--session <session>', 'continue this one')
-    .option('--backend <name>', 'what runs a new session: model, rehearsal or a configured agent')
+    .option('--backend <name>', 'backend of a new session: model, rehearsal or a configured agent')
     .option('--model <id>', 'the model of a new session')
     .option('--title <title>', 'the title of a new session')
     .addOption(
@@ -73,12 +73,12 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .action((id, flags) => act(async (terminal) => (await commands()).sessionShow(id, flags, terminal)));
   reaching(session.command('tail <session>'))
     .description('print its events')
-    .addOption(new Option('--after <seq>', 'only what came after it').default(0).argParser(whole))
+    .addOption(new Option('--after <seq>', 'only events after this number').default(0).argParser(whole))
     .option('--follow', 'continue with new events, until Ctrl-C')
     .addOption(jsonOption('print one event a line'))
     .action((id, flags) => act(async (terminal) => (await commands()).sessionTail(id, flags, terminal)));
   reaching(session.command('send <session> <prompt...>'))
-    .description('send a prompt and print the answer ("new": in a session of its own; prompt: text, @FILE or -)')
+    .description('send a prompt and print the reply ("new": in a new session; prompt: text, @FILE or -)')
     .addOption(new Option('--image <path>', 'an image (repeatable)').argParser(collect))
     .option('--detach', 'return at once and print the id of the turn')
     .option('--no-enqueue', 'fail when a turn is running')
@@ -98,7 +98,7 @@ function addSession(program: Command, act: (action: Act) => Promise<void>): void
     .addOption(jsonOption())
     .action((id, flags) => act(async (terminal) => (await commands()).sessionInterrupt(id, flags, terminal)));
   reaching(session.command('queue <session>'))
-    .description('list the prompts that wait')
+    .description('list the queued prompts')
     .option('--clear', 'drop them')
     .option('--remove <turn>', 'drop this one')
     .addOption(jsonOption())
@@ -157,7 +157,7 @@ function addPipes(program: Command, act: (action: Act) => Promise<void>): void {
   program
     .command('rpc')
     .description('serve session RPC to the program that started this one, on stdin and stdout')
-    .option('--backend <name>', 'what runs the turns: model (default), rehearsal or a configured agent')
+    .option('--backend <name>', 'backend of the turns: model (default), rehearsal or a configured agent')
     .option('--server-name <name>', 'the server name in the handshake')
     .option('--cwd <folder>', 'folder of sessions that name none (default: the current one)')
     .addOption(configOption())
@@ -175,7 +175,7 @@ Examples:
 
   reaching(program.command('acp'))
     .description('serve sessions to the editor that started this program, by the Agent Client Protocol')
-    .option('--backend <name>', 'what runs new sessions: model, rehearsal or a configured agent')
+    .option('--backend <name>', 'backend of new sessions: model, rehearsal or a configured agent')
     .option('--model <id>', 'the model of new sessions')
     .addOption(configOption())
     .option('--verbose', 'log events to stderr, not only errors')
