@@ -19,12 +19,14 @@ import { type TestContext, test } from 'node:test';
 import { canCover } from '../../src/capabilities/tools/builtin/shell-cover.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { connect } from '../../src/connect.ts';
+import * as control from '../../src/control.ts';
 import { serve } from '../../src/server/serve.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
 const SECRET = 'token-of-another-principal-0002';
 const RESTRICTED = 'token-of-the-restricted-one-0001';
+const CLIENT = 'token-of-a-client-of-sessions-0004';
 const ADMIN = 'token-of-an-administrator-0003';
 
 const CONFIG = `
@@ -36,6 +38,7 @@ control: { data_dir: ./data }
 auth:
   tokens:
     - { name: restricted, token_file: ./mine.token, capabilities: [tools], tools: { risks: [exec, destructive, network] } }
+    - { name: client, token: ${CLIENT}, roles: [client] }
     - { name: other, token_file: ./secrets/other.token }
     - { name: boss, token_file: ./boss.token, admin: true }
 `;
@@ -342,6 +345,18 @@ test('F-93: every refusal is a line of the audit, with the tool and the reason',
       reason: 'protected_path',
     })),
   );
+});
+
+test('F-93: a restricted client makes no session in a protected folder, also through a link', async (t) => {
+  const { folder, server, home } = await scene(t);
+  symlinkSync('../data', join(folder, 'src/door'));
+  const url = server.url as string;
+  await using client = await control.connect(url, { token: CLIENT });
+  for (const cwd of [join(folder, 'data'), home, join(folder, 'src/door'), join(folder, 'src/../data')]) {
+    await assert.rejects(client.create({ cwd, backend: 'rehearsal' }), { code: 'unauthorized' }, cwd);
+  }
+  const { id } = await client.create({ cwd: join(folder, 'src'), backend: 'rehearsal' });
+  assert.ok(id.length > 0);
 });
 
 const hasBubblewrap = await canCover();

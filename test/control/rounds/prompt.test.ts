@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, mkdtemp, realpath, rename, rm, symlink, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
 import { acceptPrompt, type ReadPromptOptions, readPrompt } from '../../../src/control/rounds/prompt.ts';
 import type { ImageReference } from '../../../src/protocol/session-types.ts';
 
@@ -148,6 +149,19 @@ test('weakness 27: a path outside the allowed folders gets the answer of one tha
   for (const path of paths) {
     await assert.rejects(readPath(path, { cwd }), { code: 'not_found', message: `file not found: ${path}` });
   }
+});
+
+test('F-93: a protected file gets the answer of one that does not exist, whatever link leads to it', async (t) => {
+  const { cwd } = await folders(t);
+  await writeFile(join(cwd, 'token'), 'secret');
+  await symlink('token', join(cwd, 'symbolic.png'));
+  await link(join(cwd, 'token'), join(cwd, 'hard.png'));
+  const guard = new PathGuard([{ path: join(cwd, 'token'), kind: 'file', deny: 'all' }]);
+  for (const path of ['symbolic.png', 'hard.png', 'token']) {
+    await assert.rejects(readPath(path, { cwd, guard }), { code: 'not_found', message: `file not found: ${path}` });
+  }
+  assert.ok((await readPath('symbolic.png', { cwd }))?.byteSize);
+  assert.ok((await readPath('shots/a.png', { cwd, guard }))?.byteSize);
 });
 
 test('weakness 27: a link that is exchanged while the path is looked up never leads out', async (t) => {
