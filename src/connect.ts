@@ -21,7 +21,7 @@ export interface ConnectOptions<C extends KnownCapability = KnownCapability>
   extends AgentOptions,
     Partial<Pick<DialOptions, 'cwd' | 'env' | 'onStderr'>> {
   /**
-   * Capabilities wanted: names of those that come with Handfast, values that packages export. What the host does not grant
+   * Requested capabilities: names of those that come with Handfast, values that packages export. What the host does not grant
    * stays callable and fails with `capability_missing`.
    */
   readonly capabilities?: readonly (C | Capability<C>)[];

@@ -157,7 +157,7 @@ export class AgentConversation {
     }
   }
 
-  /** Takes what the open session has cost by now; returns how much of it is new, 0 where that cannot be known. */
+  /** Records the total cost of the open session; returns the increase, 0 where that is unknown. */
   costAdded(totalUsd: number): number {
     const added = this.#costUsd === undefined ? 0 : totalUsd - this.#costUsd;
     this.#costUsd = totalUsd;

@@ -196,7 +196,7 @@ export class AgentProcess {
     send(this.#connection.agent).catch(() => {});
   }
 
-  /** Ends the agent in good order: its stdin is closed, and what does not end by that is ended. Bounded, never rejects. */
+  /** Stops the agent in order: closes its stdin, and terminates it if it does not exit. Bounded, never rejects. */
   async close(): Promise<void> {
     await this.#link.close('the session is closed', CLOSE_GRACE_MS);
     await this.ended;

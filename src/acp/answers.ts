@@ -14,7 +14,7 @@ import type {
 /** Nothing was decided; nothing is run. */
 export const CANCELLED: RequestPermissionResponse = { outcome: { outcome: 'cancelled' } };
 
-/** Takes the agent's option of the first kind it offers; cancelled where it offers none of them. */
+/** Selects the agent's option of the first offered kind; cancelled if it offers none of them. */
 export function optionOf(
   options: RequestPermissionRequest['options'],
   kinds: readonly PermissionOptionKind[],

@@ -42,7 +42,7 @@ import { type HandshakeOutcome, type Offer, performHandshake } from './handshake
 import { type AskHandler, HostMessages, type PushListener } from './host-messages.ts';
 
 export interface AgentOptions {
-  /** Called when the offer or the lists of a granted capability changed; `agent.capabilities` says the same then. */
+  /** Called when the offer or the lists of a granted capability changed; `agent.capabilities` is updated first. */
   readonly onCapabilityChanged?: (capability: string, granted: GrantedCapability) => void;
   /** Free name, shown in the host's log. Default `handfast-agent`. */
   readonly agentId?: string;
@@ -56,7 +56,7 @@ export interface AgentOptions {
   readonly signal?: AbortSignal;
   /** Calls in flight at once; never more than the host grants. */
   readonly maxParallel?: number;
-  /** Calls waiting for a place at most. Default 10,000. */
+  /** Maximum number of queued calls. Default 10,000. */
   readonly queueLimit?: number;
   /** False: a lost link ends the session. Default true where the host agrees. */
   readonly resume?: boolean;
@@ -87,7 +87,7 @@ export type Dial = (signal: AbortSignal | undefined) => Promise<Link>;
 /** Failures of an attempt after which the next may succeed. */
 const retried: ReadonlySet<string> = new Set(['unreachable', 'connection_lost', 'timeout', 'server_error']);
 
-/** What an agent keeps to towards its host, which it trusts more than a host trusts its agents. */
+/** The limits of an agent, which trusts its host more than a host trusts its agents. */
 const connectionLimits: ConnectionLimits = {
   maxParallel: 64,
   queueLimit: 1024,
@@ -118,12 +118,12 @@ export class AgentSession {
   #granted = new Map<string, GrantedCapability>();
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
-  /** Read before dialling, so that it takes nothing of the time for the handshake. */
+  /** Read before dialling, so that it does not count for the handshake timeout. */
   #token: string | undefined;
   readonly #link: Reconnect<HandshakeOutcome>;
   readonly #host = new HostMessages();
   #closing: Promise<void> | undefined;
-  /** What the host said last about the session as a whole: why it is about to end the link. */
+  /** The last error of the host about the session: the reason it is about to end the link. */
   #farewell: HandfastError | undefined;
   sessionId = '';
 
@@ -328,7 +328,7 @@ export class AgentSession {
       },
       malformed: (_error, raw) => this.#options.onUnparsed?.(raw ?? ''),
       failed: (_request, thrown) => asError(thrown),
-      // The host will reply to nothing more.
+      // The host sends no more replies.
       ended: () => void this.#connection.link?.close('the host ended the link'),
       linkLost: (cause) => this.#linkLost(cause),
     };
@@ -336,7 +336,7 @@ export class AgentSession {
 
   #linkLost(cause: CloseInfo): void {
     const error = this.#farewell ?? fail('connection_lost', `the link ended: ${cause.reason}`);
-    // What the host said was the end of the session, unless it only dropped a link that was not read fast enough.
+    // The error of the host was the end of the session, unless it only dropped a slow link.
     const final = error === this.#farewell && error.code !== 'slow_consumer';
     this.#link.lost(error, final ? 'stop' : 'retry');
   }
@@ -441,7 +441,7 @@ export class AgentSession {
 
 const isGrant = (grant: unknown): grant is CapabilityGrant => isObject(grant) && typeof grant.capability === 'string';
 
-/** The entries a host says it no longer has. */
+/** The range of entries that the host reports as missing. */
 function gapOf(gap: unknown): Gap | undefined {
   if (!isObject(gap)) return undefined;
   const { from, to } = gap;

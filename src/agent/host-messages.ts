@@ -82,7 +82,7 @@ export class HostMessages {
     if (listeners === undefined) return false;
     const pending: Promise<unknown>[] = [];
     for (const listener of listeners) {
-      // A listener that fails must not keep the others from hearing of it.
+      // A failing listener must not prevent the calls of the others.
       const outcome = settle(() => listener(incoming.message as Message));
       if (outcome !== undefined) pending.push(outcome);
     }

@@ -35,7 +35,7 @@ export class Deadlines<T extends Timed> {
     this.#resting = false;
   }
 
-  /** Nothing is waited for at the moment: the timer stays set, but does not keep the process alive. */
+  /** Nothing waits at the moment: the timer stays set and does not hold the process open. */
   rest(): void {
     this.#timer?.unref?.(); // A browser's timer is a number.
     this.#resting = true;

@@ -46,5 +46,5 @@ export const handfast = group('Configuration of a Handfast host.', {
   providers,
 });
 
-/** What the file alone says, with every default. */
+/** The settings of the file, with every default. */
 export type HandfastSettings = Settings<Static<typeof handfast>>;

@@ -109,7 +109,7 @@ export function alternatives(words: readonly string[]): string {
   return words.length < 2 ? (words[0] ?? '') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
-/** True when a file may say nothing of it. */
+/** True when a file may omit it. */
 export function mayBeLeftOut(schema: SettingSchema): boolean {
   if (schema.default !== undefined) return true;
   const { properties = {}, required = [] } = schema;

@@ -204,7 +204,7 @@ const workerFields = {
     integer('Tokens of an empty first turn. Left out: measured where the executor can.', [0, 10_000_000]),
   ),
   count_cache_reads: flag('Tokens read from a cache count against budgets.', false),
-  turn_timeout_ms: integer('Longest turn, whatever the deadline says.', [1_000, 30 * DAY_MS], 3_600_000),
+  turn_timeout_ms: integer('Timeout of a turn, beside the deadline.', [1_000, 30 * DAY_MS], 3_600_000),
   receiver: optional(receiver),
   a2a: optional(a2a),
 };

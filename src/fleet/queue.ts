@@ -21,7 +21,7 @@ export const HEAD_START_S: Readonly<Record<Priority, number>> = { low: 0, normal
 export interface QueuedTask {
   readonly task_id: string;
   readonly priority: Priority;
-  /** When it was first put in, epoch milliseconds; the same one when it is put in again, so that it keeps its age. */
+  /** When it was first queued, epoch milliseconds; unchanged when it is queued again, so that its age counts. */
   readonly enqueuedAtMs: number;
   readonly pool: string | null;
 }
@@ -78,7 +78,7 @@ export class TaskQueue {
     this.#change(pool, () => pool.waiting.push(waiting));
   }
 
-  /** `take` skips this pool until it is resumed; its tasks keep their age. */
+  /** `take` skips this pool until it is resumed; its tasks continue to age. */
   pause(pool: string | null): void {
     if (this.#paused.has(pool)) return;
     this.#paused.add(pool);
@@ -97,7 +97,7 @@ export class TaskQueue {
     return this.#pausedPools.first(({ name }) => passes(name))?.name;
   }
 
-  /** Takes the task whose turn it is; undefined: all pools that have tasks are paused. */
+  /** Removes and returns the next task; undefined: all pools that have tasks are paused. */
   take(): QueuedTask | undefined {
     const next = this.peek();
     if (next !== undefined) this.remove(next.task_id);

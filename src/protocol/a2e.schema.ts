@@ -57,9 +57,9 @@ export const HandshakeReq = Type.Object(
     ...base,
     type: Type.Literal('handshake/req'),
     agent_id: text('Free name of the agent.'),
-    agent_caps: Type.Optional(Type.Array(Type.String(), { description: 'Capability names wanted.' })),
+    agent_caps: Type.Optional(Type.Array(Type.String(), { description: 'Requested capability names.' })),
     auth_token: Type.Optional(Type.Unknown({ description: 'Shared secret, a string; empty for none.' })),
-    extensions: open('Extensions wanted, by name: handfast/cancel, handfast/resume, handfast/journal.'),
+    extensions: open('Requested extensions, by name: handfast/cancel, handfast/resume, handfast/journal.'),
   },
   { ...fromAgent, description: 'Opens a session; the first message of an agent.' },
 );

@@ -18,7 +18,7 @@ export interface Malformed {
 
 /** How a link ended. */
 export interface CloseInfo {
-  /** True when both sides finished in good order. */
+  /** True when both sides closed in order. */
   readonly clean: boolean;
   /** One short line for logs and error messages. */
   readonly reason: string;
@@ -39,7 +39,7 @@ export interface LinkReceiver {
   message(message: string | Message): unknown;
   /** Input that could not be a message. */
   malformed(problem: Malformed): void;
-  /** The peer will send nothing more, but may still read. Not every transport can report this. Called at most once. */
+  /** The peer has ended its output and may still read. Not every transport can report this. Called at most once. */
   ended(): void;
   /** The link has ended. Called exactly once, last. */
   closed(cause: CloseInfo): void;

@@ -339,7 +339,7 @@ export class Conversation implements ChatPlace {
     this.#output.note(`✗ ${error.message} [${error.code}]`);
   }
 
-  /** Nothing more will come. */
+  /** Handles the end of the events. */
   #lost(error: HandfastError): void {
     if (this.#left) return;
     this.#failed(error);

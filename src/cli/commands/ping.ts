@@ -1,4 +1,4 @@
-/** `handfast ping`: is the host there, how far away, and since when. */
+/** `handfast ping`: checks that a host responds, and prints its latency and uptime. */
 import type { ConnectFlags } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';
 import type { Terminal } from '../output/terminal.ts';

@@ -1,4 +1,4 @@
-/** `handfast worker`: runs one worker, lets it join a fleet, and ends it in good order. */
+/** `handfast worker`: runs one worker, lets it join a fleet, and stops it in order. */
 
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';

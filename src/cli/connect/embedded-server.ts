@@ -12,7 +12,7 @@ import { packageVersion } from '../package-info.ts';
 
 export interface EmbeddedServer {
   accept(link: Link): void;
-  /** Ends turns in good order and closes everything. */
+  /** Ends turns in order and closes everything. */
   stop(): Promise<void>;
 }
 

@@ -63,7 +63,7 @@ export interface QueuedPrompt {
   readonly enqueuedAt: string;
 }
 
-/** Something said to a running turn that its model has not been given yet. */
+/** A steer of a running turn that its model has not received yet. */
 export interface Steer {
   readonly id: string;
   readonly text: string;

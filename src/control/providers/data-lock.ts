@@ -2,14 +2,14 @@
  * One server per data directory: two would overwrite each other's settings and credentials. The lock is the operating
  * system's, so it ends with its holder however that one dies; the process id beside it only serves the message.
  *
- * Taken by `settings.ts` before it reads anything.
+ * Acquired by `settings.ts` before it reads any file.
  */
 import { join } from 'node:path';
 import { type NamedLock, takeNamedLock } from '../../base/file-lock.ts';
 import { fail } from '../../wire/errors.ts';
 
 /**
- * Takes the data directory `home`, which must exist. Returns the function that releases it. Fails with `journal_locked`, naming
+ * Locks the data directory `home`, which must exist. Returns the function that releases it. Fails with `journal_locked`, naming
  * the process that has it where that is known, or with `config_invalid` when the lock cannot be made.
  */
 export function takeDataLock(home: string): () => void {

@@ -26,7 +26,7 @@ export interface Environment {
 }
 
 export interface EnvironmentsOptions extends EnvironmentOptions {
-  /** Finds or starts the host of a place. Rejects with `unreachable`, `config_invalid`, … */
+  /** Finds or starts the host of an environment. Rejects with `unreachable`, `config_invalid`, … */
   readonly open: (place: EnvironmentKey) => Promise<Environment>;
   /** Most hosts at once. Default 64. */
   readonly maxEnvironments?: number;
@@ -105,7 +105,7 @@ export class Environments {
     }
   }
 
-  /** The host of a place, now the one used last. */
+  /** The host of an environment, marked as most recently used. */
   #open(place: EnvironmentKey): Opened {
     const key = keyOf(place);
     let opened = this.#opened.get(key);

@@ -24,7 +24,7 @@ export interface RoundCall {
 export interface TurnProgress {
   /** Rounds the model has finished. */
   readonly round: number;
-  /** True when the model had nothing more to call: only the end of the turn was not noted. */
+  /** True when the model made no more calls: only the end of the turn was not recorded. */
   readonly finished: boolean;
   /** The calls of the last round, when some of them have no result. */
   readonly calls: readonly RoundCall[];

@@ -42,7 +42,7 @@ export interface ClientFacts {
   readonly handshakeDone: boolean;
 }
 
-/** What a client says of itself in its handshake. */
+/** The client's name and version from its handshake. */
 export interface Introduction {
   readonly clientName: string | null;
   readonly clientVersion: string | null;
@@ -110,7 +110,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.connection.message(raw);
   }
 
-  /** The handshake was good: everything may be called. A later one that gives no name changes none. */
+  /** Applies a valid handshake: all methods may be called. A later one without a name changes none. */
   introduced({ clientName, clientVersion, answersPings }: Introduction): void {
     const { caller } = this;
     this.#answersPings = answersPings;

@@ -20,12 +20,12 @@ import { JsonRpcCodec, NO_REQUEST, parseError, speaksJsonRpc } from '../../wire/
 import type { ConnectedClient, Introduction } from './connected-client.ts';
 import { MAX_PATTERN_CHARS, MAX_PATTERNS } from './event-filter.ts';
 
-/** What is kept of what a client calls itself, in characters. */
+/** Maximum length of a stored client name, in characters. */
 const MAX_NAME_CHARS = 128;
 /** Answers a peer gets without a handshake before its link is closed. */
 const MAX_STRIKES = 16;
 
-/** What a client said of itself and of the events it wants. */
+/** The handshake of a client: its name, version and event options. */
 export interface ClientHello extends Introduction {
   /** As it came; only an authenticator looks at it. */
   readonly token: unknown;
@@ -71,7 +71,7 @@ export interface RpcHandshakeDeps {
   readonly maxDepth: number;
   /** Makes the connection of a link. Fails with `over_capacity`, and `interrupted` while the server is stopping. */
   admit(link: Link, principal: Principal): ConnectedClient;
-  /** Takes in what a client said, and answers it. */
+  /** Applies the handshake of a client and replies to it. */
   welcome(connection: ConnectedClient, greeting: ClientHello): HandshakeResult;
   pong(): object;
 }

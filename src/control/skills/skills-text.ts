@@ -4,7 +4,7 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 
-/** What a skill without any prose is said to be. */
+/** The description of a skill without prose. */
 const NO_DESCRIPTION = 'no description provided';
 const PREVIEW_WORDS = 8;
 

@@ -67,6 +67,6 @@ export interface OrchestratorBus {
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
-  /** Ends all peers in good order. Bounded, never rejects. */
+  /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;
 }

@@ -122,7 +122,7 @@ function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyC
       return caused(outcome.result, envelope.message_id);
     case 'busy': {
       const { reason, retryAfterS: retry_after_s } = outcome;
-      // `running` in the place of `busy`: it is another attempt at this task that runs.
+      // `running` instead of `busy`: another attempt at this task runs.
       const state = reason === 'in_flight' ? 'running' : 'busy';
       if (channel.features.has('ack')) return ack(task_id, { accepted: false, state, retry_after_s }, back);
       // A result would end a task that runs; its own result follows.

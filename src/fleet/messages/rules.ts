@@ -52,7 +52,7 @@ function finishAnnounce(read: Unfinished<Announced>, _message: Members, found: F
 /** Capabilities that change nothing in a repository. */
 const READING: ReadonlySet<string> = new Set(['browser', 'search', 'read', 'web', 'fetch']);
 
-/** What a task does to the repository when it does not say: `write`, unless all it asks for only reads. */
+/** Default access of a task: `write`, unless all its required tools only read. */
 const accessOf = (capabilities: readonly string[]): Access =>
   capabilities.length > 0 && capabilities.every((capability) => READING.has(capability)) ? 'read' : 'write';
 

@@ -197,7 +197,7 @@ export class Dispatcher {
     try {
       this.#offerPaused();
       for (let routed = 0; routed < MAX_PER_TURN; routed += 1) {
-        // Removed only when it goes: a task that has to wait keeps its turn.
+        // Removed only when it is dispatched, so that a waiting task retains its position.
         const next = this.#queue.peek() ?? (this.#offerPaused() ? this.#queue.peek() : undefined);
         if (next === undefined) return;
         const tracked = registry.get(next.task_id);
@@ -352,7 +352,7 @@ export class Dispatcher {
     }
   }
 
-  /** What the explanation says of workers that are not connected. */
+  /** Facts for the explanation about workers that are not connected. */
   #absenceInfo(task: RouteTask, wait: WaitDecision): AbsenceInfo {
     const { peers } = this.#options;
     if (task.only !== null && peers.get(task.only) === undefined) {
@@ -363,7 +363,7 @@ export class Dispatcher {
     return away === null ? {} : { away };
   }
 
-  /** Takes it out of the queue when no worker meets its requirements, rather than let it wait for nothing. */
+  /** Removes it from the queue when no worker meets its requirements, because waiting would be useless. */
   #refuse(tracked: TrackedTask, task: RouteTask, code: string, explanation: Explanation): void {
     this.#queue.remove(tracked.id);
     this.#options.failures().unroutable(tracked, code, explanation);
@@ -372,7 +372,7 @@ export class Dispatcher {
     this.enqueue(tracked);
   }
 
-  /** Stores the decision where it says something new. */
+  /** Stores the decision if it differs from the last one. */
   #noteUnroutable(tracked: TrackedTask, task: RouteTask, decision: Decision, at: ExplainAt): void {
     const { router, registry } = this.#options;
     const before = tracked.record.explanation;
@@ -442,7 +442,7 @@ export class Dispatcher {
     }
     if (!current()) return;
     registry.apply(tracked, { type: 'sent' });
-    // Without acknowledgements the worker has it when the bus says so.
+    // Without acknowledgements the bus reports that the worker has it.
     const entry = this.#options.peers.get(tracked.record.worker ?? '');
     if (entry !== undefined && !entry.peer.features.has('ack') && !entry.peer.durable) {
       registry.apply(tracked, { type: 'accepted', attempt });

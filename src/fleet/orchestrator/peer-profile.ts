@@ -42,7 +42,7 @@ const BEATING_TTL_S = 45;
 
 const NO_HEALTH: ReadonlyMap<string, string> = new Map();
 
-/** How long the announce of a worker is valid, seconds; null: as the policy says. */
+/** How long the announce of a worker is valid, seconds; null: the default of the policy. */
 export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>): number | null {
   return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
 }

@@ -78,7 +78,7 @@ export class OperatorQuestions {
     await registry.save(tracked);
   }
 
-  /** The attempt has ended: its questions need no answer. */
+  /** Cancels the questions of an ended attempt. */
   ended(taskId: string, questions: readonly TaskQuestion[]): void {
     for (const { question_id } of questions) this.#settle(keyOf(taskId, question_id));
   }

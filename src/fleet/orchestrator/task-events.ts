@@ -9,7 +9,7 @@ import type { TaskRecord } from './task.ts';
 /** A worker reports. */
 export interface ResultEvent {
   readonly type: 'result';
-  /** The sender: what the transport authenticated, not what the message says. */
+  /** The sender that the transport authenticated, not the one named in the message. */
   readonly worker: string;
   /** Which attempt; null where the worker names none: its latest. */
   readonly attempt: number | null;

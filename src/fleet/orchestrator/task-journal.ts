@@ -42,7 +42,7 @@ export class TaskJournal {
     if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(taskId, stream);
   }
 
-  /** Nothing more is expected of this task; its stream stays in the journal. */
+  /** Closes the stream of an ended task; it stays in the journal. */
   end(taskId: string): void {
     // What still waits is written all the same: the pending write has a reference to the stream.
     this.#streams.delete(taskId);

@@ -89,7 +89,7 @@ export function storeLate(record: TaskRecord, event: ResultEvent, now: number): 
   if (known.some((other) => other !== null && same(other, result))) return { record, outcome: 'duplicate' };
   if (record.late_results.length >= MAX_LATE) return { record, outcome: 'refused', why: 'too many late results' };
   const late: LateResult = { received_at: now, worker, attempt: tried.attempt, why: whyLate(record, tried), result };
-  // A lost attempt that reports after all says what it spent.
+  // A late report of a lost attempt has its usage.
   const attempts =
     tried.outcome === 'lost' || tried.outcome === 'canceled'
       ? endAttempt(record.attempts, tried.attempt, {

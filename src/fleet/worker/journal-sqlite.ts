@@ -59,7 +59,7 @@ export class SqliteWorkerJournal implements WorkerJournal {
   #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;
 
-  /** Opens or creates the journal in `home`. Fails as `openJournalFile` says. `now` is epoch milliseconds. */
+  /** Opens or creates the journal in `home`. Fails as `openJournalFile` does. `now` is epoch milliseconds. */
   constructor(home: string, now: () => number) {
     const { database, damage, release } = openJournalFile(home, now());
     this.damage = damage;

@@ -23,7 +23,7 @@ const TERMINATE_MS = 300;
 /** How long ending the session with a server over HTTP may take. */
 const GOODBYE_MS = 300;
 
-/** Loads the client. Fails with `not_configured`, whose message says what to install. */
+/** Loads the client. Fails with `not_configured`, whose message names the package to install. */
 export async function loadMcpClient(): Promise<McpClient> {
   try {
     return await import('@modelcontextprotocol/client');
@@ -159,7 +159,7 @@ class Attempt {
           transport.onmessage?.(JSON.parse(line));
           this.answered = true;
         } catch {
-          // A line that is no message: servers print the odd one before they speak.
+          // A line that is not a message: some servers print one before they start the protocol.
         }
       },
     });

@@ -22,7 +22,7 @@ export interface ProbeFinding {
   readonly health: Health;
   /** Names as the server has them; empty unless it is `ok`. */
   readonly tools: readonly string[];
-  /** One line for people; may hold what the server said, never what it was sent. */
+  /** One line for people; may contain output of the server, never its input. */
   readonly detail: string;
 }
 

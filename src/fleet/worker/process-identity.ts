@@ -16,7 +16,7 @@ export interface ProcessIdentity {
 
 const TERMINATE_MS = 2000;
 
-/** The process that has this number now; undefined when none has, or the system does not say. */
+/** The process that has this number now; undefined when there is none, or the system does not report it. */
 export async function identityOf(pid: number): Promise<ProcessIdentity | undefined> {
   const entry = await findProcess(pid);
   return entry === undefined ? undefined : { pid, started: `${systemIdentity()}/${entry.started}` };

@@ -71,7 +71,7 @@ const REPAIR_TOKENS = 1000;
 /** Programs of one task that are remembered for the case of a crash. */
 const MAX_PROCESSES = 16;
 const MAX_STEERS = 256;
-/** Longest delay a timer takes. */
+/** Longest delay of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const ERROR_OF: Readonly<Record<Stop['kind'], ErrorName>> = {
@@ -227,7 +227,7 @@ export class TaskRun {
     return { result: resultMessage(body, this.envelope()), changes };
   }
 
-  /** It is not started; the result says why. */
+  /** It was not started; the result has the reason. */
   notStarted({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
     this.budget.end();
     this.#progress.end();

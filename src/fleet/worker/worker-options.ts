@@ -30,7 +30,7 @@ export interface WorkerOptions {
   readonly countCacheReads?: boolean;
   /** Tokens of an empty first turn: a number, or `measure` to find out once and store it. Default: unknown. */
   readonly overheadTokens?: number | 'measure' | null;
-  /** Longest turn, milliseconds, whatever the deadline says. Default one hour. */
+  /** Timeout of a turn, milliseconds; applies beside the deadline. Default one hour. */
   readonly turnTimeoutMs?: number;
   readonly log: Log;
   /** Asked before a program that its configuration names is started for a probe; rejects where it may not be started. */

@@ -55,7 +55,7 @@ export interface Worker extends WorkerPort, Closable {
   start(): Promise<void>;
   /** Accepts no more tasks; resolves when those it has are done and reported. */
   drain(reason?: string): Promise<void>;
-  /** Stops what runs and reports it, says goodbye, closes its files. Bounded at some 20 s; closing twice is fine. */
+  /** Stops and reports running tasks, sends SESSION_BYE, closes its files. Bounded at some 20 s; idempotent. */
   close(): Promise<void>;
 }
 

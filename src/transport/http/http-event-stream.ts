@@ -31,7 +31,7 @@ export interface StreamSink {
   started(): void;
   message(text: string): void;
   malformed(problem: Malformed): void;
-  /** Nothing more will come. `mayRemain`: the host may still have the session. Called at most once, last. */
+  /** The stream has ended. `mayRemain`: the host may still have the session. Called at most once, last. */
   finished(cause: CloseInfo, mayRemain: boolean): void;
 }
 

@@ -146,7 +146,7 @@ export class HttpInbox {
     reader.pause(false);
   }
 
-  /** Delivers nothing more and responds to every waiting body. */
+  /** Stops delivering, and responds to every waiting body. */
   close(): void {
     this.#closed = true;
     for (const delivery of this.#queue.splice(0)) {

@@ -24,7 +24,7 @@ export interface PostQueueOptions {
   readonly now: () => number;
   /** 0 ≤ x < 1, spreads retries. */
   readonly random: () => number;
-  /** Nothing more can be sent. Called at most once. */
+  /** Sending has ended. Called at most once. */
   readonly failed: (reason: string) => void;
 }
 
@@ -115,7 +115,7 @@ export class PostQueue {
     this.#attempt();
   }
 
-  /** Takes the next message off the queue, and with it as many more as may share a body. */
+  /** Removes the next message from the queue, with as many more as fit one body. */
   #pack(): void {
     const texts = this.#texts;
     const from = this.#head;

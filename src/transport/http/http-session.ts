@@ -202,7 +202,7 @@ export class HttpSession implements Link {
     this.#flush(stream);
   }
 
-  /** The client ended the session: `clean` in good order, otherwise as if the link had been lost. */
+  /** Handles the end of the session by the client: `clean` in order, otherwise as a lost link. */
   endedByPeer(clean: boolean): void {
     const reason = clean ? 'the client ended the session' : 'the client dropped the session';
     this.#left = true;

@@ -109,7 +109,7 @@ class AcpBackend implements Backend {
     await Promise.all([...this.#agents].map(([id, entry]) => this.#drop(id, entry)));
   }
 
-  /** The agent of a session, taken out of its idle time. */
+  /** The agent of a session; stops its idle timer. */
   #hold(id: string): AgentEntry {
     const known = this.#agents.get(id);
     clearTimeout(known?.idle);

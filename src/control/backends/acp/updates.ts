@@ -63,7 +63,7 @@ export class TurnUpdates {
     this.#now = now;
   }
 
-  /** Takes one update in. Never throws for what an agent sends. */
+  /** Handles one update. Never throws for any input of an agent. */
   take(value: unknown): void {
     const update = (typeof value === 'object' && value !== null ? value : {}) as Update;
     switch (update.sessionUpdate) {

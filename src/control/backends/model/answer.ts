@@ -27,7 +27,7 @@ const FINISH: Readonly<Record<AnswerEnd['finishReason']['unified'], FinishReason
 };
 
 export class Answer {
-  /** True once something was handed on that cannot be taken back. */
+  /** True once output was passed on, which cannot be undone. */
   delivered = false;
   /** The provider's last word; undefined until it came. */
   end: AnswerEnd | undefined;
@@ -46,7 +46,7 @@ export class Answer {
     this.#raw = raw ? new RawArguments() : undefined;
   }
 
-  /** Takes a part in; returns what is to be handed on at once. */
+  /** Adds a part; returns the output to pass on at once. */
   take(part: StreamPart): ModelPart | undefined {
     switch (part.type) {
       case 'text-delta':

@@ -87,7 +87,7 @@ export class ContextMeter {
     session.toolTokens = tools.length === 0 ? 0 : Math.ceil(JSON.stringify(tools).length / CHARACTERS_PER_TOKEN);
   }
 
-  /** Takes in what the provider counted for a request with this history; its answer is one more item. */
+  /** Records the provider's count for a request with this history; its reply is one more item. */
   counted(sessionId: string, history: readonly HistoryItem[], used: Usage): void {
     // Reasoning is not sent again; what is left of the answer is.
     const tokens = used.input_tokens + Math.max(0, used.output_tokens - used.reasoning_tokens);
@@ -112,7 +112,7 @@ export class ContextMeter {
     this.#session(sessionId).count = { source: 'compaction', tokens, at, item: now[at], items: now.length };
   }
 
-  /** The context of a session now. An empty conversation takes nothing, for nothing is sent. */
+  /** The current context of a session. An empty conversation is 0, because nothing is sent. */
   estimate(sessionId: string, history: readonly HistoryItem[]): ContextEstimate {
     const { system, toolTokens, count } = this.#session(sessionId);
     const pinned = textTokens(system);

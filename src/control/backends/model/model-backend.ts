@@ -232,7 +232,7 @@ class ModelBackend implements Backend {
     return { choice, providers: this.#providers, open, sessionId, limits: this.#limits, signal, now: monotonic, wait };
   }
 
-  /** Tokens a model takes: what its provider named, else the catalogue, else a guess. */
+  /** Context window of a model in tokens: from its provider, the catalogue, or a default. */
   #window({ provider, model, option }: ModelChoice): number {
     return this.#windows.get(`${provider}/${model}`) ?? option?.contextWindowTokens ?? UNKNOWN_WINDOW;
   }

@@ -13,7 +13,7 @@ interface RawCall {
 export class RawArguments {
   readonly #calls = new Map<number, RawCall>();
 
-  /** Takes an event of the stream in. */
+  /** Handles an event of the stream. */
   take(event: unknown): void {
     const deltas = (event as RawEvent | null)?.choices?.[0]?.delta?.tool_calls;
     if (!Array.isArray(deltas)) return;

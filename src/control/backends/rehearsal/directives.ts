@@ -21,7 +21,7 @@ export type ToolDirective =
   | { readonly kind: 'ask'; readonly question: string; readonly choices: readonly string[] }
   | { readonly kind: 'call'; readonly tool: string; readonly input: Readonly<Record<string, unknown>> };
 
-/** A directive that is only said or done here. */
+/** A directive that needs no tool. */
 export type TalkDirective =
   | { readonly kind: 'say'; readonly text: string }
   | { readonly kind: 'think'; readonly text: string }
@@ -115,7 +115,7 @@ export class Clause {
     return token?.kind === 'word' ? token.text.toLowerCase() : '';
   }
 
-  /** What a piece says, without its quotes. */
+  /** The text of a piece, without its quotes. */
   text(at: number): string {
     return this.tokens[at]?.text ?? '';
   }

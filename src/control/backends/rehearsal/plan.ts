@@ -18,7 +18,7 @@ export type Step =
   | { readonly kind: 'talk'; readonly directive: TalkDirective }
   | { readonly kind: 'calls'; readonly directives: readonly ToolDirective[] };
 
-/** A longer prompt is no list of simple directives. */
+/** A longer prompt is not read as directives. */
 const MAX_CHARACTERS = 64 * 1024;
 const SHOWN_CHARACTERS = 200;
 /** Words in front of a verb that are looked past; more are no directive. */
@@ -96,7 +96,7 @@ function opensEdit(clause: readonly Token[]): boolean {
   return words.find((word) => !isFiller(word)) === 'edit' && !words.includes('replace') && !words.includes('replacing');
 }
 
-/** Takes `in parallel` out of a part, wherever it stands in it. */
+/** Removes `in parallel` from a part, at any position. */
 function groupOf(source: string, clauses: readonly (readonly Token[])[]): Group {
   let parallel = false;
   const left = clauses.map((tokens) => {

@@ -90,14 +90,14 @@ export async function fetchRoutingProviders(
   return [...new Set(names.filter((name) => name !== undefined))];
 }
 
-/** What a provider made of a key: true = taken, false = refused, null = it could not be asked. */
+/** Result of verifying a key: true = accepted, false = refused, null = the provider could not be reached. */
 export interface KeyVerdict {
   readonly verified: boolean | null;
   /** Why not; never holds the key. */
   readonly message?: string;
 }
 
-/** Asks a provider whether it takes a key. Never rejects but by `signal`. */
+/** Verifies a key at its provider. Rejects only by `signal`. */
 export async function verifyKey(
   provider: KeyProvider,
   access: ProviderAccess,

@@ -68,7 +68,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   server.on('connection', (socket) => socket.unref());
 
   await listen(server, ports);
-  // A sign-in alone must not keep the process alive.
+  // A pending sign-in must not hold the process open.
   server.unref();
   const redirectUri = `http://localhost:${(server.address() as AddressInfo).port}${path}`;
 

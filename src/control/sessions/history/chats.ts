@@ -37,7 +37,7 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
     return;
   }
   const ofTurn = turnsOf(itemsOfTurn(record.history, turnId));
-  // Saved before, and killed before that was noted: the same turn takes its own place.
+  // Saved before a crash and not noted: the turn overwrites itself.
   const isRepeated = known.length === folded.chatLength + 1 && chats.lastTurn(known.id) === turnId;
   if (known.length === folded.chatLength || isRepeated) {
     chats.write({ ...factsOf(session, known.id, parts), origin: known.origin }, folded.chatLength, ofTurn, now());

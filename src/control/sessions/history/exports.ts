@@ -21,7 +21,7 @@ export const EXPORT_FORMAT = 'handfast.session/1';
 
 /** Entries read at a time. */
 const READ_ENTRIES = 256;
-/** A page ends with the event that takes it past this many characters. */
+/** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
 
 export interface ExportPage {

@@ -4,7 +4,7 @@
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
-/** A place in a list as text. */
+/** A position in a list as text. */
 export function writeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }

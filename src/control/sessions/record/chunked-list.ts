@@ -64,7 +64,7 @@ export class ChunkedList<Item> {
     this.#changed(this.#chunks.length - 1);
   }
 
-  /** Puts another item in the place of one. */
+  /** Replaces one item. */
   set(index: number, item: Item): void {
     this.#parse();
     this.#items[index] = item;

@@ -36,7 +36,7 @@ export interface InternalPayloads {
   'provider.used': { readonly provider: Provider };
   'backend.chosen': { readonly backend: string };
   'session.reopened': Readonly<Record<string, never>>;
-  /** Takes the place of all entries before it: some of them could not be written. */
+  /** Replaces all earlier entries, because some of them could not be written. */
   'record.restored': WholeSession;
 }
 

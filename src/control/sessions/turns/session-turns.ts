@@ -30,7 +30,7 @@ export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   readonly isDebugging: () => boolean;
   /** Nothing need be held for a session any more. */
   readonly release: (session: OpenSession) => void;
-  /** True once the server ends: no session takes anything in any more. */
+  /** True once the server stops: sessions accept no more input. */
   readonly isEnding: () => boolean;
   readonly limits: TurnLimits & {
     /** Time a backend has to stop after an abort, in milliseconds. */
@@ -136,7 +136,7 @@ export class SessionTurns {
     await this.#line;
   }
 
-  /** A closed session takes prompts again. */
+  /** Reopens a closed session for prompts. */
   reopen(): void {
     this.#happened({ type: 'reopen' });
   }

@@ -27,9 +27,9 @@ export const ROLE = { user: 1, agent: 2 } as const;
 const ENDED: ReadonlySet<TaskState> = new Set([STATE.completed, STATE.failed, STATE.canceled, STATE.rejected]);
 const PAUSED: ReadonlySet<TaskState> = new Set([STATE.inputRequired, STATE.authRequired]);
 
-/** Nothing more happens to a task in this state. */
+/** Final states of a task. */
 export const isEnded = (state: TaskState | undefined): boolean => state !== undefined && ENDED.has(state);
-/** Nothing more happens to it without its client or an operator. */
+/** Final states, and those that wait for the client or an operator. */
 export const isSettled = (state: TaskState | undefined): boolean =>
   state !== undefined && (ENDED.has(state) || PAUSED.has(state));
 

@@ -25,20 +25,20 @@ export type {
   TaskStore,
 } from '@a2a-js/sdk/server';
 
-/** What serving an agent takes. */
+/** The parts of the SDK that serve an agent. */
 export interface A2aServerSdk {
   readonly core: typeof import('@a2a-js/sdk');
   readonly server: typeof import('@a2a-js/sdk/server');
   readonly errors: typeof import('@a2a-js/sdk/errors');
 }
 
-/** What speaking to one takes. */
+/** The parts of the SDK that call an agent. */
 export interface A2aClientSdk {
   readonly core: typeof import('@a2a-js/sdk');
   readonly client: typeof import('@a2a-js/sdk/client');
 }
 
-/** Loads the serving side. Fails with `not_configured`, whose message says what to install. */
+/** Loads the serving side. Fails with `not_configured`, whose message names the package to install. */
 export async function loadA2aServer(): Promise<A2aServerSdk> {
   const [core, server, errors] = await Promise.all([
     import('@a2a-js/sdk'),
@@ -48,7 +48,7 @@ export async function loadA2aServer(): Promise<A2aServerSdk> {
   return { core, server, errors };
 }
 
-/** Loads the asking side. Fails with `not_configured`, whose message says what to install. */
+/** Loads the calling side. Fails with `not_configured`, whose message names the package to install. */
 export async function loadA2aClient(): Promise<A2aClientSdk> {
   const [core, client] = await Promise.all([import('@a2a-js/sdk'), import('@a2a-js/sdk/client')]).catch(missing);
   return { core, client };

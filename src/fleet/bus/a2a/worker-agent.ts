@@ -35,7 +35,7 @@ export class WorkerAgent implements A2aAgent {
   readonly #rpc: InstanceType<A2aServerSdk['server']['JsonRpcTransportHandler']>;
   readonly #server: HttpServer;
   readonly #base: string;
-  /** Why the worker said goodbye. */
+  /** Reason of the worker's SESSION_BYE. */
   #asleep: string | undefined;
   #closed = false;
 

@@ -156,7 +156,7 @@ export class HttpAdmission {
     }
   }
 
-  /** Keeps the request open until the task has ended. Returns the function that stops the wait. */
+  /** Leaves the request open until the task has ended. Returns the function that stops the wait. */
   #wait(request: TaskRequest, taskId: string, form: ReplyForm, contextId: string): () => void {
     const { response, channel } = request;
     const end = (): void => {

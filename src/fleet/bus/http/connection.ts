@@ -57,7 +57,7 @@ export class HttpConnection {
     return withToken(this.#options.token, this.#options, (headers) => this.get(path, headers));
   }
 
-  /** Sends a message and resolves with its response, whatever that says. */
+  /** Sends a message and resolves with its response, success or error. */
   post(body: string, { fleet, timeoutMs, signal, onSent }: PostOptions): Promise<HttpResponse> {
     const { client, token, callTimeoutMs } = this.#options;
     return withToken(token, this.#options, (headers) =>

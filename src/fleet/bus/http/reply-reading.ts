@@ -17,7 +17,7 @@ export function saysNo(body: Buffer): boolean {
   }
 }
 
-/** A TASK_ACK that says the receiver has never seen the task. */
+/** A TASK_ACK with which the receiver reports an unknown task. */
 export const saysUnknown = ({ data }: HttpMessage): boolean =>
   data.some((one) => {
     const { type, state } = one as { readonly type?: unknown; readonly state?: unknown };

@@ -132,7 +132,7 @@ export async function openNats(
   }
 }
 
-/** Names of client errors that mean: no answer, and it may have happened. */
+/** Names of client errors after which the outcome of the request is unknown. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
 /**

@@ -71,7 +71,7 @@ class Membership implements Joined {
   #detach: (() => void) | undefined;
   #reason = 'stopping';
   #ended = false;
-  /** It has said goodbye, and accepts no more tasks. */
+  /** It has sent SESSION_BYE and accepts no more tasks. */
   #parted = false;
 
   constructor(worker: WorkerPort, options: JoinNatsOptions) {

@@ -78,7 +78,7 @@ export class Presence {
     }
   }
 
-  /** Writes nothing more. */
+  /** Stops writing. */
   end(): void {
     this.#ended = true;
     clearInterval(this.#timer);

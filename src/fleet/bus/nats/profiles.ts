@@ -15,7 +15,7 @@ const MAX_REMOVED = 10_000;
 export interface ProfileEvents {
   /** A worker wrote its profile. The argument is the token of its key. */
   present(agent: string, announce: Announced): void;
-  /** `asleep`: it said goodbye. */
+  /** `asleep`: it sent SESSION_BYE. */
   absent(agent: string, reason: string, asleep: boolean): void;
   unreadable(agent: string, codes: readonly string[]): void;
 }

@@ -134,7 +134,7 @@ export class PullConsumer {
     });
   }
 
-  /** Requests nothing more; messages on their way are redelivered elsewhere, or later. */
+  /** Stops requesting; messages in transit are redelivered elsewhere, or later. */
   stop(): void {
     this.#stopped.abort();
     this.#stopListening();

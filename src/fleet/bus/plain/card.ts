@@ -23,7 +23,7 @@ export function fleetExtension(description: string, features: readonly Feature[]
   };
 }
 
-/** What a card says about the fleet protocol. */
+/** The part of a card about the fleet protocol. */
 export interface FleetReading {
   /** It declares our extension. */
   readonly fleet: boolean;

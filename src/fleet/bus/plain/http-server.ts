@@ -53,7 +53,7 @@ export interface HttpServerOptions extends ServerAccess {
   readonly log: Log;
   /** Path → route; every other path gets 404. */
   readonly routes: Readonly<Record<string, Route>>;
-  /** The body of a 503 for every path, while the server takes no calls at all. */
+  /** The body of a 503 for every path, while the server accepts no calls. */
   readonly unavailable?: () => object | undefined;
 }
 

@@ -85,7 +85,7 @@ export class OpenTasks {
     return this.#byContext.get(contextId);
   }
 
-  /** The peer does not have it, or nothing more will come of it. */
+  /** Removes a task that the peer does not have, or that has ended. */
   remove(open: OpenTask): void {
     open.ended = true;
     const key = keyOf(open.taskId, open.attempt);

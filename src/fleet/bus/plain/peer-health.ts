@@ -80,7 +80,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
     this.#loops = this.#peers.map((peer) => this.#supervise(peer));
   }
 
-  /** Resolves when nothing more is reported. */
+  /** Resolves when the last report was made. */
   async stop(): Promise<void> {
     this.#stopping.abort(fail('interrupted', 'the orchestrator is stopping'));
     await Promise.all(this.#loops);
@@ -121,7 +121,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
         const { code, message, detail } = asError(thrown);
         failures += 1;
         const asleep = typeof detail.asleep === 'string' ? detail.asleep : undefined;
-        // A peer that says so itself, or refuses our calls, is not probed twice.
+        // A peer that reports it itself, or refuses our calls, is not probed twice.
         const certain = asleep !== undefined || code === 'unauthorized' || failures >= FAILED_PROBES;
         if (failures === 1) log.info('peer is down', { peer: peer.peerId, code, reason: message });
         if (connected && certain) {

@@ -23,7 +23,7 @@ export const RPC = {
 
 export type RpcId = string | number | null;
 
-/** Says when to try again in the words of an error, which is all that some clients pass on. */
+/** Adds the retry delay to the text of an error, because some clients only pass that on. */
 const RETRY_AFTER = /retry after (\d+(?:\.\d+)?) ?s/;
 const DEFAULT_RETRY_S = 30;
 

@@ -8,7 +8,7 @@ import { emitInline } from '../../phases/inline-emit.ts';
 import { replyInstruction } from '../../phases/instruction.ts';
 import type { DispatchMode } from '../peer.ts';
 
-/** Takes the place of the text where text and data do not fit one request. */
+/** Replaces the text where text and data together exceed one request. */
 export const DATA_SAYS_ALL = 'The task is in the data of this message.';
 
 /** The form of the reply a dispatch asks for: a peer that receives the bare brief is asked for text only. */

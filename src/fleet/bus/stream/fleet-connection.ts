@@ -38,7 +38,7 @@ export interface FleetConnectionOwner {
   receive(message: Incoming): Promise<unknown> | undefined;
   /** Input that is not a message of this protocol. */
   malformed(problem: FleetMalformed): void;
-  /** The peer sends nothing more but still reads. */
+  /** The peer has ended its side and still reads. */
   ended(): void;
   /** The link is lost. */
   linkLost(cause: CloseInfo): void;
@@ -90,7 +90,7 @@ export class FleetConnection {
     return this.#connection.congested;
   }
 
-  /** Counts input that is no message. Returns the count where it is to be logged. */
+  /** Counts malformed input. Returns the count when it is to be logged. */
   countMalformed(): number | undefined {
     const count = ++this.#malformed;
     return isLogged(count) ? count : undefined;

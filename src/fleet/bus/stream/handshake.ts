@@ -24,9 +24,9 @@ export interface FleetHandshakeDeps {
   readonly log: Log;
   /** Who the worker is, by its token; undefined: the token is missing or wrong. */
   peerIdOf(announced: Announced, token: unknown): string | undefined;
-  /** Makes the peer of a link, or says why not. */
+  /** Makes the peer of a link, or returns the reason to refuse it. */
   admit(link: Link, announced: Announced, peerId: string, onClosed?: (cause: CloseInfo) => void): StreamPeer | string;
-  /** The peer has its link: tells it so, and the orchestrator. */
+  /** Attaches the link to its peer, and notifies both the peer and the orchestrator. */
   welcome(peer: StreamPeer, announced: Announced): void;
 }
 
@@ -40,7 +40,7 @@ function announceIn(decoded: Decoded): Announced | string {
   return `invalid_announce: ${found.join(', ')}`;
 }
 
-/** Says goodbye on a link that has no peer. */
+/** Sends SESSION_BYE on a link that has no peer. */
 function dismiss(link: Link, { name, incarnation }: FleetHandshakeDeps, reason: string): void {
   link.send(written(link, bye(name, reason, incarnation)));
 }
@@ -94,7 +94,7 @@ export class FleetHandshake implements Dialect {
 export class OutboundHandshake implements LinkReceiver {
   /** Resolves with the peer once it announced itself, or with undefined when the link ended before. */
   readonly settled: Promise<StreamPeer | undefined>;
-  /** Resolves when the link is gone. */
+  /** Resolves when the link has closed. */
   readonly gone: Promise<CloseInfo>;
   readonly #admission: FleetHandshakeDeps;
   readonly #link: Link;

@@ -114,7 +114,7 @@ class Membership implements Joined {
   readonly #session: WorkerSessionOptions;
   readonly #first = Promise.withResolvers<void>();
   readonly #link: Reconnect<WorkerConnection>;
-  /** Made before dialling: what takes long is done before the orchestrator's clock for the handshake runs. */
+  /** Made before dialling, so that slow preparation does not count for the handshake timeout of the orchestrator. */
   #announcement: SessionAnnounce | undefined;
   #current: WorkerConnection | undefined;
   #peerId: string | undefined;
@@ -204,7 +204,7 @@ class Membership implements Joined {
 
   #gone(session: WorkerConnection, end: SessionEnd): void {
     if (this.#current !== session) return;
-    // The worker itself has said goodbye.
+    // The worker itself has sent SESSION_BYE.
     if (end.parted) return void this.#link.close();
     const error = lossOf(end, this.#worker.agentId);
     this.#link.lost(error, verdictOf(error));

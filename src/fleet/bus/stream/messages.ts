@@ -12,7 +12,7 @@ import { fleetMessage } from '../../messages/encode.ts';
 
 export { MAX_MESSAGE_BYTES } from '../../../wire/strict-json.ts';
 
-/** Unsent bytes past which nothing more is queued for a peer. */
+/** Limit of unsent bytes of a peer; past it messages are refused. */
 export const MAX_SEND_BUFFER_BYTES = 8 * 1024 * 1024;
 
 /** A peer that sends nothing for so many heartbeats is lost. */
@@ -23,7 +23,7 @@ export function readMessage(raw: string | Message): Decoded {
   return typeof raw === 'string' ? decode(raw) : decodeValue(raw);
 }
 
-/** The form in which a link takes a message. Throws what `JSON.stringify` throws. */
+/** A message in the form of its link: text or object. Throws what `JSON.stringify` throws. */
 export function written(link: Link, message: FleetMessage): string | Message {
   return link.text ? JSON.stringify(message) : (message as unknown as Message);
 }

@@ -41,7 +41,7 @@ export interface StreamBusOptions {
   readonly heartbeatS?: number;
   /** Seconds until an unrenewed lease expires, as sent to workers. Default 45. */
   readonly leaseTtlS?: number;
-  /** How long a worker may take to say what it makes of a dispatch, milliseconds. Default 10,000. */
+  /** Timeout for a worker's reply to a dispatch, milliseconds. Default 10,000. */
   readonly ackTimeoutMs?: number;
   /** Time for the first announce on a link, milliseconds. Default 10,000; a worker that is started here gets 30,000. */
   readonly handshakeTimeoutMs?: number;
@@ -62,7 +62,7 @@ export interface StreamBus extends OrchestratorBus {
   readonly dialect: Dialect;
   /** Workers connected now. */
   readonly size: number;
-  /** Takes a link that speaks nothing but this. A token is asked for when there are any. */
+  /** Accepts a link for the fleet protocol alone. Requires a token if any are configured. */
   accept(link: Link): void;
   /**
    * Opens a link to a worker and keeps it open: when it ends it is opened again, after a delay that grows while it fails.
@@ -199,7 +199,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     return stop;
   }
 
-  /** What workers are told to keep to, and this side as well. */
+  /** The limits sent to workers, which this side follows too. */
   get #livenessTimeoutMs(): number {
     return SILENT_HEARTBEATS * this.heartbeatMs;
   }
@@ -257,7 +257,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   }
 
   gone(peer: StreamPeer, reason: string, asleep: boolean): void {
-    // A peer whose place was taken is still there, over another link.
+    // A replaced link: the peer is still connected over the newer one.
     if (this.#peers.get(peer.peerId) !== peer) return;
     this.#peers.delete(peer.peerId);
     this.log.info('a worker has left', { peer: peer.peerId, reason, asleep });

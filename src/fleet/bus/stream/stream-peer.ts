@@ -155,7 +155,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   }
 
   ended(): void {
-    // What it sent last has been handed over already; a worker that can send nothing more is of no use.
+    // Its last messages have been handled already, and a worker that cannot send is of no use.
     void this.link.close('the worker ended the link');
   }
 
@@ -208,7 +208,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     }
   }
 
-  /** The connection continues after input that is no message. */
+  /** The connection continues after malformed input. */
   #reportMalformed(codes: readonly string[], type: string | null): void {
     const count = this.connection.countMalformed();
     if (count !== undefined) {

@@ -14,7 +14,7 @@ import type { Log } from '../../../base/log.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { git, markTree, type TreeChanges, type TreeMark, treeState } from './git.ts';
 
-/** Checking out a large repository takes its time. */
+/** Timeout for checking out a large repository, milliseconds. */
 const CHECKOUT_MS = 120_000;
 
 const DAY_MS = 24 * 3600 * 1000;
