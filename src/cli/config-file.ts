@@ -14,13 +14,13 @@ export const CONFIG_FILE = 'handfast.yaml';
 /** Read by the commands of a fleet when no file is named. */
 const FLEET_FILE = 'fleet.yaml';
 
-/** A file that was found and is trusted. */
+/** The content of a file that was found. */
 export interface TrustedSource {
   readonly source: Uint8Array;
-  /** Undefined for the user's own folder of settings. */
+  /** Undefined for the user's own folder of settings, and for commands that only report what a file says. */
   readonly trust?: ConfigTrust;
   /** Fails with `untrusted_folder` for a module that was not covered when the file was trusted. */
-  checkModules(modules: readonly string[]): void;
+  readonly checkModules?: (modules: readonly string[]) => void;
 }
 
 /** The file to read; undefined = there is none, the defaults hold. */
@@ -48,9 +48,9 @@ export async function configOf(
   { unchecked, ...options }: Pick<ConfigDeps, 'insecureBind'> & Reporting = {},
 ): Promise<HostConfig> {
   const file = configFile(named);
-  const found = file === undefined || named !== undefined || unchecked ? undefined : await trusted(CONFIG_FILE);
+  const found = file === undefined || named !== undefined ? undefined : await sourceOf(CONFIG_FILE, unchecked);
   const config = await loadConfig(file, { ...options, ...found });
-  found?.checkModules(config.plugins.filter(({ builtin }) => !builtin).map(({ use }) => use));
+  found?.checkModules?.(config.plugins.filter(({ builtin }) => !builtin).map(({ use }) => use));
   return config;
 }
 
@@ -58,13 +58,14 @@ export async function configOf(
 export async function fleetConfigOf(named: string | undefined, { unchecked }: Reporting = {}): Promise<FleetConfig> {
   const { loadFleetConfig } = await import('../config/fleet-config.ts');
   const file = fleetFile(named);
-  const found = file === undefined || named !== undefined || unchecked ? undefined : await trusted(FLEET_FILE);
+  const found = file === undefined || named !== undefined ? undefined : await sourceOf(FLEET_FILE, unchecked);
   const config = await loadFleetConfig(file, found);
-  found?.checkModules(config.workers.flatMap(({ executor }) => executor?.module ?? []));
+  found?.checkModules?.(config.workers.flatMap(({ executor }) => executor?.module ?? []));
   return config;
 }
 
 /** What decides about trust is loaded only where there is a file to decide about. */
-async function trusted(name: 'handfast.yaml' | 'fleet.yaml'): Promise<TrustedSource> {
-  return (await import('./trust/trusted-source.ts')).trustedSource(name);
+async function sourceOf(name: 'handfast.yaml' | 'fleet.yaml', unchecked = false): Promise<TrustedSource> {
+  const { trustedSource, uncheckedSource } = await import('./trust/trusted-source.ts');
+  return unchecked ? uncheckedSource(name) : trustedSource(name);
 }

@@ -5,7 +5,19 @@
 import { MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 import { type Static, Type } from '../wire/schema.ts';
 import type { Settings } from './setting.ts';
-import { anything, choice, flag, group, integer, list, optional, path, text, variable } from './shared.schema.ts';
+import {
+  anything,
+  choice,
+  flag,
+  group,
+  integer,
+  list,
+  optional,
+  path,
+  program,
+  text,
+  variable,
+} from './shared.schema.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -80,7 +92,7 @@ const agent = group('An agent that speaks the Agent Client Protocol, as a backen
     expected: 'a name of lower-case letters, digits, ".", "_" or "-"',
     description: 'The name sessions ask for it by.',
   }),
-  command: text('The program.', 'a program'),
+  command: program('The program; a path starts at the folder of this file.'),
   args: list({ default: [], description: 'Its arguments.' }, text('An argument.', 'a text')),
   env: anything('Environment variables it is given beside those of the server.'),
 });

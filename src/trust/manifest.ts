@@ -189,8 +189,14 @@ class ManifestReader {
       // The program itself is looked up in PATH unless it has a slash.
       if (path === undefined || ADDRESS.test(path) || (index === 0 ? !path.includes('/') : !/[./]/.test(path)))
         continue;
+      if (index > 0 && !isAbsolute(path)) this.#relative(path);
       for (const base of new Set([this.#found.place.folder, folder])) this.#argument(resolve(base, path));
     }
+  }
+
+  /** The program may look for it in a folder that is not known yet. */
+  #relative(path: string): void {
+    this.uncovered.push(`${quoted(path)} is looked for where the program starts: in the folder of a session or a task`);
   }
 
   /** Covers a file of the repository that a command line names. */

@@ -132,6 +132,25 @@ test('at a terminal the whole command line is shown before the answer, with noth
   assert.doesNotMatch(again.stdout, /Trust it/);
 });
 
+test('a path of an agent starts at the folder of the file, not at that of a session', async () => {
+  const user = newUser();
+  user.write('handfast.yaml', 'control: { agents: [{ name: a, command: ./agent.mjs, args: [./more.mjs, acp] }] }\n');
+  user.write('agent.mjs', '');
+  const { loadConfig } = await import('../../src/config/config.ts');
+  const { control } = await loadConfig('handfast.yaml', { cwd: user.cwd, env: { HANDFAST_HOME: user.home } });
+  assert.deepEqual(
+    control.agents.map(({ command }) => command),
+    [join(user.cwd, 'agent.mjs')],
+  );
+  const { stdout } = await user.run(['trust', 'add']);
+  assert.match(stdout, /\.\/more\.mjs is looked for where the program starts/);
+  const [{ files }] = await user.json<Json[]>(['trust', 'ls']);
+  assert.deepEqual(Object.keys(files).sort(), ['agent.mjs', 'handfast.yaml', 'more.mjs']);
+  assert.equal(files['more.mjs'], 'absent');
+  user.write('more.mjs', '');
+  assert.equal((await user.failure(['up'])).code, 'untrusted_folder', 'a file that was not there is a change');
+});
+
 test('worktrees of a trusted repository do not ask again; a change in one does', async () => {
   const user = newUser();
   writeHostile(user);

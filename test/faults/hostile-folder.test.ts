@@ -107,7 +107,7 @@ for (const [name, make] of Object.entries(traps)) {
   test(`${name} in place of handfast.yaml is refused, and nothing waits for it`, async () => {
     const user = newUser();
     make(join(user.cwd, 'handfast.yaml'));
-    for (const words of [['up'], ['trust', 'add']]) {
+    for (const words of [['up'], ['trust', 'add'], ['config', 'check']]) {
       const failed = await user.failure(words);
       assert.deepEqual([failed.exit, failed.code], [2, 'config_invalid'], failed.message);
       assert.match(failed.message, /handfast\.yaml (?:is not a file|is a link|is larger than)/);

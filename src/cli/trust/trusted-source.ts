@@ -19,10 +19,9 @@ import type { TrustedSource } from '../config-file.ts';
  * readable file.
  */
 export async function trustedSource(name: 'handfast.yaml' | 'fleet.yaml'): Promise<TrustedSource> {
-  const found = findFile('.', name);
-  if (found === undefined) throw fail('config_invalid', `${name} was removed while it was read`);
+  const found = foundHere(name);
   const home = handfastHome(process.env);
-  if (isOwn(found, home)) return { source: found.bytes, checkModules() {} };
+  if (isOwn(found, home)) return { source: found.bytes };
   const store = new TrustStore({ home });
   const trust = await trustedFile(found, name, store);
   if (trust === undefined) throw untrusted(found.place.folder, `${quoted(found.file)} is not trusted`);
@@ -38,6 +37,17 @@ export async function trustedSource(name: 'handfast.yaml' | 'fleet.yaml'): Promi
       }
     },
   };
+}
+
+/** The content of a file that is read to report what it says, whether it is trusted or not. */
+export const uncheckedSource = (name: 'handfast.yaml' | 'fleet.yaml'): TrustedSource => ({
+  source: foundHere(name).bytes,
+});
+
+function foundHere(name: string): FoundFile {
+  const found = findFile('.', name);
+  if (found === undefined) throw fail('config_invalid', `${name} was removed while it was read`);
+  return found;
 }
 
 /** True for the file in a folder of the user's own settings. Folders below it hold other things, such as worktrees. */
