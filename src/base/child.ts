@@ -118,7 +118,9 @@ export class Child {
 
   /** SIGKILL to the whole group and to what has left it. Bounded, never rejects. */
   async kill(): Promise<void> {
-    await this.#endSoon({ graceMs: 0 });
+    const ending = this.#endSoon({ graceMs: 0 });
+    // What may remain of an empty group has left it: nothing of that has to be waited for.
+    if (this.exit === undefined || signalGroup(this.pid, 0)) await ending;
   }
 
   /**
