@@ -6,7 +6,7 @@
  * Rules are compiled and type-checked once, with their examples, when the server starts. What fails later fails closed.
  */
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
-import { timeLimit } from '../../base/time-limit.ts';
+import { type TimeLimit, timeLimit } from '../../base/time-limit.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { type CommandPattern, compilePattern, type Match } from './commands/command-pattern.ts';
 import { CommandReader, type CommandReading, whyNotPlain } from './commands/command-reader.ts';
@@ -43,7 +43,8 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
   const [error] = errors;
   if (error !== undefined) throw error;
   if (compiled.length === 0) return riskPolicy;
-  const withinLimit = timeLimit(timeoutMs);
+  // Everything but slow expressions has bounds of its own.
+  const withinLimit = compiled.some(({ condition }) => condition?.slow) ? timeLimit(timeoutMs) : runs;
   const denies = compiled.some(({ then }) => then === 'deny');
   return {
     decide(subject) {
@@ -56,6 +57,8 @@ export function compilePolicy(rules: readonly PolicyRule[] = [], options: Policy
     },
   };
 }
+
+const runs: TimeLimit = (work) => work();
 
 /** Everything that is wrong with rules, as {@link compilePolicy} would throw it. */
 export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError[] =>

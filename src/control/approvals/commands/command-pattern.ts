@@ -7,7 +7,7 @@
  */
 import { fail } from '../../../wire/errors.ts';
 import type { Word } from './shell-syntax.ts';
-import { programOf } from './started-by.ts';
+import { programOf, wordFor } from './started-by.ts';
 
 /** Whether a rule that asks or denies is about a command. */
 export type Match = 'yes' | 'maybe' | 'no';
@@ -25,6 +25,8 @@ type Operand = ReadonlySet<string> | 'any';
 
 interface Parts {
   readonly programs: ReadonlySet<string>;
+  /** The same without folders and capitals. */
+  readonly names: ReadonlySet<string | undefined>;
   readonly operands: readonly Operand[];
   /** Options in the pattern itself: they must be there. */
   readonly required: readonly string[];
@@ -73,7 +75,8 @@ function partsOf(text: string): Parts {
     if (index === 0 && !(operands[0] instanceof Set)) throw refused(column, 'it starts with the name of a program');
   }
   const [programs, ...others] = operands as [ReadonlySet<string>, ...Operand[]];
-  return { programs, operands: others, required, open };
+  const names = new Set([...programs].map((program) => programOf({ words: [wordFor(program)] })));
+  return { programs, names, operands: others, required, open };
 }
 
 function covers(parts: Parts, optional: ReadonlySet<string>, words: readonly Word[]): boolean {
@@ -104,10 +107,7 @@ const isListed = (options: ReadonlySet<string>, value: string): boolean =>
 
 function concerns(parts: Parts, words: readonly Word[]): Match {
   const name = programOf({ words });
-  const named = [...parts.programs].some(
-    (program) => programOf({ words: [{ value: program, head: '', text: '' }] }) === name,
-  );
-  if (name !== undefined && !named) return 'no';
+  if (name !== undefined && !parts.names.has(name)) return 'no';
   const rest = words.slice(1);
   const operands = startsWith(parts.operands, rest);
   if (operands === 'no') return 'no';

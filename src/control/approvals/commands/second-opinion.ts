@@ -68,7 +68,14 @@ function* commandsIn(node: TreeSitter.Node): Generator<string> {
   if (type === 'command') {
     const name = node.childForFieldName('name');
     const words = node.childrenForFieldName('argument').map((child) => child?.text ?? '');
-    if (name !== null) yield fingerprint(name.text, words);
+    // A keyword of Bash, which the other parser has no command for.
+    if (name?.text === 'time')
+      words.splice(
+        0,
+        words.findIndex((word) => !word.startsWith('-')),
+      );
+    const [program = '', ...rest] = name?.text === 'time' ? words : [name?.text ?? '', ...words];
+    if (program !== '') yield fingerprint(program, rest);
   } else if (type === 'declaration_command' || type === 'unset_command' || type === 'test_command') {
     const name = node.firstChild?.text ?? '';
     if (name !== '[[' && name !== '((') yield fingerprint(name, []);

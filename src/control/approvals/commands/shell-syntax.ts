@@ -128,6 +128,7 @@ class Visitor {
       case 'Command':
         return this.#command(node);
       case 'Assignment':
+      case 'For':
         found.notes.add('assigns');
         return;
       case 'Redirect':

@@ -30,6 +30,8 @@ export const wordFor = (value: string): Word => ({ value, head: value, text: val
 const FURTHER: Word = { value: undefined, head: '', text: '…' };
 
 const SHELLS = new Set(['sh', 'bash', 'rbash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'pdksh']);
+/** The parser reads exactly their language; others have more in it. */
+const PLAIN_SHELLS = new Set(['sh', 'bash', 'dash', 'ash']);
 /** Their language is another one. */
 const OTHER_SHELLS = new Set(['fish', 'csh', 'tcsh', 'nu', 'elvish', 'xonsh', 'pwsh', 'powershell', 'cmd']);
 
@@ -42,12 +44,20 @@ export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | und
     .replace(/\.exe$/, '');
 }
 
-/** Looks into a command. */
+/** Looks into a command. A file of the folder that has the name of a starter is one for what it may start, but counts itself. */
 export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
   if (program === undefined) return unknown;
+  const started = startedByName(program, command);
+  return command.words[0]?.value === program ? started : { ...started, transparent: false };
+}
+
+function startedByName(program: string, command: SimpleCommand): Started {
   const rest = command.words.slice(1);
-  if (SHELLS.has(program)) return shell(rest, command.input);
+  if (SHELLS.has(program)) {
+    const started = shell(rest, command.input);
+    return PLAIN_SHELLS.has(program) ? started : { ...started, transparent: false };
+  }
   if (OTHER_SHELLS.has(program)) return rest.length === 1 && isOption(rest[0]) ? NOTHING : unknown;
   if (Object.hasOwn(STARTERS, program)) return starter(STARTERS[program] as Starter, rest);
   switch (program) {
@@ -57,7 +67,7 @@ export function startedBy(command: SimpleCommand): Started {
       return rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] };
     case 'su':
     case 'script':
-      return optionScript(rest, '-c', '--command');
+      return optionScript(rest, /^(?:-[a-zA-Z]*c|--command)$/);
     case 'alias':
       return aliases(rest);
     case 'find':
@@ -164,10 +174,10 @@ function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'v
 }
 
 /** The script that an option names. */
-function optionScript(words: readonly Word[], ...names: readonly string[]): Started {
-  const at = words.findIndex(({ value }) => value === undefined || names.includes(value));
-  if (at === -1) return words.some(({ value }) => names.some((name) => value?.startsWith(name))) ? unknown : NOTHING;
-  return scriptOf(words.slice(at + 1, at + 2), false);
+function optionScript(words: readonly Word[], option: RegExp): Started {
+  const at = words.findIndex(({ value }) => value === undefined || option.test(value));
+  if (at !== -1) return scriptOf(words.slice(at + 1, at + 2), false);
+  return words.some(({ value }) => /^-(?:c|-command=)/.test(value ?? '')) ? unknown : NOTHING;
 }
 
 function aliases(words: readonly Word[]): Started {
