@@ -175,7 +175,8 @@ const stubs = [
 ];
 for (const name of stubs) {
   const file = join(bin, name);
-  writeFileSync(file, `#!/bin/sh\n{ printf '%s\\0' ${name} "$@"; printf '\\n'; } >> '${calls}'\n`);
+  // One write for a call: those of a pipe come at the same time.
+  writeFileSync(file, `#!/bin/sh\nprintf '%s\\0' ${name} "$@" '\n' >> '${calls}'\n`);
   chmodSync(file, 0o755);
 }
 for (const name of ['sh', 'bash', 'env', 'timeout', 'nice', 'nohup']) {
@@ -192,7 +193,7 @@ function run(shell: string, line: string): { readonly called: string[][]; readon
   spawnSync(join(bin, shell), ['-c', line], { cwd, env: { PATH: bin }, stdio: 'ignore', timeout: 10_000 });
   const text = existsSync(calls) ? readFileSync(calls, 'utf8') : '';
   const called = text
-    .split('\0\n')
+    .split('\0\n\0')
     .slice(0, -1)
     .map((words) => words.split('\0'));
   return { called, wrote: readdirSync(cwd) };
