@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { SessionSettings } from '../protocol/session-types.ts';
-import type { Authenticator } from '../session/auth.ts';
+import { type Authenticator, LOCAL_PRINCIPAL } from '../session/auth.ts';
 import type { AuthThrottle } from '../session/auth-throttle.ts';
 import { fail } from '../wire/errors.ts';
 import { ApprovalBroker } from './approvals/broker.ts';
@@ -74,7 +74,7 @@ export interface ControlServerOptions {
   readonly skillTrust?: SkillTrust;
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: SessionsOptions['checkCwd'];
-  /** The principal of a name, for turns whose owner has not connected since the start. */
+  /** The principal of a name. Default: as `auth` knows it. */
   readonly principalOf?: SessionsOptions['principalOf'];
   readonly serverName?: string;
   readonly auth?: Authenticator;
@@ -148,7 +148,7 @@ export async function createControlServer(options: ControlServerOptions): Promis
     defaults: options.defaults,
     defaultCwd: cwd,
     checkCwd: options.checkCwd,
-    principalOf: options.principalOf,
+    principalOf: options.principalOf ?? configured(options.auth),
     limits: options.sessionLimits,
     log,
     now,
@@ -250,6 +250,12 @@ function backendsOf(
   return backends;
 }
 
+/** Principals as the authenticator knows them now; undefined where it does not say. */
+function configured(auth: Authenticator | undefined): SessionsOptions['principalOf'] {
+  if (auth?.current === undefined) return undefined;
+  return (name) => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : (auth.current?.(name) ?? { name }));
+}
+
 async function stopAll(backends: Iterable<Backend>): Promise<void> {
   await Promise.all([...backends].map((backend) => backend.stop?.()));
 }
@@ -260,6 +266,11 @@ function settingsHandlers(settings: Settings, sessions: Sessions, state: ServerS
     compress: (id, { model, provider, thinking, openRouterProvider }, { signal }) =>
       sessions.compress(id, { model, provider, thinking, openRouterProvider }, signal),
     stateChanged: (reason) => state.changed(reason),
+    configure: (id, { model, provider, thinking, openRouterProvider }, { caller }) => {
+      const session = sessions.openFor(caller.principal, id, 'drive');
+      const { settings } = session.record;
+      session.emit('session.configured', { settings: { ...settings, model, provider, thinking, openRouterProvider } });
+    },
   });
 }
 

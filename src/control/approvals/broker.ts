@@ -210,7 +210,7 @@ export class ApprovalBroker implements Approver {
   }
 
   /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
-  #decide(log: SessionLog, draft: Approval, { toolKind = '' }: ApprovalRequest): Approval {
+  #decide(log: SessionLog, draft: Approval, { toolKind = '', refused }: ApprovalRequest): Approval {
     const { record } = log;
     const mode = record.settings.approvals ?? this.#defaultMode;
     const denied = (reason: string, by: string): Approval => {
@@ -218,6 +218,7 @@ export class ApprovalBroker implements Approver {
       this.#emit(log, 'approval.resolved', approval);
       return approval;
     };
+    if (refused !== undefined) return denied(refused, 'rights');
     if (draft.kind === 'question') {
       if (mode === 'deny') return denied('this session answers no questions', 'settings');
       return this.#roomFor(log) ? draft : denied('too many questions wait already', 'limit');

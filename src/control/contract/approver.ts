@@ -8,6 +8,8 @@ import type { SessionLog } from './session-log.ts';
 
 /** A question to the user. */
 export interface ApprovalRequest {
+  /** Why it is denied without a question: the owner of the session has no right to it. */
+  readonly refused?: string;
   readonly kind: ApprovalKind;
   readonly title: string;
   /** For `tool`: what is to be called. Asking again for the same `call_id` of a turn waits for the first request. */

@@ -47,7 +47,7 @@ export interface SettingsOptions {
 }
 
 /** What the methods of the settings need of the rest of the server. */
-export type SettingsHandlerDeps = Pick<ModelDeps, 'checkSession' | 'compress' | 'stateChanged'>;
+export type SettingsHandlerDeps = Pick<ModelDeps, 'checkSession' | 'compress' | 'configure' | 'stateChanged'>;
 
 /** The parts that settings are made of. */
 interface Parts {

@@ -56,10 +56,10 @@ export class Router {
         method: untyped(name),
         exempt: relieving.has(name),
         run: (body, request) => {
-          const params = readParams(handled.method, body);
           const call = request as RpcRequest;
           call.needs = handled.needs;
           if (handled.needs !== 'none') must(call.caller.principal, handled.needs);
+          const params = readParams(handled.method, body);
           if (typeof params.session_id === 'string') call.session = params.session_id;
           return handled.handle(params, call);
         },

@@ -93,8 +93,8 @@ export interface SessionsOptions {
   /** Refuses folders a principal may not work in. */
   readonly checkCwd?: (cwd: string, principal: Principal) => void;
   /**
-   * The principal of a name, for turns whose owner is not connected. Default: as it last called. One that has not called
-   * since the server started has no capability, because its grants are unknown.
+   * The principal of a name as it is configured now: turns run with the rights of their session's owner. Default: only
+   * the local user has rights.
    */
   readonly principalOf?: (name: string) => Principal;
   readonly limits?: Partial<SessionLimits>;
@@ -148,8 +148,7 @@ export async function createSessions(options: SessionsOptions): Promise<Sessions
 }
 
 /** Without tokens every client is `local`, and may do everything. */
-const unseen = (name: string): Principal =>
-  name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name, capabilities: [] };
+const unlisted = (name: string): Principal => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name });
 
 class ServedSessions implements Sessions {
   readonly events: EventSource;
@@ -159,7 +158,6 @@ class ServedSessions implements Sessions {
   readonly #now: () => number;
   readonly #chats: ChatDeps;
   /** Principals as they last called, for their turns. */
-  readonly #seen = new Map<string, Principal>();
   readonly #sweeper: NodeJS.Timeout;
   #ending = false;
   #stopped: Promise<void> | undefined;
@@ -188,7 +186,7 @@ class ServedSessions implements Sessions {
       approver,
       backendOf: (session) => this.#backendOf(session),
       settingsOf: (session) => this.#settingsOf(session),
-      principalOf: options.principalOf ?? ((name) => this.#seen.get(name) ?? unseen(name)),
+      principalOf: options.principalOf ?? unlisted,
       isDebugging: () => hub.wantsDebug(),
       isEnding: () => this.#ending,
       release: (session) => this.#release(session),
@@ -331,9 +329,7 @@ class ServedSessions implements Sessions {
   }
 
   #turnsFor(principal: Principal, id: string, action: SessionAction): SessionTurns {
-    const turns = this.#pool.getFor(principal, id, action);
-    if (turns.session.record.owner === principal.name) this.#seen.set(principal.name, principal);
-    return turns;
+    return this.#pool.getFor(principal, id, action);
   }
 
   #resolveCwd(asked: string | undefined, principal: Principal): string {

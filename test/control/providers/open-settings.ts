@@ -99,6 +99,7 @@ export async function openSettings(
       if (id !== KNOWN_SESSION) throw fail('session_not_found', `unknown session: ${id}`, { session_id: id });
     },
     compress,
+    configure() {},
     stateChanged: (reason) =>
       serverEvents.emit('state.changed', { reason, snapshot: { ...settings.snapshotParts(), ...others } }),
   });
@@ -127,7 +128,7 @@ export async function openSettings(
       const call: RpcCall = {
         caller: {
           connectionId: 'connection-1',
-          principal: { name: principal, admin },
+          principal: { name: principal, settings: true, admin },
           clientName: null,
           clientVersion: null,
           transport: 'test',

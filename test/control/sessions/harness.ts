@@ -25,7 +25,7 @@ export const QUIET: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 const NO_SNAPSHOT = { sessions: { count: 0, ids: [] } } as unknown as Snapshot;
 
-export const ALICE: Principal = { name: 'alice', ...ROLES.client };
+export const ALICE: Principal = { name: 'alice', ...ROLES.client, backends: ['*'] };
 export const ROOT: Principal = { name: 'root', admin: true };
 
 /** One event, as a client reads it. */
@@ -84,6 +84,7 @@ export class Harness {
       log: QUIET,
       defaultBackend: backend.name,
       readPrompt: (prompt, places) => readPrompt(prompt, places),
+      principalOf: (name) => ({ ...ALICE, name }),
       ...rest,
       store,
       journal,

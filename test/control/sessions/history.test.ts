@@ -13,7 +13,7 @@ import { HandfastError } from '../../../src/wire/errors.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { ALICE, Harness, inShort, ROOT } from './harness.ts';
 
-const BOB = { name: 'bob', ...ROLES.client };
+const BOB = { name: 'bob', ...ROLES.client, backends: ['*'] };
 
 const fails = (message: string) => (thrown: unknown) => {
   assert.ok(thrown instanceof HandfastError);

@@ -16,7 +16,7 @@ import {
   sessionTurns,
 } from '../../../src/protocol/session-rpc.ts';
 import { type ScriptedBackendOptions, type ScriptedStep, scriptedBackend } from '../support/scripted-backend.ts';
-import { Harness, type HarnessOptions, inShort, isTerminal, QUIET, seen } from './harness.ts';
+import { ALICE, Harness, type HarnessOptions, inShort, isTerminal, QUIET, seen } from './harness.ts';
 
 /** A data directory in memory that outlives its servers. */
 function dataDirectory() {
@@ -109,8 +109,8 @@ describe('after a restart', () => {
       [waiting, 'end_turn'],
     ]);
     assert.equal(backend.turns[0]?.continued, true);
-    // Nobody has called since: what its owner may do is not known any more.
-    assert.deepEqual(backend.turns[0]?.principal, { name: 'alice', capabilities: [] });
+    // Its owner has not called since; its rights are those that are configured.
+    assert.deepEqual(backend.turns[0]?.principal, ALICE);
     assert.deepEqual(backend.turns[0]?.prompt, { text: 'run it', images: [] });
     const told = await stored(harness, id);
     assert.equal(told.filter(({ type }) => type === 'session.tool.call.started').length, 1);

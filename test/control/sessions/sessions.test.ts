@@ -36,7 +36,7 @@ const failsWith = (code: string, message?: RegExp | string) => (thrown: unknown)
   return true;
 };
 
-const BOB = { name: 'bob', ...ROLES.client };
+const BOB = { name: 'bob', ...ROLES.client, backends: ['*'] };
 
 describe('a session', () => {
   test('weakness 9: keeps the title it was given; without one its first prompt is the title, for good', async () => {

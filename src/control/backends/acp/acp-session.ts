@@ -15,7 +15,7 @@ import { asError } from '../../../wire/errors.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 import type { Turn, TurnOutcome } from '../../contract/backend.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
-import { permissionAnswer, permissionRequest, questionAnswer, questionOf } from './permission.ts';
+import { permissionAnswer, permissionRequest, questionAnswer, questionOf, withinRights } from './permission.ts';
 import { promptBlocks } from './prompt-blocks.ts';
 import { TurnUpdates } from './updates.ts';
 
@@ -158,7 +158,8 @@ export class AcpSession {
         const count = (running.asked.get(callId) ?? 0) + 1;
         running.asked.set(callId, count);
         // A second request about a call is another question, not the first one repeated.
-        const approval = await ask(running, permissionRequest(fields, count === 1 ? callId : `${callId}#${count}`));
+        const request = permissionRequest(fields, count === 1 ? callId : `${callId}#${count}`);
+        const approval = await ask(running, withinRights(request, running.turn.principal));
         return approval === undefined ? CANCELLED : permissionAnswer(approval, options);
       },
       elicit: async (request) => {

@@ -12,6 +12,8 @@ import type {
 } from '../../../acp/sdk.ts';
 import { inputOf, nameOf, risksOf, type ToolFields } from '../../../acp/tool-facts.ts';
 import type { Approval } from '../../../protocol/session-types.ts';
+import type { Principal } from '../../../session/principal.ts';
+import { may, refusal } from '../../../session/rights.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 
 /** The approval for a call, as far as the agent has described it. `callId` must be new for every request. */
@@ -25,6 +27,13 @@ export function permissionRequest(fields: ToolFields, callId: string): ApprovalR
     toolKind: kind ?? undefined,
     risks: risksOf(kind ?? undefined),
   };
+}
+
+/** The same request, refused where the owner of the session may not call such a tool: nobody is asked then. */
+export function withinRights(request: ApprovalRequest, principal: Principal): ApprovalRequest {
+  const { tool = { name: '' }, risks } = request;
+  if (may(principal, 'call', { name: tool.name, risks })) return request;
+  return { ...request, refused: refusal(principal, 'call').message };
 }
 
 /**

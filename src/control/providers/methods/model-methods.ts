@@ -1,11 +1,13 @@
 /**
  * The methods of session RPC about models, and which model a session uses.
  *
- * `model.select` chooses for every session that has not chosen for itself; a session does so with `session.configure`.
+ * `model.select` chooses for every session that has not chosen for itself, and from those who may not change that default
+ * for the session it names; a session does so with `session.configure`.
  * @see docs/protocol/session-rpc.md#models
  */
 import { type ModelListResult, modelList, modelSelect, openrouterProviders } from '../../../protocol/session-rpc.ts';
 import type { ModelOption, Provider, SessionSettings } from '../../../protocol/session-types.ts';
+import { may, must, refusal } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Compaction } from '../../contract/backend.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
@@ -28,6 +30,8 @@ export interface ModelDeps {
   compress(sessionId: string, choice: ModelChoice, call: RpcCall): Promise<Compaction>;
   /** Emits `state.changed`. */
   stateChanged(reason: string): void;
+  /** Chooses the model of one session. */
+  configure(sessionId: string, model: SelectedModel, call: RpcCall): void | Promise<void>;
 }
 
 /** Order of `models` in `model.list`. */
@@ -53,6 +57,14 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
     // Everything is checked before anything is changed, so a refused call leaves no trace.
     handles(modelSelect, async (params, call) => {
       const { model_id: model, provider, thinking_level: asked, session_id: sessionId } = params;
+      const { principal } = call.caller;
+      // Without the right to change the default of the server, the choice is one of the session's own.
+      const forAll = may(principal, 'settings');
+      if (!forAll) {
+        if (sessionId === undefined) throw refusal(principal, 'settings');
+        must(principal, 'provider', provider);
+        await parts.checkSession(sessionId, call);
+      }
       const option = requireModel(catalogue, provider, model);
       const routing = provider === 'openrouter' ? params.openrouter_provider?.toLowerCase() : undefined;
       const selected: SelectedModel = {
@@ -69,8 +81,10 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
         await parts.checkSession(sessionId, call);
         compression = compressionOf(await parts.compress(sessionId, { ...selected, option }, call));
       }
-      await choices.update((now) => ({ ...now, selected }));
-      stateChanged('model_selected');
+      if (forAll) {
+        await choices.update((now) => ({ ...now, selected }));
+        stateChanged('model_selected');
+      } else await parts.configure(sessionId as string, selected, call);
       return {
         selected_model: model,
         selected_provider: provider,

@@ -25,6 +25,7 @@ import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
+import { mustBeAllowed } from '../session-rights.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 import { ownerSeenBy } from './history-handlers.ts';
 import { pageSize, readCursor, writeCursor } from './page-cursor.ts';
@@ -95,13 +96,14 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
 
 /** `session.create`, `session.fork`, `session.import`. */
 function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
-  const { sessionFor, backendNames, resolveCwd } = deps;
+  const { sessionFor, backendNames, resolveCwd, defaultBackend } = deps;
   return [
     handles(sessionCreate, (params, { caller: { principal } }) => {
       const settings = settingsFrom(params, sessionCreate.name);
       if (settings.backend !== undefined && !backendNames.includes(settings.backend)) {
         throw wrongParam(sessionCreate.name, 'backend', `one of: ${backendNames.join(', ')}`);
       }
+      mustBeAllowed(principal, principal.name, { ...settings, backend: settings.backend ?? defaultBackend() });
       const cwd = resolveCwd(params.cwd, principal);
       return create({ owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
@@ -231,7 +233,9 @@ function changingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Ha
 
     handles(sessionConfigure, async ({ session_id, ...params }, call) => {
       const { session } = sessionFor(session_id, call);
-      const settings = { ...session.record.settings, ...settingsFrom(params, sessionConfigure.name) };
+      const chosen = settingsFrom(params, sessionConfigure.name);
+      mustBeAllowed(call.caller.principal, session.record.owner, chosen);
+      const settings = { ...session.record.settings, ...chosen };
       session.emit('session.configured', { settings });
       await session.flushed();
       return { session_id, settings };

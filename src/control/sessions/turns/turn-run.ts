@@ -14,6 +14,7 @@ import { asError, fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 import type { AcceptedPrompt, ReadPrompt } from '../../rounds/prompt.ts';
 import type { OpenSession } from '../log/open-session.ts';
+import { mustBeAllowed } from '../session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 import type { Release, TurnSlots } from './turn-slots.ts';
 
@@ -104,10 +105,22 @@ export class TurnRun {
         images: (prompt?.role === 'user' ? prompt.images : undefined) ?? [],
       };
       this.#turn.continued = true;
+      this.#mustBeAllowed();
       await this.#unlessAborted(this.#backend.preflight(this.#turn.settings));
       this.#checked.resolve();
       await this.#takeSlot();
       return this.#askBackend();
+    });
+  }
+
+  /** Defaults and the rights of the owner may have changed since the session was made. */
+  #mustBeAllowed(): void {
+    const { principal, settings } = this.#turn;
+    const provider = this.#backend.modelOf(settings)?.provider ?? undefined;
+    mustBeAllowed(principal, principal.name, {
+      ...settings,
+      backend: this.#backend.name,
+      ...(provider && { provider }),
     });
   }
 
@@ -134,6 +147,7 @@ export class TurnRun {
   async #prepare(prompt: AcceptedPrompt): Promise<ReadPrompt> {
     const { readPrompt, imageRoots, skillsFor } = this.#parts;
     const { cwd, settings, id, principal } = this.#turn;
+    this.#mustBeAllowed();
     const read = await this.#unlessAborted(readPrompt(prompt, { cwd, roots: [cwd, ...imageRoots], principal }));
     await this.#unlessAborted(this.#backend.preflight(settings));
     const skills = await this.#unlessAborted(skillsFor(read.text, cwd));

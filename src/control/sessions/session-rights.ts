@@ -1,0 +1,28 @@
+/**
+ * What a session may be made of: backend, model provider, MCP servers, approvals. Asked of the caller who chooses, and of the
+ * owner when a turn starts, because defaults and rights change in between.
+ *
+ * Used by `methods/session-handlers.ts` and `turns/turn-run.ts`. @see docs/security/rights.md
+ */
+import type { SessionSettings } from '../../protocol/session-types.ts';
+import type { Principal } from '../../session/principal.ts';
+import { must } from '../../session/rights.ts';
+
+/** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
+function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
+  if (typeof command === 'string') return command;
+  return typeof url === 'string' ? url : '';
+}
+
+/** Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner. */
+export function mustBeAllowed(
+  principal: Principal,
+  owner: string,
+  { backend, provider, mcpServers = [], approvals }: SessionSettings,
+): void {
+  if (backend !== undefined) must(principal, 'backend', backend);
+  if (provider !== undefined) must(principal, 'provider', provider);
+  for (const server of mcpServers) must(principal, 'mcp_server', serverOf(server as Readonly<Record<string, unknown>>));
+  // A session that allows without asking answers its own approvals.
+  if (approvals === 'allow') must(principal, 'approve', owner);
+}
