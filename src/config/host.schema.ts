@@ -4,6 +4,7 @@
  */
 import { DEFAULT_RETENTION } from '../journal/journal.ts';
 import { ROLES } from '../session/roles.ts';
+import { DEFAULT_SESSION_SHARE } from '../session/shares.ts';
 import {
   DEFAULT_MAX_MESSAGE_BYTES,
   MESSAGE_BYTES_CEILING,
@@ -132,6 +133,7 @@ const grantFields = {
     group('Its own limits in place of those below.', {
       max_parallel: optional(maxParallel()),
       queue_limit: optional(queueLimit()),
+      max_sessions: optional(integer('Its sessions at once, on each edge.', [1, 1_000_000])),
     }),
   ),
   admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
@@ -235,6 +237,11 @@ export const limits = group(
       60_000,
     ),
     max_sessions: integer('Sessions at once.', [1, 1_000_000], 10_000),
+    max_sessions_per_principal: integer(
+      'Sessions of one principal at once, on each edge. Administrators have no such limit.',
+      [1, 1_000_000],
+      DEFAULT_SESSION_SHARE,
+    ),
     max_parallel: maxParallel(4),
     queue_limit: queueLimit(256),
     max_depth: integer('Deepest nesting of a message.', [8, 1000], 64),

@@ -25,7 +25,7 @@ import type { Session } from '../session/session.ts';
 import { A2ECodec, errorBody, versionFits } from '../wire/a2e.ts';
 import { violation } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
-import { fail, type HandfastError } from '../wire/errors.ts';
+import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type CapabilityOffer, negotiate, negotiateAdditional } from './negotiate.ts';
 
@@ -160,7 +160,9 @@ export class A2EHandshake implements Dialect {
     try {
       session = host.open(request, principal, all, extensions);
     } catch (error) {
-      host.log.error('a handshake failed', { error });
+      if (asError(error).code === 'over_capacity') {
+        host.log.warn('a handshake was refused', { principal: principal.name, reason: asError(error).message });
+      } else host.log.error('a handshake failed', { error });
       return this.#reject(gate, request, 'server_error', { principal });
     }
     const agreed = agreedOn(extensions);

@@ -14,6 +14,8 @@ export interface HostLimits extends ConnectionLimits {
   readonly maxPendingConnections: number;
   /** Default 10,000. */
   readonly maxSessions: number;
+  /** Sessions of one principal that is no administrator. */
+  readonly maxSessionsPerPrincipal: number;
   /** A session without traffic ends. Default 15 minutes; 0 = never. */
   readonly idleTimeoutMs: number;
   /** A link that is silent for so long, although its peer was pinged, is dropped. Default 15,000; 0 = never. */

@@ -290,7 +290,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     extensions: ReadonlySet<string>,
   ): Session {
     if (this.#phase !== 'running') throw fail('server_error', 'the host is stopping');
-    if (!this.#registry.hasRoom) throw fail('over_capacity', 'too many sessions');
+    this.#registry.mustHaveRoom(principal);
     const id = this.#options.newId?.() ?? crypto.randomUUID().replaceAll('-', '');
     if (id === '' || this.has(id))
       throw fail('runtime_error', 'newId must give an id that is not empty and not in use');

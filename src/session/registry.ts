@@ -6,7 +6,9 @@
  */
 import { NO_REQUEST } from '../wire/a2e.ts';
 import { fail } from '../wire/errors.ts';
+import type { Principal } from './principal.ts';
 import type { Session } from './session.ts';
+import { mustHaveShare } from './shares.ts';
 
 export interface RegistryLimits {
   /** A session with a link but without traffic and running work ends after this many milliseconds. 0 = never. */
@@ -14,6 +16,8 @@ export interface RegistryLimits {
   /** A session without a link ends after this many milliseconds. 0 = at once: no session of the host can be resumed. */
   readonly resumeWindowMs: number;
   readonly maxSessions: number;
+  /** Of one principal that is no administrator. */
+  readonly maxSessionsPerPrincipal: number;
 }
 
 const MIN_SWEEP_MS = 20;
@@ -22,6 +26,8 @@ const MAX_SWEEP_MS = 15_000;
 export class SessionRegistry {
   readonly #limits: RegistryLimits;
   readonly #sessions = new Map<string, Session>();
+  /** How many each principal has. */
+  readonly #counts = new Map<string, number>();
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -43,13 +49,17 @@ export class SessionRegistry {
     return this.#sessions.get(id);
   }
 
-  /** True when one more session may be opened. */
-  get hasRoom(): boolean {
-    return this.#sessions.size < this.#limits.maxSessions;
+  /** Fails with `over_capacity` when the host, or this principal, may not have one more session. */
+  mustHaveRoom(principal: Principal): void {
+    if (this.#sessions.size >= this.#limits.maxSessions) {
+      throw fail('over_capacity', 'too many sessions', { session_limit: this.#limits.maxSessions });
+    }
+    mustHaveShare(principal, this.#counts.get(principal.name) ?? 0, this.#limits.maxSessionsPerPrincipal);
   }
 
   add(session: Session): void {
     this.#sessions.set(session.id, session);
+    this.#count(session, 1);
     if (this.#timer === undefined) {
       session.activeAt = this.#now();
       const { idleTimeoutMs, resumeWindowMs } = this.#limits;
@@ -61,10 +71,19 @@ export class SessionRegistry {
   }
 
   delete(id: string): void {
+    const session = this.#sessions.get(id);
+    if (session === undefined) return;
     this.#sessions.delete(id);
+    this.#count(session, -1);
     if (this.#sessions.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
+  }
+
+  #count({ principal: { name } }: Session, change: 1 | -1): void {
+    const count = (this.#counts.get(name) ?? 0) + change;
+    if (count === 0) this.#counts.delete(name);
+    else this.#counts.set(name, count);
   }
 
   /** Ends what has been idle or without a link for too long. */

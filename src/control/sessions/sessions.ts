@@ -16,6 +16,7 @@ import type { SessionSettings, Usage } from '../../protocol/session-types.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';
 import type { SessionAction } from '../../session/rights.ts';
+import { DEFAULT_SESSION_SHARE } from '../../session/shares.ts';
 import { fail } from '../../wire/errors.ts';
 import type { Approver } from '../contract/approver.ts';
 import type { Backend, Compaction } from '../contract/backend.ts';
@@ -44,6 +45,8 @@ import { TurnSlots } from './turns/turn-slots.ts';
 export interface SessionLimits {
   /** Sessions that are not closed. Default 1,000. */
   readonly sessions: number;
+  /** Those of one owner that is no administrator. Default {@link DEFAULT_SESSION_SHARE}. */
+  readonly perPrincipal: number;
   /** Prompts that wait in a session. Default 64. */
   readonly queueLength: number;
   /** Turns at the same time; further ones wait in order. Default 8. */
@@ -60,6 +63,7 @@ export interface SessionLimits {
 
 export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   sessions: 1000,
+  perPrincipal: DEFAULT_SESSION_SHARE,
   queueLength: 64,
   turns: 8,
   turnTimeoutMs: 30 * 60 * 1000,

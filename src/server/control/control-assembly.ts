@@ -107,6 +107,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
       },
       sessionLimits: {
         sessions: control.maxSessions,
+        perPrincipal: config.limits.maxSessionsPerPrincipal,
         queueLength: control.maxQueue,
         turns: control.maxTurns,
         turnTimeoutMs: control.turnTimeoutMs,

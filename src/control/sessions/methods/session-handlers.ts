@@ -209,7 +209,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDeps): Promise<SessionTurns> {
   const { session } = turns;
   if (session.record.phase !== 'closed') return turns;
-  pool.mustHaveRoom();
+  pool.mustHaveRoom(session.record.owner);
   turns.reopen();
   pool.noteLive(session);
   await session.flushed();

@@ -7,6 +7,7 @@
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { may, must, type SessionAction } from '../../../session/rights.ts';
+import { mustHaveShare } from '../../../session/shares.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts';
 import { storeFailure } from '../store/store.ts';
@@ -17,6 +18,8 @@ import { LiveSessions } from './live-sessions.ts';
 export interface PoolLimits {
   /** Most sessions that are not closed. */
   readonly sessions: number;
+  /** Those of one owner that is no administrator. */
+  readonly perPrincipal: number;
   /** An idle session is unloaded after this many milliseconds. */
   readonly idleMs: number;
   /** Idle sessions past this many are unloaded at once. */
@@ -69,6 +72,7 @@ export class SessionPool {
     created: SessionEventPayloads['session.created'] & { owner: string },
   ): Promise<SessionTurns> {
     if (this.#turnParts.isEnding()) throw fail('interrupted', 'the server is ending');
+    this.#mustHaveShare(created.owner);
     if (this.#live.size >= this.#limits.sessions) await this.#makeRoom();
     const session = OpenSession.fresh(id, this.parts);
     // Listed first: a client that gets the event may call at once.
@@ -84,8 +88,13 @@ export class SessionPool {
     return turns;
   }
 
-  /** Fails with `over_capacity` when as many sessions are open as may be. */
-  mustHaveRoom(): void {
+  #mustHaveShare(owner: string): void {
+    mustHaveShare(this.#turnParts.principalOf(owner), this.#live.count(owner), this.#limits.perPrincipal);
+  }
+
+  /** Fails with `over_capacity` when as many sessions are open as may be, in all or of this owner. */
+  mustHaveRoom(owner?: string): void {
+    if (owner !== undefined) this.#mustHaveShare(owner);
     if (this.#live.size < this.#limits.sessions) return;
     throw fail('over_capacity', 'too many sessions are open; close some', { session_limit: this.#limits.sessions });
   }

@@ -1,0 +1,84 @@
+/** One principal cannot take the sessions of the others, on either edge, also after a restart. Row F-97 of the fault catalogue. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { loadConfig } from '../../src/config/config.ts';
+import { connect } from '../../src/connect.ts';
+import { connect as connectControl } from '../../src/control.ts';
+import { type RunningServer, serve } from '../../src/server/serve.ts';
+import { temporaryFolder } from '../host/temporary-folder.ts';
+
+const tokenOf = (name: string): string => `token-of-${name}-for-this-test`;
+const SHARE = 200;
+const ASKED = 300;
+
+test('F-97: a token that opens sessions without end is refused at its share; all others work, also after a restart', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'handfast.yaml');
+  writeFileSync(
+    file,
+    `listen: tcp://127.0.0.1:0
+limits: { max_sessions: 400, max_sessions_per_principal: ${SHARE} }
+control: { max_sessions: 400 }
+auth:
+  tokens:
+    - { name: greedy, token: ${tokenOf('greedy')}, roles: [agent, client] }
+    - { name: other, token: ${tokenOf('other')}, roles: [agent, client] }
+    - { name: small, token: ${tokenOf('small')}, roles: [agent, client], limits: { max_sessions: 2 } }
+`,
+  );
+  const start = async (): Promise<RunningServer> =>
+    serve(await loadConfig(file, { env: { HANDFAST_HOME: join(folder, 'home') }, cwd: folder }), { announce: false });
+  let server = await start();
+  t.after(() => server.close(0));
+  const agentOf = (name: string) =>
+    connect(server.url as string, { capabilities: ['tools'], token: tokenOf(name), reconnect: { maxMs: 1 } });
+  const clientOf = (name: string) => connectControl(server.url as string, { token: tokenOf(name) });
+
+  // The environment: sessions at once.
+  const agents = [];
+  for (let at = 0; at < SHARE; at++) agents.push(await agentOf('greedy'));
+  await assert.rejects(agentOf('greedy'), { code: 'server_error' });
+  agents.push(await agentOf('other'), await agentOf('small'), await agentOf('small'));
+  await assert.rejects(agentOf('small'), { code: 'server_error' });
+  // A place that is given back is one's own again.
+  await agents.shift()?.close();
+  for (const until = Date.now() + 20_000; ; ) {
+    assert.ok(Date.now() < until, 'the place was not given back');
+    const again = await agentOf('greedy').catch(() => undefined);
+    if (again !== undefined) {
+      agents.push(again);
+      break;
+    }
+  }
+  await Promise.all(agents.map((agent) => agent.close()));
+
+  // The control edge: sessions that are stored.
+  const greedy = await clientOf('greedy');
+  let refused = 0;
+  for (let at = 0; at < ASKED; at++) {
+    await greedy.call('session.create', {}).catch((error) => {
+      assert.equal(error.code, 'over_capacity');
+      assert.equal(error.detail.session_limit, SHARE);
+      assert.ok(error.detail.retry_after_ms > 0);
+      refused++;
+    });
+  }
+  assert.equal(refused, ASKED - SHARE);
+  const other = await clientOf('other');
+  await other.call('session.create', {});
+  await Promise.all([greedy.close(), other.close()]);
+
+  await server.close(0);
+  server = await start();
+  const [greedyAgain, otherAgain] = [await clientOf('greedy'), await clientOf('other')];
+  await assert.rejects(greedyAgain.call('session.create', {}), { code: 'over_capacity' });
+  const { session_id } = (await otherAgain.call('session.create', {})) as { session_id: string };
+  await otherAgain.call('session.send', { session_id, text: 'hello' });
+  await (await agentOf('other')).close();
+  const { sessions } = (await greedyAgain.call('session.list', { limit: 1 })) as { sessions: { session_id: string }[] };
+  await greedyAgain.call('session.delete', { session_id: sessions[0]?.session_id });
+  await greedyAgain.call('session.create', {});
+  await Promise.all([greedyAgain.close(), otherAgain.close()]);
+});
