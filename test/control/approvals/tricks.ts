@@ -212,5 +212,6 @@ export const REMEMBERED_TRICKS: readonly RememberedTrick[] = later(
   [['./build.sh'], './build.sh', 'ask', 'a file of the folder'],
   [["sh -c 'wc a'"], "sh -c 'wc a'", 'ask', 'a shell'],
   [['git commit'], 'git commit', 'ask', 'runs hooks'],
+  [['sort *'], 'sort *', 'ask', 'a file may be named like an option that names a program'],
   [['$TOOL a'], '$TOOL a', 'ask', 'a program that is known only when it runs'],
 );
