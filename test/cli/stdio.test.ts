@@ -88,7 +88,10 @@ test('what plugins print goes to stderr, also while they are loaded', async () =
 });
 
 test('when the configuration lists tokens, the parent must have one', async () => {
-  const file = user.write('tokens.yaml', 'auth: { tokens: { name: parent, token: the-token-of-the-parent, roles: agent } }\n');
+  const file = user.write(
+    'tokens.yaml',
+    'auth: { tokens: { name: parent, token: the-token-of-the-parent, roles: agent } }\n',
+  );
   const reasonFor = async (token: string) => {
     const { code, stdout } = await user.run(['stdio', '--config', file], { input: lines(handshake(token)) });
     assert.equal(code, 0);
